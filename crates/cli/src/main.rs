@@ -1,0 +1,2 @@
+//! The `deputize` command.
+fn main() {}

@@ -1,0 +1,2 @@
+//! Integration tests, one module a topic.
+fn main() {}
