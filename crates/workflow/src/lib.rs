@@ -1,1 +1,44 @@
-//! Placeholder.
+//! Graphs of tasks: which may start now, which never will, and why. A pure scheduler.
+//!
+//! A [`Graph`] is checked task data; a [`Schedule`] is a fold of [`Event`]s over it. Neither does any
+//! IO, waits, or looks at a clock: a driver asks [`Schedule::ready`] what to start, does it, and tells
+//! [`Schedule::apply`] what happened. The same events give the same state, live and from a journal.
+//! A flat batch is a graph without edges, [`Graph::flat`].
+//!
+//! ```
+//! use deputize_workflow::{Event, Graph, Outcome, Schedule, State, Task};
+//!
+//! let task = |id: &str, depends_on: &[&str]| Task {
+//!     id: Some(id.into()),
+//!     depends_on: depends_on.iter().map(ToString::to_string).collect(),
+//!     ..Task::default()
+//! };
+//! let tasks = [task("research", &[]), task("implement", &["research"]), task("tests", &["implement"])];
+//! let mut schedule = Schedule::new(Graph::new(&tasks, deputize_workflow::DEFAULT_MAX_TASKS)?);
+//!
+//! let max_concurrency = 3;
+//! while let Some(task) = schedule.ready(max_concurrency).next() {
+//!     schedule.apply(Event::Started { task })?;
+//! }
+//! assert_eq!(schedule.running(), 1); // the others wait for `research`
+//!
+//! schedule.apply(Event::Finished { task: 0, outcome: Outcome::Failed })?;
+//! assert_eq!(schedule.state(2), Some(State::Skipped { root: 0 }));
+//! assert!(schedule.is_finished());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Whoever runs tasks that may depend on each other should use this crate. What it deliberately lacks:
+//! running anything, what tasks pass to each other, retries, conditions and time limits. A driver that
+//! retries a task finishes it once, after its last attempt.
+
+mod cycle;
+mod error;
+mod graph;
+mod schedule;
+mod task;
+
+pub use error::{ErrorValue, GraphError, GraphErrors};
+pub use graph::{DEFAULT_MAX_TASKS, Graph};
+pub use schedule::{Change, Event, EventError, Outcome, Ready, Schedule, State};
+pub use task::{Join, MAX_ID_BYTES, Task};
