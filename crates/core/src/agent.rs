@@ -1,0 +1,394 @@
+//! What an agent is, what it gives back, and how one is had.
+
+use std::any::{Any, TypeId};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::authority::{ApproverMode, Authority, Grant};
+use crate::cancel::Cancel;
+use crate::catalog::Catalog;
+use crate::file_state::{FileLedger, Version};
+use crate::message::{CallStatus, Message};
+use crate::model::{BoxFuture, ModelOptions, Usage};
+use crate::name::{AgentId, CallId, SessionId, ToolName, ToolsetName};
+use crate::tool::{Fact, ToolDecl};
+
+/// Whether a child may hand work on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// It works itself.
+    #[default]
+    Leaf,
+    /// It may hand work on.
+    Orchestrator,
+}
+
+/// The call that a child comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SpawnedBy {
+    /// The parent's call.
+    pub call: CallId,
+    /// Which task of the call, from 0.
+    pub task_index: u32,
+    /// How many tasks the call has.
+    pub task_count: u32,
+}
+
+/// How much an agent may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Model requests, the closing one not counted.
+    pub max_iterations: u32,
+    /// Milliseconds until it is told to end; 0: no limit.
+    pub time_ms: u64,
+    /// Milliseconds it then has for a closing answer.
+    pub wrap_up_ms: u64,
+}
+
+/// Everything that makes an agent, as plain data: the same for a local loop, an external
+/// program, another machine and the journal. Whoever spawns it resolves the names.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AgentSpec {
+    /// Its id.
+    pub id: AgentId,
+    /// Its parent's.
+    #[serde(default)]
+    pub parent: Option<AgentId>,
+    /// 0 for the top agent.
+    pub depth: u32,
+    /// Whether it may hand work on.
+    pub role: Role,
+    /// The call it comes from.
+    #[serde(default)]
+    pub spawned_by: Option<SpawnedBy>,
+    /// What it is to accomplish, for people and lists.
+    pub goal: String,
+    /// Its first message.
+    pub task: String,
+    /// `PROVIDER/MODEL`.
+    pub model: String,
+    /// What it wants of the model.
+    #[serde(default)]
+    pub options: ModelOptions,
+    /// Its system text, in rendered blocks; those that agents share come first.
+    pub system: Vec<Arc<str>>,
+    /// Messages that stand before the first one.
+    #[serde(default)]
+    pub prefill: Vec<Message>,
+    /// Its toolsets.
+    pub toolsets: Vec<ToolsetName>,
+    /// Its tools, in the order they are sent.
+    pub tools: Vec<ToolName>,
+    /// What it asks for of its parent's authority.
+    pub grant: Grant,
+    /// How its questions are answered.
+    pub approver: ApproverMode,
+    /// How much it may do.
+    pub limits: Limits,
+    /// Its working directory, absolute.
+    pub cwd: PathBuf,
+    /// For a child: what it was told beside the goal.
+    #[serde(default)]
+    pub context: Option<String>,
+    /// For a child: what its answer must satisfy.
+    #[serde(default)]
+    pub output_schema: Option<Value>,
+}
+
+/// How an agent ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// With an answer.
+    Completed,
+    /// Without one.
+    Failed,
+    /// By a fault of the host.
+    Error,
+    /// By the time limit.
+    Timeout,
+    /// By an interrupt.
+    Interrupted,
+}
+
+/// Why an agent ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ExitReason {
+    /// The model was done.
+    Completed,
+    /// It had used its model requests.
+    MaxIterations,
+    /// The model's output limit cut the answer.
+    MaxOutputTokens,
+    /// Something failed.
+    Error,
+    /// Its time was up.
+    Timeout,
+    /// It was interrupted.
+    Interrupted,
+}
+
+macro_rules! words {
+    ($type:ident { $($variant:ident => $word:literal),+ $(,)? }) => {
+        impl $type {
+            /// The word that events and results use.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $word),+ }
+            }
+        }
+    };
+}
+
+words!(Role { Leaf => "leaf", Orchestrator => "orchestrator" });
+words!(Status {
+    Completed => "completed", Failed => "failed", Error => "error", Timeout => "timeout",
+    Interrupted => "interrupted",
+});
+words!(ExitReason {
+    Completed => "completed", MaxIterations => "max_iterations",
+    MaxOutputTokens => "max_output_tokens", Error => "error", Timeout => "timeout",
+    Interrupted => "interrupted",
+});
+
+/// One call, as a line of a trace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolTrace {
+    /// The tool's name as the model wrote it.
+    pub tool: String,
+    /// Bytes of the arguments.
+    pub args_bytes: u64,
+    /// Bytes of the result.
+    pub result_bytes: u64,
+    /// How it ended.
+    pub status: CallStatus,
+}
+
+/// What the host saw an agent do; never what the agent claims.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Receipts {
+    /// Files as they were last written, by path.
+    pub files_written: BTreeMap<PathBuf, Version>,
+    /// Commands and their exit codes, in order.
+    pub commands: Vec<(String, Option<i32>)>,
+    /// Children that had not ended when it did.
+    pub unfinished: Vec<AgentId>,
+}
+
+impl Receipts {
+    /// Notes what the host saw.
+    pub fn add(&mut self, fact: &Fact) {
+        match fact {
+            Fact::FileRead { .. } => {}
+            Fact::FileWritten { path, version, .. } => {
+                self.files_written.insert(path.clone(), version.clone());
+            }
+            Fact::Command { command, exit_code } => {
+                self.commands.push((command.clone(), *exit_code));
+            }
+        }
+    }
+}
+
+/// What an agent gives back, however it ended: there is no error path without a place for
+/// partial work.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// Whose it is.
+    pub agent: AgentId,
+    /// How it ended.
+    pub status: Status,
+    /// Why.
+    pub exit_reason: ExitReason,
+    /// Its answer, or the text it had until then; nothing only when there is none at all.
+    pub text: Option<String>,
+    /// What went wrong, for the operator.
+    pub error: Option<String>,
+    /// Whether the provider could not be used.
+    #[serde(default)]
+    pub provider_unavailable: bool,
+    /// The model that really served.
+    pub model: String,
+    /// Model replies it got.
+    pub iterations: u32,
+    /// Tokens of it alone.
+    pub usage: Usage,
+    /// Tokens of its descendants.
+    #[serde(default)]
+    pub children_usage: Usage,
+    /// Dollars of it and its descendants; nothing: no price is known.
+    #[serde(default)]
+    pub cost_usd: Option<f64>,
+    /// Milliseconds from start to end.
+    pub duration_ms: u64,
+    /// Its calls, in order.
+    #[serde(default)]
+    pub trace: Vec<ToolTrace>,
+    /// What the host saw it do.
+    #[serde(default)]
+    pub receipts: Receipts,
+}
+
+/// A running agent, whatever it is: a local loop, an external program, something remote.
+pub trait Agent: Send {
+    /// Its id.
+    fn id(&self) -> &AgentId;
+
+    /// Waits for its end. It ends soon after the signal it was attached with.
+    fn outcome(self: Box<Self>) -> BoxFuture<'static, Outcome>;
+}
+
+/// Why an agent cannot be had.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AttachError {
+    /// No such model.
+    #[error("model `{0}` is not known here")]
+    Model(String),
+    /// Its tree has as many agents as it may.
+    #[error(
+        "{limit} children were spawned in this session, which is the limit; finish with the results there are"
+    )]
+    TooMany {
+        /// The limit.
+        limit: u32,
+    },
+    /// Its parent may not have children.
+    #[error("this agent is at the depth limit and cannot have children; do the work yourself")]
+    Depth,
+    /// The journal does not take records.
+    #[error("the session file cannot be written: {0}")]
+    Journal(String),
+}
+
+/// How agents are had. The one effect of delegation.
+pub trait Spawn: Send + Sync {
+    /// Gives the agent of this id: starts it, resumes it, or gives the outcome it already
+    /// has. So asking again is safe.
+    ///
+    /// # Errors
+    /// When it may not be, or cannot be made.
+    fn attach(
+        &self,
+        parent: &AgentView,
+        spec: AgentSpec,
+        cancel: &Cancel,
+    ) -> Result<Box<dyn Agent>, AttachError>;
+}
+
+/// Something that lives as long as its owner and may need to be ended: a shell, a connection.
+pub trait Resource: Any + Send + Sync {
+    /// Ends it. Nothing of it is left afterwards.
+    fn close<'a>(&'a self) -> BoxFuture<'a, ()> {
+        Box::pin(async {})
+    }
+}
+
+/// Values by type: what tools keep for one agent, or a program for all of them.
+#[derive(Default)]
+pub struct Store(Mutex<BTreeMap<TypeId, Arc<dyn Resource>>>);
+
+impl Store {
+    /// The value of a type, made at the first time.
+    pub fn get_or_insert_with<T: Resource>(&self, make: impl FnOnce() -> T) -> Arc<T> {
+        let mut values = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let value = values.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(make()));
+        let any: Arc<dyn Any + Send + Sync> = Arc::clone(value) as _;
+        #[expect(clippy::expect_used, reason = "the key is the value's own type")]
+        any.downcast::<T>().expect("a value stored under its own type")
+    }
+
+    /// Ends every value and forgets it.
+    pub async fn close(&self) {
+        let values = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        for value in values.into_values() {
+            value.close().await;
+        }
+    }
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let values = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        write!(f, "Store({} values)", values.len())
+    }
+}
+
+/// A read-only view of an agent, for the tools it calls.
+pub struct AgentView {
+    /// What made it.
+    pub spec: Arc<AgentSpec>,
+    /// What it may do.
+    pub authority: Arc<Authority>,
+    /// The program's tools; the authority says which are the agent's.
+    pub catalog: Arc<Catalog>,
+    /// The tools as its model was told of them.
+    pub declared: Vec<Arc<ToolDecl>>,
+    /// What tools keep for this agent; ended with it.
+    pub store: Store,
+    /// What its whole session shares.
+    pub session: Arc<SessionView>,
+}
+
+impl fmt::Debug for AgentView {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "AgentView({})", self.spec.id)
+    }
+}
+
+impl AgentView {
+    /// Its id.
+    #[must_use]
+    pub fn id(&self) -> &AgentId {
+        &self.spec.id
+    }
+}
+
+/// What all agents of a session share.
+pub struct SessionView {
+    /// Its id.
+    pub id: SessionId,
+    /// Where long outputs go; agents may read there. It may not exist yet.
+    pub spill: PathBuf,
+    /// Who read and wrote what.
+    pub files: FileLedger,
+    /// Settings and other values that the program gives its tools.
+    pub settings: Store,
+    /// How agents are had.
+    pub spawn: Arc<dyn Spawn>,
+}
+
+impl fmt::Debug for SessionView {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SessionView({})", self.id)
+    }
+}
+
+/// Everything one call may reach.
+#[derive(Debug, Clone)]
+pub struct ToolCx {
+    /// The call.
+    pub call: CallId,
+    /// The agent that calls.
+    pub agent: Arc<AgentView>,
+    /// Told when the call must settle.
+    pub cancel: Cancel,
+}
+
+impl ToolCx {
+    /// A path in the session's spill folder for this call's output, unique in the session.
+    #[must_use]
+    pub fn spill_path(&self, ending: &str) -> PathBuf {
+        let agent = self.agent.id().as_str().replace('/', "~");
+        self.agent.session.spill.join(format!("{agent}~{}.{ending}", self.call))
+    }
+}
+
+const fn _object_safe(_: &dyn Agent, _: &dyn Spawn) {}

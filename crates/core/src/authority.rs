@@ -1,0 +1,245 @@
+//! What an agent may do: a value that can only shrink.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::catalog::{Catalog, Entry, Origin};
+use crate::name::ToolName;
+
+/// How a question is answered for an agent, in order of trust.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ApproverMode {
+    /// No.
+    Deny,
+    /// A person is asked.
+    Ask,
+    /// Yes, once, and logged.
+    Auto,
+}
+
+/// What someone asks for: plain data that gives nothing by itself. Whatever is left out asks
+/// for all that there is.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Grant {
+    /// Which tools.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tools: Option<BTreeSet<ToolName>>,
+    /// Under which directories it may read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read: Option<BTreeSet<PathBuf>>,
+    /// Under which directories it may write.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write: Option<BTreeSet<PathBuf>>,
+    /// Whether it may use the network.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<bool>,
+    /// The most that may answer its questions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approver: Option<ApproverMode>,
+    /// How many levels below it may have children.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spawn_depth: Option<u32>,
+    /// How many descendants it may have in all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spawn_number: Option<u32>,
+    /// Which models it and its descendants may use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub models: Option<BTreeSet<String>>,
+}
+
+/// The very tool that a right is about: another tool that takes its name does not get it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+struct Binding {
+    origin: Origin,
+    schema: String,
+}
+
+impl Binding {
+    fn of(entry: &Entry) -> Self {
+        let schema = entry.tool.spec().decl.parameters.digest();
+        Self { origin: entry.origin.clone(), schema }
+    }
+}
+
+/// Why a tool may not be called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NotPermitted {
+    /// It is not among the agent's tools.
+    #[error("this agent does not have that tool")]
+    NoTool,
+    /// A tool of that name exists, but it is another one than the right is about.
+    #[error(
+        "that tool is no longer the one this agent was given: its source or its arguments changed"
+    )]
+    Changed,
+}
+
+/// What an agent may do. It has one operation, [`Authority::meet`], and cannot be
+/// deserialised: a stored right is a [`Grant`] that is met with the parent's present
+/// authority, so no resume and no remote side can forge one.
+///
+/// ```
+/// use deputize_core::{ApproverMode, Authority, Catalog, Grant};
+/// let root = Authority::root(&Catalog::default(), &Grant::default());
+/// let child = root.meet(&Grant { spawn_depth: Some(0), ..Grant::default() });
+/// assert!(child.is_within(&root));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Authority {
+    tools: BTreeMap<ToolName, Binding>,
+    read: BTreeSet<PathBuf>,
+    write: BTreeSet<PathBuf>,
+    network: bool,
+    approver: ApproverMode,
+    spawn_depth: u32,
+    spawn_number: u32,
+    models: Option<BTreeSet<String>>,
+}
+
+impl Authority {
+    /// The authority of a top agent: what the person grants of what there is. What the grant
+    /// leaves out: all tools, no paths, no network, no approver, no children, any model.
+    #[must_use]
+    pub fn root(catalog: &Catalog, grant: &Grant) -> Self {
+        let wanted = |name: &ToolName| grant.tools.as_ref().is_none_or(|some| some.contains(name));
+        let tools = catalog.iter().filter(|entry| wanted(entry.name()));
+        Self {
+            tools: tools.map(|entry| (entry.name().clone(), Binding::of(entry))).collect(),
+            read: grant.read.clone().unwrap_or_default(),
+            write: grant.write.clone().unwrap_or_default(),
+            network: grant.network.unwrap_or(false),
+            approver: grant.approver.unwrap_or(ApproverMode::Deny),
+            spawn_depth: grant.spawn_depth.unwrap_or(0),
+            spawn_number: grant.spawn_number.unwrap_or(0),
+            models: grant.models.clone(),
+        }
+    }
+
+    /// What is both here and asked for: never more than either.
+    #[must_use]
+    pub fn meet(&self, grant: &Grant) -> Self {
+        let wanted = |name: &ToolName| grant.tools.as_ref().is_none_or(|some| some.contains(name));
+        let tools = self.tools.iter().filter(|(name, _)| wanted(name));
+        Self {
+            tools: tools.map(|(name, binding)| (name.clone(), binding.clone())).collect(),
+            read: meet_roots(&self.read, grant.read.as_ref()),
+            write: meet_roots(&self.write, grant.write.as_ref()),
+            network: self.network && grant.network.unwrap_or(true),
+            approver: grant.approver.map_or(self.approver, |asked| asked.min(self.approver)),
+            spawn_depth: grant.spawn_depth.map_or(self.spawn_depth, |n| n.min(self.spawn_depth)),
+            spawn_number: grant
+                .spawn_number
+                .map_or(self.spawn_number, |n| n.min(self.spawn_number)),
+            models: match (&self.models, &grant.models) {
+                (Some(mine), Some(asked)) => Some(mine & asked),
+                (mine, asked) => mine.clone().or_else(|| asked.clone()),
+            },
+        }
+    }
+
+    /// Whether everything allowed here is allowed there.
+    #[must_use]
+    pub fn is_within(&self, other: &Self) -> bool {
+        self.tools.iter().all(|(name, binding)| other.tools.get(name) == Some(binding))
+            && self.read.iter().all(|root| other.may_read(root))
+            && self.write.iter().all(|root| other.may_write(root))
+            && self.network <= other.network
+            && self.approver <= other.approver
+            && self.spawn_depth <= other.spawn_depth
+            && self.spawn_number <= other.spawn_number
+            && match (&self.models, &other.models) {
+                (_, None) => true,
+                (None, Some(_)) => false,
+                (Some(mine), Some(theirs)) => mine.is_subset(theirs),
+            }
+    }
+
+    /// Whether this very tool may be called.
+    ///
+    /// # Errors
+    /// When the agent does not have it, or has another one of that name.
+    pub fn permits(&self, entry: &Entry) -> Result<(), NotPermitted> {
+        match self.tools.get(entry.name()) {
+            None => Err(NotPermitted::NoTool),
+            Some(binding) if *binding != Binding::of(entry) => Err(NotPermitted::Changed),
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// The names of its tools.
+    pub fn tools(&self) -> impl Iterator<Item = &ToolName> {
+        self.tools.keys()
+    }
+
+    /// Whether it has a tool of that name.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        self.tools.contains_key(name)
+    }
+
+    /// The directories it may read under, absolute.
+    #[must_use]
+    pub fn read_roots(&self) -> &BTreeSet<PathBuf> {
+        &self.read
+    }
+
+    /// The directories it may write under, absolute.
+    #[must_use]
+    pub fn write_roots(&self) -> &BTreeSet<PathBuf> {
+        &self.write
+    }
+
+    /// Whether a path (absolute, without `..`) is under a directory it may read.
+    #[must_use]
+    pub fn may_read(&self, path: &Path) -> bool {
+        self.read.iter().any(|root| path.starts_with(root))
+    }
+
+    /// Whether a path (absolute, without `..`) is under a directory it may write.
+    #[must_use]
+    pub fn may_write(&self, path: &Path) -> bool {
+        self.write.iter().any(|root| path.starts_with(root))
+    }
+
+    /// Whether it may use the network.
+    #[must_use]
+    pub const fn network(&self) -> bool {
+        self.network
+    }
+
+    /// The most that may answer its questions.
+    #[must_use]
+    pub const fn approver(&self) -> ApproverMode {
+        self.approver
+    }
+
+    /// How many levels below it may have children; 0: it may have none.
+    #[must_use]
+    pub const fn spawn_depth(&self) -> u32 {
+        self.spawn_depth
+    }
+
+    /// How many descendants it may have in all.
+    #[must_use]
+    pub const fn spawn_number(&self) -> u32 {
+        self.spawn_number
+    }
+
+    /// Whether it may use a model.
+    #[must_use]
+    pub fn may_use_model(&self, model: &str) -> bool {
+        self.models.as_ref().is_none_or(|some| some.contains(model))
+    }
+}
+
+/// Of two sets of trees, the trees that lie in both.
+fn meet_roots(mine: &BTreeSet<PathBuf>, asked: Option<&BTreeSet<PathBuf>>) -> BTreeSet<PathBuf> {
+    let Some(asked) = asked else { return mine.clone() };
+    let deeper = |a: &PathBuf, b: &PathBuf| {
+        if a.starts_with(b) { Some(a.clone()) } else { b.starts_with(a).then(|| b.clone()) }
+    };
+    mine.iter().flat_map(|a| asked.iter().filter_map(move |b| deeper(a, b))).collect()
+}

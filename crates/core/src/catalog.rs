@@ -1,0 +1,261 @@
+//! Tools by name, where they come from, and how crates bring them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::cancel::Cancel;
+use crate::model::BoxFuture;
+use crate::name::{NameError, ToolName, ToolsetName};
+use crate::tool::Tool;
+
+/// Where a tool comes from. Nothing downstream looks at a name's prefix to know it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Origin {
+    /// A crate linked into the program.
+    Linked {
+        /// The crate's name.
+        krate: String,
+    },
+    /// A dynamic plugin.
+    Plugin {
+        /// The library's path.
+        path: PathBuf,
+    },
+    /// An MCP server.
+    Mcp {
+        /// The server's name in the configuration.
+        server: String,
+    },
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Linked { krate } => write!(f, "crate {krate}"),
+            Self::Plugin { path } => write!(f, "plugin {}", path.display()),
+            Self::Mcp { server } => write!(f, "mcp {server}"),
+        }
+    }
+}
+
+/// A source of tools that must be asked, such as a server.
+pub trait Toolset: Send + Sync {
+    /// Its name.
+    fn name(&self) -> &ToolsetName;
+    /// Where its tools come from.
+    fn origin(&self) -> Origin;
+    /// Its tools as of now.
+    fn tools<'a>(
+        &'a self,
+        cancel: &'a Cancel,
+    ) -> BoxFuture<'a, Result<Vec<Arc<dyn Tool>>, ToolsetError>>;
+}
+
+const fn _object_safe(_: &dyn Toolset) {}
+
+/// A source of tools that gave none.
+#[derive(Debug, thiserror::Error)]
+#[error("toolset `{toolset}` cannot list its tools")]
+pub struct ToolsetError {
+    /// Which one.
+    pub toolset: ToolsetName,
+    /// Why.
+    #[source]
+    pub source: Box<dyn std::error::Error + Send + Sync>,
+}
+
+/// One tool and where it belongs.
+#[derive(Clone)]
+pub struct Entry {
+    /// The set it is given or withheld with.
+    pub toolset: ToolsetName,
+    /// Where it comes from.
+    pub origin: Origin,
+    /// The tool.
+    pub tool: Arc<dyn Tool>,
+}
+
+impl Entry {
+    /// The tool's name.
+    #[must_use]
+    pub fn name(&self) -> &ToolName {
+        &self.tool.spec().decl.name
+    }
+}
+
+impl fmt::Debug for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({}, {})", self.name(), self.toolset, self.origin)
+    }
+}
+
+/// Why the tools of a program cannot be put together.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CatalogError {
+    /// A crate was named and brought nothing.
+    #[error(
+        "tool crate `{krate}` is linked but registers no tool; is `register_tool!` missing in it?"
+    )]
+    Empty {
+        /// The crate.
+        krate: &'static str,
+    },
+    /// Two tools of one name.
+    #[error("two tools are called `{name}`: one of {first}, one of {second}; rename one of them")]
+    Twice {
+        /// The name.
+        name: ToolName,
+        /// Who had it.
+        first: Origin,
+        /// Who wanted it.
+        second: Origin,
+    },
+    /// A toolset's name is none.
+    #[error("tool `{tool}` of crate `{krate}` names a bad toolset")]
+    Toolset {
+        /// The tool.
+        tool: ToolName,
+        /// The crate.
+        krate: &'static str,
+        /// Why.
+        #[source]
+        source: NameError,
+    },
+}
+
+/// The tools of a program: ordered by name, unique. It can grow (or fail to) and shrink.
+#[derive(Clone, Default, Debug)]
+pub struct Catalog {
+    entries: BTreeMap<ToolName, Entry>,
+}
+
+impl Catalog {
+    /// The tools that the linked crates registered.
+    ///
+    /// Crates that came along unnamed are taken too; that a *named* crate brings nothing is an
+    /// error, because it means a forgotten registration.
+    ///
+    /// # Errors
+    /// When a crate brought no tool, or two tools share a name.
+    pub fn linked(crates: &[ToolCrate]) -> Result<Self, CatalogError> {
+        let mut found: Vec<&Registration> = inventory::iter::<Registration>().collect();
+        found.sort_by_key(|registration| (registration.krate, registration.toolset));
+        let mut catalog = Self::default();
+        let mut brought = BTreeSet::new();
+        for registration in found {
+            let tool = (registration.make)();
+            let toolset = ToolsetName::new(registration.toolset).map_err(|source| {
+                let tool = tool.spec().decl.name.clone();
+                CatalogError::Toolset { tool, krate: registration.krate, source }
+            })?;
+            let origin = Origin::Linked { krate: registration.krate.to_owned() };
+            catalog.insert(Entry { toolset, origin, tool })?;
+            brought.insert(registration.krate);
+        }
+        match crates.iter().find(|link| !brought.contains(link.name)) {
+            Some(empty) => Err(CatalogError::Empty { krate: empty.name }),
+            None => Ok(catalog),
+        }
+    }
+
+    /// Adds a tool.
+    ///
+    /// # Errors
+    /// When its name is taken.
+    pub fn insert(&mut self, entry: Entry) -> Result<(), CatalogError> {
+        let name = entry.name().clone();
+        if let Some(first) = self.entries.get(&name) {
+            let first = first.origin.clone();
+            return Err(CatalogError::Twice { name, first, second: entry.origin });
+        }
+        self.entries.insert(name, entry);
+        Ok(())
+    }
+
+    /// The tools that `keep` keeps.
+    #[must_use]
+    pub fn filtered(&self, mut keep: impl FnMut(&Entry) -> bool) -> Self {
+        let kept = self.entries.iter().filter(|(_, entry)| keep(entry));
+        Self { entries: kept.map(|(name, entry)| (name.clone(), entry.clone())).collect() }
+    }
+
+    /// A tool by its name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Entry> {
+        self.entries.get(name)
+    }
+
+    /// All tools, by name.
+    pub fn iter(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.values()
+    }
+
+    /// The names of all sets that have a tool here.
+    #[must_use]
+    pub fn toolsets(&self) -> BTreeSet<ToolsetName> {
+        self.iter().map(|entry| entry.toolset.clone()).collect()
+    }
+}
+
+/// What a tool crate's `LINK` says of it. Naming it links the crate; its type pins the version
+/// of this crate; its value says what to expect.
+#[derive(Debug, Clone, Copy)]
+pub struct ToolCrate {
+    /// The crate's name.
+    pub name: &'static str,
+    /// The crate's version.
+    pub version: &'static str,
+    /// A function of that crate, so that the linker sees a real reference.
+    pub anchor: fn(),
+}
+
+/// What `register_tool!` leaves behind.
+#[derive(Debug)]
+pub struct Registration {
+    /// The registering crate.
+    pub krate: &'static str,
+    /// The tool's set.
+    pub toolset: &'static str,
+    /// Makes the tool.
+    pub make: fn() -> Arc<dyn Tool>,
+}
+
+inventory::collect!(Registration);
+
+/// Registers a [`TypedTool`](crate::TypedTool): its toolset's name, and an expression for it.
+#[macro_export]
+macro_rules! register_tool {
+    ($toolset:literal, $tool:expr) => {
+        $crate::inventory::submit! {
+            $crate::Registration {
+                krate: env!("CARGO_PKG_NAME"),
+                toolset: $toolset,
+                make: || $crate::erase($tool),
+            }
+        }
+    };
+}
+
+/// Said once in a tool crate's `lib.rs`: defines `LINK`.
+#[macro_export]
+macro_rules! tool_crate {
+    () => {
+        /// Names this tool crate: `Cli::new().tools(this_crate::LINK)` links it.
+        pub const LINK: $crate::ToolCrate = {
+            #[inline(never)]
+            fn anchor() {}
+            $crate::ToolCrate {
+                name: env!("CARGO_PKG_NAME"),
+                version: env!("CARGO_PKG_VERSION"),
+                anchor,
+            }
+        };
+    };
+}

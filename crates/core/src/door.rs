@@ -1,0 +1,233 @@
+//! The ways out for text from elsewhere: to the model, to the screen, to a question.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use data_encoding::BASE32_NOPAD;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::message::ModelText;
+use crate::name::{AgentId, CallId};
+
+mod clean;
+
+pub use clean::{Cleaned, clean};
+
+/// Who said something. It gives no right; it only tells.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "source", content = "name", rename_all = "snake_case")]
+pub enum Source {
+    /// A tool, by name.
+    Tool(String),
+    /// A child agent, by id.
+    Child(String),
+    /// A file of the project that gives instructions.
+    Project(String),
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (kind, name) = match self {
+            Self::Tool(name) => ("tool", name),
+            Self::Child(name) => ("child", name),
+            Self::Project(name) => ("project", name),
+        };
+        let safe = |c: char| c.is_ascii_alphanumeric() || "._-/:~".contains(c);
+        let name: String = name.chars().take(120).map(|c| if safe(c) { c } else { '_' }).collect();
+        write!(f, "{kind}:{name}")
+    }
+}
+
+/// A session's secret: frame boundaries are derived from it, so that content cannot guess
+/// them. A recording carries it, so that a replay sends the same bytes.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct FrameSecret(String);
+
+impl FrameSecret {
+    /// From random bytes.
+    #[must_use]
+    pub fn new(random: &[u8; 16]) -> Self {
+        Self(data_encoding::HEXLOWER.encode(random))
+    }
+}
+
+impl fmt::Debug for FrameSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("FrameSecret(..)")
+    }
+}
+
+/// Content for the model: cleaned, and framed with its source and a boundary of its own.
+///
+/// ```
+/// use deputize_core::door::{FrameSecret, Source, to_model};
+/// use deputize_core::{AgentId, CallId, SessionId};
+/// let secret = FrameSecret::new(&[7; 16]);
+/// let agent = AgentId::root(&SessionId::literal("s"));
+/// let source = Source::Tool("read_file".into());
+/// let text = to_model(&secret, &agent, CallId { step: 1, slot: 0 }, &source, "1\u{1b}[31mred");
+/// assert!(text.as_str().starts_with("<tool:read_file "));
+/// assert!(text.as_str().ends_with("[1 terminal sequence removed]"));
+/// ```
+#[must_use]
+pub fn to_model(
+    secret: &FrameSecret,
+    agent: &AgentId,
+    call: CallId,
+    source: &Source,
+    content: &str,
+) -> ModelText {
+    frame(&boundary(secret, agent, call), source, content)
+}
+
+/// The boundary of a call's frame: the same after a resume, another one for each call.
+fn boundary(secret: &FrameSecret, agent: &AgentId, call: CallId) -> String {
+    #[expect(clippy::expect_used, reason = "HMAC takes keys of any length")]
+    let mut mac = Hmac::<Sha256>::new_from_slice(secret.0.as_bytes()).expect("a key of any length");
+    mac.update(agent.as_str().as_bytes());
+    mac.update(call.to_string().as_bytes());
+    short(&mac.finalize().into_bytes())
+}
+
+/// Text from elsewhere inside a prompt, where there is no call: the boundary is a hash of the
+/// text, which it cannot contain.
+#[must_use]
+pub fn quote(source: &Source, content: &str) -> ModelText {
+    frame(&short(&Sha256::digest(content.as_bytes())), source, content)
+}
+
+fn short(bytes: &[u8]) -> String {
+    let mut text = BASE32_NOPAD.encode(bytes).to_ascii_lowercase();
+    text.truncate(12);
+    text
+}
+
+fn frame(boundary: &str, source: &Source, content: &str) -> ModelText {
+    let cleaned = clean(content);
+    let end = if cleaned.text.ends_with('\n') || cleaned.text.is_empty() { "" } else { "\n" };
+    let mut text = format!("<{source} {boundary}>\n{}{end}</{boundary}>", cleaned.text);
+    for note in cleaned.notes() {
+        text.push_str("\n[");
+        text.push_str(&note);
+        text.push(']');
+    }
+    ModelText::own(text)
+}
+
+/// Content for a terminal: no control reaches it but newline and tab.
+#[must_use]
+pub fn to_screen(content: &str) -> String {
+    clean(content).text.into_owned()
+}
+
+/// Content on one line of a terminal, cut at `most` characters with a mark.
+#[must_use]
+pub fn to_line(content: &str, most: usize) -> String {
+    let head: String = content.chars().take(most.saturating_mul(4)).collect();
+    let text = clean(&head).text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if text.chars().count() <= most {
+        return text;
+    }
+    let mut line: String = text.chars().take(most.saturating_sub(1)).collect();
+    line.push('…');
+    line
+}
+
+/// Content in a question to a person: whole, with everything invisible made visible.
+#[must_use]
+pub fn to_question(content: &str) -> String {
+    let visible = |c: char| match c {
+        '\n' => "\n".to_owned(),
+        c if c.is_control() || clean::is_invisible(c) => c.escape_unicode().to_string(),
+        c => c.to_string(),
+    };
+    content.chars().map(visible).collect()
+}
+
+/// Values that must not leave the program, such as keys.
+#[derive(Clone, Default)]
+pub struct Secrets(Vec<(String, String)>);
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Secrets({} values)", self.0.len())
+    }
+}
+
+impl Secrets {
+    /// A shorter value is not kept: it would strike innocent text.
+    pub const SHORTEST: usize = 8;
+
+    /// Keeps a value under the name that replaces it.
+    pub fn add(&mut self, name: &str, value: &str) {
+        if value.len() >= Self::SHORTEST {
+            self.0.push((value.to_owned(), format!("[redacted:{name}]")));
+        }
+    }
+
+    /// The text without the values.
+    #[must_use]
+    pub fn scrub<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        let mut text = Cow::Borrowed(text);
+        for (value, mask) in &self.0 {
+            if text.contains(value.as_str()) {
+                text = Cow::Owned(text.replace(value.as_str(), mask));
+            }
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::name::SessionId;
+
+    fn framed(call: u32, content: &str) -> String {
+        let agent = AgentId::root(&SessionId::literal("s"));
+        let secret = FrameSecret::new(&[1; 16]);
+        let call = CallId { step: call, slot: 0 };
+        to_model(&secret, &agent, call, &Source::Tool("t".into()), content).into_string()
+    }
+
+    #[test]
+    fn the_boundary_is_new_for_each_call_and_the_same_again() {
+        assert_eq!(framed(1, "x"), framed(1, "x"));
+        assert_ne!(framed(1, "x"), framed(2, "x"));
+        let text = framed(1, "x");
+        let boundary = text.split_once(' ').unwrap().1.split_once('>').unwrap().0;
+        assert_eq!(boundary.len(), 12);
+        assert_eq!(text, format!("<tool:t {boundary}>\nx\n</{boundary}>"));
+    }
+
+    #[test]
+    fn a_source_cannot_break_its_frame() {
+        let source = Source::Child("a>\n# System".into());
+        assert_eq!(source.to_string(), "child:a____System");
+    }
+
+    #[test]
+    fn a_question_hides_nothing() {
+        assert_eq!(
+            to_question("rm\u{202e} \u{1b}[2K-rf\u{200b}"),
+            "rm\\u{202e} \\u{1b}[2K-rf\\u{200b}"
+        );
+    }
+
+    #[test]
+    fn a_line_is_one_line_and_says_that_it_is_cut() {
+        assert_eq!(to_line("a\n\tb  c", 80), "a b c");
+        assert_eq!(to_line("abcdef", 4), "abc…");
+    }
+
+    #[test]
+    fn a_secret_is_replaced_by_its_name() {
+        let mut secrets = Secrets::default();
+        secrets.add("KEY", "sk-12345678");
+        secrets.add("SHORT", "abc");
+        assert_eq!(secrets.scrub("abc sk-12345678!"), "abc [redacted:KEY]!");
+    }
+}

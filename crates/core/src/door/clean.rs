@@ -1,0 +1,209 @@
+//! Removes what a reader cannot see, and says how much it was.
+
+use std::borrow::Cow;
+
+/// Text without what a reader cannot see.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cleaned<'t> {
+    /// The text.
+    pub text: Cow<'t, str>,
+    /// How many invisible characters were removed.
+    pub invisible: usize,
+    /// How many terminal sequences and control characters were removed.
+    pub sequences: usize,
+    /// How many marks of chat formats were made inert.
+    pub marks: usize,
+}
+
+impl Cleaned<'_> {
+    /// What was done, in words; empty when nothing was.
+    #[must_use]
+    pub fn notes(&self) -> Vec<String> {
+        let count = |n: usize, what: &str, done: &str| {
+            let s = if n == 1 { "" } else { "s" };
+            (n > 0).then(|| format!("{n} {what}{s} {done}"))
+        };
+        [
+            count(self.invisible, "invisible character", "removed"),
+            count(self.sequences, "terminal sequence", "removed"),
+            count(self.marks, "chat-format mark", "made inert"),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+}
+
+/// Marks by which chat formats tell who speaks, beside the form `<|word|>`.
+const MARKS: [&str; 6] =
+    ["[INST]", "[/INST]", "<<SYS>>", "<</SYS>>", "<start_of_turn>", "<end_of_turn>"];
+
+/// The longest word in a mark of the form `<|word|>`.
+const LONGEST_MARK: usize = 40;
+
+/// Cleans a text: controls, terminal sequences and invisible characters go, marks of chat
+/// formats are made inert; words, emoji and the joiners that scripts need stay. A CR before
+/// a newline goes silently, one alone becomes a newline.
+#[must_use]
+pub fn clean(text: &str) -> Cleaned<'_> {
+    let plain = |b: u8| (b' '..=b'~').contains(&b) || b == b'\n' || b == b'\t';
+    let suspicious = |b: u8| b == b'<' || b == b'[';
+    if text.bytes().all(plain) && !text.bytes().any(suspicious) {
+        return Cleaned { text: Cow::Borrowed(text), invisible: 0, sequences: 0, marks: 0 };
+    }
+    let mut out = Cleaned {
+        text: Cow::Owned(String::with_capacity(text.len())),
+        invisible: 0,
+        sequences: 0,
+        marks: 0,
+    };
+    let mut kept = String::with_capacity(text.len());
+    let mut rest = text;
+    let mut before = None;
+    while let Some(c) = rest.chars().next() {
+        let after = rest.get(c.len_utf8()..).unwrap_or_default();
+        rest = match c {
+            '\n' | '\t' => {
+                kept.push(c);
+                after
+            }
+            '\r' => {
+                if !after.starts_with('\n') {
+                    kept.push('\n');
+                }
+                after
+            }
+            c if c.is_control() => {
+                out.sequences += 1;
+                skip_sequence(c, after)
+            }
+            '<' | '[' if let Some(mark) = mark(rest) => {
+                out.marks += 1;
+                kept.push_str(&mark.replacen(['<', '['], "‹", 1));
+                rest.get(mark.len()..).unwrap_or_default()
+            }
+            c if is_invisible(c) && !belongs(c, before, after.chars().next()) => {
+                out.invisible += 1;
+                after
+            }
+            c => {
+                kept.push(c);
+                before = Some(c);
+                after
+            }
+        };
+    }
+    out.text = Cow::Owned(kept);
+    out
+}
+
+/// What follows a control character that begins a terminal sequence (`ESC [ … final`).
+fn skip_sequence(control: char, after: &str) -> &str {
+    let body = match control {
+        '\u{1b}' => after.strip_prefix('['),
+        '\u{9b}' => Some(after),
+        _ => None,
+    };
+    let Some(body) = body else { return after };
+    let end = body.find(|c: char| !matches!(c, ' '..='?'));
+    match end.and_then(|at| body.get(at..)) {
+        Some(tail) => {
+            let mut tail = tail.chars();
+            // Only a proper final byte belongs to the sequence.
+            let kept = tail.clone();
+            match tail.next() {
+                Some('@'..='~') => tail.as_str(),
+                _ => kept.as_str(),
+            }
+        }
+        None => "",
+    }
+}
+
+/// The chat-format mark that the text begins with.
+fn mark(text: &str) -> Option<&str> {
+    if let Some(fixed) = MARKS.iter().find(|mark| text.starts_with(**mark)) {
+        return text.get(..fixed.len());
+    }
+    let word = text.strip_prefix("<|")?;
+    let end = word.bytes().take(LONGEST_MARK).position(|b| b == b'|')?;
+    let named = word.get(..end)?;
+    let fits = !named.is_empty()
+        && named.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+    (fits && word.get(end..)?.starts_with("|>")).then(|| text.get(..end + 4)).flatten()
+}
+
+/// Characters that no reader sees.
+pub(super) fn is_invisible(c: char) -> bool {
+    matches!(c,
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+        | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}'
+        | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// Whether an invisible character does honest work where it stands: a joiner or a variation
+/// selector right after a visible non-ASCII (or keycap) character, a tag in a flag.
+fn belongs(c: char, before: Option<char>, after: Option<char>) -> bool {
+    let Some(before) = before else { return false };
+    match c {
+        '\u{200c}' | '\u{200d}' => {
+            let joins = |c: char| !c.is_ascii() && !matches!(c, '\u{200b}'..='\u{200f}');
+            joins(before) && after.is_some_and(joins)
+        }
+        '\u{200e}' | '\u{200f}' => !is_invisible(before),
+        '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}' => {
+            !is_invisible(before) && (!before.is_ascii() || "#*0123456789".contains(before))
+        }
+        '\u{e0020}'..='\u{e007f}' => {
+            before == '\u{1f3f4}' || matches!(before, '\u{e0020}'..='\u{e007e}')
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, cleaned: &str, notes: &[&str]) {
+        let got = clean(text);
+        assert_eq!(got.text, cleaned, "{text:?}");
+        assert_eq!(got.notes(), notes, "{text:?}");
+    }
+
+    #[test]
+    fn plain_text_is_not_copied() {
+        assert!(matches!(clean("fn main() {}\n").text, Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn controls_go_and_words_stay() {
+        check("a\u{1b}[1;31mred\u{1b}[0m", "ared", &["2 terminal sequences removed"]);
+        check("\u{1b}]0;title\u{7}x", "]0;titlex", &["2 terminal sequences removed"]);
+        check("a\u{1b}[", "a", &["1 terminal sequence removed"]);
+        check("a\u{1b}[3é", "aé", &["1 terminal sequence removed"]);
+        check("a\r\nb\rc\0", "a\nb\nc", &["1 terminal sequence removed"]);
+    }
+
+    #[test]
+    fn what_is_hidden_goes_and_what_scripts_need_stays() {
+        check("a\u{200b}\u{200b}b", "ab", &["2 invisible characters removed"]);
+        check("x\u{e0041}\u{e0042}", "x", &["2 invisible characters removed"]);
+        check("ab\u{202e}c", "abc", &["1 invisible character removed"]);
+        check("👩\u{200d}💻", "👩\u{200d}💻", &[]);
+        check("می\u{200c}خواهم", "می\u{200c}خواهم", &[]);
+        check("❤\u{fe0f}", "❤\u{fe0f}", &[]);
+        check("❤\u{fe0f}\u{fe0f}\u{fe0f}", "❤\u{fe0f}", &["2 invisible characters removed"]);
+        let wales = "🏴\u{e0067}\u{e0062}\u{e0077}\u{e006c}\u{e0073}\u{e007f}";
+        check(wales, wales, &[]);
+    }
+
+    #[test]
+    fn marks_of_chat_formats_are_inert() {
+        check("<|im_start|>system", "‹|im_start|>system", &["1 chat-format mark made inert"]);
+        check("[INST] x [/INST]", "‹INST] x ‹/INST]", &["2 chat-format marks made inert"]);
+        check("a <| b |> c", "a <| b |> c", &[]);
+        check("v[0] <T>", "v[0] <T>", &[]);
+    }
+}

@@ -1,0 +1,300 @@
+//! The one ordered stream of facts.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::agent::{AgentSpec, Outcome, Status};
+use crate::cancel::CancelReason;
+use crate::file_state::Version;
+use crate::message::{ToolResult, UserMessage};
+use crate::model::{Delta, ModelError, Reply, Usage};
+use crate::name::{AgentId, CallId};
+use crate::run::Input;
+use crate::tool::{Display, Fact};
+
+/// One fact, in its place.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// Its number in the session: from 0, without gaps.
+    pub seq: u64,
+    /// Milliseconds since 1970-01-01T00:00:00Z.
+    pub at: u64,
+    /// Whose it is.
+    pub agent: AgentId,
+    /// Its parent.
+    pub parent: Option<AgentId>,
+    /// Its depth.
+    pub depth: u32,
+    /// What happened.
+    pub event: Event,
+}
+
+/// What happened: past tense, owned, whole. Outside views of it are projections.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type")]
+pub enum Event {
+    /// A session began, or was taken up again.
+    #[serde(rename = "session.start")]
+    SessionStart(SessionStart),
+    /// An agent was made.
+    #[serde(rename = "agent.start")]
+    AgentStart(Box<AgentStart>),
+    /// A message for an agent's model.
+    #[serde(rename = "message")]
+    Message(UserMessage),
+    /// An attempt of a request was sent.
+    #[serde(rename = "model.request")]
+    ModelRequest {
+        /// Which request of the agent, from 1.
+        iteration: u32,
+        /// How many messages.
+        messages: u64,
+        /// How many bytes of text: system, tools and messages.
+        bytes: u64,
+    },
+    /// A whole reply arrived.
+    #[serde(rename = "model.response")]
+    ModelResponse {
+        /// Which request it answers.
+        iteration: u32,
+        /// The reply.
+        reply: Reply,
+        /// How long it took.
+        ms: u64,
+    },
+    /// An attempt failed.
+    #[serde(rename = "model.error")]
+    ModelError {
+        /// How.
+        error: ModelError,
+        /// Whether another attempt follows; if not, the request failed.
+        retried: bool,
+    },
+    /// Another attempt will follow.
+    #[serde(rename = "model.retry")]
+    ModelRetry {
+        /// Which attempt comes, from 2.
+        attempt: u32,
+        /// Of how many.
+        of: u32,
+        /// Why.
+        reason: String,
+        /// After how long.
+        wait_ms: u64,
+    },
+    /// A call is about to run.
+    #[serde(rename = "tool.start")]
+    ToolStart {
+        /// The call.
+        call: CallId,
+        /// The tool as the model wrote it.
+        tool: String,
+        /// The arguments as received.
+        arguments: String,
+    },
+    /// A call has its result.
+    #[serde(rename = "tool.end")]
+    ToolEnd(Box<ToolEnd>),
+    /// Someone is asked.
+    #[serde(rename = "approval.request")]
+    ApprovalRequest {
+        /// The call.
+        call: CallId,
+        /// What would run.
+        command: String,
+        /// Its class.
+        class: String,
+        /// The rule.
+        reason: String,
+    },
+    /// The answer.
+    #[serde(rename = "approval.decision")]
+    ApprovalDecision {
+        /// The call.
+        call: CallId,
+        /// `allow` or `deny`.
+        decision: String,
+        /// Who said so.
+        by: String,
+    },
+    /// A file was read.
+    #[serde(rename = "file.read")]
+    FileRead {
+        /// Its path.
+        path: PathBuf,
+        /// What was there.
+        version: Version,
+    },
+    /// A file was written.
+    #[serde(rename = "file.write")]
+    FileWrite {
+        /// Its path.
+        path: PathBuf,
+        /// What is there now.
+        version: Version,
+        /// Whether there was none before.
+        created: bool,
+    },
+    /// An agent's time is up: its next request is the closing one.
+    #[serde(rename = "agent.wrap_up")]
+    AgentWrapUp,
+    /// An agent must end.
+    #[serde(rename = "agent.stop")]
+    AgentStop {
+        /// Why.
+        reason: CancelReason,
+    },
+    /// An agent that had ended goes on.
+    #[serde(rename = "agent.resume")]
+    AgentResume,
+    /// An agent ended.
+    #[serde(rename = "agent.end")]
+    AgentEnd(Box<Outcome>),
+    /// A remark.
+    #[serde(rename = "log")]
+    Log {
+        /// How grave.
+        level: LogLevel,
+        /// What.
+        message: String,
+    },
+    /// The session's work is done for now.
+    #[serde(rename = "session.end")]
+    SessionEnd {
+        /// How the top agent ended.
+        status: Status,
+        /// What the program exits with.
+        exit_code: u8,
+        /// Tokens of the whole tree.
+        usage: Usage,
+        /// Dollars of the whole tree, where prices are known.
+        cost_usd: Option<f64>,
+    },
+}
+
+impl Event {
+    /// What the agent's fold takes of it, if it is one of the fold's inputs.
+    #[must_use]
+    pub fn input(&self) -> Option<Input<'_>> {
+        match self {
+            Self::Message(message) => Some(Input::Message(message)),
+            Self::ModelResponse { reply, .. } => Some(Input::Reply(reply)),
+            Self::ModelError { error, retried: false } => Some(Input::Failed(error)),
+            Self::ToolEnd(end) => Some(Input::Result(&end.result)),
+            Self::AgentStop { reason } => Some(Input::Stop(*reason)),
+            Self::AgentWrapUp => Some(Input::WrapUp),
+            Self::AgentResume => Some(Input::Resume),
+            Self::SessionStart(_)
+            | Self::AgentStart(_)
+            | Self::ModelRequest { .. }
+            | Self::ModelError { retried: true, .. }
+            | Self::ModelRetry { .. }
+            | Self::ToolStart { .. }
+            | Self::ApprovalRequest { .. }
+            | Self::ApprovalDecision { .. }
+            | Self::FileRead { .. }
+            | Self::FileWrite { .. }
+            | Self::AgentEnd(_)
+            | Self::Log { .. }
+            | Self::SessionEnd { .. } => None,
+        }
+    }
+}
+
+/// How grave a remark is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LogLevel {
+    /// Worth knowing.
+    Info,
+    /// Worth looking at.
+    Warn,
+    /// Something failed.
+    Error,
+}
+
+/// The beginning of a session, or of another run of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionStart {
+    /// Where.
+    pub cwd: PathBuf,
+    /// With which model.
+    pub model: String,
+    /// With which toolsets.
+    pub toolsets: Vec<String>,
+    /// Which version of the program.
+    pub program: String,
+}
+
+/// The making of an agent. Texts are kept once in a session, by hash.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AgentStart {
+    /// Its spec, whose `system` is empty here.
+    pub spec: AgentSpec,
+    /// Lowercase hex SHA-256 of each block of its system text.
+    pub system: Vec<String>,
+    /// Lowercase hex SHA-256 of its tools, as a JSON array.
+    pub tools: String,
+    /// The texts that no earlier record of the session holds, by hash.
+    #[serde(default)]
+    pub texts: BTreeMap<String, Arc<str>>,
+}
+
+/// The end of a call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToolEnd {
+    /// The tool as the model wrote it.
+    pub tool: String,
+    /// What the model gets.
+    pub result: ToolResult,
+    /// Bytes of the arguments.
+    pub args_bytes: u64,
+    /// How long it took.
+    pub ms: u64,
+    /// What the host saw.
+    #[serde(default)]
+    pub facts: Vec<Fact>,
+    /// How it may be shown.
+    #[serde(default)]
+    pub display: Option<Display>,
+    /// For the operator: what failed.
+    #[serde(default)]
+    pub error: Option<String>,
+}
+
+/// Keeps records.
+pub trait Journal: Send + Sync {
+    /// Appends a record; when this returns, the record survives the end of this process.
+    ///
+    /// # Errors
+    /// When it could not be kept. Nothing may then be acted on.
+    fn append(&self, record: &Record) -> Result<(), JournalError>;
+
+    /// Waits until all records up to this one survive the end of the machine.
+    fn durable<'a>(&'a self, seq: u64) -> crate::model::BoxFuture<'a, Result<(), JournalError>>;
+}
+
+/// A record that could not be kept.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot write session file `{}`", path.display())]
+pub struct JournalError {
+    /// Which file.
+    pub path: PathBuf,
+    /// Why.
+    #[source]
+    pub source: std::io::Error,
+}
+
+/// Sees records after they are kept. It cannot say no and must be quick; one that is slow
+/// owns a queue.
+pub trait Observer: Send + Sync {
+    /// A fact.
+    fn see(&self, record: &Record);
+    /// A piece of a reply that is arriving.
+    fn live(&self, _agent: &AgentId, _delta: Delta<'_>) {}
+}
+
+const fn _object_safe(_: &dyn Journal, _: &dyn Observer) {}

@@ -1,0 +1,209 @@
+//! Names and ids: validated once, where the text enters.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// A text that cannot be a name, and why.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{found}` is not a {kind}: use 1 to 64 of the characters A-Z a-z 0-9 _ -")]
+pub struct NameError {
+    kind: &'static str,
+    found: String,
+}
+
+const fn is_name(bytes: &[u8]) -> bool {
+    if bytes.is_empty() || bytes.len() > 64 {
+        return false;
+    }
+    let mut rest = bytes;
+    while let [first, tail @ ..] = rest {
+        if !(first.is_ascii_alphanumeric() || *first == b'_' || *first == b'-') {
+            return false;
+        }
+        rest = tail;
+    }
+    true
+}
+
+macro_rules! name {
+    ($(#[$doc:meta])* $name:ident, $kind:literal) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(Cow<'static, str>);
+
+        impl $name {
+            /// For a name known at compile time: a bad one in a `const` does not build.
+            #[must_use]
+            pub const fn literal(name: &'static str) -> Self {
+                if !is_name(name.as_bytes()) {
+                    panic!("not a name: use 1 to 64 of the characters A-Z a-z 0-9 _ -");
+                }
+                Self(Cow::Borrowed(name))
+            }
+
+            /// Checks a name that came from outside.
+            ///
+            /// # Errors
+            /// When it is empty, longer than 64 bytes, or holds another character.
+            pub fn new(name: impl Into<String>) -> Result<Self, NameError> {
+                let name = name.into();
+                if is_name(name.as_bytes()) {
+                    Ok(Self(Cow::Owned(name)))
+                } else {
+                    Err(NameError { kind: $kind, found: name.chars().take(80).collect() })
+                }
+            }
+
+            /// The name as text.
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl std::borrow::Borrow<str> for $name {
+            fn borrow(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+                s.serialize_str(&self.0)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+                Self::new(String::deserialize(d)?).map_err(serde::de::Error::custom)
+            }
+        }
+    };
+}
+
+name! {
+    /// The name of a tool, as the model writes it.
+    ToolName, "tool name"
+}
+name! {
+    /// The name of a set of tools that are given or withheld together.
+    ToolsetName, "toolset name"
+}
+name! {
+    /// The name of one stored session; it is also a file name.
+    SessionId, "session id"
+}
+
+/// One call of one step: minted by us, so that it is the same after a resume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CallId {
+    /// The step (model request) that asked for the call, from 1.
+    pub step: u32,
+    /// The place of the call in that step, from 0.
+    pub slot: u32,
+}
+
+impl fmt::Display for CallId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "call_{}_{}", self.step, self.slot)
+    }
+}
+
+impl std::str::FromStr for CallId {
+    type Err = NameError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let parse = || {
+            let (step, slot) = text.strip_prefix("call_")?.split_once('_')?;
+            Some(Self { step: step.parse().ok()?, slot: slot.parse().ok()? })
+        };
+        parse().ok_or_else(|| NameError { kind: "call id", found: text.chars().take(80).collect() })
+    }
+}
+
+impl Serialize for CallId {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for CallId {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        String::deserialize(d)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// One agent of a session. The root is the session itself, a child is
+/// `PARENT/STEP.SLOT.INDEX`: derived from the call that spawned it, so that the same call
+/// always names the same child.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct AgentId(String);
+
+impl AgentId {
+    /// The root agent of a session.
+    #[must_use]
+    pub fn root(session: &SessionId) -> Self {
+        Self(session.as_str().to_owned())
+    }
+
+    /// The child that task `index` of `call` spawns.
+    #[must_use]
+    pub fn child(&self, call: CallId, index: u32) -> Self {
+        Self(format!("{}/{}.{}.{index}", self.0, call.step, call.slot))
+    }
+
+    /// The id as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for AgentId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_a_foreign_character_is_refused_and_named() {
+        let error = ToolName::new("read file").unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "`read file` is not a tool name: use 1 to 64 of the characters A-Z a-z 0-9 _ -"
+        );
+        assert!(ToolName::new("").is_err());
+        assert!(ToolName::new("a".repeat(65)).is_err());
+        assert!(ToolName::new("a".repeat(64)).is_ok());
+        assert!(serde_json::from_str::<SessionId>("\"../x\"").is_err());
+    }
+
+    #[test]
+    fn a_call_id_survives_its_text_form() {
+        let id = CallId { step: 3, slot: 11 };
+        assert_eq!(id.to_string(), "call_3_11");
+        assert_eq!("call_3_11".parse::<CallId>().unwrap(), id);
+        assert!("call_3".parse::<CallId>().is_err());
+        assert!("call_-1_2".parse::<CallId>().is_err());
+    }
+
+    #[test]
+    fn a_child_is_named_by_the_call_that_spawned_it() {
+        let root = AgentId::root(&SessionId::literal("s1"));
+        let child = root.child(CallId { step: 2, slot: 0 }, 1);
+        assert_eq!(child.child(CallId { step: 1, slot: 3 }, 0).as_str(), "s1/2.0.1/1.3.0");
+    }
+}

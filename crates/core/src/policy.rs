@@ -1,0 +1,116 @@
+//! What may happen, and who is asked.
+
+use serde::{Deserialize, Serialize};
+
+use crate::agent::AgentView;
+use crate::authority::ApproverMode;
+use crate::cancel::Cancel;
+use crate::model::BoxFuture;
+use crate::name::{AgentId, CallId, ToolName};
+use crate::tool::ToolSpec;
+
+/// What a rule says of a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// It may run.
+    Allow,
+    /// Someone must be asked.
+    Ask {
+        /// The class it is in, such as `dangerous`.
+        class: String,
+        /// Which rule, and why.
+        reason: String,
+    },
+    /// It may not.
+    Deny {
+        /// The rule, and what to do instead.
+        reason: String,
+    },
+}
+
+/// The rules: pure, the same answer for the same call.
+pub trait Policy: Send + Sync {
+    /// Judges a call whose arguments fit the tool's schema.
+    fn judge(&self, tool: &ToolSpec, arguments: &serde_json::Value, agent: &AgentView) -> Verdict;
+}
+
+/// Everything may run. For programs that embed an agent with tools of their own.
+#[derive(Debug, Clone, Copy)]
+pub struct AllowAll;
+
+impl Policy for AllowAll {
+    fn judge(&self, _: &ToolSpec, _: &serde_json::Value, _: &AgentView) -> Verdict {
+        Verdict::Allow
+    }
+}
+
+/// A question that someone must answer before a call runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Question {
+    /// Who asks.
+    pub agent: AgentId,
+    /// What the agent was told to do, so that a person knows which child asks.
+    pub goal: String,
+    /// The call.
+    pub call: CallId,
+    /// The tool.
+    pub tool: ToolName,
+    /// What would run, whole.
+    pub command: String,
+    /// Where.
+    pub cwd: std::path::PathBuf,
+    /// The class it is in.
+    pub class: String,
+    /// The rule that asks.
+    pub reason: String,
+}
+
+/// An answer to a question.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answer {
+    /// Whether it may run.
+    pub allowed: bool,
+    /// Who said so: `user`, `auto`, `no user to ask`, …
+    pub by: String,
+    /// More words for the model, if there are any.
+    #[serde(default)]
+    pub reason: String,
+}
+
+impl Answer {
+    /// No, said by.
+    #[must_use]
+    pub fn no(by: impl Into<String>) -> Self {
+        Self { allowed: false, by: by.into(), reason: String::new() }
+    }
+
+    /// Yes, said by.
+    #[must_use]
+    pub fn yes(by: impl Into<String>) -> Self {
+        Self { allowed: true, by: by.into(), reason: String::new() }
+    }
+}
+
+/// Asks a person. Never called for an agent whose mode is `deny` or `auto`.
+pub trait Approver: Send + Sync {
+    /// Waits for the answer; a cancelled question is a no.
+    fn ask<'a>(&'a self, question: &'a Question, cancel: &'a Cancel) -> BoxFuture<'a, Answer>;
+}
+
+/// For programs without a person.
+#[derive(Debug, Clone, Copy)]
+pub struct NoPerson;
+
+impl Approver for NoPerson {
+    fn ask<'a>(&'a self, _: &'a Question, _: &'a Cancel) -> BoxFuture<'a, Answer> {
+        Box::pin(async { Answer::no("no user to ask") })
+    }
+}
+
+/// The mode that holds for an agent: never more than its authority allows.
+#[must_use]
+pub fn effective_mode(agent: &AgentView) -> ApproverMode {
+    agent.spec.approver.min(agent.authority.approver())
+}
+
+const fn _object_safe(_: &dyn Policy, _: &dyn Approver) {}

@@ -1,0 +1,220 @@
+//! A JSON Schema object whose bytes never change.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+use serde_json::value::RawValue;
+use sha2::{Digest as _, Sha256};
+
+/// What is wrong with a schema.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SchemaError {
+    /// It is not a JSON object.
+    #[error("a schema must be a JSON object")]
+    NotAnObject,
+    /// It describes something else than an object of arguments.
+    #[error("a schema of arguments must have type `object`, found `{0}`")]
+    NotOfObjects(String),
+}
+
+/// A JSON Schema of an object of arguments, kept as one canonical text (keys sorted, no
+/// spaces), so that no feature flag of any crate can change the bytes a provider caches.
+///
+/// ```
+/// let schema = deputize_core::Schema::new(&serde_json::json!({"type": "object"}))?;
+/// assert_eq!(schema.as_str(), r#"{"type":"object"}"#);
+/// # Ok::<(), deputize_core::SchemaError>(())
+/// ```
+#[derive(Clone)]
+pub struct Schema(Arc<RawValue>);
+
+impl Schema {
+    /// Checks and keeps a schema.
+    ///
+    /// # Errors
+    /// When it is not an object, or not of type `object`.
+    pub fn new(value: &Value) -> Result<Self, SchemaError> {
+        let object = value.as_object().ok_or(SchemaError::NotAnObject)?;
+        match object.get("type") {
+            Some(Value::String(kind)) if kind == "object" => {}
+            other => {
+                let found = other.map_or_else(|| "none".to_owned(), Value::to_string);
+                return Err(SchemaError::NotOfObjects(found));
+            }
+        }
+        let mut text = String::new();
+        canonical(value, &mut text);
+        let raw = RawValue::from_string(text).map_err(|_| SchemaError::NotAnObject)?;
+        Ok(Self(Arc::from(raw)))
+    }
+
+    /// The schema of a type's arguments, without what providers dislike (`$schema`, `title`,
+    /// number formats, null defaults).
+    ///
+    /// # Errors
+    /// When the type is not a struct or map.
+    pub fn of<T: schemars::JsonSchema>() -> Result<Self, SchemaError> {
+        let mut settings = schemars::generate::SchemaSettings::draft2020_12();
+        settings.inline_subschemas = true;
+        settings.meta_schema = None;
+        let mut value = settings.into_generator().into_root_schema_for::<T>().to_value();
+        strip(&mut value, false);
+        Self::new(&value)
+    }
+
+    /// The canonical text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        self.0.get()
+    }
+
+    /// The schema as a value.
+    #[must_use]
+    pub fn to_value(&self) -> Value {
+        serde_json::from_str(self.0.get()).unwrap_or_default()
+    }
+
+    /// First 16 hex digits of the SHA-256 of the canonical text.
+    #[must_use]
+    pub fn digest(&self) -> String {
+        let sum = Sha256::digest(self.0.get().as_bytes());
+        data_encoding::HEXLOWER.encode(sum.get(..8).unwrap_or_default())
+    }
+}
+
+/// Writes a value with sorted keys and no spaces, whatever order its map keeps.
+fn canonical(value: &Value, out: &mut String) {
+    match value {
+        Value::Object(map) => {
+            let mut keys: Vec<_> = map.iter().collect();
+            keys.sort_by_key(|(key, _)| key.as_str());
+            out.push('{');
+            for (index, (key, member)) in keys.into_iter().enumerate() {
+                if index > 0 {
+                    out.push(',');
+                }
+                out.push_str(&Value::String(key.clone()).to_string());
+                out.push(':');
+                canonical(member, out);
+            }
+            out.push('}');
+        }
+        Value::Array(items) => {
+            out.push('[');
+            for (index, item) in items.iter().enumerate() {
+                if index > 0 {
+                    out.push(',');
+                }
+                canonical(item, out);
+            }
+            out.push(']');
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+            out.push_str(&value.to_string());
+        }
+    }
+}
+
+/// Removes keywords that providers refuse or that only cost tokens. `named` tells that the
+/// keys of this object are names of properties, which are never removed.
+fn strip(value: &mut Value, named: bool) {
+    match value {
+        Value::Object(map) => {
+            if !named {
+                map.remove("$schema");
+                map.remove("title");
+                map.remove("format");
+                if map.get("default") == Some(&Value::Null) {
+                    map.remove("default");
+                }
+                strip_nullable(map);
+            }
+            for (key, member) in map.iter_mut() {
+                if key != "default" && key != "enum" && key != "const" {
+                    strip(member, !named && key == "properties");
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| strip(item, false)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// `["string","null"]` becomes `"string"`: an optional argument is one that may be left out.
+fn strip_nullable(map: &mut serde_json::Map<String, Value>) {
+    if let Some(Value::Array(kinds)) = map.get_mut("type") {
+        kinds.retain(|kind| kind != "null");
+        if let [only] = kinds.as_slice() {
+            let only = only.clone();
+            map.insert("type".to_owned(), only);
+        }
+    }
+    if let Some(Value::Array(forms)) = map.get_mut("anyOf") {
+        forms.retain(|form| form != &serde_json::json!({"type": "null"}));
+        if let [Value::Object(only)] = forms.as_slice() {
+            let only = only.clone();
+            map.remove("anyOf");
+            for (key, member) in only {
+                map.entry(key).or_insert(member);
+            }
+        }
+    }
+}
+
+impl PartialEq for Schema {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl Eq for Schema {}
+
+impl fmt::Debug for Schema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl Serialize for Schema {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(s)
+    }
+}
+
+impl<'de> Deserialize<'de> for Schema {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        Self::new(&Value::deserialize(d)?).map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(schemars::JsonSchema)]
+    #[expect(dead_code, reason = "only its schema is used")]
+    struct Args {
+        /// Where.
+        path: String,
+        /// From which line.
+        title: Option<u32>,
+    }
+
+    #[test]
+    fn a_type_gives_a_plain_schema() {
+        let schema = Schema::of::<Args>().unwrap();
+        assert_eq!(
+            schema.as_str(),
+            r#"{"properties":{"path":{"description":"Where.","type":"string"},"title":{"description":"From which line.","minimum":0,"type":"integer"}},"required":["path"],"type":"object"}"#
+        );
+    }
+
+    #[test]
+    fn only_objects_are_schemas_of_arguments() {
+        assert_eq!(Schema::new(&serde_json::json!(true)), Err(SchemaError::NotAnObject));
+        assert!(Schema::new(&serde_json::json!({"type": "array"})).is_err());
+        assert!(Schema::new(&serde_json::json!({})).is_err());
+    }
+}

@@ -1,0 +1,325 @@
+//! The thing a model can call.
+
+use std::borrow::Cow;
+use std::error::Error;
+use std::future::Future;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::agent::{AgentView, ToolCx};
+use crate::door::Source;
+use crate::file_state::Version;
+use crate::message::ModelText;
+use crate::model::BoxFuture;
+use crate::name::ToolName;
+use crate::schema::Schema;
+
+/// What a model is told of a tool. These bytes are fixed while an agent lives.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolDecl {
+    /// Its name.
+    pub name: ToolName,
+    /// What it does and when to use it.
+    pub description: String,
+    /// Its arguments.
+    pub parameters: Schema,
+}
+
+/// What a call may do to the world. What a remote side claims never raises trust.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Effects {
+    /// It only looks.
+    ReadOnly,
+    /// It changes files under the write roots.
+    WritesFiles,
+    /// It may do anything.
+    Unknown,
+}
+
+/// Whether a tool can be used now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Usable {
+    /// It can.
+    Yes,
+    /// It cannot: why, and what to do.
+    No(String),
+}
+
+/// A call that shows a tool's use; the conformance check runs it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Example {
+    /// What it shows.
+    pub title: &'static str,
+    /// Its arguments.
+    pub arguments: Value,
+}
+
+/// What a tool is, as data. What happens around a call (policy, records, limits) follows from
+/// it and is not the tool's business.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolSpec {
+    /// What the model is told.
+    pub decl: ToolDecl,
+    /// What a call may do.
+    pub effects: Effects,
+    /// Whether a call may be run again when a crash left it without a result.
+    pub repeatable: bool,
+    /// Whether calls of one step may run side by side. A call that may not is a barrier.
+    pub parallel: bool,
+    /// After how long a call is told to end; nothing: the tool watches its own time.
+    pub time_limit: Option<Duration>,
+    /// Whether it can be used now.
+    pub usable: Usable,
+    /// Calls that show its use.
+    pub examples: Vec<Example>,
+}
+
+impl ToolSpec {
+    /// A tool that only looks: repeatable, side by side, two minutes.
+    #[must_use]
+    pub fn read_only(decl: ToolDecl) -> Self {
+        Self {
+            decl,
+            effects: Effects::ReadOnly,
+            repeatable: true,
+            parallel: true,
+            time_limit: Some(Duration::from_secs(120)),
+            usable: Usable::Yes,
+            examples: Vec::new(),
+        }
+    }
+
+    /// A tool that may do anything: never repeated, alone, two minutes.
+    #[must_use]
+    pub fn effectful(decl: ToolDecl, effects: Effects) -> Self {
+        Self { effects, repeatable: false, parallel: false, ..Self::read_only(decl) }
+    }
+}
+
+/// What the host saw a call do. Believed from our own tools only.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "fact", rename_all = "snake_case")]
+pub enum Fact {
+    /// A file was read.
+    FileRead {
+        /// Its absolute path.
+        path: PathBuf,
+        /// What was there.
+        version: Version,
+        /// Whether all of it was shown.
+        whole: bool,
+    },
+    /// A file was created or changed.
+    FileWritten {
+        /// Its absolute path.
+        path: PathBuf,
+        /// What is there now.
+        version: Version,
+        /// Whether there was none before.
+        created: bool,
+    },
+    /// A command ended.
+    Command {
+        /// Its text.
+        command: String,
+        /// Its exit code; nothing when a signal ended it.
+        exit_code: Option<i32>,
+    },
+}
+
+/// How a screen or an editor may show a result. No model reads it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "display", rename_all = "snake_case")]
+pub enum Display {
+    /// A change of one file, as a unified diff.
+    Diff {
+        /// Its path.
+        path: PathBuf,
+        /// The diff.
+        diff: String,
+    },
+}
+
+/// What a call gives.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ToolOutput {
+    /// The content, for the model; it is framed on its way, so it may be anything.
+    pub content: String,
+    /// Where the content comes from, when it is not simply the tool's.
+    pub source: Option<Source>,
+    /// Remarks of the tool itself (what was cut, where the rest is), shown to the model after
+    /// the frame, where content cannot imitate them.
+    pub notes: Vec<String>,
+    /// What the host saw.
+    pub facts: Vec<Fact>,
+    /// How it may be shown.
+    pub display: Option<Display>,
+}
+
+impl ToolOutput {
+    /// Content and nothing else.
+    #[must_use]
+    pub fn text(content: impl Into<String>) -> Self {
+        Self { content: content.into(), ..Self::default() }
+    }
+
+    /// The same with a remark of the tool.
+    #[must_use]
+    pub fn note(mut self, note: impl Into<String>) -> Self {
+        self.notes.push(note.into());
+        self
+    }
+
+    /// The same with something the host saw.
+    #[must_use]
+    pub fn fact(mut self, fact: Fact) -> Self {
+        self.facts.push(fact);
+        self
+    }
+}
+
+/// How a call fails.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ToolError {
+    /// The model can act on it: what, which one, what to do.
+    #[error("refused: {0}")]
+    Refused(ModelText),
+    /// The same, when the work had begun and left something to tell.
+    #[error("refused: {text}")]
+    Partly {
+        /// What the model can act on.
+        text: ModelText,
+        /// What was done and seen until then.
+        output: Box<ToolOutput>,
+    },
+    /// For the operator; the model gets one neutral sentence.
+    #[error("the tool failed")]
+    Failed(#[source] Box<dyn Error + Send + Sync>),
+    /// The signal was seen; what had been done until then.
+    #[error("cancelled")]
+    Cancelled(Box<ToolOutput>),
+}
+
+impl ToolError {
+    /// A refusal that the model can act on.
+    #[must_use]
+    pub fn refused(text: impl Into<String>) -> Self {
+        Self::Refused(ModelText::own(text))
+    }
+
+    /// A failure for the operator.
+    #[must_use]
+    pub fn failed(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self::Failed(source.into())
+    }
+}
+
+/// What a call gives or how it fails.
+pub type ToolCallResult = Result<ToolOutput, ToolError>;
+
+/// A tool as the runtime holds it: built in, linked, loaded or remote alike.
+pub trait Tool: Send + Sync {
+    /// What it is. The same for its whole life.
+    fn spec(&self) -> &ToolSpec;
+
+    /// Does one call. The arguments fit the schema of the spec.
+    ///
+    /// When `cx.cancel` is signalled it settles soon, with [`ToolError::Cancelled`] and what
+    /// it has. The future may be dropped only after that grace.
+    fn call<'a>(&'a self, arguments: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolCallResult>;
+
+    /// What this agent's model is told, where that depends on the agent. Asked once, when the
+    /// agent is made. The name stays, and what fits these parameters fits those of the spec.
+    fn declare(&self, _agent: &AgentView) -> Option<ToolDecl> {
+        None
+    }
+}
+
+/// A tool as its author writes it: a name, a sentence, typed arguments, one function.
+///
+/// ```
+/// use deputize_core::{ToolCallResult, ToolCx, ToolOutput, ToolSpec, TypedTool, spec_of};
+///
+/// #[derive(serde::Deserialize, schemars::JsonSchema)]
+/// struct Args {
+///     /// The words to count.
+///     text: String,
+/// }
+///
+/// struct CountWords;
+///
+/// impl TypedTool for CountWords {
+///     type Args = Args;
+///     fn spec() -> ToolSpec {
+///         ToolSpec::read_only(spec_of::<Args>("count_words", "Count the words of a text."))
+///     }
+///     async fn run(&self, args: Args, _cx: &ToolCx) -> ToolCallResult {
+///         Ok(ToolOutput::text(args.text.split_whitespace().count().to_string()))
+///     }
+/// }
+/// deputize_core::register_tool!("words", CountWords);
+/// ```
+pub trait TypedTool: Send + Sync + 'static {
+    /// Its arguments.
+    type Args: DeserializeOwned + Send;
+
+    /// What it is.
+    fn spec() -> ToolSpec;
+
+    /// Does one call; see [`Tool::call`].
+    fn run(&self, args: Self::Args, cx: &ToolCx) -> impl Future<Output = ToolCallResult> + Send;
+}
+
+/// What the model is told of a tool with typed arguments.
+///
+/// # Panics
+/// When the name is no tool name or the arguments are not a struct: a mistake of the author
+/// that the first test of the crate meets.
+#[expect(clippy::panic, reason = "a mistake in the program, not in its input")]
+#[must_use]
+pub fn spec_of<A: schemars::JsonSchema>(name: &str, description: &str) -> ToolDecl {
+    let name = ToolName::new(name).unwrap_or_else(|error| panic!("{error}"));
+    let parameters =
+        Schema::of::<A>().unwrap_or_else(|error| panic!("arguments of tool `{name}`: {error}"));
+    ToolDecl { name, description: description.trim().to_owned(), parameters }
+}
+
+/// Makes a typed tool one that the runtime holds.
+pub fn erase<T: TypedTool>(tool: T) -> Arc<dyn Tool> {
+    Arc::new(Erased { spec: T::spec(), tool })
+}
+
+struct Erased<T> {
+    spec: ToolSpec,
+    tool: T,
+}
+
+impl<T: TypedTool> Tool for Erased<T> {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn call<'a>(&'a self, arguments: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolCallResult> {
+        Box::pin(async move {
+            let args = serde_json::from_value(arguments).map_err(|error| {
+                ToolError::refused(format!("arguments of {}: {error}", self.spec.decl.name))
+            })?;
+            self.tool.run(args, cx).await
+        })
+    }
+}
+
+/// The first line of a description, for lists.
+#[must_use]
+pub fn headline(description: &str) -> Cow<'_, str> {
+    Cow::Borrowed(description.lines().next().unwrap_or_default())
+}
+
+const fn _object_safe(_: &dyn Tool) {}
