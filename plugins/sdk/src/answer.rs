@@ -1,0 +1,84 @@
+//! What a tool answers, and its JSON text.
+
+/// The answer to one call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The tool did it. JSON text, passed on as it is: the host refuses the answer if it is not JSON.
+    Ok(String),
+    /// The tool will not do it as asked. Words for the model: what to change.
+    Refused(String),
+    /// The tool tried and could not. Words for the operator.
+    Failed(String),
+}
+
+impl Answer {
+    /// [`Answer::Ok`] with this text as a JSON string.
+    #[must_use]
+    pub fn text(text: &str) -> Self {
+        Self::Ok(quoted(text))
+    }
+
+    /// The JSON object that crosses the boundary.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        match self {
+            Self::Ok(json) => format!("{{\"ok\":{json}}}"),
+            Self::Refused(text) => format!("{{\"refused\":{}}}", quoted(text)),
+            Self::Failed(text) => format!("{{\"failed\":{}}}", quoted(text)),
+        }
+    }
+}
+
+/// A JSON string with this text.
+fn quoted(text: &str) -> String {
+    let mut json = String::with_capacity(text.len() + 2);
+    json.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => json.push_str("\\\""),
+            '\\' => json.push_str("\\\\"),
+            '\n' => json.push_str("\\n"),
+            '\0'..='\u{1f}' => json.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => json.push(c),
+        }
+    }
+    json.push('"');
+    json
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn read(answer: &Answer) -> Value {
+        serde_json::from_str(&answer.to_json()).unwrap()
+    }
+
+    #[test]
+    fn each_answer_is_an_object_with_one_member() {
+        assert_eq!(Answer::Ok("[1]".into()).to_json(), r#"{"ok":[1]}"#);
+        assert_eq!(Answer::text("a\"b").to_json(), r#"{"ok":"a\"b"}"#);
+        assert_eq!(Answer::Refused("no\n".into()).to_json(), r#"{"refused":"no\n"}"#);
+        assert_eq!(Answer::Failed("\u{1b}\\".into()).to_json(), r#"{"failed":"\u001b\\"}"#);
+    }
+
+    #[test]
+    fn every_control_character_survives() {
+        let text: String = ('\0'..'\u{100}').collect();
+        assert_eq!(read(&Answer::text(&text)), json!({ "ok": text }));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn any_text_survives(text in any::<String>()) {
+            prop_assert_eq!(read(&Answer::text(&text)), json!({ "ok": text }));
+            prop_assert_eq!(read(&Answer::Refused(text.clone())), json!({ "refused": text }));
+            prop_assert_eq!(read(&Answer::Failed(text.clone())), json!({ "failed": text }));
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! The C header and the Rust types describe the same bytes.
+
+use std::io::ErrorKind;
+use std::mem::{align_of, offset_of};
+use std::path::Path;
+use std::process::Command;
+
+use deputize_plugin::{ABI, HostV1, MAGIC, Owned, TableV1, View};
+
+fn size_of_field<T, F>(_: fn(&T) -> &F) -> usize {
+    size_of::<F>()
+}
+
+macro_rules! layout {
+    ($($type:ident $name:literal: $($field:ident)*;)*) => {{
+        let mut text = format!("magic {MAGIC} abi {ABI}\n");
+        $(
+            text += &format!("{} size {} align {}\n", $name, size_of::<$type>(), align_of::<$type>());
+            $(
+                let (at, size) = (offset_of!($type, $field), size_of_field(|t: &$type| &t.$field));
+                text += &format!("  {at} {} {size}\n", stringify!($field));
+            )*
+        )*
+        text
+    }};
+}
+
+#[test]
+fn the_header_says_what_the_types_are() {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let program = folder.join(format!("deputize-header-{}", std::process::id()));
+    let compiled = Command::new("cc")
+        .args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic", "-I"])
+        .arg(here.join("include"))
+        .arg(here.join("tests/header.c"))
+        .arg("-o")
+        .arg(&program)
+        .output();
+    let compiled = match compiled {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            println!("not run: no C compiler");
+            return;
+        }
+        other => other.unwrap(),
+    };
+    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+    let ran = Command::new(&program).output();
+    std::fs::remove_file(&program).unwrap();
+    let ran = ran.unwrap();
+    assert!(ran.status.success());
+
+    let expected = layout! {
+        View "deputize_view": ptr len;
+        Owned "deputize_owned": ptr len cap;
+        HostV1 "deputize_host_v1": size reserved context cancelled;
+        TableV1 "deputize_table_v1": magic size abi reserved describe call free;
+    };
+    let expected = expected + "{\"failed\":\"cancelled\"}\n";
+    assert_eq!(String::from_utf8(ran.stdout).unwrap(), expected);
+}
