@@ -1,1 +1,6 @@
-//! Placeholder.
+//! The `deputize` command as a library: configuration and commands.
+//!
+//! Only this crate reads the environment, the clock and the working directory;
+//! everything below it is given values.
+
+pub mod config;

@@ -1,0 +1,52 @@
+//! Values that are brought into their range, with a warning.
+
+use super::place::Problem;
+use super::tree::{Node, Value};
+
+/// Shortest time limit of a child, in seconds.
+const MIN_CHILD_TIMEOUT: i64 = 30;
+/// Children side by side above which the operator is told what that means.
+const MANY_CHILDREN: i64 = 10;
+
+/// Brings the clamped keys of `delegation` into their ranges and says so.
+pub(super) fn apply(config: &mut Node, warnings: &mut Vec<Problem>) {
+    clamp(config, "max_spawn_depth", warnings, |depth| (depth.clamp(1, 3), "it goes from 1 to 3"));
+    clamp(config, "child_timeout_seconds", warnings, |seconds| match seconds {
+        1..MIN_CHILD_TIMEOUT => (MIN_CHILD_TIMEOUT, "the shortest is 30, and 0 sets no limit"),
+        _ => (seconds.min(i64::from(u32::MAX)), "that is the longest"),
+    });
+    clamp(config, "max_concurrent_children", warnings, |children| {
+        (children.clamp(1, i64::from(u32::MAX)), "at least one must run")
+    });
+    many_children(config, warnings);
+}
+
+fn clamp(
+    config: &mut Node,
+    key: &str,
+    warnings: &mut Vec<Problem>,
+    range: impl FnOnce(i64) -> (i64, &'static str),
+) {
+    let Some(node) = config.at_mut(&["delegation", key]) else { return };
+    let Value::Number(number) = &node.value else { return };
+    let Some(said) = number.as_i64() else { return };
+    let (used, why) = range(said);
+    if used != said {
+        let message = format!("`delegation.{key}` is {said}; {why}, so {used} is used");
+        warnings.push(Problem::new(&node.place, message));
+    }
+    // A negative time limit means none, as 0 does; that is no mistake.
+    node.value = Value::Number(used.max(0).into());
+}
+
+fn many_children(config: &Node, warnings: &mut Vec<Problem>) {
+    let Some(node) = config.at(&["delegation", "max_concurrent_children"]) else { return };
+    let Value::Number(number) = &node.value else { return };
+    if number.as_i64().is_some_and(|children| children > MANY_CHILDREN) {
+        let message = format!(
+            "`delegation.max_concurrent_children` is {number}; cost grows with every child that \
+             runs"
+        );
+        warnings.push(Problem::new(&node.place, message));
+    }
+}

@@ -1,0 +1,158 @@
+//! Providers that need no entry, names of models, and addresses of endpoints.
+
+use url::{Host, Url};
+
+use super::provider::Api;
+
+/// The provider that needs neither key nor network.
+pub const OFFLINE: &str = "offline";
+
+/// Names that no entry of `providers` may take.
+pub(super) const RESERVED: &[&str] = &[OFFLINE, "replay"];
+
+/// What is known of a provider without any configuration.
+pub(super) struct Known {
+    pub(super) name: &'static str,
+    pub(super) api: Api,
+    pub(super) base_url: &'static str,
+    pub(super) api_key_env: Option<&'static str>,
+}
+
+pub(super) const KNOWN: &[Known] = &[
+    Known {
+        name: "anthropic",
+        api: Api::AnthropicMessages,
+        base_url: "https://api.anthropic.com/v1",
+        api_key_env: Some("ANTHROPIC_API_KEY"),
+    },
+    Known {
+        name: "deepseek",
+        api: Api::OpenaiChat,
+        base_url: "https://api.deepseek.com/v1",
+        api_key_env: Some("DEEPSEEK_API_KEY"),
+    },
+    Known {
+        name: "ollama",
+        api: Api::OpenaiChat,
+        base_url: "http://127.0.0.1:11434/v1",
+        api_key_env: None,
+    },
+    Known {
+        name: "openai",
+        api: Api::OpenaiChat,
+        base_url: "https://api.openai.com/v1",
+        api_key_env: Some("OPENAI_API_KEY"),
+    },
+    Known {
+        name: "openrouter",
+        api: Api::OpenaiChat,
+        base_url: "https://openrouter.ai/api/v1",
+        api_key_env: Some("OPENROUTER_API_KEY"),
+    },
+];
+
+pub(super) fn known(name: &str) -> Option<&'static Known> {
+    KNOWN.iter().find(|known| known.name == name)
+}
+
+/// Splits PROVIDER/MODEL at the first slash; `None` when either half is missing.
+pub(super) fn split_model(name: &str) -> Option<(&str, &str)> {
+    if name == OFFLINE {
+        return Some((OFFLINE, OFFLINE));
+    }
+    name.split_once('/').filter(|(provider, model)| !provider.is_empty() && !model.is_empty())
+}
+
+/// Whether a text can be the name of an environment variable.
+pub(super) fn is_env_name(name: &str) -> bool {
+    let letter = |c: char| c.is_ascii_alphabetic() || c == '_';
+    name.starts_with(letter) && name.chars().all(|c| letter(c) || c.is_ascii_digit())
+}
+
+/// Why an address cannot be an endpoint. The address itself is never told: it may hold a password.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum UrlFault {
+    /// It cannot be parsed.
+    #[error("is not a URL ({0}); write it like http://127.0.0.1:8080/v1")]
+    Invalid(url::ParseError),
+    /// Neither http nor https.
+    #[error("must begin with http:// or https://")]
+    Scheme,
+    /// User or password inside.
+    #[error(
+        "holds a user name or password; leave them out and name the key's variable in `api_key_env`"
+    )]
+    UserInfo,
+    /// A query or fragment, to which no path can be added.
+    #[error("must end with its path: leave out `?` or `#` and what follows")]
+    Query,
+}
+
+/// Parses an endpoint's address; the result has no slash at its end.
+pub(super) fn endpoint(text: &str) -> Result<Url, UrlFault> {
+    let mut url = Url::parse(text).map_err(UrlFault::Invalid)?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(UrlFault::Scheme);
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(UrlFault::UserInfo);
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err(UrlFault::Query);
+    }
+    let path = url.path().trim_end_matches('/').to_owned();
+    url.set_path(&path);
+    Ok(url)
+}
+
+/// Whether an endpoint is on this machine.
+pub(super) fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => {
+            let name = name.trim_end_matches('.');
+            name == "localhost" || name.ends_with(".localhost")
+        }
+        Some(Host::Ipv4(ip)) => ip.is_loopback(),
+        Some(Host::Ipv6(ip)) => {
+            ip.is_loopback() || ip.to_ipv4_mapped().is_some_and(|ip| ip.is_loopback())
+        }
+        None => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_known_endpoint_is_one_and_the_names_are_sorted() {
+        for known in KNOWN {
+            assert_eq!(
+                endpoint(known.base_url).map(|url| url.to_string()),
+                Ok(known.base_url.into())
+            );
+            assert!(known.api_key_env.is_none_or(is_env_name), "{}", known.name);
+        }
+        assert!(KNOWN.is_sorted_by_key(|known| known.name));
+    }
+
+    #[test]
+    fn loopback_is_seen_through_its_spellings() {
+        let local = |text| is_loopback(&endpoint(text).unwrap());
+        for text in [
+            "http://localhost",
+            "http://a.localhost:1/v1",
+            "http://127.9.9.9",
+            "http://[::1]/",
+            "http://2130706433",
+            "http://[::ffff:127.0.0.1]/",
+            "http://LOCALHOST.",
+        ] {
+            assert!(local(text), "{text}");
+        }
+        for text in ["http://localhost.example", "http://10.0.0.1", "https://127.0.0.1.example/"] {
+            assert!(!local(text), "{text}");
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Configuration: what can be set, where it is read from, and what is wrong with it.
+//!
+//! [`load`] reads the layers, later ones winning: defaults, the person's `config.yaml`,
+//! environment variables `DEPUTIZE__SECTION__KEY`, `--set key=value`, other options. It reports
+//! every mistake at once, each with its place. [`resolve_model`] turns the result into the
+//! endpoint that answers, and [`run`] is the command `deputize config`.
+//!
+//! A project's own file is not read: nothing in it is trusted in this version.
+//!
+//! ```
+//! use deputize::config::{Endpoint, ModelOverrides, Sources, load, resolve_model};
+//!
+//! let sources = Sources {
+//!     set: vec!["model=offline".to_owned(), "delegation.max_spawn_depth=2".to_owned()],
+//!     ..Sources::default()
+//! };
+//! let loaded = load(&sources)?;
+//! assert_eq!(loaded.config.delegation.max_spawn_depth, 2);
+//! let choice = resolve_model(&loaded.config, &ModelOverrides::default())?;
+//! assert_eq!(choice.endpoint, Endpoint::Offline);
+//!
+//! let mistaken = Sources { set: vec!["max_iteration=5".to_owned()], ..Sources::default() };
+//! assert_eq!(
+//!     load(&mistaken).unwrap_err().to_string(),
+//!     "--set max_iteration: unknown key `max_iteration`; did you mean `max_iterations`?"
+//! );
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod check;
+mod clamp;
+mod delegation;
+mod keys;
+mod known;
+mod later;
+mod layer;
+mod load;
+mod pending;
+mod place;
+mod provider;
+mod resolve;
+mod rules;
+mod schema;
+mod secret;
+mod show;
+#[cfg(test)]
+mod tests;
+mod tree;
+
+pub use self::delegation::{
+    Delegation, DelegationTool, OverLimit, PromptLayout, ToolSchemas, Workflow,
+};
+pub use self::keys::{
+    ApprovalMode, Approvals, Config, FileState, Journal, JournalSync, Limits, OnStaleWrite,
+    PrefillMessage, PrefillRole, ReasoningEffort, Terminal,
+};
+pub use self::known::{OFFLINE, UrlFault};
+pub use self::later::{
+    Budget, Chat, Compaction, Fetch, Hooks, McpServer, PluginEntry, Sandbox, ToolFilter,
+    Unsandboxed, WhenBusy,
+};
+pub use self::layer::{FlagValue, MAX_FILE_BYTES};
+pub use self::load::{ConfigError, Loaded, Sources, load};
+pub use self::place::{Place, Problem, Source};
+pub use self::provider::{Api, ProviderEntry, ToolCalling};
+pub use self::resolve::{
+    Endpoint, HttpEndpoint, ModelChoice, ModelOverrides, ResolveError, UnknownProvider,
+    resolve_model,
+};
+pub use self::schema::json_schema;
+pub use self::secret::Secret;
+pub use self::show::{Output, Verb, VerbError, run};
+pub use self::tree::{MAX_ALIASES, MAX_DEPTH, MAX_VALUES};

@@ -1,0 +1,77 @@
+//! The keys under `providers`.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::secret::Secret;
+
+/// One model provider. Every key is optional for a known provider.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ProviderEntry {
+    /// The protocol the endpoint speaks. Absent: `openai-chat`, or the known provider's.
+    pub api: Option<Api>,
+    /// The endpoint, up to and including its version, such as http://127.0.0.1:8080/v1.
+    pub base_url: Option<String>,
+    /// Environment variable that holds the key.
+    #[schemars(regex(pattern = "^[A-Za-z_][A-Za-z0-9_]*$"))]
+    pub api_key_env: Option<String>,
+    /// Environment variables that hold keys; they rotate on rate limits.
+    #[schemars(inner(regex(pattern = "^[A-Za-z_][A-Za-z0-9_]*$")))]
+    pub api_key_envs: Vec<String>,
+    /// Headers sent with every request.
+    pub headers: BTreeMap<String, Secret>,
+    /// Seconds to wait for a connection. Absent: 10.
+    #[schemars(range(min = 1))]
+    pub connect_timeout_seconds: Option<u32>,
+    /// Seconds to wait for the first byte of an answer. Absent: 60, or 600 on this machine.
+    #[schemars(range(min = 1))]
+    pub first_byte_timeout_seconds: Option<u32>,
+    /// Seconds an answer may pause. Absent: 90.
+    #[schemars(range(min = 1))]
+    pub stream_idle_timeout_seconds: Option<u32>,
+    /// How tools are offered to the model.
+    pub tools: ToolCalling,
+    /// Tokens of one answer. 0: as `max_output_tokens` of the whole configuration says.
+    pub max_output_tokens: u32,
+    /// Tokens that fit in the model's context. 0: the model's own.
+    pub context_window: u32,
+}
+
+/// The protocol a provider's endpoint speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Api {
+    /// OpenAI's Chat Completions, which most servers speak.
+    #[serde(rename = "openai-chat")]
+    OpenaiChat,
+    /// OpenAI's Responses.
+    #[serde(rename = "openai-responses")]
+    OpenaiResponses,
+    /// Anthropic's Messages.
+    #[serde(rename = "anthropic-messages")]
+    AnthropicMessages,
+}
+
+impl Api {
+    /// The name in the configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::OpenaiChat => "openai-chat",
+            Self::OpenaiResponses => "openai-responses",
+            Self::AnthropicMessages => "anthropic-messages",
+        }
+    }
+}
+
+/// How tools are offered to the model.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ToolCalling {
+    /// By the protocol's own tool calls.
+    #[default]
+    Native,
+    /// By a schema that the answer must satisfy.
+    Constrained,
+}

@@ -1,0 +1,208 @@
+//! Mistakes that a schema cannot tell: names, addresses, and keys that contradict each other.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use super::known::{self, RESERVED, UrlFault};
+use super::place::{Place, Problem, shown};
+use super::resolve::UnknownProvider;
+use super::tree::{Entry, Node, Value};
+
+/// What the check found.
+#[derive(Debug, Default)]
+pub(super) struct Findings {
+    pub(super) errors: Vec<Problem>,
+    pub(super) warnings: Vec<Problem>,
+}
+
+impl Findings {
+    fn error(&mut self, place: &Place, message: impl Into<String>) {
+        self.errors.push(Problem::new(place, message));
+    }
+
+    fn warn(&mut self, place: &Place, message: impl Into<String>) {
+        self.warnings.push(Problem::new(place, message));
+    }
+}
+
+/// Applies every rule. Values of a wrong type are passed over: they are reported already.
+pub(super) fn check(config: &Node, found: &mut Findings) {
+    providers(config, found);
+    models(config, found);
+    delegation(config, found);
+    mcp_servers(config, found);
+    if let Some(cwd) = config.at(&["terminal", "cwd"])
+        && cwd.text().is_some_and(|text| !Path::new(text).is_absolute())
+    {
+        found.warn(&cwd.place, "`terminal.cwd` is not an absolute path and is passed over");
+    }
+}
+
+fn providers(config: &Node, found: &mut Findings) {
+    for (name, entry) in config.entry("providers").into_iter().flat_map(|e| e.node.entries()) {
+        name_rule("provider", name, entry, found);
+        if RESERVED.contains(&name.as_str()) {
+            found.error(&entry.key, format!("`{name}` is built in and takes no entry"));
+        }
+        let path = format!("providers.{}", shown(name));
+        url_rule(&path, "base_url", &entry.node, found);
+        if entry.node.entry("base_url").is_none() && known::known(name).is_none() {
+            found.error(&entry.key, format!("`{path}` needs `base_url`"));
+        }
+        if let Some(several) = entry.node.entry("api_key_envs")
+            && entry.node.entry("api_key_env").is_some()
+            && !several.node.items().is_empty()
+        {
+            let message = format!("`{path}` has both `api_key_env` and `api_key_envs`; keep one");
+            found.error(&several.key, message);
+        }
+    }
+}
+
+/// Names become parts of model and tool names, and of environment variables.
+fn name_rule(kind: &str, name: &str, entry: &Entry, found: &mut Findings) {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    if name.is_empty() || !name.chars().all(plain) {
+        let message = format!(
+            "the name of a {kind} is made of letters, digits, `-` and `_`, not `{}`",
+            shown(name)
+        );
+        found.error(&entry.key, message);
+    }
+}
+
+fn url_rule(path: &str, key: &str, node: &Node, found: &mut Findings) {
+    if let Some(url) = node.at(&[key])
+        && let Value::Text(text) = &url.value
+        && let Err(fault) = known::endpoint(text)
+        // Nothing is added to the address of an MCP server, so it may have a query.
+        && !(key == "url" && fault == UrlFault::Query)
+    {
+        found.error(&url.place, format!("`{path}.{key}` {fault}"));
+    }
+}
+
+fn models(config: &Node, found: &mut Findings) {
+    let providers: BTreeSet<&str> = config
+        .entry("providers")
+        .into_iter()
+        .flat_map(|entry| entry.node.entries())
+        .map(|(name, _)| name.as_str())
+        .collect();
+    let empty = |path: &[&str]| config.at(path).and_then(Node::text).is_none();
+    let mut named = vec![("model", config.at(&["model"]))];
+    named.push(("compaction.model", config.at(&["compaction", "model"])));
+    if empty(&["delegation", "provider"]) && empty(&["delegation", "base_url"]) {
+        named.push(("delegation.model", config.at(&["delegation", "model"])));
+    }
+    let fallbacks = config.at(&["fallback_models"]).into_iter().flat_map(|node| node.items());
+    named.extend(fallbacks.map(|item| ("fallback_models", Some(item))));
+    for (key, node) in named {
+        let Some((node, text)) = node.and_then(|node| Some((node, node.text()?))) else { continue };
+        match known::split_model(text) {
+            None => found.error(
+                &node.place,
+                format!("`{key}` must be PROVIDER/MODEL or `offline`, not `{}`", shown(text)),
+            ),
+            Some((provider, _)) => provider_rule(key, provider, &providers, node, found),
+        }
+    }
+    if let Some(node) = config.at(&["delegation", "provider"])
+        && let Some(provider) = node.text()
+    {
+        provider_rule("delegation.provider", provider, &providers, node, found);
+    }
+}
+
+fn provider_rule(
+    key: &str,
+    provider: &str,
+    configured: &BTreeSet<&str>,
+    node: &Node,
+    found: &mut Findings,
+) {
+    if let Some(unknown) = UnknownProvider::find(provider, configured.iter().copied()) {
+        found.error(&node.place, format!("`{key}`: {unknown}"));
+    }
+}
+
+fn delegation(config: &Node, found: &mut Findings) {
+    let Some(Entry { node, .. }) = config.entry("delegation") else { return };
+    approvals(node, found);
+    if node.at(&["base_url"]).and_then(Node::text).is_some() {
+        url_rule("delegation", "base_url", node, found);
+    }
+    let set = |key: &str| node.entry(key).filter(|entry| entry.node.text().is_some());
+    if let Some(command) = set("acp_command") {
+        for key in ["provider", "base_url"] {
+            if let Some(other) = set(key) {
+                let message = format!(
+                    "`delegation.{key}` makes a child direct, `delegation.acp_command` ({}) makes \
+                     it an external agent; keep one",
+                    command.key
+                );
+                found.error(&other.key, message);
+            }
+        }
+    }
+    if let Some(key) = set("api_key") {
+        let message = "`delegation.api_key` keeps the key in plain text; \
+                       `delegation.api_key_env` names a variable instead";
+        found.warn(&key.key, message);
+        if let Some(other) = set("api_key_env") {
+            let message = "`delegation.api_key` and `delegation.api_key_env` are both set; keep \
+                           `api_key_env`";
+            found.error(&other.key, message);
+        }
+    }
+}
+
+fn approvals(delegation: &Node, found: &mut Findings) {
+    let (Some(approvals), Some(auto)) =
+        (delegation.entry("approvals"), delegation.entry("subagent_auto_approve"))
+    else {
+        return;
+    };
+    let (Some(mode), Value::Bool(flag)) = (approvals.node.text(), &auto.node.value) else { return };
+    let meant = if *flag { "auto" } else { "deny" };
+    if mode != meant {
+        let message = format!(
+            "`delegation.approvals` is `{}`, but `subagent_auto_approve: {flag}` ({}) means \
+             `{meant}`; keep one",
+            shown(mode),
+            auto.key
+        );
+        found.error(&approvals.node.place, message);
+    }
+}
+
+fn mcp_servers(config: &Node, found: &mut Findings) {
+    for (name, entry) in config.entry("mcp_servers").into_iter().flat_map(|e| e.node.entries()) {
+        name_rule("server", name, entry, found);
+        let path = format!("mcp_servers.{}", shown(name));
+        let has = |key: &str| entry.node.entry(key);
+        let (kind, misplaced): (_, &[&str]) = match (has("command"), has("url")) {
+            (Some(_), None) => ("command", &["headers"]),
+            (None, Some(_)) => ("url", &["args", "env"]),
+            (None, None) => {
+                found.error(&entry.key, format!("`{path}` needs `command` or `url`"));
+                continue;
+            }
+            (Some(_), Some(url)) => {
+                found.error(&url.key, format!("`{path}` has both `command` and `url`; keep one"));
+                continue;
+            }
+        };
+        for key in misplaced {
+            if let Some(extra) = has(key).filter(|entry| filled(&entry.node)) {
+                let message = format!("`{path}.{key}` does nothing for a server with `{kind}`");
+                found.error(&extra.key, message);
+            }
+        }
+        url_rule(&path, "url", &entry.node, found);
+    }
+}
+
+fn filled(node: &Node) -> bool {
+    !node.items().is_empty() || node.entries().next().is_some()
+}
