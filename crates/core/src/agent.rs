@@ -236,6 +236,30 @@ pub struct Outcome {
     pub receipts: Receipts,
 }
 
+impl Outcome {
+    /// What a program that ran it as the top agent exits with: 0 completed, 1 failed, 3 the
+    /// provider could not be used, 4 a limit was reached, 130 interrupted.
+    #[must_use]
+    pub const fn exit_code(&self) -> u8 {
+        match (self.status, self.exit_reason) {
+            (Status::Interrupted, _) => 130,
+            (Status::Timeout, _)
+            | (Status::Completed, ExitReason::MaxIterations | ExitReason::MaxOutputTokens) => 4,
+            (Status::Completed, _) => 0,
+            (Status::Failed | Status::Error, _) if self.provider_unavailable => 3,
+            (Status::Failed | Status::Error, _) => 1,
+        }
+    }
+
+    /// Tokens of the agent and all its descendants.
+    #[must_use]
+    pub fn tree_usage(&self) -> Usage {
+        let mut all = self.usage;
+        all += self.children_usage;
+        all
+    }
+}
+
 /// A running agent, whatever it is: a local loop, an external program, something remote.
 pub trait Agent: Send {
     /// Its id.

@@ -351,6 +351,10 @@ impl Run {
         if !error.partial.trim().is_empty() {
             self.last_text = Some(error.partial.clone());
         }
+        if error.kind == FailureKind::Cancelled {
+            // A stop or the closing request follows as an input of its own.
+            return;
+        }
         let (status, reason) = match self.closing {
             Some(Closing::Time) => (Status::Timeout, ExitReason::Timeout),
             Some(Closing::Iterations | Closing::Loop) | None => (Status::Failed, ExitReason::Error),
@@ -379,9 +383,8 @@ impl Run {
         else {
             return;
         };
-        let mut repeats = Seen::New;
         for (call, result) in calls.iter().zip(results.into_iter().flatten()) {
-            repeats = repeats.max(self.repetition.saw(call, &result));
+            self.repetition.saw(call, &result);
             self.trace.push(ToolTrace {
                 tool: call.name.clone(),
                 args_bytes: call.arguments.len() as u64,
@@ -393,8 +396,8 @@ impl Run {
         for message in std::mem::take(&mut self.waiting) {
             self.push(Message::User(message));
         }
-        match repeats {
-            Seen::New => self.check_iterations(),
+        match self.repetition.judge() {
+            Seen::Progress => self.check_iterations(),
             Seen::Repeating => {
                 self.say(LOOP_NOTE);
                 self.check_iterations();

@@ -13,14 +13,14 @@ const CYCLE_ROUNDS: usize = 3;
 /// How far back it remembers.
 const MEMORY: usize = LONGEST_CYCLE * CYCLE_ROUNDS;
 
-/// What a call is to the calls before it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// What the calls of a step are to the calls before them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Seen {
-    /// Something new.
-    New,
+    /// Something new, or a round of a cycle that is not through yet.
+    Progress,
     /// A repetition, for the first time.
     Repeating,
-    /// A repetition after the note about it.
+    /// One more round of it after the note about it.
     Stuck,
 }
 
@@ -28,30 +28,35 @@ pub(super) enum Seen {
 #[derive(Debug, Default)]
 pub(super) struct Repetition {
     last: Vec<[u8; 32]>,
-    /// How many more calls the model has after the note: it sees the note only in its next
-    /// step, and one more round of the cycle ends the turn.
-    grace: Option<usize>,
+    /// Calls since the note, once there was one.
+    since_note: Option<usize>,
 }
 
 impl Repetition {
-    pub(super) fn saw(&mut self, call: &ToolCall, result: &ToolResult) -> Seen {
+    /// Takes a call and its result.
+    pub(super) fn saw(&mut self, call: &ToolCall, result: &ToolResult) {
         self.last.push(signature(call, result));
         if self.last.len() > MEMORY {
             self.last.remove(0);
         }
-        let Some(period) = self.period() else {
-            self.grace = None;
-            return Seen::New;
-        };
-        match &mut self.grace {
-            None => {
-                self.grace = Some(period);
+        if let Some(calls) = &mut self.since_note {
+            *calls += 1;
+        }
+    }
+
+    /// Judges, at the end of a step: the model sees a note only in its next one.
+    pub(super) fn judge(&mut self) -> Seen {
+        match (self.period(), self.since_note) {
+            (None, _) => {
+                self.since_note = None;
+                Seen::Progress
+            }
+            (Some(_), None) => {
+                self.since_note = Some(0);
                 Seen::Repeating
             }
-            Some(left) => {
-                *left -= 1;
-                if *left == 0 { Seen::Stuck } else { Seen::New }
-            }
+            (Some(period), Some(calls)) if calls >= period => Seen::Stuck,
+            (Some(_), Some(_)) => Seen::Progress,
         }
     }
 

@@ -1,0 +1,127 @@
+//! Laws of authority: it can only shrink.
+
+#![cfg(test)]
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use deputize_core::{
+    ApproverMode, Authority, BoxFuture, Catalog, Entry, Grant, NotPermitted, Origin, Schema, Tool,
+    ToolCallResult, ToolCx, ToolDecl, ToolName, ToolOutput, ToolSpec, ToolsetName,
+};
+use proptest::prelude::*;
+
+const TOOLS: [&str; 5] = ["a", "b", "c", "d", "e"];
+const ROOTS: [&str; 5] = ["/", "/w", "/w/a", "/w/b", "/x"];
+
+struct Plain(ToolSpec);
+
+impl Tool for Plain {
+    fn spec(&self) -> &ToolSpec {
+        &self.0
+    }
+    fn call<'a>(&'a self, _: serde_json::Value, _: &'a ToolCx) -> BoxFuture<'a, ToolCallResult> {
+        Box::pin(async { Ok(ToolOutput::text("")) })
+    }
+}
+
+fn entry(name: &str, krate: &str, schema: &serde_json::Value) -> Entry {
+    let decl = ToolDecl {
+        name: ToolName::new(name).unwrap(),
+        description: String::new(),
+        parameters: Schema::new(schema).unwrap(),
+    };
+    Entry {
+        toolset: ToolsetName::literal("set"),
+        origin: Origin::Linked { krate: krate.into() },
+        tool: Arc::new(Plain(ToolSpec::read_only(decl))),
+    }
+}
+
+fn catalog() -> Catalog {
+    let mut catalog = Catalog::default();
+    for name in TOOLS {
+        catalog.insert(entry(name, "k", &serde_json::json!({"type": "object"}))).unwrap();
+    }
+    catalog
+}
+
+fn grants() -> impl Strategy<Value = Grant> {
+    let some = |of: &'static [&'static str]| {
+        proptest::option::of(proptest::collection::btree_set(proptest::sample::select(of), 0..4))
+    };
+    let paths =
+        |set: Option<BTreeSet<&str>>| set.map(|s| s.into_iter().map(PathBuf::from).collect());
+    const MODES: [ApproverMode; 3] = [ApproverMode::Deny, ApproverMode::Ask, ApproverMode::Auto];
+    (
+        some(&TOOLS),
+        some(&ROOTS),
+        some(&ROOTS),
+        proptest::option::of(any::<bool>()),
+        proptest::option::of(proptest::sample::select(&MODES[..])),
+        proptest::option::of(0..4u32),
+        proptest::option::of(0..9u32),
+        some(&["m/1", "m/2", "m/3"]),
+    )
+        .prop_map(move |(tools, read, write, network, approver, depth, number, models)| {
+            Grant {
+                tools: tools
+                    .map(|set| set.into_iter().map(|n| ToolName::new(n).unwrap()).collect()),
+                read: paths(read),
+                write: paths(write),
+                network,
+                approver,
+                spawn_depth: depth,
+                spawn_number: number,
+                models: models.map(|set| set.into_iter().map(str::to_owned).collect()),
+            }
+        })
+}
+
+proptest! {
+    #[test]
+    fn a_child_is_within_its_parent_along_every_path(
+        root in grants(),
+        path in proptest::collection::vec(grants(), 1..6),
+    ) {
+        let root = Authority::root(&catalog(), &root);
+        let mut parent = root.clone();
+        for asked in &path {
+            let child = parent.meet(asked);
+            prop_assert!(child.is_within(&parent));
+            prop_assert!(child.is_within(&root));
+            // Asking again gives no more, and asking in another order gives the same.
+            prop_assert_eq!(&child.meet(asked), &child);
+            parent = child;
+        }
+        let backwards = path.iter().rev().fold(root, |authority, asked| authority.meet(asked));
+        prop_assert_eq!(backwards, parent);
+    }
+
+    #[test]
+    fn what_is_within_allows_no_more(root in grants(), one in grants(), two in grants()) {
+        let root = Authority::root(&catalog(), &root);
+        let (one, two) = (root.meet(&one), root.meet(&two));
+        if one.is_within(&two) {
+            for entry in catalog().iter() {
+                prop_assert!(one.permits(entry).is_err() || two.permits(entry).is_ok());
+            }
+            for path in ROOTS.map(PathBuf::from) {
+                prop_assert!(!one.may_read(&path) || two.may_read(&path));
+                prop_assert!(!one.may_write(&path) || two.may_write(&path));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_tool_that_takes_the_name_of_another_does_not_get_its_right() {
+    let authority = Authority::root(&catalog(), &Grant::default());
+    let object = serde_json::json!({"type": "object"});
+    assert_eq!(authority.permits(&entry("a", "k", &object)), Ok(()));
+    assert_eq!(authority.permits(&entry("a", "other", &object)), Err(NotPermitted::Changed));
+    let wider = serde_json::json!({"type": "object", "properties": {"path": {"type": "string"}}});
+    assert_eq!(authority.permits(&entry("a", "k", &wider)), Err(NotPermitted::Changed));
+    assert_eq!(authority.permits(&entry("z", "k", &object)), Err(NotPermitted::NoTool));
+}
