@@ -1,0 +1,124 @@
+//! The one ordered stream: append, then show.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use deputize_core::{
+    AgentId, AgentSpec, AgentStart, Clock, Delta, Event, Journal, JournalError, Observer, Record,
+    ToolDecl,
+};
+use sha2::{Digest as _, Sha256};
+
+/// Numbers records, keeps them, and shows them: in that order, one at a time.
+pub struct Bus {
+    clock: Arc<dyn Clock>,
+    journal: Arc<dyn Journal>,
+    observers: Vec<Arc<dyn Observer>>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    next: u64,
+    /// Hashes of the texts that the journal holds.
+    texts: BTreeSet<String>,
+}
+
+impl fmt::Debug for Bus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Bus({} records)", self.lock().next)
+    }
+}
+
+impl Bus {
+    /// A bus whose next record has this number, onto a journal that holds these texts.
+    pub fn new(
+        clock: Arc<dyn Clock>,
+        journal: Arc<dyn Journal>,
+        observers: Vec<Arc<dyn Observer>>,
+        next: u64,
+        texts: BTreeSet<String>,
+    ) -> Self {
+        Self { clock, journal, observers, state: Mutex::new(State { next, texts }) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps a fact about an agent and shows it; gives its number.
+    ///
+    /// # Errors
+    /// When it could not be kept. Then nobody is shown it, and nothing may act on it.
+    pub fn record(&self, spec: &AgentSpec, event: Event) -> Result<u64, JournalError> {
+        self.put(&mut self.lock(), spec, event)
+    }
+
+    /// Records the making of an agent, with those of its texts that the journal lacks.
+    ///
+    /// # Errors
+    /// As [`Bus::record`].
+    pub fn start_agent(
+        &self,
+        spec: &AgentSpec,
+        tools: &[Arc<ToolDecl>],
+    ) -> Result<u64, JournalError> {
+        let mut start = AgentStart {
+            spec: AgentSpec { system: Vec::new(), ..spec.clone() },
+            system: Vec::new(),
+            tools: String::new(),
+            texts: std::collections::BTreeMap::new(),
+        };
+        let tools = Arc::<str>::from(serde_json::to_string(tools).unwrap_or_default());
+        let mut state = self.lock();
+        for (text, is_tools) in spec.system.iter().map(|text| (text, false)).chain([(&tools, true)])
+        {
+            let hash = data_encoding::HEXLOWER.encode(&Sha256::digest(text.as_bytes()));
+            if !state.texts.contains(&hash) {
+                start.texts.insert(hash.clone(), Arc::clone(text));
+            }
+            if is_tools {
+                start.tools = hash;
+            } else {
+                start.system.push(hash);
+            }
+        }
+        let new: Vec<String> = start.texts.keys().cloned().collect();
+        let seq = self.put(&mut state, spec, Event::AgentStart(Box::new(start)))?;
+        state.texts.extend(new);
+        Ok(seq)
+    }
+
+    fn put(&self, state: &mut State, spec: &AgentSpec, event: Event) -> Result<u64, JournalError> {
+        let record = Record {
+            seq: state.next,
+            at: self.clock.now_ms(),
+            agent: spec.id.clone(),
+            parent: spec.parent.clone(),
+            depth: spec.depth,
+            event,
+        };
+        self.journal.append(&record)?;
+        state.next += 1;
+        for observer in &self.observers {
+            observer.see(&record);
+        }
+        Ok(record.seq)
+    }
+
+    /// Shows a piece of a reply that is arriving. It is not kept.
+    pub fn live(&self, agent: &AgentId, delta: Delta<'_>) {
+        for observer in &self.observers {
+            observer.live(agent, delta);
+        }
+    }
+
+    /// Waits until a record survives the end of the machine.
+    ///
+    /// # Errors
+    /// When the storage fails; the record then counts as lost.
+    pub async fn durable(&self, seq: u64) -> Result<(), JournalError> {
+        self.journal.durable(seq).await
+    }
+}

@@ -1,0 +1,420 @@
+//! The tool calls of one step: side by side where they may, each with exactly one result.
+
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::time::Duration;
+
+use deputize_core::door::{Source, to_line, to_model};
+use deputize_core::{
+    Answer, ApproverMode, CallStatus, Cancel, CancelReason, Entry, Event, Fact, JournalError,
+    LogLevel, ModelText, NotPermitted, Question, Step, ToolCall, ToolCallResult, ToolCx, ToolEnd,
+    ToolError, ToolOutput, ToolResult, Usable, Verdict, effective_mode,
+};
+use futures_util::FutureExt as _;
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+use tokio::time::Instant;
+
+use crate::driver::{Driver, chain};
+use crate::session::SyncMode;
+
+/// How long a call may take to settle after it was told to end.
+const GRACE: Duration = Duration::from_millis(1200);
+/// How much longer for each level of agents that may be below it.
+const GRACE_PER_LEVEL: Duration = Duration::from_millis(150);
+/// The most bytes of one result that a model gets; tools keep their own, smaller limits.
+const MOST_RESULT_BYTES: usize = 512 * 1024;
+
+impl Driver {
+    /// Brings a result for every open call. Calls that may run side by side do; one that may
+    /// not waits for those before it and is waited for.
+    pub(crate) async fn call(&mut self) -> Result<(), JournalError> {
+        let Step::Call(open) = self.run.step() else { return Ok(()) };
+        let open: Vec<ToolCall> = open.into_iter().cloned().collect();
+        let mut rest = open.as_slice();
+        while let Some(first) = rest.first() {
+            let alone = !self.is_parallel(first);
+            let count = if alone {
+                1
+            } else {
+                rest.iter().take_while(|call| self.is_parallel(call)).count()
+            };
+            let (group, tail) = rest.split_at(count);
+            rest = tail;
+            self.side_by_side(group).await?;
+        }
+        Ok(())
+    }
+
+    fn is_parallel(&self, call: &ToolCall) -> bool {
+        self.view.catalog.get(&call.name).is_none_or(|entry| entry.tool.spec().parallel)
+    }
+
+    async fn side_by_side(&mut self, group: &[ToolCall]) -> Result<(), JournalError> {
+        let work = self.cancel.child();
+        let mut ended = Vec::with_capacity(group.len());
+        let calls = async {
+            let mut calls: FuturesUnordered<_> =
+                group.iter().map(|call| self.one(call, &work)).collect();
+            while let Some(end) = calls.next().await {
+                ended.push(end?);
+            }
+            Ok(())
+        };
+        self.until_deadline(&work, calls).await?;
+        for end in ended {
+            for fact in &end.facts {
+                self.receipts.add(fact);
+            }
+            self.run.apply(deputize_core::Input::Result(&end.result));
+        }
+        Ok(())
+    }
+
+    /// One call, from the model's words to a result on record.
+    async fn one(&self, call: &ToolCall, work: &Cancel) -> Result<ToolEnd, JournalError> {
+        let started = Instant::now();
+        let done = match self.admit(call, work).await? {
+            Err(refused) => refused,
+            Ok((entry, arguments)) => {
+                let seq = self.shared.bus.record(
+                    &self.view.spec,
+                    Event::ToolStart {
+                        call: call.id,
+                        tool: call.name.clone(),
+                        arguments: call.arguments.clone(),
+                    },
+                )?;
+                if !entry.tool.spec().repeatable && self.shared.parts.sync == SyncMode::Turn {
+                    self.shared.bus.durable(seq).await?;
+                }
+                self.kept(seq).await?;
+                self.run_tool(call, entry, arguments, work).await
+            }
+        };
+        let ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.record_end(call, done, ms).await
+    }
+
+    /// Whether a call may run; if not, the result that says why.
+    async fn admit(
+        &self,
+        call: &ToolCall,
+        work: &Cancel,
+    ) -> Result<Result<(&Entry, Value), Done>, JournalError> {
+        let entry = match self.find(call) {
+            Ok(entry) => entry,
+            Err(text) => return Ok(Err(Done::own(CallStatus::Error, text))),
+        };
+        let spec = entry.tool.spec();
+        if let Usable::No(why) = &spec.usable {
+            let text = format!("{} cannot be used now: {why}", call.name);
+            return Ok(Err(Done::own(CallStatus::Error, text)));
+        }
+        let arguments = match self.shared.checker.check(spec, &call.arguments) {
+            Ok(arguments) => arguments,
+            Err(text) => return Ok(Err(Done::own(CallStatus::Error, text))),
+        };
+        if work.is_cancelled() {
+            return Ok(Err(Done::own(CallStatus::Cancelled, "cancelled before it started")));
+        }
+        match self.shared.parts.policy.judge(spec, &arguments, &self.view) {
+            Verdict::Allow => Ok(Ok((entry, arguments))),
+            Verdict::Deny { reason } => {
+                Ok(Err(Done::own(CallStatus::Denied, format!("denied: {reason}"))))
+            }
+            Verdict::Ask { class, reason } => {
+                let question = self.question(call, entry, &arguments, (class, reason));
+                let answer = self.decide(&question, work).await?;
+                if answer.allowed {
+                    return Ok(Ok((entry, arguments)));
+                }
+                let more = if answer.reason.is_empty() {
+                    String::new()
+                } else {
+                    format!(": {}", answer.reason)
+                };
+                let text = format!("denied by {} ({}){more}", answer.by, question.reason);
+                Ok(Err(Done::own(CallStatus::Denied, text)))
+            }
+        }
+    }
+
+    /// The tool that a call names, if this agent has it.
+    fn find(&self, call: &ToolCall) -> Result<&Entry, String> {
+        let entry = self.view.catalog.get(&call.name);
+        match entry.map(|entry| (entry, self.view.authority.permits(entry))) {
+            Some((entry, Ok(()))) if self.view.spec.tools.contains(entry.name()) => Ok(entry),
+            Some((_, Err(changed @ NotPermitted::Changed))) => {
+                Err(format!("{}: {changed}", call.name))
+            }
+            _ => {
+                let mine: Vec<&str> =
+                    self.view.declared.iter().map(|tool| tool.name.as_str()).collect();
+                let near = mine
+                    .iter()
+                    .filter(|name| strsim::jaro_winkler(name, &call.name) > 0.8)
+                    .max_by(|a, b| {
+                        let score = |name: &str| strsim::jaro_winkler(name, &call.name);
+                        score(a).total_cmp(&score(b))
+                    });
+                let hint = near.map_or_else(
+                    || format!("You have: {}.", mine.join(", ")),
+                    |near| format!("Did you mean {near}?"),
+                );
+                Err(format!("there is no tool `{}` here. {hint}", to_line(&call.name, 80)))
+            }
+        }
+    }
+
+    fn question(
+        &self,
+        call: &ToolCall,
+        entry: &Entry,
+        arguments: &Value,
+        (class, reason): (String, String),
+    ) -> Question {
+        let command = arguments.get("command").and_then(Value::as_str);
+        let command = command.map_or_else(|| format!("{} {arguments}", call.name), str::to_owned);
+        Question {
+            agent: self.view.id().clone(),
+            goal: self.view.spec.goal.clone(),
+            call: call.id,
+            tool: entry.name().clone(),
+            command,
+            cwd: self.view.spec.cwd.clone(),
+            class,
+            reason,
+        }
+    }
+
+    async fn decide(&self, question: &Question, work: &Cancel) -> Result<Answer, JournalError> {
+        let spec = &self.view.spec;
+        self.shared.bus.record(
+            spec,
+            Event::ApprovalRequest {
+                call: question.call,
+                command: question.command.clone(),
+                class: question.class.clone(),
+                reason: question.reason.clone(),
+            },
+        )?;
+        let answer = match effective_mode(&self.view) {
+            ApproverMode::Deny => Answer::no("rule: nobody is asked for this agent"),
+            ApproverMode::Auto => {
+                let command = to_line(&question.command, 400);
+                self.log(LogLevel::Warn, format!("approved without asking: {command}"))?;
+                Answer::yes("auto")
+            }
+            ApproverMode::Ask => self.shared.parts.approver.ask(question, work).await,
+        };
+        let decision = if answer.allowed { "allow" } else { "deny" }.to_owned();
+        let by = answer.by.clone();
+        self.shared
+            .bus
+            .record(spec, Event::ApprovalDecision { call: question.call, decision, by })?;
+        Ok(answer)
+    }
+
+    /// Runs the tool: a panic is one failed call, and what does not settle is given up.
+    async fn run_tool(
+        &self,
+        call: &ToolCall,
+        entry: &Entry,
+        arguments: Value,
+        work: &Cancel,
+    ) -> Done {
+        let cx = ToolCx {
+            call: call.id,
+            agent: std::sync::Arc::clone(&self.view),
+            cancel: work.child(),
+        };
+        let future = AssertUnwindSafe(entry.tool.call(arguments, &cx)).catch_unwind();
+        let limit = entry.tool.spec().time_limit;
+        let levels = self.view.authority.spawn_depth();
+        let grace = GRACE + GRACE_PER_LEVEL * levels;
+        let result = match settle(std::pin::pin!(future), &cx.cancel, limit, grace).await {
+            Some(Ok(result)) => result,
+            Some(Err(_)) => {
+                let error = format!("tool {} panicked", call.name);
+                return Done {
+                    error: Some(error),
+                    ..Done::own(
+                        CallStatus::Error,
+                        "the tool crashed on this call; its other calls still work. Try other arguments or another way.",
+                    )
+                };
+            }
+            None => {
+                return Done::own(
+                    CallStatus::Cancelled,
+                    "told to end and did not: its outcome is unknown",
+                );
+            }
+        };
+        let timed_out = cx.cancel.reason() == Some(CancelReason::TimeLimit);
+        self.done(call, result, timed_out.then_some(limit).flatten())
+    }
+
+    /// What the model and the record get of a tool's result.
+    fn done(&self, call: &ToolCall, result: ToolCallResult, timed_out: Option<Duration>) -> Done {
+        let (status, lead, output, error) = match result {
+            Ok(output) => (CallStatus::Ok, None, output, None),
+            Err(ToolError::Refused(text)) => {
+                (CallStatus::Error, Some(text.into_string()), ToolOutput::default(), None)
+            }
+            Err(ToolError::Partly { text, output }) => {
+                (CallStatus::Error, Some(text.into_string()), *output, None)
+            }
+            Err(ToolError::Cancelled(output)) => {
+                let lead = timed_out.map_or_else(
+                    || "cancelled".to_owned(),
+                    |limit| format!("cancelled at its time limit of {} s", limit.as_secs()),
+                );
+                (CallStatus::Cancelled, Some(lead), *output, None)
+            }
+            Err(error) => {
+                let lead = "the tool failed for a reason of this machine; the person was told. Try another way.".to_owned();
+                (CallStatus::Error, Some(lead), ToolOutput::default(), Some(chain(&error)))
+            }
+        };
+        let (text, fingerprint) = self.text(call, lead.as_deref(), &output);
+        Done { status, text, fingerprint, output, error }
+    }
+
+    /// The text of a result: what we say of it, the framed content, the tool's remarks.
+    fn text(
+        &self,
+        call: &ToolCall,
+        lead: Option<&str>,
+        output: &ToolOutput,
+    ) -> (ModelText, String) {
+        let secrets = &self.shared.parts.secrets;
+        let mut parts: Vec<String> = Vec::new();
+        parts.extend(lead.map(|lead| format!("error: {}", secrets.scrub(lead))));
+        let content = secrets.scrub(&output.content);
+        let (content, cut) = cap(&content);
+        if !content.is_empty() {
+            let tool = || Source::Tool(call.name.clone());
+            let source = output.source.clone().unwrap_or_else(tool);
+            let framed =
+                to_model(&self.shared.parts.secret, self.view.id(), call.id, &source, content);
+            parts.push(framed.into_string());
+        } else if parts.is_empty() && output.notes.is_empty() {
+            parts.push("(no output)".to_owned());
+        }
+        if cut > 0 {
+            parts.push(format!("[{cut} bytes left out: a result has at most {MOST_RESULT_BYTES}]"));
+        }
+        for note in &output.notes {
+            parts.push(format!("[{}]", to_line(&secrets.scrub(note), 2000)));
+        }
+        let mut hash = Sha256::new();
+        for part in [lead.unwrap_or_default(), content]
+            .into_iter()
+            .chain(output.notes.iter().map(String::as_str))
+        {
+            hash.update(part.as_bytes());
+            hash.update([0]);
+        }
+        let sum = hash.finalize();
+        let fingerprint = data_encoding::HEXLOWER.encode(sum.get(..8).unwrap_or_default());
+        (ModelText::own(parts.join("\n")), fingerprint)
+    }
+
+    async fn record_end(
+        &self,
+        call: &ToolCall,
+        done: Done,
+        ms: u64,
+    ) -> Result<ToolEnd, JournalError> {
+        let spec = &self.view.spec;
+        let bus = &self.shared.bus;
+        for fact in &done.output.facts {
+            match fact.clone() {
+                Fact::FileRead { path, version, .. } => {
+                    bus.record(spec, Event::FileRead { path, version })?;
+                }
+                Fact::FileWritten { path, version, created } => {
+                    bus.record(spec, Event::FileWrite { path, version, created })?;
+                }
+                Fact::Command { .. } => {}
+            }
+        }
+        let end = ToolEnd {
+            tool: call.name.clone(),
+            result: ToolResult {
+                call: call.id,
+                status: done.status,
+                text: done.text,
+                fingerprint: done.fingerprint,
+            },
+            args_bytes: call.arguments.len() as u64,
+            ms,
+            facts: done.output.facts,
+            display: done.output.display,
+            error: done.error.map(|error| self.shared.parts.secrets.scrub(&error).into_owned()),
+        };
+        let seq = bus.record(spec, Event::ToolEnd(Box::new(end.clone())))?;
+        self.kept(seq).await?;
+        Ok(end)
+    }
+}
+
+/// A call that has its result.
+struct Done {
+    status: CallStatus,
+    text: ModelText,
+    fingerprint: String,
+    output: ToolOutput,
+    error: Option<String>,
+}
+
+impl Done {
+    /// A result in our own words.
+    fn own(status: CallStatus, text: impl Into<String>) -> Self {
+        let text: String = text.into();
+        let sum = Sha256::digest(text.as_bytes());
+        Self {
+            status,
+            fingerprint: data_encoding::HEXLOWER.encode(sum.get(..8).unwrap_or_default()),
+            text: ModelText::own(format!("error: {text}")),
+            output: ToolOutput::default(),
+            error: None,
+        }
+    }
+}
+
+/// Waits for a call. At its time limit, or when told from above, it is told to end and has
+/// the grace to settle; nothing means that it did not.
+async fn settle<F: Future>(
+    mut future: Pin<&mut F>,
+    cancel: &Cancel,
+    limit: Option<Duration>,
+    grace: Duration,
+) -> Option<F::Output> {
+    let timer = async {
+        match limit {
+            Some(limit) => tokio::time::sleep(limit).await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        biased;
+        done = &mut future => return Some(done),
+        () = cancel.cancelled() => {}
+        () = timer => cancel.cancel(CancelReason::TimeLimit),
+    }
+    tokio::time::timeout(grace, future).await.ok()
+}
+
+/// Cuts a content at the limit, at a character's border; tells how many bytes it cut.
+fn cap(content: &str) -> (&str, usize) {
+    if content.len() <= MOST_RESULT_BYTES {
+        return (content, 0);
+    }
+    let end = content.floor_char_boundary(MOST_RESULT_BYTES);
+    let kept = content.get(..end).unwrap_or_default();
+    (kept, content.len() - kept.len())
+}

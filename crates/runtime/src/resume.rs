@@ -1,0 +1,306 @@
+//! Taking a stored session up again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use deputize_core::{
+    AgentId, AgentSpec, AgentStart, Authority, CallId, CallStatus, Cancel, Catalog, Event,
+    FileLedger, Input, JournalError, Message, ModelText, Outcome, Receipts, Record, Run, SessionId,
+    Status, Step, ToolDecl, ToolEnd, ToolResult, UserMessage,
+};
+
+use crate::session::{Parts, Restored, Session, SessionError, Shared};
+use crate::store::{SessionDir, SessionFile, StoredSession, Tail};
+
+/// An agent as the journal has it.
+#[derive(Debug)]
+pub(crate) struct Stored {
+    pub(crate) spec: AgentSpec,
+    pub(crate) declared: Vec<Arc<ToolDecl>>,
+    pub(crate) run: Run,
+    pub(crate) receipts: Receipts,
+    pub(crate) outcome: Option<Outcome>,
+    pub(crate) begun: bool,
+    /// Calls that had started and have no result, with the tool and the arguments.
+    started: BTreeMap<CallId, (String, String)>,
+}
+
+/// A call that had started when the program ended: what became of it is unknown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownCall {
+    /// Whose it is.
+    pub agent: AgentId,
+    /// The tool.
+    pub tool: String,
+    /// Its arguments.
+    pub arguments: String,
+}
+
+/// What was found when a session was opened again.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Recovery {
+    /// Bytes of a last, incomplete record that were dropped.
+    pub dropped_bytes: u64,
+    /// Calls whose outcome is unknown. They are not run again.
+    pub unknown: Vec<UnknownCall>,
+    /// How its top agent had ended, if it had.
+    pub ended: Option<Status>,
+}
+
+/// Why a session cannot go on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ResumeError {
+    /// It has no agent.
+    #[error("session `{0}` has no agent to go on with: it ended before it began; start a new one")]
+    Empty(SessionId),
+    /// Its work is done.
+    #[error("session `{0}` is complete; give it a new message to go on")]
+    Complete(SessionId),
+    /// Its file.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+}
+
+/// How a session goes on.
+#[derive(Debug, Clone, Default)]
+pub struct Continue {
+    /// What the person says, if anything.
+    pub message: Option<String>,
+    /// Another model for the top agent, if any.
+    pub model: Option<String>,
+}
+
+impl Session {
+    /// Opens a stored session to go on with it.
+    ///
+    /// # Errors
+    /// When it is in use, damaged, or cannot be opened.
+    pub fn open(
+        dir: &SessionDir,
+        id: SessionId,
+        parts: Parts,
+    ) -> Result<(Self, Recovery), SessionError> {
+        let (file, stored) = SessionFile::open(dir, &id)?;
+        let parts = Parts { secret: stored.header.secret.clone(), ..parts };
+        let dropped_bytes = match stored.tail {
+            Tail::Whole => 0,
+            Tail::Torn { bytes } => bytes,
+        };
+        let texts = stored.texts();
+        let agents = fold(&stored, &texts);
+        let root = agents.get(&AgentId::root(&id));
+        let recovery = Recovery {
+            dropped_bytes,
+            unknown: agents.values().flat_map(|agent| agent.unknown(&parts.catalog)).collect(),
+            ended: root.and_then(|root| root.outcome.as_ref()).map(|outcome| outcome.status),
+        };
+        let restored = Restored {
+            next: stored.records.len() as u64,
+            texts: texts.into_keys().collect::<BTreeSet<_>>(),
+            files: ledger(&stored.records),
+            spawned: u32::try_from(agents.len().saturating_sub(1)).unwrap_or(u32::MAX),
+            agents,
+        };
+        Ok((Self::over(dir, id, parts, file, restored), recovery))
+    }
+
+    /// The spec of the stored top agent.
+    ///
+    /// # Errors
+    /// When the session has none.
+    pub fn stored_spec(&self) -> Result<AgentSpec, ResumeError> {
+        self.peek_stored(&AgentId::root(self.id()), |stored| stored.spec.clone())
+            .ok_or_else(|| ResumeError::Empty(self.id().clone()))
+    }
+
+    /// Goes on with a session that was opened: finishes what was begun, or takes a new
+    /// message. The authority is met with what the agent had asked for.
+    ///
+    /// # Errors
+    /// When there is nothing to go on with, or the journal takes no records.
+    pub async fn resume(
+        &self,
+        how: Continue,
+        authority: Authority,
+        cancel: &Cancel,
+    ) -> Result<Outcome, ResumeError> {
+        let root = AgentId::root(self.id());
+        let mut stored =
+            self.take_stored(&root).ok_or_else(|| ResumeError::Empty(self.id().clone()))?;
+        if how.message.is_none()
+            && stored.outcome.as_ref().is_some_and(|end| end.status == Status::Completed)
+        {
+            return Err(ResumeError::Complete(self.id().clone()));
+        }
+        if let Some(model) = how.model {
+            stored.spec.model = model;
+        }
+        self.record_start(&stored.spec)?;
+        let mut stored = settle(self.shared(), stored)?;
+        let next = match how.message {
+            Some(text) => Some(Event::Message(UserMessage { text, from: None })),
+            None if matches!(stored.run.step(), Step::Done(_)) => Some(Event::AgentResume),
+            None => None,
+        };
+        if let Some(event) = next {
+            // A first message that a crash kept from the record comes before a second one.
+            if !stored.begun {
+                stored.begin(self)?;
+            }
+            self.record(&stored.spec, event.clone())?;
+            event.input().into_iter().for_each(|input| stored.run.apply(input));
+        }
+        let authority = authority.meet(&stored.spec.grant);
+        Ok(self.run_stored(stored, authority, cancel).await)
+    }
+}
+
+impl Stored {
+    fn begin(&mut self, session: &Session) -> Result<(), JournalError> {
+        let message = UserMessage { text: self.spec.task.clone(), from: None };
+        session.record(&self.spec, Event::Message(message.clone()))?;
+        self.run.apply(Input::Message(&message));
+        self.begun = true;
+        Ok(())
+    }
+
+    fn unknown(&self, catalog: &Catalog) -> Vec<UnknownCall> {
+        let Step::Call(open) = self.run.step() else { return Vec::new() };
+        let begun = open.into_iter().filter_map(|call| self.started.get(&call.id));
+        let lost = begun.filter(|(tool, _)| !repeatable(catalog, tool));
+        lost.map(|(tool, arguments)| UnknownCall {
+            agent: self.spec.id.clone(),
+            tool: tool.clone(),
+            arguments: arguments.clone(),
+        })
+        .collect()
+    }
+}
+
+fn repeatable(catalog: &Catalog, tool: &str) -> bool {
+    catalog.get(tool).is_some_and(|entry| entry.tool.spec().repeatable)
+}
+
+/// Gives calls that had started, and may not be repeated, a result that says so. Others stay
+/// open and run again.
+pub(crate) fn settle(shared: &Shared, mut stored: Stored) -> Result<Stored, JournalError> {
+    let Step::Call(open) = stored.run.step() else { return Ok(stored) };
+    let open: Vec<CallId> = open.into_iter().map(|call| call.id).collect();
+    for call in open {
+        let Some((tool, arguments)) = stored.started.get(&call) else { continue };
+        if repeatable(&shared.parts.catalog, tool) {
+            continue;
+        }
+        let text = "interrupted: the program ended while this call ran, so its outcome is unknown. \
+                    It was not run again; look at what it left before you repeat it.";
+        let end = ToolEnd {
+            tool: tool.clone(),
+            result: ToolResult {
+                call,
+                status: CallStatus::Error,
+                text: ModelText::own(text),
+                fingerprint: String::new(),
+            },
+            args_bytes: arguments.len() as u64,
+            ms: 0,
+            facts: Vec::new(),
+            display: None,
+            error: Some("the program ended while it ran".to_owned()),
+        };
+        shared.bus.record(&stored.spec, Event::ToolEnd(Box::new(end.clone())))?;
+        stored.run.apply(Input::Result(&end.result));
+    }
+    Ok(stored)
+}
+
+/// The agents of a session, each as the fold of its records.
+fn fold(session: &StoredSession, texts: &BTreeMap<String, Arc<str>>) -> BTreeMap<AgentId, Stored> {
+    let mut agents: BTreeMap<AgentId, Stored> = BTreeMap::new();
+    for record in &session.records {
+        match &record.event {
+            Event::AgentStart(start) => {
+                agents.insert(record.agent.clone(), stored(start, texts));
+            }
+            event => {
+                if let Some(agent) = agents.get_mut(&record.agent) {
+                    agent.take(event);
+                }
+            }
+        }
+    }
+    agents
+}
+
+fn stored(start: &AgentStart, texts: &BTreeMap<String, Arc<str>>) -> Stored {
+    let mut spec = start.spec.clone();
+    spec.system = start.system.iter().filter_map(|hash| texts.get(hash)).cloned().collect();
+    let tools = texts.get(&start.tools).and_then(|text| serde_json::from_str(text).ok());
+    let tools: Vec<ToolDecl> = tools.unwrap_or_default();
+    Stored {
+        run: Run::of(&spec),
+        spec,
+        declared: tools.into_iter().map(Arc::new).collect(),
+        receipts: Receipts::default(),
+        outcome: None,
+        begun: false,
+        started: BTreeMap::new(),
+    }
+}
+
+impl Stored {
+    fn take(&mut self, event: &Event) {
+        match event {
+            Event::ToolStart { call, tool, arguments } => {
+                self.started.insert(*call, (tool.clone(), arguments.clone()));
+            }
+            Event::ToolEnd(end) => {
+                end.facts.iter().for_each(|fact| self.receipts.add(fact));
+            }
+            Event::AgentEnd(outcome) => self.outcome = Some((**outcome).clone()),
+            Event::Message(_) => {
+                self.begun = true;
+                self.outcome = None;
+            }
+            Event::AgentResume => self.outcome = None,
+            _ => {}
+        }
+        if let Some(input) = event.input() {
+            self.run.apply(input);
+        }
+    }
+}
+
+fn ledger(records: &[Record]) -> FileLedger {
+    let files = FileLedger::default();
+    for record in records {
+        match &record.event {
+            Event::FileRead { path, version } => files.saw(&record.agent, path, version.clone()),
+            Event::FileWrite { path, version, .. } => {
+                files.wrote(&record.agent, path, version.clone());
+            }
+            _ => {}
+        }
+    }
+    files
+}
+
+impl StoredSession {
+    /// The conversation of an agent, as its model saw it after the system text.
+    #[must_use]
+    pub fn messages(&self, agent: &AgentId) -> Option<Vec<Arc<Message>>> {
+        let agents = fold(self, &self.texts());
+        agents.get(agent).map(|stored| stored.run.messages().to_vec())
+    }
+
+    /// The top agent's spec, with its texts.
+    #[must_use]
+    pub fn root_spec(&self) -> Option<AgentSpec> {
+        let texts = self.texts();
+        let root = AgentId::root(&self.header.session);
+        self.records.iter().find_map(|record| match &record.event {
+            Event::AgentStart(start) if record.agent == root => Some(stored(start, &texts).spec),
+            _ => None,
+        })
+    }
+}
