@@ -47,11 +47,11 @@ impl Bus {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps a fact about an agent and shows it; gives its number.
+    /// Keeps a fact about an agent and shows it; gives the record back.
     ///
     /// # Errors
     /// When it could not be kept. Then nobody is shown it, and nothing may act on it.
-    pub fn record(&self, spec: &AgentSpec, event: Event) -> Result<u64, JournalError> {
+    pub fn record(&self, spec: &AgentSpec, event: Event) -> Result<Record, JournalError> {
         self.put(&mut self.lock(), spec, event)
     }
 
@@ -63,7 +63,7 @@ impl Bus {
         &self,
         spec: &AgentSpec,
         tools: &[Arc<ToolDecl>],
-    ) -> Result<u64, JournalError> {
+    ) -> Result<(), JournalError> {
         let mut start = AgentStart {
             spec: AgentSpec { system: Vec::new(), ..spec.clone() },
             system: Vec::new(),
@@ -85,12 +85,17 @@ impl Bus {
             }
         }
         let new: Vec<String> = start.texts.keys().cloned().collect();
-        let seq = self.put(&mut state, spec, Event::AgentStart(Box::new(start)))?;
+        self.put(&mut state, spec, Event::AgentStart(Box::new(start)))?;
         state.texts.extend(new);
-        Ok(seq)
+        Ok(())
     }
 
-    fn put(&self, state: &mut State, spec: &AgentSpec, event: Event) -> Result<u64, JournalError> {
+    fn put(
+        &self,
+        state: &mut State,
+        spec: &AgentSpec,
+        event: Event,
+    ) -> Result<Record, JournalError> {
         let record = Record {
             seq: state.next,
             at: self.clock.now_ms(),
@@ -104,7 +109,7 @@ impl Bus {
         for observer in &self.observers {
             observer.see(&record);
         }
-        Ok(record.seq)
+        Ok(record)
     }
 
     /// Shows a piece of a reply that is arriving. It is not kept.

@@ -7,8 +7,8 @@ use std::time::Duration;
 use deputize_core::door::{Source, to_line, to_model};
 use deputize_core::{
     Answer, ApproverMode, CallStatus, Cancel, CancelReason, Entry, Event, Fact, JournalError,
-    LogLevel, ModelText, NotPermitted, Question, Step, ToolCall, ToolCallResult, ToolCx, ToolEnd,
-    ToolError, ToolOutput, ToolResult, Usable, Verdict, effective_mode,
+    LogLevel, ModelText, NotPermitted, Question, Record, Step, ToolCall, ToolCallResult, ToolCx,
+    ToolEnd, ToolError, ToolOutput, ToolResult, Usable, Verdict, effective_mode,
 };
 use futures_util::FutureExt as _;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
@@ -54,31 +54,38 @@ impl Driver {
     async fn side_by_side(&mut self, group: &[ToolCall]) -> Result<(), JournalError> {
         let work = self.cancel.child();
         let mut ended = Vec::with_capacity(group.len());
+        let mut failed = None;
         let calls = async {
             let mut calls: FuturesUnordered<_> =
                 group.iter().map(|call| self.one(call, &work)).collect();
             while let Some(end) = calls.next().await {
-                ended.push(end?);
+                match end {
+                    Ok(record) => ended.push(record),
+                    // Without a journal nothing may go on: the others are told to end.
+                    Err(error) => {
+                        work.cancel(CancelReason::Interrupted);
+                        failed.get_or_insert(error);
+                    }
+                }
             }
-            Ok(())
         };
-        self.until_deadline(&work, calls).await?;
-        for end in ended {
-            for fact in &end.facts {
-                self.receipts.add(fact);
+        self.until_deadline(&work, calls).await;
+        for record in &ended {
+            if let Event::ToolEnd(end) = &record.event {
+                end.facts.iter().for_each(|fact| self.receipts.add(fact));
             }
-            self.run.apply(deputize_core::Input::Result(&end.result));
+            record.event.input().into_iter().for_each(|input| self.run.apply(input));
         }
-        Ok(())
+        failed.map_or(Ok(()), Err)
     }
 
     /// One call, from the model's words to a result on record.
-    async fn one(&self, call: &ToolCall, work: &Cancel) -> Result<ToolEnd, JournalError> {
+    async fn one(&self, call: &ToolCall, work: &Cancel) -> Result<Record, JournalError> {
         let started = Instant::now();
         let done = match self.admit(call, work).await? {
             Err(refused) => refused,
             Ok((entry, arguments)) => {
-                let seq = self.shared.bus.record(
+                let start = self.shared.bus.record(
                     &self.view.spec,
                     Event::ToolStart {
                         call: call.id,
@@ -87,9 +94,9 @@ impl Driver {
                     },
                 )?;
                 if !entry.tool.spec().repeatable && self.shared.parts.sync == SyncMode::Turn {
-                    self.shared.bus.durable(seq).await?;
+                    self.shared.bus.durable(start.seq).await?;
                 }
-                self.kept(seq).await?;
+                self.kept(start.seq).await?;
                 self.run_tool(call, entry, arguments, work).await
             }
         };
@@ -328,7 +335,7 @@ impl Driver {
         call: &ToolCall,
         done: Done,
         ms: u64,
-    ) -> Result<ToolEnd, JournalError> {
+    ) -> Result<Record, JournalError> {
         let spec = &self.view.spec;
         let bus = &self.shared.bus;
         for fact in &done.output.facts {
@@ -342,7 +349,7 @@ impl Driver {
                 Fact::Command { .. } => {}
             }
         }
-        let end = ToolEnd {
+        let end = Box::new(ToolEnd {
             tool: call.name.clone(),
             result: ToolResult {
                 call: call.id,
@@ -355,10 +362,10 @@ impl Driver {
             facts: done.output.facts,
             display: done.output.display,
             error: done.error.map(|error| self.shared.parts.secrets.scrub(&error).into_owned()),
-        };
-        let seq = bus.record(spec, Event::ToolEnd(Box::new(end.clone())))?;
-        self.kept(seq).await?;
-        Ok(end)
+        });
+        let record = bus.record(spec, Event::ToolEnd(end))?;
+        self.kept(record.seq).await?;
+        Ok(record)
     }
 }
 

@@ -68,10 +68,8 @@ impl Driver {
         let outcome = self.outcome(fault);
         let end = Event::AgentEnd(Box::new(outcome.clone()));
         // If even this cannot be kept, the outcome still reaches whoever waits.
-        if let Ok(seq) = self.shared.bus.record(&self.view.spec, end)
-            && self.shared.parts.sync == SyncMode::Always
-        {
-            let _synced = self.shared.bus.durable(seq).await;
+        if let Ok(record) = self.shared.bus.record(&self.view.spec, end) {
+            let _synced = self.kept(record.seq).await;
         }
         outcome
     }
@@ -108,9 +106,9 @@ impl Driver {
 
     /// Puts a fact on record, then lets the fold take it.
     pub(crate) async fn input(&mut self, event: Event) -> Result<(), JournalError> {
-        let seq = self.shared.bus.record(&self.view.spec, event.clone())?;
-        self.kept(seq).await?;
-        if let Some(input) = event.input() {
+        let record = self.shared.bus.record(&self.view.spec, event)?;
+        self.kept(record.seq).await?;
+        if let Some(input) = record.event.input() {
             self.run.apply(input);
         }
         Ok(())

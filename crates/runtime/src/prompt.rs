@@ -259,8 +259,7 @@ mod tests {
     fn project_of(files: &[(&str, usize)]) -> String {
         let texts: Vec<(&str, String)> =
             files.iter().map(|(path, bytes)| (*path, "é123456\n".repeat(bytes / 9))).collect();
-        let files: Vec<_> =
-            texts.iter().map(|(path, text)| ProjectFile { path, text }).collect();
+        let files: Vec<_> = texts.iter().map(|(path, text)| ProjectFile { path, text }).collect();
         let sections = project(&files).unwrap();
         let line = |section: &Section| {
             let text = section.to_string();

@@ -313,7 +313,11 @@ impl Session {
             }),
             cancel: Cancel::new(),
             spawned: AtomicU32::new(restored.spawned),
-            tree: Mutex::new(Tree { stored: restored.agents, ..Tree::default() }),
+            tree: Mutex::new(Tree {
+                usage: usage_below(&restored.agents),
+                stored: restored.agents,
+                live: BTreeSet::new(),
+            }),
             tasks: TaskTracker::new(),
             parts: SharedParts {
                 catalog: parts.catalog,
@@ -412,11 +416,11 @@ impl Session {
             usage: outcome.tree_usage(),
             cost_usd: outcome.cost_usd,
         };
-        if let Ok(seq) = self.shared.bus.record(spec, end)
+        if let Ok(record) = self.shared.bus.record(spec, end)
             && self.shared.parts.sync != SyncMode::Never
         {
             // The answer is known either way; a failing disk shows at the next start.
-            let _synced = self.shared.bus.durable(seq).await;
+            let _synced = self.shared.bus.durable(record.seq).await;
         }
         outcome
     }
@@ -446,9 +450,24 @@ impl Session {
         self.shared.bus.record(spec, Event::SessionStart(start)).map(|_| ())
     }
 
-    pub(crate) fn record(&self, spec: &AgentSpec, event: Event) -> Result<u64, JournalError> {
+    pub(crate) fn record(
+        &self,
+        spec: &AgentSpec,
+        event: Event,
+    ) -> Result<deputize_core::Record, JournalError> {
         self.shared.bus.record(spec, event)
     }
+}
+
+/// Tokens of descendants that ended, by the parent that has not ended for good.
+fn usage_below(agents: &BTreeMap<AgentId, Stored>) -> BTreeMap<AgentId, Usage> {
+    let mut below: BTreeMap<AgentId, Usage> = BTreeMap::new();
+    for stored in agents.values() {
+        if let (Some(outcome), Some(parent)) = (&stored.outcome, &stored.spec.parent) {
+            *below.entry(parent.clone()).or_default() += outcome.tree_usage();
+        }
+    }
+    below
 }
 
 /// What a session that is taken up again brings along.
@@ -478,7 +497,6 @@ impl Spawn for Spawner {
         let stored = shared.tree().stored.remove(&spec.id);
         match stored {
             Some(Stored { outcome: Some(outcome), spec, .. }) => {
-                shared.ended(&spec, outcome.tree_usage());
                 let state = AgentState::Ended(Box::new(outcome));
                 let spec = Arc::new(spec);
                 Ok(Box::new(LocalAgent { id: spec.id.clone(), spec, cancel: None, state }))
