@@ -1,2 +1,6 @@
-//! Integration tests, one module a topic.
-fn main() {}
+//! Integration tests, one module a topic. They run against the program as a person starts it
+//! wherever they can.
+
+#![cfg(test)]
+
+mod layering;

@@ -1,0 +1,141 @@
+//! Who may depend on whom (invariant I2), and that no file of this test binary is left out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use cargo_metadata::{DependencyKind, MetadataCommand, Package};
+
+/// The arrows of ARCHITECTURE.md: a crate of ours, and those of ours it may build on.
+const ARROWS: [(&str, &[&str]); 10] = [
+    ("deputize-core", &[]),
+    ("deputize-plugin", &[]),
+    ("deputize-process", &[]),
+    ("deputize-workflow", &["deputize-core"]),
+    ("deputize-runtime", &["deputize-core"]),
+    ("deputize-providers", &["deputize-core"]),
+    ("deputize-tools", &["deputize-core", "deputize-process"]),
+    ("deputize-delegate", &["deputize-core", "deputize-workflow"]),
+    (
+        "deputize-testkit",
+        &["deputize-core", "deputize-runtime", "deputize-providers", "deputize-delegate"],
+    ),
+    (
+        "deputize",
+        &[
+            "deputize-core",
+            "deputize-delegate",
+            "deputize-process",
+            "deputize-providers",
+            "deputize-runtime",
+            "deputize-tools",
+            "deputize-workflow",
+        ],
+    ),
+];
+
+/// Crates that do IO, and so are not for `core` (invariant I1). Tokio's `sync` half, which
+/// comes with the cancellation token, does none.
+const DOES_IO: [&str; 9] =
+    ["tokio", "reqwest", "rustix", "libc", "tempfile", "ignore", "cap-std", "jiff", "fastrand"];
+
+fn packages() -> BTreeMap<String, Package> {
+    let metadata = MetadataCommand::new().no_deps().exec().unwrap();
+    metadata.packages.into_iter().map(|package| (package.name.to_string(), package)).collect()
+}
+
+fn normal_dependencies(package: &Package) -> BTreeSet<&str> {
+    let normal = package.dependencies.iter().filter(|dep| dep.kind == DependencyKind::Normal);
+    normal.map(|dep| dep.name.as_str()).collect()
+}
+
+#[test]
+fn crates_depend_on_each_other_only_as_the_architecture_says() {
+    let packages = packages();
+    let arrows: BTreeMap<_, _> = ARROWS.into_iter().collect();
+    let known: BTreeSet<&str> = arrows.keys().copied().chain(["deputize-tests"]).collect();
+    let found: BTreeSet<&str> = packages.keys().map(String::as_str).collect();
+    assert_eq!(found, known, "a crate is missing in this test's table, or in the workspace");
+    for (name, allowed) in arrows {
+        let allowed: BTreeSet<&str> = allowed.iter().copied().collect();
+        let used = normal_dependencies(&packages[name]);
+        let ours: BTreeSet<&str> = used.into_iter().filter(|dep| found.contains(dep)).collect();
+        let wrong: Vec<_> = ours.difference(&allowed).collect();
+        assert!(wrong.is_empty(), "{name} must not depend on {wrong:?}");
+    }
+}
+
+#[test]
+fn core_does_no_io() {
+    let packages = packages();
+    let used = normal_dependencies(&packages["deputize-core"]);
+    let wrong: Vec<_> = used.iter().filter(|dep| DOES_IO.contains(*dep)).collect();
+    assert!(wrong.is_empty(), "core must not depend on {wrong:?}");
+
+    let forbidden =
+        ["std::fs", "std::net", "std::process", "std::env", "SystemTime", "Instant::now"];
+    for (path, text) in sources(&packages["deputize-core"]) {
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        let code: String =
+            code.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
+        let found: Vec<_> = forbidden.iter().filter(|word| code.contains(**word)).collect();
+        assert!(found.is_empty(), "{path} uses {found:?}");
+    }
+}
+
+fn sources(package: &Package) -> Vec<(String, String)> {
+    let root = package.manifest_path.parent().unwrap().join("src");
+    let mut folders = vec![root.into_std_path_buf()];
+    let mut files = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|ending| ending == "rs") {
+                let text = std::fs::read_to_string(&path).unwrap();
+                files.push((path.display().to_string(), text));
+            }
+        }
+    }
+    files
+}
+
+#[test]
+fn every_crate_takes_its_lints_versions_and_licence_from_the_workspace() {
+    for (name, package) in packages() {
+        let manifest = std::fs::read_to_string(&package.manifest_path).unwrap();
+        assert!(manifest.contains("[lints]\nworkspace = true"), "{name} has lints of its own");
+        assert!(manifest.contains("license.workspace = true"), "{name} has a licence of its own");
+        let own = manifest
+            .lines()
+            .filter(|line| line.contains("version = \"") && !line.contains("workspace"));
+        assert_eq!(own.collect::<Vec<_>>(), Vec::<&str>::new(), "{name} names versions itself");
+    }
+}
+
+#[test]
+fn unsafe_code_is_only_in_the_process_crate_and_the_plugin_boundary() {
+    for (name, package) in packages() {
+        if ["deputize-process", "deputize-plugin"].contains(&name.as_str()) {
+            continue;
+        }
+        for (path, text) in sources(&package) {
+            // The workspace denies unsafe code; only these words lift that.
+            let lifts = ["expect(unsafe_code", "allow(unsafe_code"];
+            assert!(!lifts.iter().any(|word| text.contains(word)), "{path} has unsafe code");
+        }
+    }
+}
+
+#[test]
+fn no_test_file_is_forgotten() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("it");
+    let main = std::fs::read_to_string(folder.join("main.rs")).unwrap();
+    for entry in std::fs::read_dir(&folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        if path.extension().is_some_and(|ending| ending == "rs") && name != "main" {
+            assert!(main.contains(&format!("mod {name};")), "tests/it/main.rs lacks `mod {name};`");
+        }
+    }
+}
