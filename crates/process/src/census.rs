@@ -1,0 +1,267 @@
+//! Which processes exist below this one, and to which command each belongs.
+
+use std::collections::BTreeMap;
+
+use crate::mark::Mark;
+
+/// One line of the process table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Process {
+    pub(crate) pid: i32,
+    pub(crate) parent: i32,
+    pub(crate) session: i32,
+    /// Clock ticks since the machine started: with the number, it names a process for good.
+    pub(crate) started: u64,
+    /// Ended, and waiting for its parent to take note.
+    pub(crate) zombie: bool,
+}
+
+/// The process table by number.
+pub(crate) type Table = BTreeMap<i32, Process>;
+
+/// Reads the content of `/proc/PID/stat`. The program's name in it may hold anything, brackets,
+/// blanks and newlines too.
+pub(crate) fn parse_stat(stat: &[u8]) -> Option<Process> {
+    let pid = number(stat.split(|byte| *byte == b' ').next()?)?;
+    let name_end = stat.iter().rposition(|byte| *byte == b')')?;
+    let mut fields =
+        stat.get(name_end + 1..)?.split(u8::is_ascii_whitespace).filter(|field| !field.is_empty());
+    let state = fields.next()?;
+    let parent = number(fields.next()?)?;
+    let session = number(fields.nth(1)?)?;
+    let started = number(fields.nth(15)?)?;
+    Some(Process { pid, parent, session, started, zombie: matches!(state, b"Z" | b"X") })
+}
+
+/// Reads the hard limit out of `/proc/PID/limits` that can carry a mark.
+pub(crate) fn parse_limit(limits: &[u8]) -> Option<u64> {
+    let line = limits
+        .split(|byte| *byte == b'\n')
+        .find_map(|line| line.strip_prefix(b"Max realtime timeout"))?;
+    number(line.split(|byte| *byte == b' ').filter(|field| !field.is_empty()).nth(1)?)
+}
+
+fn number<T: std::str::FromStr>(field: &[u8]) -> Option<T> {
+    std::str::from_utf8(field).ok()?.parse().ok()
+}
+
+#[derive(Clone, Copy)]
+enum Place {
+    Below(Option<Mark>),
+    Elsewhere,
+}
+
+/// Tells which mark each process below `me` belongs to. A process is judged by its own evidence,
+/// else it belongs where its parent does. One whose parent vanished while the table was read is
+/// judged by its own evidence alone.
+pub(crate) fn attribute(
+    table: &Table,
+    me: i32,
+    mut evidence: impl FnMut(&Process) -> Option<Mark>,
+) -> BTreeMap<i32, Mark> {
+    // Number 0 stands for a parent outside of what can be seen.
+    let mut places = BTreeMap::from([(0, Place::Elsewhere), (me, Place::Below(None))]);
+    for start in table.keys() {
+        let mut path = Vec::new();
+        let mut at = *start;
+        let mut place = loop {
+            if let Some(place) = places.get(&at) {
+                break *place;
+            }
+            let Some(process) = table.get(&at) else { break Place::Below(None) };
+            // Numbers used anew while the table was read can close a circle.
+            if path.len() > table.len() {
+                break Place::Elsewhere;
+            }
+            path.push(process);
+            at = process.parent;
+        };
+        for process in path.into_iter().rev() {
+            if let Place::Below(inherited) = place {
+                place = Place::Below(evidence(process).or(inherited));
+            }
+            places.insert(process.pid, place);
+        }
+    }
+    places
+        .into_iter()
+        .filter_map(|(pid, place)| match place {
+            Place::Below(mark) if pid != me => mark.map(|mark| (pid, mark)),
+            Place::Below(_) | Place::Elsewhere => None,
+        })
+        .collect()
+}
+
+/// Reading the kernel's tables.
+#[cfg(target_os = "linux")]
+mod kernel {
+    use std::{fs, io};
+
+    use super::{Process, Table, parse_limit, parse_stat};
+
+    /// Reads the process table. Fails if `/proc` is not there, or shows another process
+    /// namespace than ours.
+    pub(crate) fn read_table() -> io::Result<Table> {
+        let me = std::process::id();
+        if fs::read_link("/proc/self")?.as_os_str() != me.to_string().as_str() {
+            return Err(io::Error::new(io::ErrorKind::Unsupported, "/proc shows other processes"));
+        }
+        let mut table = Table::new();
+        for entry in fs::read_dir("/proc")? {
+            let name = entry?.file_name();
+            let Some(pid) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
+            match read_process(pid) {
+                Ok(Some(process)) => _ = table.insert(pid, process),
+                Ok(None) => {}
+                // No descriptor left: what was read so far is not the table.
+                Err(error) if is_exhausted(&error) => return Err(error),
+                Err(_gone) => {}
+            }
+        }
+        Ok(table)
+    }
+
+    /// Reads one process; an error if it is gone.
+    pub(crate) fn read_process(pid: i32) -> io::Result<Option<Process>> {
+        Ok(parse_stat(&fs::read(format!("/proc/{pid}/stat"))?))
+    }
+
+    /// The hard limit that can carry a mark.
+    pub(crate) fn read_limit(pid: i32) -> Option<u64> {
+        parse_limit(&fs::read(format!("/proc/{pid}/limits")).ok()?)
+    }
+
+    /// The environment that the process was started with; empty if it cannot be read.
+    pub(crate) fn read_environ(pid: i32) -> Vec<u8> {
+        fs::read(format!("/proc/{pid}/environ")).unwrap_or_default()
+    }
+
+    fn is_exhausted(error: &io::Error) -> bool {
+        matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM))
+    }
+}
+
+/// Stands in where the kernel has no `/proc`: the caller falls back to process groups.
+#[cfg(not(target_os = "linux"))]
+mod kernel {
+    use std::io;
+
+    use super::{Process, Table};
+
+    pub(crate) fn read_table() -> io::Result<Table> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(crate) fn read_process(_pid: i32) -> io::Result<Option<Process>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(crate) fn read_limit(_pid: i32) -> Option<u64> {
+        None
+    }
+
+    pub(crate) fn read_environ(_pid: i32) -> Vec<u8> {
+        Vec::new()
+    }
+}
+
+pub(crate) use kernel::{read_environ, read_limit, read_process, read_table};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn stat(name: &str, state: &str) -> Option<Process> {
+        let zeros = "0 ".repeat(15);
+        parse_stat(format!("42 ({name}) {state} 7 42 40 {zeros}9001 0 0\n").as_bytes())
+    }
+
+    #[test]
+    fn a_program_name_can_hold_anything() {
+        let expected = Process { pid: 42, parent: 7, session: 40, started: 9001, zombie: false };
+        for name in ["sh", "a b", ") R 1 1 1", "((", "", "x\ny"] {
+            assert_eq!(stat(name, "S"), Some(expected), "{name:?}");
+        }
+        assert!(stat("sh", "Z").unwrap().zombie);
+    }
+
+    #[test]
+    fn our_own_line_is_read() {
+        if cfg!(target_os = "linux") {
+            let me = i32::try_from(std::process::id()).unwrap();
+            let process = read_process(me).unwrap().unwrap();
+            assert_eq!(process.pid, me);
+            assert!(process.started > 0);
+            assert_eq!(read_table().unwrap().get(&me), Some(&process));
+        }
+    }
+
+    #[test]
+    fn the_hard_limit_is_read() {
+        let limits = b"Limit  Soft  Hard\nMax realtime priority     0   0   \n\
+            Max realtime timeout      7                    4611686018427387905  us        \n";
+        assert_eq!(parse_limit(limits), Some(4_611_686_018_427_387_905));
+        assert_eq!(parse_limit(b"Max realtime timeout      unlimited   unlimited   us"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_parsed(bytes: Vec<u8>) {
+            let _ = parse_stat(&bytes);
+            let _ = parse_limit(&bytes);
+        }
+
+        #[test]
+        fn any_table_is_attributed(parents in prop::collection::vec(0..30_i32, 1..30)) {
+            let table = table(&parents.iter().enumerate()
+                .map(|(pid, parent)| (i32::try_from(pid).unwrap() + 1, *parent)).collect::<Vec<_>>());
+            let _ = attribute(&table, 5, |_| Some(A));
+        }
+    }
+
+    const A: Mark = Mark { owner: 1, command: 1 };
+    const B: Mark = Mark { owner: 2, command: 1 };
+
+    fn table(pairs: &[(i32, i32)]) -> Table {
+        let process = |pid, parent| Process { pid, parent, session: 0, started: 1, zombie: false };
+        pairs.iter().map(|&(pid, parent)| (pid, process(pid, parent))).collect()
+    }
+
+    #[test]
+    fn children_belong_where_their_parent_does() {
+        // 10 is us; 20 and 30 are commands; 21, 22 and 31 lost their marks; 40 is foreign.
+        let table = table(&[
+            (1, 0),
+            (10, 1),
+            (20, 10),
+            (21, 20),
+            (22, 21),
+            (30, 10),
+            (31, 30),
+            (40, 10),
+            (41, 1),
+        ]);
+        let marks = attribute(&table, 10, |process| match process.pid {
+            20 => Some(A),
+            30 => Some(B),
+            41 => Some(A),
+            _ => None,
+        });
+        assert_eq!(marks, BTreeMap::from([(20, A), (21, A), (22, A), (30, B), (31, B)]));
+    }
+
+    #[test]
+    fn a_process_whose_parent_vanished_is_judged_by_its_own_evidence() {
+        let table = table(&[(1, 0), (10, 1), (50, 49), (60, 59)]);
+        let marks = attribute(&table, 10, |process| (process.pid == 50).then_some(A));
+        assert_eq!(marks, BTreeMap::from([(50, A)]));
+    }
+
+    #[test]
+    fn as_the_first_process_everything_is_below_us() {
+        let table = table(&[(1, 0), (7, 1)]);
+        let marks = attribute(&table, 1, |process| (process.pid == 7).then_some(A));
+        assert_eq!(marks, BTreeMap::from([(7, A)]));
+    }
+}

@@ -1,0 +1,154 @@
+//! The mark that every process of a command carries.
+//!
+//! A process can leave its parent, its process group, its session and its environment behind; it
+//! inherits its resource limits all the same. So the mark is written twice: as a variable of the
+//! environment, and into the limit on the processor time of real-time threads, whose marked
+//! values (over a century) limit nothing. An unprivileged process can only lower that limit.
+
+use std::ffi::OsString;
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The variable that names the owner of a process. Reserved: it never enters a shell's state.
+pub const OWNER_VARIABLE: &str = "DEPUTIZE_OWNER";
+
+const COMMAND_BITS: u32 = 20;
+const OWNER_BITS: u32 = 32;
+/// The highest bit of a mark that a process without a limit of its own writes: the value stays
+/// clear of the kernel's "unlimited".
+#[cfg(target_os = "linux")]
+const HIGHEST_BIT: u32 = 62;
+
+/// Commands of one owner that can be told apart. A later one takes the number of one a million
+/// commands ago.
+pub(crate) const COMMANDS: u32 = 1 << COMMAND_BITS;
+
+/// Which command of which owner a process belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Mark {
+    /// Unique in this process.
+    pub(crate) owner: u32,
+    /// Below [`COMMANDS`].
+    pub(crate) command: u32,
+}
+
+/// A number for a new owner, unique in this process.
+pub(crate) fn next_owner() -> u32 {
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// Writes and reads marks for this process, and for no other: a runtime that runs below another
+/// one uses a lower bit and another instance name.
+#[derive(Clone, Debug)]
+pub(crate) struct Seal {
+    instance: String,
+    bit: Option<u32>,
+}
+
+impl Seal {
+    pub(crate) fn of_this_process() -> Self {
+        let instance = RandomState::new().hash_one(std::process::id());
+        Self { instance: format!("{instance:016x}"), bit: free_bit() }
+    }
+
+    /// The limit that carries `mark`, in microseconds; `None` where limits cannot carry it.
+    pub(crate) fn limit(&self, mark: Mark) -> Option<u64> {
+        let number = (u64::from(mark.owner) << COMMAND_BITS) | u64::from(mark.command);
+        self.bit.map(|bit| (1 << bit) | number)
+    }
+
+    /// The mark in a limit, if this process wrote it.
+    pub(crate) fn mark_in_limit(&self, limit: u64) -> Option<Mark> {
+        let number = limit ^ (1 << self.bit?);
+        if number >> (OWNER_BITS + COMMAND_BITS) != 0 {
+            return None;
+        }
+        let owner = u32::try_from(number >> COMMAND_BITS).ok()?;
+        let command = u32::try_from(number & u64::from(COMMANDS - 1)).ok()?;
+        Some(Mark { owner, command })
+    }
+
+    /// The value of [`OWNER_VARIABLE`].
+    pub(crate) fn variable(&self, mark: Mark) -> OsString {
+        format!("{}.{}.{}", self.instance, mark.owner, mark.command).into()
+    }
+
+    /// The mark in an environment block (`NAME=value` entries, each ended by NUL), if this
+    /// process wrote it.
+    pub(crate) fn mark_in_environ(&self, block: &[u8]) -> Option<Mark> {
+        block.split(|byte| *byte == 0).find_map(|entry| {
+            let entry = std::str::from_utf8(entry).ok()?;
+            let value = entry.strip_prefix(OWNER_VARIABLE)?.strip_prefix('=')?;
+            let numbers = value.strip_prefix(self.instance.as_str())?.strip_prefix('.')?;
+            let (owner, command) = numbers.split_once('.')?;
+            Some(Mark { owner: owner.parse().ok()?, command: command.parse().ok()? })
+        })
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn free_bit() -> Option<u32> {
+    use rustix::process::{Resource, getrlimit};
+    match getrlimit(Resource::Rttime).maximum {
+        None => Some(HIGHEST_BIT),
+        // A mark may only lower the limit that this process has itself.
+        Some(limit) => {
+            let bit = limit.checked_ilog2()?.checked_sub(1)?;
+            (OWNER_BITS + COMMAND_BITS..=HIGHEST_BIT).contains(&bit).then_some(bit)
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn free_bit() -> Option<u32> {
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn seal(bit: Option<u32>) -> Seal {
+        Seal { instance: "00ff".to_owned(), bit }
+    }
+
+    proptest! {
+        #[test]
+        fn a_mark_survives_both_ways(owner: u32, command in 0..COMMANDS, bit in 52_u32..=62) {
+            let mark = Mark { owner, command };
+            let seal = seal(Some(bit));
+            prop_assert_eq!(seal.mark_in_limit(seal.limit(mark).unwrap()), Some(mark));
+            let mut block = b"A=1\0DEPUTIZE_OWNER=".to_vec();
+            block.extend(seal.variable(mark).into_encoded_bytes());
+            block.extend(b"\0Z=\0");
+            prop_assert_eq!(seal.mark_in_environ(&block), Some(mark));
+        }
+
+        #[test]
+        fn the_mark_of_a_runtime_below_is_not_ours(owner: u32, command in 0..COMMANDS) {
+            let mark = Mark { owner, command };
+            prop_assert_eq!(seal(Some(62)).mark_in_limit(seal(Some(61)).limit(mark).unwrap()), None);
+        }
+
+        #[test]
+        fn any_bytes_are_read(limit: u64, block: Vec<u8>) {
+            let _ = seal(Some(60)).mark_in_limit(limit);
+            prop_assert_eq!(seal(None).mark_in_environ(&block), None);
+        }
+    }
+
+    #[test]
+    fn the_variable_of_another_runtime_is_not_ours() {
+        for block in [
+            "DEPUTIZE_OWNER=00fe.1.2",
+            "DEPUTIZE_OWNER=00ff1.2",
+            "DEPUTIZE_OWNER=00ff.1",
+            "DEPUTIZE_OWNERS=00ff.1.2",
+            "X=DEPUTIZE_OWNER=00ff.1.2",
+        ] {
+            assert_eq!(seal(None).mark_in_environ(block.as_bytes()), None, "{block}");
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Sending a signal to the process that was seen, and to no other that got its number since.
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+
+use crate::census::{Process, read_process};
+use crate::walk::Order;
+
+/// Sends `order` to the process if it is still the one in the table. One that is gone, or that
+/// belongs to another user, is passed over: the next look at the table tells.
+pub(crate) fn send(process: &Process, order: Order) {
+    let Some(pid) = Pid::from_raw(process.pid) else { return };
+    let handle = Handle::open(pid);
+    let same = matches!(read_process(process.pid), Ok(Some(now)) if now.started == process.started);
+    if !same {
+        return;
+    }
+    for signal in signals(order) {
+        handle.send(*signal);
+    }
+}
+
+/// Sends `order` to every process of the group that `leader` founded.
+pub(crate) fn send_to_group(leader: i32, order: Order) {
+    let Some(leader) = Pid::from_raw(leader) else { return };
+    for signal in signals(order) {
+        // An error means that the group is gone or that it may not be signalled: nothing to do.
+        let _ = kill_process_group(leader, *signal);
+    }
+}
+
+fn signals(order: Order) -> &'static [Signal] {
+    match order {
+        // A process that is stopped would not see the request.
+        Order::Term => &[Signal::TERM, Signal::CONT],
+        Order::Stop => &[Signal::STOP],
+        Order::Kill => &[Signal::KILL],
+    }
+}
+
+/// Refers to one process for good, where the kernel can: opened before the check of the start
+/// time, so that the signal cannot reach a later process of the same number.
+enum Handle {
+    #[cfg(target_os = "linux")]
+    Descriptor(std::os::fd::OwnedFd),
+    Number(Pid),
+}
+
+impl Handle {
+    fn open(pid: Pid) -> Self {
+        #[cfg(target_os = "linux")]
+        if let Ok(descriptor) =
+            rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())
+        {
+            return Self::Descriptor(descriptor);
+        }
+        Self::Number(pid)
+    }
+
+    fn send(&self, signal: Signal) {
+        let _sent = match self {
+            #[cfg(target_os = "linux")]
+            Self::Descriptor(descriptor) => rustix::process::pidfd_send_signal(descriptor, signal),
+            Self::Number(pid) => kill_process(*pid, signal),
+        };
+    }
+}

@@ -1,0 +1,260 @@
+//! Starting one process.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+
+use crate::command::Command;
+use crate::mark::{Mark, OWNER_VARIABLE, Seal};
+use crate::program::{ProgramError, resolve_program};
+
+/// Why a command was not started. Nothing runs then, and nothing is left open.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SpawnError {
+    /// There is no such program.
+    #[error(transparent)]
+    Program(#[from] ProgramError),
+    /// The working directory is gone, or never was.
+    #[error("working directory `{}` does not exist; create it or choose another one", cwd.display())]
+    DirectoryMissing {
+        /// The directory.
+        cwd: PathBuf,
+    },
+    /// The working directory cannot be entered.
+    #[error("cannot enter working directory `{}`; check its kind and permissions", cwd.display())]
+    Directory {
+        /// The directory.
+        cwd: PathBuf,
+        /// The system's answer.
+        #[source]
+        source: io::Error,
+    },
+    /// A text that no program can be given.
+    #[error("{what} cannot be passed to a program: it {fault}")]
+    Text {
+        /// Which text.
+        what: String,
+        /// What is wrong with it.
+        fault: &'static str,
+    },
+    /// More text than the system passes to a program.
+    #[error(
+        "arguments and environment are too long ({total} bytes, the longest {longest}; Linux allows \
+         131072 for one and about 2 MiB in all); write long text to a file and pass its path"
+    )]
+    TooLong {
+        /// Bytes of all arguments and variables.
+        total: usize,
+        /// Bytes of the longest one.
+        longest: usize,
+    },
+    /// The program was found, and the system refused to run it.
+    #[error("the system refused to run `{}`; check its permissions and those of its directory", program.display())]
+    Refused {
+        /// The program.
+        program: PathBuf,
+        /// The system's answer.
+        #[source]
+        source: io::Error,
+    },
+    /// The file is no program, or its interpreter is missing.
+    #[error("`{}` cannot be run: it is neither a program for this machine nor a script whose interpreter exists", program.display())]
+    Format {
+        /// The file.
+        program: PathBuf,
+        /// The system's answer.
+        #[source]
+        source: io::Error,
+    },
+    /// No descriptor is left.
+    #[error(
+        "too many open files, the command was not started; wait for other commands to end or raise the limit (ulimit -n)"
+    )]
+    Descriptors {
+        /// The system's answer.
+        #[source]
+        source: io::Error,
+    },
+    /// No memory or no process is left.
+    #[error("no memory or process left to start the command; end other programs and try again")]
+    Exhausted {
+        /// The system's answer.
+        #[source]
+        source: io::Error,
+    },
+    /// The owner, or its supervisor, has been ended.
+    #[error("the agent that owns this command has ended; nothing more is started for it")]
+    OwnerEnded,
+    /// Anything else.
+    #[error("cannot start `{}`", program.display())]
+    Other {
+        /// The program.
+        program: PathBuf,
+        /// The system's answer.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl SpawnError {
+    /// Sorts what the system said about a resource that is not the program itself.
+    pub(crate) fn from_system(source: io::Error, program: &Path) -> Self {
+        match source.raw_os_error() {
+            Some(libc::EMFILE | libc::ENFILE) => Self::Descriptors { source },
+            Some(libc::ENOMEM | libc::EAGAIN) => Self::Exhausted { source },
+            _ => Self::Other { program: program.to_owned(), source },
+        }
+    }
+}
+
+/// The three descriptors of a new process.
+pub(crate) struct Ends {
+    pub(crate) stdin: Stdio,
+    pub(crate) stdout: Stdio,
+    pub(crate) stderr: Stdio,
+}
+
+/// Checks the command and finds its program.
+pub(crate) fn prepare(command: &Command) -> Result<PathBuf, SpawnError> {
+    check_texts(command)?;
+    check_directory(&command.cwd)?;
+    let path = command.env.get(OsStr::new("PATH"));
+    Ok(resolve_program(&command.program, path.map(|path| path.as_os_str()))?)
+}
+
+/// Starts the program in a session of its own, under `mark`.
+pub(crate) fn start(
+    command: &Command,
+    program: &Path,
+    (seal, mark): (&Seal, Mark),
+    ends: Ends,
+) -> Result<Child, SpawnError> {
+    let mut builder = std::process::Command::new(program);
+    builder
+        .args(&command.args)
+        .current_dir(&command.cwd)
+        .env_clear()
+        .envs(&command.env)
+        .env(OWNER_VARIABLE, seal.variable(mark))
+        .stdin(ends.stdin)
+        .stdout(ends.stdout)
+        .stderr(ends.stderr);
+    detach(&mut builder, seal.limit(mark));
+    builder.spawn().map_err(|source| explain(source, command, program))
+}
+
+/// Has the new process leave our session, take the marked limit, and drop our descriptors.
+#[expect(unsafe_code, reason = "the standard library has no safe way to start a session")]
+fn detach(builder: &mut std::process::Command, limit: Option<u64>) {
+    use std::os::unix::process::CommandExt as _;
+
+    let before_exec = move || {
+        rustix::process::setsid()?;
+        if let Some(limit) = limit {
+            mark_limit(limit);
+        }
+        close_descriptors_at_exec();
+        Ok(())
+    };
+    // SAFETY: the closure runs between fork and exec, where only async-signal-safe calls are
+    // allowed: it makes plain system calls, and neither allocates, locks nor panics.
+    unsafe { builder.pre_exec(before_exec) };
+}
+
+#[cfg(target_os = "linux")]
+fn mark_limit(limit: u64) {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let current = getrlimit(Resource::Rttime).current.unwrap_or(limit).min(limit);
+    // Without it the process is still known by its environment, its session and its parent.
+    let _ = setrlimit(Resource::Rttime, Rlimit { current: Some(current), maximum: Some(limit) });
+}
+
+#[cfg(not(target_os = "linux"))]
+fn mark_limit(_limit: u64) {}
+
+/// Marks every descriptor from 3 on to be closed by exec. They are not closed here: the standard
+/// library reports a failed exec through one of them.
+#[expect(unsafe_code, reason = "descriptors of unknown owners have no safe type")]
+fn close_descriptors_at_exec() {
+    /// Where the kernel cannot mark a range, descriptors above this number are left alone.
+    const HIGHEST: libc::c_int = 4096;
+
+    #[cfg(target_os = "linux")]
+    {
+        // SAFETY: takes three numbers, touches no memory.
+        let marked = unsafe {
+            libc::syscall(libc::SYS_close_range, 3_u32, u32::MAX, libc::CLOSE_RANGE_CLOEXEC)
+        };
+        if marked == 0 {
+            return;
+        }
+    }
+    for descriptor in 3..HIGHEST {
+        // SAFETY: takes three numbers, touches no memory; a number that is not open is refused.
+        unsafe { libc::fcntl(descriptor, libc::F_SETFD, libc::FD_CLOEXEC) };
+    }
+}
+
+fn check_directory(cwd: &Path) -> Result<(), SpawnError> {
+    let is_dir = std::fs::metadata(cwd).map(|metadata| metadata.is_dir());
+    let source = match is_dir {
+        Ok(true) if cwd.is_absolute() => return Ok(()),
+        Ok(true) => io::Error::other("it is a relative path"),
+        Ok(false) => io::ErrorKind::NotADirectory.into(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(SpawnError::DirectoryMissing { cwd: cwd.to_owned() });
+        }
+        Err(error) => error,
+    };
+    Err(SpawnError::Directory { cwd: cwd.to_owned(), source })
+}
+
+fn check_texts(command: &Command) -> Result<(), SpawnError> {
+    let text = |what: String, fault| Err(SpawnError::Text { what, fault });
+    let has_nul = |text: &OsStr| text.as_bytes().contains(&0);
+    if has_nul(&command.program) || has_nul(command.cwd.as_os_str()) {
+        return text("the program or its directory".to_owned(), "contains a NUL byte");
+    }
+    for (index, arg) in command.args.iter().enumerate() {
+        if has_nul(arg) {
+            return text(format!("argument {}", index + 1), "contains a NUL byte");
+        }
+    }
+    for (name, value) in &command.env {
+        let what = || format!("variable `{}`", name.display());
+        if name.is_empty() || name.as_bytes().contains(&b'=') {
+            return text(what(), "has an empty name or one with `=`");
+        }
+        if has_nul(name) || has_nul(value) {
+            return text(what(), "contains a NUL byte");
+        }
+    }
+    Ok(())
+}
+
+fn explain(source: io::Error, command: &Command, program: &Path) -> SpawnError {
+    let program = program.to_owned();
+    match source.raw_os_error() {
+        Some(libc::E2BIG) => {
+            let variables = command.env.iter().map(|(name, value)| name.len() + value.len() + 2);
+            let lengths = || command.args.iter().map(|arg| arg.len() + 1).chain(variables.clone());
+            SpawnError::TooLong { total: lengths().sum(), longest: lengths().max().unwrap_or(0) }
+        }
+        // The directory was there, and so was the program.
+        Some(libc::ENOENT) => match check_directory(&command.cwd) {
+            Err(gone) => gone,
+            Ok(()) => SpawnError::Format { program, source },
+        },
+        Some(libc::ENOEXEC | libc::ELIBBAD) => SpawnError::Format { program, source },
+        Some(libc::EACCES | libc::EPERM) => match std::fs::read_dir(&command.cwd) {
+            Err(denied) if denied.kind() == io::ErrorKind::PermissionDenied => {
+                SpawnError::Directory { cwd: command.cwd.clone(), source }
+            }
+            _ => SpawnError::Refused { program, source },
+        },
+        _ => SpawnError::from_system(source, &program),
+    }
+}

@@ -1,0 +1,193 @@
+//! The order in which a tree is ended: asked, given a grace, then stopped and killed until
+//! nothing moves. Decisions only; the supervisor reads the table and sends the signals.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use crate::census::Process;
+
+/// What a tree is given between the request to end and the first kill.
+pub const GRACE: Duration = Duration::from_millis(500);
+/// What the killing may take before the processes that are left are reported instead.
+pub const KILL_LIMIT: Duration = Duration::from_secs(5);
+/// Looks at the table in a row that must show nothing alive.
+const QUIET_ROUNDS: u32 = 3;
+/// Rounds in which a tree may show new processes before it is killed without being stopped.
+const STOP_ROUNDS: u32 = 8;
+
+/// A signal to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// Ask to end.
+    Term,
+    /// Keep from starting more.
+    Stop,
+    /// End.
+    Kill,
+}
+
+/// What to do after one look at the table.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Send the order to these, then look again.
+    Send(Order, Vec<Process>),
+    /// Look again.
+    Look,
+    /// Nothing is alive, or the limit has passed and these are.
+    Done(Vec<Process>),
+}
+
+/// The ending of one tree.
+#[derive(Debug)]
+pub(crate) struct Walk {
+    began: Instant,
+    asked: bool,
+    stopped: BTreeSet<(i32, u64)>,
+    stop_rounds: u32,
+    quiet_rounds: u32,
+}
+
+impl Walk {
+    pub(crate) fn new(now: Instant) -> Self {
+        Self { began: now, asked: false, stopped: BTreeSet::new(), stop_rounds: 0, quiet_rounds: 0 }
+    }
+
+    /// True while the tree has time to end by itself: looking less often will do.
+    pub(crate) fn is_waiting(&self, now: Instant) -> bool {
+        self.asked && self.quiet_rounds == 0 && !self.grace_is_over(now)
+    }
+
+    /// Decides from the processes of the tree that are alive.
+    pub(crate) fn step(&mut self, now: Instant, alive: Vec<Process>) -> Step {
+        if alive.is_empty() {
+            self.quiet_rounds += 1;
+            return if self.quiet_rounds >= QUIET_ROUNDS { Step::Done(alive) } else { Step::Look };
+        }
+        self.quiet_rounds = 0;
+        if !self.asked {
+            self.asked = true;
+            return Step::Send(Order::Term, alive);
+        }
+        if !self.grace_is_over(now) {
+            return Step::Look;
+        }
+        if now.duration_since(self.began) > GRACE + KILL_LIMIT {
+            return Step::Done(alive);
+        }
+        let (old, new): (Vec<_>, Vec<_>) =
+            alive.into_iter().partition(|p| self.stopped.contains(&(p.pid, p.started)));
+        // A stopped tree cannot start more: once a look shows nobody new, the tree is complete.
+        if new.is_empty() {
+            return Step::Send(Order::Kill, old);
+        }
+        self.stop_rounds += 1;
+        if self.stop_rounds > STOP_ROUNDS {
+            return Step::Send(Order::Kill, [old, new].concat());
+        }
+        self.stopped.extend(new.iter().map(|process| (process.pid, process.started)));
+        Step::Send(Order::Stop, new)
+    }
+
+    /// Decides without a table: the groups are asked, and after the grace killed.
+    pub(crate) fn step_blind(&mut self, now: Instant) -> Step {
+        if !self.asked {
+            self.asked = true;
+            return Step::Send(Order::Term, Vec::new());
+        }
+        if !self.grace_is_over(now) {
+            return Step::Look;
+        }
+        if now.duration_since(self.began) > GRACE + KILL_LIMIT || self.stop_rounds >= QUIET_ROUNDS {
+            return Step::Done(Vec::new());
+        }
+        self.stop_rounds += 1;
+        Step::Send(Order::Kill, Vec::new())
+    }
+
+    fn grace_is_over(&self, now: Instant) -> bool {
+        now.duration_since(self.began) >= GRACE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn process(pid: i32) -> Process {
+        Process { pid, parent: 1, session: pid, started: 5, zombie: false }
+    }
+
+    fn tree(pids: &[i32]) -> Vec<Process> {
+        pids.iter().map(|pid| process(*pid)).collect()
+    }
+
+    fn walk(looks: &[(u64, &[i32])]) -> Vec<String> {
+        let start = Instant::now();
+        let mut walk = Walk::new(start);
+        let show = |processes: Vec<Process>| processes.iter().map(|p| p.pid).collect::<Vec<_>>();
+        looks
+            .iter()
+            .map(|(ms, pids)| match walk.step(start + Duration::from_millis(*ms), tree(pids)) {
+                Step::Send(order, to) => format!("{order:?} {:?}", show(to)),
+                Step::Look => "Look".to_owned(),
+                Step::Done(left) => format!("Done {:?}", show(left)),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_tree_that_ends_when_asked_is_never_killed() {
+        let steps = walk(&[(0, &[1, 2]), (20, &[2]), (40, &[]), (45, &[]), (50, &[])]);
+        assert_eq!(steps, ["Term [1, 2]", "Look", "Look", "Look", "Done []"]);
+    }
+
+    #[test]
+    fn an_ignorer_is_stopped_and_then_killed() {
+        let steps =
+            walk(&[(0, &[1]), (499, &[1]), (500, &[1]), (505, &[1]), (510, &[]), (515, &[])]);
+        assert_eq!(steps, ["Term [1]", "Look", "Stop [1]", "Kill [1]", "Look", "Look"]);
+    }
+
+    #[test]
+    fn who_appears_during_the_stopping_is_stopped_before_any_kill() {
+        let steps = walk(&[(0, &[1]), (500, &[1]), (505, &[1, 2]), (510, &[1, 2]), (515, &[3])]);
+        assert_eq!(steps, ["Term [1]", "Stop [1]", "Stop [2]", "Kill [1, 2]", "Stop [3]"]);
+    }
+
+    #[test]
+    fn quiet_rounds_must_follow_each_other() {
+        let steps = walk(&[(0, &[1]), (5, &[]), (10, &[]), (15, &[2]), (20, &[]), (25, &[])]);
+        assert_eq!(steps, ["Term [1]", "Look", "Look", "Look", "Look", "Look"]);
+    }
+
+    #[test]
+    fn a_tree_that_grows_without_end_is_killed_unstopped() {
+        let grown: Vec<Vec<i32>> = (1..=12).map(|last| (1..=last).collect()).collect();
+        let looks: Vec<(u64, &[i32])> = [(0, grown[0].as_slice())]
+            .into_iter()
+            .chain(grown.iter().map(|pids| (500, pids.as_slice())))
+            .collect();
+        let steps = walk(&looks);
+        assert!(steps[8].starts_with("Stop"), "{steps:?}");
+        assert_eq!(steps[9], "Kill [1, 2, 3, 4, 5, 6, 7, 8, 9]");
+    }
+
+    #[test]
+    fn what_cannot_be_killed_is_reported_at_the_limit() {
+        let steps = walk(&[(0, &[1]), (500, &[1]), (505, &[1]), (5501, &[1])]);
+        assert_eq!(steps, ["Term [1]", "Stop [1]", "Kill [1]", "Done [1]"]);
+    }
+
+    #[test]
+    fn without_a_table_the_groups_are_killed() {
+        let start = Instant::now();
+        let mut walk = Walk::new(start);
+        let at = |ms| start + Duration::from_millis(ms);
+        assert_eq!(walk.step_blind(at(0)), Step::Send(Order::Term, Vec::new()));
+        assert_eq!(walk.step_blind(at(100)), Step::Look);
+        for ms in [500, 505, 510] {
+            assert_eq!(walk.step_blind(at(ms)), Step::Send(Order::Kill, Vec::new()));
+        }
+        assert_eq!(walk.step_blind(at(515)), Step::Done(Vec::new()));
+    }
+}

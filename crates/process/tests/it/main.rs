@@ -1,0 +1,14 @@
+//! Real processes: every test starts programs of the machine and looks at its process table.
+
+#![cfg(target_os = "linux")]
+
+#[cfg(test)]
+mod environment;
+#[cfg(test)]
+mod output;
+#[cfg(test)]
+mod process_table;
+#[cfg(test)]
+mod shell;
+#[cfg(test)]
+mod trees;
