@@ -1,0 +1,187 @@
+//! Agents over real directories, for the tests of this crate.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use deputize_core::{
+    Agent, AgentId, AgentSpec, AgentView, ApproverMode, AttachError, Authority, CallId, Cancel,
+    Catalog, Display, FileLedger, Grant, Limits, ModelOptions, Role, SessionId, SessionView, Spawn,
+    Store, ToolCallResult, ToolCx, ToolError, ToolOutput, TypedTool, erase,
+};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::Settings;
+
+struct NoChildren;
+
+impl Spawn for NoChildren {
+    fn attach(
+        &self,
+        _: &AgentView,
+        _: AgentSpec,
+        _: &Cancel,
+    ) -> Result<Box<dyn Agent>, AttachError> {
+        Err(AttachError::Depth)
+    }
+}
+
+/// A workspace `w` with an `outside` beside it, and an agent that may work in it.
+pub(crate) struct Bench {
+    temp: TempDir,
+    pub(crate) cx: ToolCx,
+}
+
+impl Bench {
+    pub(crate) fn new() -> Self {
+        Self::with(Settings::default())
+    }
+
+    pub(crate) fn with(settings: Settings) -> Self {
+        let temp = tempfile::tempdir().unwrap();
+        let base = temp.path().canonicalize().unwrap();
+        for name in ["w", "outside", "spill"] {
+            std::fs::create_dir(base.join(name)).unwrap();
+        }
+        let roots = BTreeSet::from([base.join("w")]);
+        let grant = Grant { read: Some(roots.clone()), write: Some(roots), ..Grant::default() };
+        let session = SessionView {
+            id: SessionId::literal("s"),
+            spill: base.join("spill"),
+            files: FileLedger::default(),
+            settings: Store::default(),
+            spawn: Arc::new(NoChildren),
+        };
+        session.settings.get_or_insert_with(|| settings);
+        let agent = AgentId::root(&session.id);
+        let cx = context(agent, &base.join("w"), &grant, Arc::new(session));
+        Self { temp, cx }
+    }
+
+    /// A second agent of the same session with rights of its own.
+    pub(crate) fn child(&self, grant: &Grant) -> ToolCx {
+        let id = self.cx.agent.id().child(CallId { step: 9, slot: 0 }, 0);
+        context(id, &self.root(), grant, Arc::clone(&self.cx.agent.session))
+    }
+
+    /// The same agent in another directory.
+    pub(crate) fn within(&self, cwd: &str) -> ToolCx {
+        let roots = self.cx.agent.authority.read_roots().clone();
+        let grant = Grant { read: Some(roots.clone()), write: Some(roots), ..Grant::default() };
+        let session = Arc::clone(&self.cx.agent.session);
+        context(self.cx.agent.id().clone(), &self.root().join(cwd), &grant, session)
+    }
+
+    pub(crate) fn root(&self) -> PathBuf {
+        self.temp.path().canonicalize().unwrap().join("w")
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.root().join(name)
+    }
+
+    pub(crate) fn put(&self, name: &str, content: impl AsRef<[u8]>) -> &Self {
+        let path = self.path(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+        self
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Vec<u8> {
+        std::fs::read(self.path(name)).unwrap()
+    }
+
+    pub(crate) fn link(&self, target: &str, name: &str) -> &Self {
+        std::os::unix::fs::symlink(target, self.path(name)).unwrap();
+        self
+    }
+
+    pub(crate) fn fifo(&self, name: &str) -> &Self {
+        let mode = rustix::fs::Mode::from_raw_mode(0o644);
+        let kind = rustix::fs::FileType::Fifo;
+        rustix::fs::mknodat(rustix::fs::CWD, self.path(name), kind, mode, 0).unwrap();
+        self
+    }
+
+    /// Calls a tool and shows the result as text, with this machine's directory left out.
+    pub(crate) async fn call<T: TypedTool>(&self, tool: T, arguments: Value) -> String {
+        self.call_as(&self.cx, tool, arguments).await
+    }
+
+    pub(crate) async fn call_as<T: TypedTool>(
+        &self,
+        cx: &ToolCx,
+        tool: T,
+        arguments: Value,
+    ) -> String {
+        let text = show(&result(cx, tool, arguments).await);
+        text.replace(&*self.root().to_string_lossy(), "ROOT")
+    }
+}
+
+/// Calls a tool.
+pub(crate) async fn result<T: TypedTool>(cx: &ToolCx, tool: T, arguments: Value) -> ToolCallResult {
+    let mut cx = cx.clone();
+    cx.call.slot += 1;
+    erase(tool).call(arguments, &cx).await
+}
+
+fn context(id: AgentId, cwd: &Path, grant: &Grant, session: Arc<SessionView>) -> ToolCx {
+    let spec = AgentSpec {
+        id,
+        parent: None,
+        depth: 0,
+        role: Role::Leaf,
+        spawned_by: None,
+        goal: String::new(),
+        task: String::new(),
+        model: String::new(),
+        options: ModelOptions::default(),
+        system: Vec::new(),
+        prefill: Vec::new(),
+        toolsets: Vec::new(),
+        tools: Vec::new(),
+        grant: grant.clone(),
+        approver: ApproverMode::Deny,
+        limits: Limits { max_iterations: 1, time_ms: 0, wrap_up_ms: 0 },
+        cwd: cwd.to_owned(),
+        context: None,
+        output_schema: None,
+    };
+    let catalog = Catalog::default();
+    let agent = AgentView {
+        spec: Arc::new(spec),
+        authority: Arc::new(Authority::root(&catalog, grant)),
+        catalog: Arc::new(catalog),
+        declared: Vec::new(),
+        store: Store::default(),
+        session,
+    };
+    ToolCx { call: CallId { step: 1, slot: 0 }, agent: Arc::new(agent), cancel: Cancel::new() }
+}
+
+fn show_output(output: &ToolOutput) -> String {
+    let mut text = output.content.clone();
+    for note in &output.notes {
+        text.push_str(&format!("\n[{note}]"));
+    }
+    if let Some(Display::Diff { path, .. }) = &output.display {
+        text.push_str(&format!("\n(diff of {})", path.display()));
+    }
+    text
+}
+
+/// A result as text: content, `[notes]`, `(display)`, or `status: words`.
+pub(crate) fn show(result: &ToolCallResult) -> String {
+    match result {
+        Ok(output) => show_output(output),
+        Err(ToolError::Refused(text)) => format!("refused: {text}"),
+        Err(ToolError::Partly { text, output }) => {
+            format!("refused: {text}\n{}", show_output(output))
+        }
+        Err(ToolError::Failed(source)) => format!("failed: {source}"),
+        Err(ToolError::Cancelled(output)) => format!("cancelled\n{}", show_output(output)),
+        Err(other) => format!("{other:?}"),
+    }
+}

@@ -1,0 +1,89 @@
+//! What can be wrong with a path, in the words that a model gets.
+
+use std::error::Error;
+use std::io;
+
+use cap_std::fs::{FileType, FileTypeExt as _};
+use deputize_core::ToolError;
+
+/// Why a path cannot be used. Every path in it is shown as the caller wrote it.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PathError {
+    #[error("the path is empty: name a file or a directory")]
+    Empty,
+    #[error("the path contains a NUL byte: {0}")]
+    Nul(String),
+    #[error("outside the workspace: {0}")]
+    Outside(String),
+    #[error("not writable for this agent: {0} (it may read there, not write)")]
+    ReadOnly(String),
+    #[error("symlink leaves the workspace: {0}")]
+    Escape(String),
+    #[error("symlinks form a loop: {0}")]
+    Loop(String),
+    #[error("symlink leads nowhere: {0}")]
+    Dangling(String),
+    #[error("not found: {path}{hint}")]
+    NotFound { path: String, hint: String },
+    #[error("not a regular file ({kind}): {path}")]
+    Special { kind: &'static str, path: String },
+    #[error("is a directory: {0}; list_dir shows what is in it")]
+    Directory(String),
+    #[error("not a directory: {0}; read_file shows a file")]
+    NotDirectory(String),
+    #[error("is larger than {limit} bytes: {path} ({bytes} bytes); {instead}")]
+    TooLarge { path: String, bytes: u64, limit: u64, instead: &'static str },
+    #[error("cannot {action} {path}")]
+    Io {
+        action: &'static str,
+        path: String,
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl PathError {
+    /// The error for what the system answered about a path.
+    pub(crate) fn of(action: &'static str, path: &str, source: io::Error) -> Self {
+        let path = path.to_owned();
+        if is_escape(&source) {
+            return Self::Escape(path);
+        }
+        if rustix::io::Errno::from_io_error(&source) == Some(rustix::io::Errno::LOOP) {
+            return Self::Loop(path);
+        }
+        Self::Io { action, path, source }
+    }
+}
+
+impl From<PathError> for ToolError {
+    fn from(error: PathError) -> Self {
+        match error.source() {
+            Some(source) => Self::refused(format!("{error}: {source}")),
+            None => Self::refused(error.to_string()),
+        }
+    }
+}
+
+/// Whether resolution stopped because the path would have left its root. That refusal comes
+/// from the library or is its word for the kernel's, so it carries no error number.
+pub(crate) fn is_escape(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::PermissionDenied && error.raw_os_error().is_none()
+}
+
+/// What something is that is neither a file nor a directory.
+pub(crate) fn special(kind: FileType) -> &'static str {
+    if kind.is_fifo() {
+        "named pipe"
+    } else if kind.is_socket() {
+        "socket"
+    } else if kind.is_char_device() {
+        "character device"
+    } else if kind.is_block_device() {
+        "block device"
+    } else if kind.is_symlink() {
+        "symlink"
+    } else {
+        "unknown kind"
+    }
+}

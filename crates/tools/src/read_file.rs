@@ -1,0 +1,440 @@
+//! `read_file`: a text file, page by page, with line numbers.
+
+use std::fs::File;
+use std::io::Read as _;
+
+use deputize_core::{
+    Example, Fact, ToolCallResult, ToolCx, ToolError, ToolOutput, ToolSpec, TypedTool, Version,
+    spec_of,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use sha2::{Digest as _, Sha256};
+
+use crate::Settings;
+use crate::blocking::{blocking, still_wanted};
+use crate::page::{Line, Page, Paged, Pager};
+use crate::path_error::PathError;
+use crate::place::{Access, Place};
+use crate::shown::count;
+use crate::text::{Charset, HEAD, Utf8Check, guess};
+
+/// Bytes that are read at once.
+const CHUNK: usize = 64 * 1024;
+
+const DESCRIPTION: &str = "Read a text file. Each line comes as its number, a tab and the text. \
+    Long files come in pages; a remark says where to go on. Read a file before changing it.";
+
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Args {
+    /// The file, relative to the working directory or absolute.
+    path: String,
+    /// First line, from 1.
+    #[schemars(range(min = 1))]
+    #[serde(default)]
+    offset: Option<u64>,
+    /// Most lines.
+    #[schemars(range(min = 1))]
+    #[serde(default)]
+    limit: Option<usize>,
+    /// Byte of the first line to begin at, for a line that was cut.
+    #[serde(default)]
+    byte: Option<u64>,
+}
+
+#[derive(Debug)]
+pub(crate) struct ReadFile;
+
+impl TypedTool for ReadFile {
+    type Args = Args;
+
+    fn spec() -> ToolSpec {
+        let example = |title, arguments| Example { title, arguments };
+        ToolSpec {
+            examples: vec![
+                example("A file from its beginning", serde_json::json!({"path": "README.md"})),
+                example(
+                    "One line of it",
+                    serde_json::json!({"path": "README.md", "offset": 1, "limit": 1}),
+                ),
+            ],
+            ..ToolSpec::read_only(spec_of::<Args>("read_file", DESCRIPTION))
+        }
+    }
+
+    async fn run(&self, args: Args, cx: &ToolCx) -> ToolCallResult {
+        blocking(cx, move |cx| read(&args, cx)).await
+    }
+}
+
+deputize_core::register_tool!("file", ReadFile);
+
+/// A page of a file and what the whole file is.
+struct Reading {
+    paged: Paged,
+    charset: Charset,
+    version: Version,
+}
+
+fn read(args: &Args, cx: &ToolCx) -> ToolCallResult {
+    let settings = Settings::of(cx);
+    let place = Place::existing(cx, &args.path, Access::Read)?;
+    let (file, meta) = place.open()?;
+    let page = Page {
+        line: args.offset.unwrap_or(1).max(1),
+        byte: args.byte.unwrap_or(0),
+        lines: args.limit.unwrap_or(settings.read_lines).min(settings.read_lines),
+        bytes: settings.read_bytes,
+        line_bytes: settings.line_bytes,
+    };
+    let limit = settings.file_bytes;
+    let reading = Reader { cx, place: &place, limit, whole: settings.edit_bytes }.read(
+        file,
+        meta.len(),
+        page,
+    )?;
+    cx.agent.session.files.saw(cx.agent.id(), &place.path(), reading.version.clone());
+    output(&place, page, &reading)
+}
+
+struct Reader<'a> {
+    cx: &'a ToolCx,
+    place: &'a Place,
+    limit: u64,
+    whole: u64,
+}
+
+impl Reader<'_> {
+    /// Reads a file to its end, because its version is that of all its bytes, and keeps a page.
+    fn read(&self, file: File, length: u64, page: Page) -> Result<Reading, ToolError> {
+        self.fits(length, self.limit)?;
+        let mut file = file.take(self.limit + 1);
+        let mut sum = Sha256::new();
+        let mut head = vec![0; HEAD];
+        let got = self.fill(&mut file, &mut head)?;
+        head.truncate(got);
+        let Some(charset) = Charset::of_head(&head) else {
+            let what = guess(&head);
+            let path = self.place.shown();
+            let words =
+                format!("binary file ({what}, {length} bytes): {path}; this shows text only");
+            return Err(ToolError::refused(words));
+        };
+        let utf16 = matches!(charset, Charset::Utf16Le | Charset::Utf16Be);
+        let mut pager = Pager::new(page, !utf16);
+        let mut check = Utf8Check::default();
+        let mut all = Vec::new();
+        let (mut bytes, mut begun) = (0, false);
+        let mut piece = head;
+        while !piece.is_empty() {
+            still_wanted(self.cx)?;
+            sum.update(&piece);
+            bytes += piece.len() as u64;
+            self.fits(bytes, if utf16 { self.whole } else { self.limit })?;
+            let mark = if begun { b"" } else { charset.mark() };
+            let body = piece.strip_prefix(mark).unwrap_or(&piece);
+            begun = true;
+            if utf16 {
+                all.extend_from_slice(body);
+            } else {
+                check.feed(body);
+                pager.feed(body);
+            }
+            piece.resize(CHUNK, 0);
+            let got = self.fill(&mut file, &mut piece)?;
+            piece.truncate(got);
+        }
+        if utf16 {
+            pager.feed(charset.decode(&all).as_bytes());
+        }
+        let charset = match charset {
+            Charset::Utf8 if !check.is_valid() => Charset::Windows1252,
+            other => other,
+        };
+        let sha256 = data_encoding::HEXLOWER.encode(&sum.finalize());
+        Ok(Reading { paged: pager.finish(), charset, version: Version { sha256, bytes } })
+    }
+
+    /// Fills a buffer as far as the file goes.
+    fn fill(&self, file: &mut impl std::io::Read, buffer: &mut [u8]) -> Result<usize, PathError> {
+        let mut filled = 0;
+        while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+            match file.read(rest) {
+                Ok(0) => break,
+                Ok(more) => filled += more,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(PathError::of("read", self.place.shown(), error)),
+            }
+        }
+        Ok(filled)
+    }
+
+    fn fits(&self, bytes: u64, limit: u64) -> Result<(), PathError> {
+        if bytes <= limit {
+            return Ok(());
+        }
+        let path = self.place.shown().to_owned();
+        let instead = "search_files finds lines in it, or take a part with the terminal";
+        Err(PathError::TooLarge { path, bytes, limit, instead })
+    }
+}
+
+fn output(place: &Place, page: Page, reading: &Reading) -> ToolCallResult {
+    let Reading { paged, charset, version } = reading;
+    let path = place.shown();
+    if page.line > paged.lines.max(1) {
+        let lines = count(paged.lines, "line");
+        let offset = page.line;
+        return Err(ToolError::refused(format!(
+            "offset {offset} is past the end: {path} has {lines}"
+        )));
+    }
+    let shown = match charset {
+        // The pages of UTF-16 text are UTF-8 already.
+        Charset::Utf16Le | Charset::Utf16Be => Charset::Utf8,
+        other => *other,
+    };
+    let line = |line: &Line| format!("{}\t{}", line.number, shown.decode(&line.bytes));
+    let content: Vec<String> = paged.kept.iter().map(line).collect();
+    let mut output = ToolOutput::text(content.join("\n"));
+    let missing = missing(paged);
+    let cut = cut(paged);
+    let begins = page.line == 1 && page.byte == 0;
+    let whole = begins && missing.is_none() && cut.is_none();
+    if page.byte > 0
+        && let Some(line) = paged.kept.first()
+    {
+        let Line { number, start, length, .. } = line;
+        output = output.note(format!("line {number} is shown from byte {start} of {length}"));
+    }
+    for note in [cut, missing].into_iter().flatten() {
+        output = output.note(note);
+    }
+    for note in about(paged, *charset) {
+        output = output.note(note);
+    }
+    Ok(output.fact(Fact::FileRead { path: place.path(), version: version.clone(), whole }))
+}
+
+/// Says which lines were cut and how to read on in them.
+fn cut(paged: &Paged) -> Option<String> {
+    let cut: Vec<_> =
+        paged.kept.iter().filter_map(|line| Some((line, line.next_byte()?))).collect();
+    let (Line { number, length, .. }, next) = cut.first()?;
+    let more = match cut.len() - 1 {
+        0 => String::new(),
+        more => format!("; {} more cut likewise", count(more as u64, "line")),
+    };
+    Some(format!(
+        "line {number} has {length} bytes and is cut; to go on in it: offset {number}, byte {next}{more}"
+    ))
+}
+
+/// Says which lines are not on the page after it.
+fn missing(paged: &Paged) -> Option<String> {
+    let (first, last) = (paged.kept.first()?.number, paged.kept.last()?.number);
+    let all = paged.lines;
+    (last < all).then(|| format!("lines {first}-{last} of {all}; to go on: offset {}", last + 1))
+}
+
+/// Says what of the file the lines do not show.
+fn about(paged: &Paged, charset: Charset) -> Vec<String> {
+    let mut notes = Vec::new();
+    if paged.lines == 0 {
+        notes.push("the file is empty".to_owned());
+    }
+    match charset {
+        Charset::Utf8 => {}
+        Charset::Utf8Marked => {
+            notes
+                .push("it begins with a byte order mark, not shown; edit_file keeps it".to_owned());
+        }
+        Charset::Utf16Le | Charset::Utf16Be => {
+            notes.push(format!("decoded from {}; edit_file keeps that", charset.name()));
+        }
+        Charset::Windows1252 => notes.push(format!(
+            "not UTF-8; decoded as {}, perhaps wrongly; edit_file keeps the bytes",
+            charset.name()
+        )),
+    }
+    match (paged.crlf, paged.lines - u64::from(!paged.ended)) {
+        (0, _) => {}
+        (crlf, ends) if crlf == ends => {
+            notes.push("lines end in CRLF, shown as LF; edit_file keeps it".to_owned());
+        }
+        (crlf, ends) => notes.push(format!("{crlf} of {ends} lines end in CRLF, the others in LF")),
+    }
+    let at_end = paged.kept.last().is_some_and(|line| line.number == paged.lines);
+    if !paged.ended && at_end {
+        notes.push("no newline at the end".to_owned());
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{Bench, result, show};
+    use serde_json::json;
+
+    async fn read_in(bench: &Bench, arguments: serde_json::Value) -> String {
+        bench.call(ReadFile, arguments).await
+    }
+
+    async fn read_of(content: impl AsRef<[u8]>) -> String {
+        read_in(Bench::new().put("f", content), json!({"path": "f"})).await
+    }
+
+    #[tokio::test]
+    async fn lines_come_with_their_numbers_in_pages() {
+        let bench = Bench::new();
+        bench.put("f", "a\nb\nc\n");
+        assert_eq!(read_in(&bench, json!({"path": "f"})).await, "1\ta\n2\tb\n3\tc");
+        assert_eq!(
+            read_in(&bench, json!({"path": "f", "offset": 2, "limit": 1})).await,
+            "2\tb\n[lines 2-2 of 3; to go on: offset 3]"
+        );
+        assert_eq!(
+            read_in(&bench, json!({"path": "f", "offset": 4})).await,
+            "refused: offset 4 is past the end: f has 3 lines"
+        );
+    }
+
+    #[tokio::test]
+    async fn what_lines_do_not_show_is_said() {
+        assert_eq!(read_of("").await, "\n[the file is empty]");
+        assert_eq!(read_of("a").await, "1\ta\n[no newline at the end]");
+        assert_eq!(
+            read_of("a\r\nb\r\n").await,
+            "1\ta\n2\tb\n[lines end in CRLF, shown as LF; edit_file keeps it]"
+        );
+        assert_eq!(
+            read_of("a\r\nb\n").await,
+            "1\ta\n2\tb\n[1 of 2 lines end in CRLF, the others in LF]"
+        );
+    }
+
+    #[tokio::test]
+    async fn other_encodings_are_decoded_and_named() {
+        assert_eq!(
+            read_of(b"\xff\xfea\0\n\0\xac\x20").await,
+            "1\ta\n2\t€\n[decoded from UTF-16 LE; edit_file keeps that]\n[no newline at the end]"
+        );
+        assert_eq!(
+            read_of(b"caf\xe9\n").await,
+            "1\tcafé\n[not UTF-8; decoded as windows-1252 (Latin-1), perhaps wrongly; edit_file keeps the bytes]"
+        );
+        assert_eq!(
+            read_of(b"\xef\xbb\xbfa\n").await,
+            "1\ta\n[it begins with a byte order mark, not shown; edit_file keeps it]"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_binary_file_is_named_and_not_shown() {
+        let png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR";
+        assert_eq!(
+            read_of(png).await,
+            "refused: binary file (PNG image, 16 bytes): f; this shows text only"
+        );
+    }
+
+    #[tokio::test]
+    async fn what_is_no_regular_file_is_refused_at_once() {
+        let bench = Bench::new();
+        bench.put("d/x", "").fifo("p").link("/dev/zero", "zero").link("p", "to_pipe");
+        let socket = std::os::unix::net::UnixListener::bind(bench.path("sock")).unwrap();
+        let mut seen = String::new();
+        for path in ["d", "p", "to_pipe", "sock", "zero", ".", "f\0"] {
+            seen += &(read_in(&bench, json!({"path": path})).await + "\n");
+        }
+        drop(socket);
+        insta::assert_snapshot!(seen, @r"
+        refused: is a directory: d; list_dir shows what is in it
+        refused: not a regular file (named pipe): p
+        refused: not a regular file (named pipe): to_pipe
+        refused: not a regular file (socket): sock
+        refused: symlink leaves the workspace: zero
+        refused: is a directory: .; list_dir shows what is in it
+        refused: the path contains a NUL byte: f\u{0}
+        ");
+    }
+
+    #[tokio::test]
+    async fn a_huge_line_is_cut_and_can_be_read_on() {
+        let bench = Bench::with(Settings { line_bytes: 10, ..Settings::default() });
+        bench.put("f", format!("{}\nend\n", "0123456789".repeat(1 << 20)));
+        assert_eq!(
+            read_in(&bench, json!({"path": "f"})).await,
+            "1\t0123456789\n2\tend\n\
+             [line 1 has 10485760 bytes and is cut; to go on in it: offset 1, byte 10]"
+        );
+        assert_eq!(
+            read_in(&bench, json!({"path": "f", "byte": 10_485_755})).await,
+            "1\t56789\n2\tend\n[line 1 is shown from byte 10485755 of 10485760]"
+        );
+    }
+
+    #[tokio::test]
+    async fn pages_of_a_long_file_are_bounded_by_lines_and_by_bytes() {
+        let bench = Bench::new();
+        bench.put("long", "x\n".repeat(300_000));
+        let text = read_in(&bench, json!({"path": "long", "limit": 5000})).await;
+        assert!(text.ends_with("2000\tx\n[lines 1-2000 of 300000; to go on: offset 2001]"));
+        bench.put("wide", format!("{}\n", "y".repeat(1000)).repeat(1000));
+        let text = read_in(&bench, json!({"path": "wide"})).await;
+        assert!(text.ends_with("[lines 1-262 of 1000; to go on: offset 263]"));
+        assert!(text.len() < READ_BYTES_AND_NUMBERS);
+    }
+
+    const READ_BYTES_AND_NUMBERS: usize = crate::READ_BYTES + 262 * 5 + 100;
+
+    #[tokio::test]
+    async fn a_file_above_the_limit_is_refused_with_its_size() {
+        let bench = Bench::with(Settings { file_bytes: 100, ..Settings::default() });
+        bench.put("f", "x".repeat(101));
+        assert_eq!(
+            read_in(&bench, json!({"path": "f"})).await,
+            "refused: is larger than 100 bytes: f (101 bytes); search_files finds lines in it, \
+             or take a part with the terminal"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_read_is_a_fact_and_in_the_ledger() {
+        let bench = Bench::new();
+        bench.put("f", "a\nb\n").link("f", "l");
+        let version = Version::of(b"a\nb\n");
+        for (arguments, expected) in [
+            (json!({"path": "l"}), true),
+            (json!({"path": "f", "limit": 1}), false),
+            (json!({"path": "f", "offset": 2}), false),
+        ] {
+            let output = result(&bench.cx, ReadFile, arguments).await.unwrap();
+            let path = bench.path("f");
+            let fact = Fact::FileRead { path, version: version.clone(), whole: expected };
+            assert_eq!(output.facts, [fact]);
+        }
+        let ledger = &bench.cx.agent.session.files;
+        assert_eq!(ledger.check(bench.cx.agent.id(), &bench.path("f"), &version), Ok(()));
+    }
+
+    #[tokio::test]
+    async fn a_cancelled_read_settles() {
+        let bench = Bench::new();
+        bench.put("f", "x\n");
+        bench.cx.cancel.cancel(deputize_core::CancelReason::Interrupted);
+        let result = result(&bench.cx, ReadFile, json!({"path": "f"})).await;
+        assert_eq!(show(&result), "cancelled\n");
+    }
+
+    #[tokio::test]
+    async fn unknown_arguments_are_named() {
+        let text = read_in(&Bench::new(), json!({"path": "f", "lines": 3})).await;
+        assert!(
+            text.starts_with("refused: arguments of read_file: unknown field `lines`"),
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,92 @@
+//! What a program may set for its built-in tools.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use deputize_core::{OnStaleWrite, Resource, ToolCx};
+
+/// Lines of one page of `read_file`, unless set otherwise.
+pub const READ_LINES: usize = 2_000;
+/// Bytes of one result of `read_file` and `search_files`, unless set otherwise.
+pub const READ_BYTES: usize = 256 * 1024;
+/// Bytes that `read_file` shows of one line, unless set otherwise.
+pub const LINE_BYTES: usize = 16 * 1024;
+/// Bytes of the largest file that `read_file` opens, unless set otherwise.
+pub const FILE_BYTES: u64 = 1024 * 1024 * 1024;
+/// Bytes of the largest file that is held in memory whole, unless set otherwise.
+pub const EDIT_BYTES: u64 = 16 * 1024 * 1024;
+/// Entries of one result of `list_dir`, unless set otherwise.
+pub const LIST_ENTRIES: usize = 1_000;
+/// Matches of one result of `search_files`, unless set or asked otherwise.
+pub const SEARCH_MATCHES: usize = 200;
+/// Seconds that a command may run, unless set or asked otherwise.
+pub const COMMAND_SECONDS: u32 = 120;
+/// Seconds that a command may ask for, unless set otherwise.
+pub const COMMAND_MAX_SECONDS: u32 = 600;
+
+/// The settings of the built-in tools. A program puts them into its session's settings; what
+/// it does not put there are the defaults.
+///
+/// ```
+/// use deputize_core::Store;
+/// use deputize_tools::Settings;
+/// let settings = Store::default();
+/// settings.get_or_insert_with(|| Settings { read_lines: 500, ..Settings::default() });
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// Lines of one page of `read_file`.
+    pub read_lines: usize,
+    /// Bytes of one result of `read_file` and `search_files`.
+    pub read_bytes: usize,
+    /// Bytes that `read_file` shows of one line.
+    pub line_bytes: usize,
+    /// Bytes of the largest file that `read_file` opens.
+    pub file_bytes: u64,
+    /// Bytes of the largest file that is held in memory whole: to edit it, or to decode UTF-16.
+    pub edit_bytes: u64,
+    /// Entries of one result of `list_dir`.
+    pub list_entries: usize,
+    /// Matches of one result of `search_files` that asks for no number.
+    pub search_matches: usize,
+    /// What to do with a write to a file that changed since the agent read it.
+    pub on_stale_write: OnStaleWrite,
+    /// Seconds that a command may run that asks for no time.
+    pub command_seconds: u32,
+    /// Seconds that a command may ask for.
+    pub command_max_seconds: u32,
+    /// The environment of this program, of which commands get the harmless part.
+    pub env: BTreeMap<OsString, OsString>,
+    /// Where a shell starts, when not in its agent's directory.
+    pub terminal_cwd: Option<PathBuf>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            read_lines: READ_LINES,
+            read_bytes: READ_BYTES,
+            line_bytes: LINE_BYTES,
+            file_bytes: FILE_BYTES,
+            edit_bytes: EDIT_BYTES,
+            list_entries: LIST_ENTRIES,
+            search_matches: SEARCH_MATCHES,
+            on_stale_write: OnStaleWrite::default(),
+            command_seconds: COMMAND_SECONDS,
+            command_max_seconds: COMMAND_MAX_SECONDS,
+            env: BTreeMap::new(),
+            terminal_cwd: None,
+        }
+    }
+}
+
+impl Resource for Settings {}
+
+impl Settings {
+    /// Those of the session that a call belongs to.
+    pub(crate) fn of(cx: &ToolCx) -> Arc<Self> {
+        cx.agent.session.settings.get_or_insert_with(Self::default)
+    }
+}

@@ -1,0 +1,34 @@
+//! Names from elsewhere inside sentences of ours.
+
+use deputize_core::door;
+
+/// The most characters of a name in a sentence.
+const NAME_CHARS: usize = 400;
+
+/// A path or file name on one line, with everything invisible made visible.
+pub(crate) fn shown(name: &str) -> String {
+    let mut line = door::to_question(name).replace('\n', "\\u{a}");
+    if let Some((at, _)) = line.char_indices().nth(NAME_CHARS) {
+        let left_out = line.chars().count() - NAME_CHARS;
+        line.truncate(at);
+        line.push_str(&format!("… [+{left_out} characters]"));
+    }
+    line
+}
+
+/// `1 line`, `2 lines`.
+pub(crate) fn count(number: u64, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_cannot_break_its_line_or_hide() {
+        assert_eq!(shown("a\nb\u{202e}c\u{1b}[2J"), "a\\u{a}b\\u{202e}c\\u{1b}[2J");
+        assert_eq!(shown(&"x".repeat(450)), format!("{}… [+50 characters]", "x".repeat(400)));
+        assert_eq!(shown("two  spaces"), "two  spaces");
+    }
+}
