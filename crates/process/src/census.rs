@@ -21,6 +21,7 @@ pub(crate) type Table = BTreeMap<i32, Process>;
 
 /// Reads the content of `/proc/PID/stat`. The program's name in it may hold anything, brackets,
 /// blanks and newlines too.
+#[cfg(any(target_os = "linux", test))]
 pub(crate) fn parse_stat(stat: &[u8]) -> Option<Process> {
     let pid = number(stat.split(|byte| *byte == b' ').next()?)?;
     let name_end = stat.iter().rposition(|byte| *byte == b')')?;
@@ -34,6 +35,7 @@ pub(crate) fn parse_stat(stat: &[u8]) -> Option<Process> {
 }
 
 /// Reads the hard limit out of `/proc/PID/limits` that can carry a mark.
+#[cfg(any(target_os = "linux", test))]
 pub(crate) fn parse_limit(limits: &[u8]) -> Option<u64> {
     let line = limits
         .split(|byte| *byte == b'\n')
@@ -41,6 +43,7 @@ pub(crate) fn parse_limit(limits: &[u8]) -> Option<u64> {
     number(line.split(|byte| *byte == b' ').filter(|field| !field.is_empty()).nth(1)?)
 }
 
+#[cfg(any(target_os = "linux", test))]
 fn number<T: std::str::FromStr>(field: &[u8]) -> Option<T> {
     std::str::from_utf8(field).ok()?.parse().ok()
 }

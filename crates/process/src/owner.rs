@@ -1,7 +1,8 @@
 //! The owner of an agent's processes.
 
 use std::io::{self, PipeReader, PipeWriter};
-use std::process::Stdio;
+use std::path::Path;
+use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,6 +18,7 @@ use crate::finished::{Background, Finished};
 use crate::mark::{COMMANDS, Mark, next_owner};
 use crate::registry::{Root, Scope, Shared};
 use crate::run::{Pipes, Running};
+use crate::service::Service;
 use crate::spawn::{Ends, SpawnError, prepare, start};
 use crate::supervisor::{Ended, Request};
 
@@ -80,6 +82,17 @@ impl Owner {
         Ok(Box::pin(running.finish(command, pipes, cancel)).await)
     }
 
+    /// Starts a long-running program that is talked to through its three descriptors. Must be
+    /// called inside a tokio runtime with IO. The input, output and time limits of `command` do
+    /// not apply.
+    ///
+    /// # Errors
+    ///
+    /// If the program was not started.
+    pub fn open(self: &Arc<Self>, command: &Command) -> Result<Service, SpawnError> {
+        Service::start(self, command)
+    }
+
     /// Ends every process that this owner ever started, and every command that runs. Nothing
     /// can be started afterwards.
     pub async fn end(&self) -> Ended {
@@ -104,24 +117,28 @@ impl Owner {
         let ends = Ends { stdin, stdout: writer.into(), stderr };
         let pipes = Pipes::new(output, side).map_err(system)?;
 
-        let mark = self.next_mark();
-        let child = {
-            // Held until the child is registered: the supervisor must not see it before.
-            let mut registry = self.shared.registry();
-            if !registry.open.contains(&self.number) {
-                return Err(SpawnError::OwnerEnded);
-            }
-            let child = start(command, &program, (&self.shared.seal, mark), ends)?;
-            let pid = i32::try_from(child.id()).unwrap_or_default();
-            registry.roots.insert(pid, Root { mark, watched: true });
-            child
-        };
+        let (child, mark) = self.launch(command, &program, ends)?;
         Ok((Running::new(self, child, mark), pipes))
     }
 
-    fn next_mark(&self) -> Mark {
-        let command = self.commands.fetch_add(1, Ordering::Relaxed) % COMMANDS;
-        Mark { owner: self.number, command }
+    /// Starts and registers the first process of a command.
+    pub(crate) fn launch(
+        &self,
+        command: &Command,
+        program: &Path,
+        ends: Ends,
+    ) -> Result<(Child, Mark), SpawnError> {
+        let number = self.commands.fetch_add(1, Ordering::Relaxed) % COMMANDS;
+        let mark = Mark { owner: self.number, command: number };
+        // Held until the child is registered: the supervisor must not see it before.
+        let mut registry = self.shared.registry();
+        if !registry.open.contains(&self.number) {
+            return Err(SpawnError::OwnerEnded);
+        }
+        let child = start(command, program, (&self.shared.seal, mark), ends)?;
+        let pid = i32::try_from(child.id()).unwrap_or_default();
+        registry.roots.insert(pid, Root { mark, watched: true });
+        Ok((child, mark))
     }
 
     /// Ends a scope and waits for it.
@@ -146,8 +163,11 @@ impl Owner {
     }
 
     /// Leaves the first process of a command to the supervisor.
-    pub(crate) fn unwatch(&self, pid: i32) {
-        if let Some(root) = self.shared.registry().roots.get_mut(&pid) {
+    pub(crate) fn unwatch(&self, pid: i32, mark: Mark) {
+        // Collected, its number may be that of a later command already.
+        if let Some(root) = self.shared.registry().roots.get_mut(&pid)
+            && root.mark == mark
+        {
             root.watched = false;
         }
     }

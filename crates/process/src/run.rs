@@ -156,7 +156,7 @@ impl<'a> Running<'a> {
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        self.owner.unwatch(self.watch.pid());
+        self.owner.unwatch(self.watch.pid(), self.mark);
         if self.finished {
             self.owner.sweep();
         } else {

@@ -31,10 +31,13 @@ const WRAPPER: &str = r#"exec @FD@>&0 </dev/null; trap '@REPORT@' EXIT; eval "sh
 const REPORT: &str = r#"{ @STATUS@=$?; set +exu; command trap - ERR DEBUG; } 2>/dev/null; { command printf "\0%s\0" @BEGIN@ && command pwd && command printf "\0" && /usr/bin/env -0 && command printf "%s\0" @END@; } 2>/dev/null >&@FD@; { exec @FD@>&-; } 2>/dev/null; exit "$@STATUS@""#;
 
 /// `bash`, or the system's `sh`.
+///
+/// The shell keeps its report pipe at a descriptor that scripts should leave alone: 73 in `bash`,
+/// 8 in `sh`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shell {
     program: PathBuf,
-    /// Where the shell keeps the report pipe: a number that scripts do not use.
+    /// Where the shell keeps the report pipe.
     descriptor: u8,
 }
 

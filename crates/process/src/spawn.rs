@@ -248,7 +248,7 @@ fn explain(source: io::Error, command: &Command, program: &Path) -> SpawnError {
             Err(gone) => gone,
             Ok(()) => SpawnError::Format { program, source },
         },
-        Some(libc::ENOEXEC | libc::ELIBBAD) => SpawnError::Format { program, source },
+        Some(libc::ENOEXEC) => SpawnError::Format { program, source },
         Some(libc::EACCES | libc::EPERM) => match std::fs::read_dir(&command.cwd) {
             Err(denied) if denied.kind() == io::ErrorKind::PermissionDenied => {
                 SpawnError::Directory { cwd: command.cwd.clone(), source }

@@ -15,7 +15,7 @@ use crate::mark::Mark;
 use crate::owner::Owner;
 use crate::registry::{Registry, Root, Scope, Shared};
 use crate::signal::{send, send_to_group};
-use crate::walk::{Step, Walk};
+use crate::walk::{Sight, Step, Walk};
 
 /// Pause between two looks at the table while a tree is being killed.
 const BRISK: Duration = Duration::from_millis(4);
@@ -51,6 +51,9 @@ pub struct Ended {
     /// Numbers of the processes that were still alive at the limit, for example because they
     /// changed their user or hang in the kernel. Empty in every normal case.
     pub left: Vec<i32>,
+    /// The process table could not be read, always or at the last look: process groups were
+    /// killed, and who had left them was not seen. Always so where there is no `/proc`.
+    pub groups_only: bool,
 }
 
 /// Ends the trees of its owners, and all of them when it is dropped.
@@ -183,8 +186,10 @@ impl Warden {
                 self.reap(&table, &marks);
                 self.forget_empty_sessions(&table, &roots);
             }
-            Err(_no_table) => {
-                self.step_jobs_blind(now, &roots);
+            Err(error) => {
+                let never = error.kind() == io::ErrorKind::Unsupported;
+                let sight = if never { Sight::Never } else { Sight::NotNow };
+                self.step_jobs_blind(now, &roots, sight);
                 self.reap_roots(&roots);
             }
         }
@@ -231,13 +236,16 @@ impl Warden {
                     }
                     true
                 }
-                Step::Done(left) => job.finish(&left),
+                Step::Done(left) => {
+                    let left = left.iter().map(|process| process.pid).collect();
+                    job.finish(Ended { left, groups_only: false })
+                }
             }
         });
     }
 
-    fn step_jobs_blind(&mut self, now: Instant, roots: &BTreeMap<i32, Root>) {
-        self.jobs.retain_mut(|job| match job.walk.step_blind(now) {
+    fn step_jobs_blind(&mut self, now: Instant, roots: &BTreeMap<i32, Root>, sight: Sight) {
+        self.jobs.retain_mut(|job| match job.walk.step_blind(now, sight) {
             Step::Look => true,
             Step::Send(order, _) => {
                 for (leader, root) in roots {
@@ -247,7 +255,7 @@ impl Warden {
                 }
                 true
             }
-            Step::Done(left) => job.finish(&left),
+            Step::Done(_) => job.finish(Ended { left: Vec::new(), groups_only: true }),
         });
     }
 
@@ -292,10 +300,10 @@ impl Warden {
 
 impl Job {
     /// Answers; always false, "do not keep".
-    fn finish(&mut self, left: &[Process]) -> bool {
+    fn finish(&mut self, ended: Ended) -> bool {
         if let Some(answer) = self.answer.take() {
             // Nobody listens after a command was dropped.
-            let _ = answer.send(Ended { left: left.iter().map(|process| process.pid).collect() });
+            let _ = answer.send(ended);
         }
         false
     }

@@ -45,11 +45,28 @@ pub(crate) struct Walk {
     stopped: BTreeSet<(i32, u64)>,
     stop_rounds: u32,
     quiet_rounds: u32,
+    blind_kills: u32,
+}
+
+/// Why there is no process table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sight {
+    /// This system has none.
+    Never,
+    /// It could not be read this time.
+    NotNow,
 }
 
 impl Walk {
     pub(crate) fn new(now: Instant) -> Self {
-        Self { began: now, asked: false, stopped: BTreeSet::new(), stop_rounds: 0, quiet_rounds: 0 }
+        Self {
+            began: now,
+            asked: false,
+            stopped: BTreeSet::new(),
+            stop_rounds: 0,
+            quiet_rounds: 0,
+            blind_kills: 0,
+        }
     }
 
     /// True while the tree has time to end by itself: looking less often will do.
@@ -88,8 +105,9 @@ impl Walk {
         Step::Send(Order::Stop, new)
     }
 
-    /// Decides without a table: the groups are asked, and after the grace killed.
-    pub(crate) fn step_blind(&mut self, now: Instant) -> Step {
+    /// Decides without a table: the groups are asked, and after the grace killed. If the table
+    /// may come back, that is waited for until the limit.
+    pub(crate) fn step_blind(&mut self, now: Instant, sight: Sight) -> Step {
         if !self.asked {
             self.asked = true;
             return Step::Send(Order::Term, Vec::new());
@@ -97,10 +115,11 @@ impl Walk {
         if !self.grace_is_over(now) {
             return Step::Look;
         }
-        if now.duration_since(self.began) > GRACE + KILL_LIMIT || self.stop_rounds >= QUIET_ROUNDS {
+        let killed = sight == Sight::Never && self.blind_kills >= QUIET_ROUNDS;
+        if killed || now.duration_since(self.began) > GRACE + KILL_LIMIT {
             return Step::Done(Vec::new());
         }
-        self.stop_rounds += 1;
+        self.blind_kills += 1;
         Step::Send(Order::Kill, Vec::new())
     }
 
@@ -183,11 +202,15 @@ mod tests {
         let start = Instant::now();
         let mut walk = Walk::new(start);
         let at = |ms| start + Duration::from_millis(ms);
-        assert_eq!(walk.step_blind(at(0)), Step::Send(Order::Term, Vec::new()));
-        assert_eq!(walk.step_blind(at(100)), Step::Look);
+        let (term, kill) = (Order::Term, Order::Kill);
+        assert_eq!(walk.step_blind(at(0), Sight::Never), Step::Send(term, Vec::new()));
+        assert_eq!(walk.step_blind(at(100), Sight::Never), Step::Look);
         for ms in [500, 505, 510] {
-            assert_eq!(walk.step_blind(at(ms)), Step::Send(Order::Kill, Vec::new()));
+            assert_eq!(walk.step_blind(at(ms), Sight::Never), Step::Send(kill, Vec::new()));
         }
-        assert_eq!(walk.step_blind(at(515)), Step::Done(Vec::new()));
+        // One that may come back is worth waiting for: it shows who escaped.
+        assert_eq!(walk.step_blind(at(515), Sight::NotNow), Step::Send(kill, Vec::new()));
+        assert_eq!(walk.step_blind(at(5501), Sight::NotNow), Step::Done(Vec::new()));
+        assert_eq!(walk.step_blind(at(515), Sight::Never), Step::Done(Vec::new()));
     }
 }

@@ -9,6 +9,8 @@ mod output;
 #[cfg(test)]
 mod process_table;
 #[cfg(test)]
+mod service;
+#[cfg(test)]
 mod shell;
 #[cfg(test)]
 mod trees;
