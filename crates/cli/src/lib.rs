@@ -4,3 +4,11 @@
 //! everything below it is given values.
 
 pub mod config;
+
+mod args;
+mod exit;
+#[cfg(test)]
+mod fixture;
+mod output;
+mod policy;
+mod screen;

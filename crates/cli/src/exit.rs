@@ -1,0 +1,122 @@
+//! How the program ends: one error type at its edge, and the exit codes.
+
+use std::error::Error;
+use std::fmt;
+use std::process::ExitCode;
+
+use deputize_core::door::to_screen;
+
+/// What a command that failed before or beside an agent's run ends with. How a run itself ends
+/// is said by [`deputize_core::Outcome::exit_code`]. The numbers are part of the interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Exit {
+    /// It failed.
+    Failed = 1,
+    /// Wrong usage or configuration.
+    Usage = 2,
+    /// The provider could not be used.
+    Provider = 3,
+    /// It was interrupted.
+    Interrupted = 130,
+}
+
+impl Exit {
+    /// The number.
+    pub(crate) const fn code(self) -> u8 {
+        self as u8
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.code())
+    }
+}
+
+/// Why a command failed: what kind of failure it is, the chain of causes, and what to do.
+#[derive(Debug)]
+pub(crate) struct CliError {
+    exit: Exit,
+    source: Box<dyn Error + Send + Sync>,
+    hint: Option<String>,
+}
+
+impl CliError {
+    /// An error that ends the program with this code.
+    pub(crate) fn new(exit: Exit, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self { exit, source: source.into(), hint: None }
+    }
+
+    /// Wrong usage or configuration.
+    pub(crate) fn usage(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self::new(Exit::Usage, source)
+    }
+
+    /// Something failed.
+    pub(crate) fn failed(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self::new(Exit::Failed, source)
+    }
+
+    /// The same with a sentence on what to do.
+    pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+
+    /// What the program ends with.
+    pub(crate) const fn exit(&self) -> Exit {
+        self.exit
+    }
+}
+
+impl fmt::Display for CliError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "error: {}", Chain(self.source.as_ref()))?;
+        if let Some(hint) = &self.hint {
+            write!(f, "\nhint: {}", to_screen(hint))?;
+        }
+        Ok(())
+    }
+}
+
+/// An error and its causes on one line. It may quote text from elsewhere, so it is cleaned for
+/// the screen; a cause that a careless library already put into its message is not said twice.
+struct Chain<'e>(&'e (dyn Error + 'static));
+
+impl fmt::Display for Chain<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut said = self.0.to_string();
+        let mut next = self.0.source();
+        while let Some(cause) = next {
+            let text = cause.to_string();
+            if !said.contains(&text) {
+                said = format!("{said}: {text}");
+            }
+            next = cause.source();
+        }
+        f.write_str(&to_screen(&said))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("cannot open session `a`")]
+    struct Open(#[source] io::Error);
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("it failed: {0}")]
+    struct Careless(#[source] io::Error);
+
+    #[test]
+    fn the_chain_is_told_once() {
+        let error = CliError::failed(Open(io::Error::other("no\u{1b}[2Jspace")));
+        assert_eq!(error.to_string(), "error: cannot open session `a`: nospace");
+        let error = CliError::failed(Careless(io::Error::other("no space"))).hint("make room");
+        assert_eq!(error.to_string(), "error: it failed: no space\nhint: make room");
+    }
+}

@@ -1,0 +1,423 @@
+//! The stream of facts as JSON lines: `--output events` and exported sessions.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use deputize_core::{
+    AgentId, AgentStart, CallId, Delta, Event, FailureKind, Finish, ModelError, Outcome, Record,
+    Reply, SessionStart, ToolEnd, Usage, Version,
+};
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+use super::{preview, to_json_line};
+
+/// The version of the lines; it changes when a reader of the old ones would be wrong.
+const VERSION: u8 = 1;
+/// Bytes of one call's arguments; longer ones become a preview.
+const ARGS_BYTES: usize = 4096;
+
+/// Turns records into lines. It keeps the texts of earlier records, because a record names a
+/// prompt's parts by hash; beside that, a line depends on its record alone.
+#[derive(Debug, Default)]
+pub(crate) struct Projection {
+    texts: BTreeMap<String, Arc<str>>,
+    prompt_layout: Option<&'static str>,
+}
+
+impl Projection {
+    /// For a session whose children's prompts have this layout, if that is known.
+    pub(crate) fn new(prompt_layout: Option<&'static str>) -> Self {
+        Self { texts: BTreeMap::new(), prompt_layout }
+    }
+
+    /// The line of a record, without a line's end.
+    pub(crate) fn line(&mut self, record: &Record) -> Result<String, serde_json::Error> {
+        if let Event::AgentStart(start) = &record.event {
+            self.texts.extend(start.texts.iter().map(|(hash, text)| (hash.clone(), text.clone())));
+        }
+        to_json_line(&Line {
+            v: VERSION,
+            seq: Some(record.seq),
+            at: time(record.at),
+            session: session_of(&record.agent),
+            agent: record.agent.as_str(),
+            parent: record.parent.as_ref().map(AgentId::as_str),
+            depth: record.depth,
+            body: self.body(&record.event),
+        })
+    }
+
+    fn body<'r>(&self, event: &'r Event) -> Body<'r> {
+        match event {
+            Event::SessionStart(start) => session_start(start),
+            Event::AgentStart(start) => self.agent_start(start),
+            Event::Message(message) => Body::Message {
+                from: message.from.as_ref().map(AgentId::as_str),
+                bytes: message.text.len(),
+                preview: preview(&message.text),
+            },
+            Event::ModelRequest { iteration, messages, bytes } => {
+                Body::ModelRequest { iteration: *iteration, messages: *messages, bytes: *bytes }
+            }
+            Event::ModelResponse { iteration, reply, ms } => model_response(*iteration, reply, *ms),
+            Event::ModelError { error, retried: _ } => model_error(error),
+            Event::ModelRetry { attempt, of, reason, wait_ms } => {
+                Body::ModelRetry { attempt: *attempt, of: *of, reason, wait_ms: *wait_ms }
+            }
+            Event::ToolStart { call, tool, arguments } => {
+                Body::ToolStart { call: *call, tool, args_preview: preview(arguments) }
+            }
+            Event::ToolEnd(end) => tool_end(end),
+            Event::ApprovalRequest { call, command, class, reason } => {
+                Body::ApprovalRequest { call: *call, command, class, reason }
+            }
+            Event::ApprovalDecision { call, decision, by } => {
+                Body::ApprovalDecision { call: *call, decision, by }
+            }
+            Event::FileRead { path, version } => {
+                Body::FileRead { path: path.to_string_lossy(), version }
+            }
+            Event::FileWrite { path, version, created } => {
+                Body::FileWrite { path: path.to_string_lossy(), version, created: *created }
+            }
+            Event::AgentWrapUp => Body::AgentWrapUp {},
+            Event::AgentStop { reason } => Body::AgentStop { reason },
+            Event::AgentResume => Body::AgentResume {},
+            Event::AgentEnd(outcome) => agent_end(outcome),
+            Event::Log { level, message } => Body::Log { level, message },
+            Event::SessionEnd { status, exit_code, usage, cost_usd } => Body::SessionEnd {
+                status: status.as_str(),
+                exit_code: *exit_code,
+                usage: Tokens::from(*usage),
+                cost_usd: *cost_usd,
+            },
+        }
+    }
+
+    fn agent_start<'r>(&self, start: &'r AgentStart) -> Body<'r> {
+        let spec = &start.spec;
+        let by = spec.spawned_by.as_ref();
+        Body::AgentStart(Box::new(AgentStartBody {
+            goal: &spec.goal,
+            role: spec.role.as_str(),
+            model: &spec.model,
+            toolsets: spec.toolsets.iter().map(|name| name.as_str()).collect(),
+            tools: spec.tools.iter().map(|name| name.as_str()).collect(),
+            task_index: by.map(|by| by.task_index),
+            task_count: by.map(|by| by.task_count),
+            tool_call: by.map(|by| by.call),
+            context: spec.context.as_deref(),
+            workspace: spec.cwd.to_string_lossy(),
+            output_schema: spec.output_schema.as_ref(),
+            max_iterations: spec.limits.max_iterations,
+            prompt_layout: self.prompt_layout.filter(|_| by.is_some()),
+            prompt_sha256: self.prompt_sha256(&start.system),
+        }))
+    }
+
+    /// The hash of the whole system text: its blocks, joined as they are sent. Nothing when a
+    /// block is not known.
+    fn prompt_sha256(&self, blocks: &[String]) -> Option<String> {
+        let mut hash = Sha256::new();
+        for (place, block) in blocks.iter().enumerate() {
+            if place > 0 {
+                hash.update("\n\n");
+            }
+            hash.update(self.texts.get(block)?.as_bytes());
+        }
+        Some(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+}
+
+/// The line of a piece of a reply that is arriving. It is no record and has no number.
+pub(crate) fn delta_line(
+    agent: &AgentId,
+    at: u64,
+    delta: Delta<'_>,
+) -> Result<String, serde_json::Error> {
+    let id = agent.as_str();
+    let body = match delta {
+        Delta::Text(text) => Body::Delta { text: Some(text), reasoning: None },
+        Delta::Reasoning(text) => Body::Delta { text: None, reasoning: Some(text) },
+    };
+    to_json_line(&Line {
+        v: VERSION,
+        seq: None,
+        at: time(at),
+        session: session_of(agent),
+        agent: id,
+        parent: id.rsplit_once('/').map(|(parent, _)| parent),
+        depth: u32::try_from(id.matches('/').count()).unwrap_or(u32::MAX),
+        body,
+    })
+}
+
+/// Milliseconds since 1970 as RFC 3339.
+pub(crate) fn time(ms: u64) -> String {
+    let at = i64::try_from(ms).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
+    format!("{:.3}", at.unwrap_or(Timestamp::MAX))
+}
+
+fn session_of(agent: &AgentId) -> &str {
+    agent.as_str().split('/').next().unwrap_or_default()
+}
+
+fn session_start(start: &SessionStart) -> Body<'_> {
+    let cwd = start.cwd.to_string_lossy();
+    Body::SessionStart { cwd, model: &start.model, toolsets: &start.toolsets }
+}
+
+fn model_response(iteration: u32, reply: &Reply, ms: u64) -> Body<'_> {
+    let call = |(slot, raw): (u32, &'_ deputize_core::RawCall)| Call {
+        id: CallId { step: iteration, slot },
+        name: raw.name.clone(),
+        args: arguments(&raw.arguments),
+    };
+    Body::ModelResponse {
+        iteration,
+        model: &reply.model,
+        outcome: outcome_of(reply),
+        text: &reply.text,
+        tool_calls: (0..).zip(&reply.calls).map(call).collect(),
+        usage: Tokens::from(reply.usage),
+        cost_usd: None,
+        ms,
+    }
+}
+
+fn outcome_of(reply: &Reply) -> &'static str {
+    match reply.finish {
+        Finish::Refused => "refused",
+        Finish::Length => "truncated",
+        Finish::Stop if !reply.calls.is_empty() => "tool_calls",
+        Finish::Stop if reply.text.trim().is_empty() => "empty",
+        Finish::Stop => "final",
+    }
+}
+
+/// Arguments as JSON, with long strings as previews; what is no JSON, or is still too long, is
+/// a preview as a whole.
+fn arguments(raw: &str) -> Value {
+    let Ok(mut value) = serde_json::from_str(raw) else { return Value::String(preview(raw)) };
+    if raw.len() > ARGS_BYTES {
+        shorten(&mut value);
+        if value.to_string().len() > ARGS_BYTES {
+            return Value::String(preview(raw));
+        }
+    }
+    value
+}
+
+fn shorten(value: &mut Value) {
+    match value {
+        Value::String(text) => *text = preview(text),
+        Value::Array(items) => items.iter_mut().for_each(shorten),
+        Value::Object(map) => map.values_mut().for_each(shorten),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+fn model_error(error: &ModelError) -> Body<'_> {
+    let kind = match error.kind {
+        FailureKind::Transient => "transient",
+        FailureKind::Incomplete | FailureKind::Cancelled => "incomplete",
+        FailureKind::ContextOverflow => "context_overflow",
+        FailureKind::Unavailable | FailureKind::Fatal => "fatal",
+    };
+    Body::ModelError {
+        kind,
+        status: error.status,
+        message: &error.message,
+        partial_bytes: error.partial.len(),
+    }
+}
+
+fn tool_end(end: &ToolEnd) -> Body<'_> {
+    let text = end.result.text.as_str();
+    Body::ToolEnd {
+        call: end.result.call,
+        tool: &end.tool,
+        status: end.result.status.as_str(),
+        ms: end.ms,
+        result_bytes: text.len(),
+        preview: preview(&content(text)),
+    }
+}
+
+/// What is inside the frame of a result, then what stands behind it.
+fn content(text: &str) -> String {
+    let inside = || {
+        let (open, rest) = text.strip_prefix('<')?.split_once(">\n")?;
+        let (_, boundary) = open.rsplit_once(' ')?;
+        let (inside, notes) = rest.split_once(&format!("</{boundary}>"))?;
+        Some(format!("{inside}{}", notes.trim_start_matches('\n')))
+    };
+    inside().unwrap_or_else(|| text.to_owned())
+}
+
+fn agent_end(outcome: &Outcome) -> Body<'_> {
+    let denied = |trace: &&deputize_core::ToolTrace| trace.status.as_str() == "denied";
+    Body::AgentEnd {
+        status: outcome.status.as_str(),
+        exit_reason: outcome.exit_reason.as_str(),
+        summary_bytes: outcome.text.as_deref().map_or(0, str::len),
+        usage: Tokens::from(outcome.tree_usage()),
+        cost_usd: outcome.cost_usd,
+        tool_calls: outcome.trace.len(),
+        denied_tool_calls: outcome.trace.iter().filter(denied).count(),
+        duration_ms: outcome.duration_ms,
+    }
+}
+
+#[derive(Serialize)]
+struct Line<'r> {
+    v: u8,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seq: Option<u64>,
+    at: String,
+    session: &'r str,
+    agent: &'r str,
+    parent: Option<&'r str>,
+    depth: u32,
+    #[serde(flatten)]
+    body: Body<'r>,
+}
+
+#[derive(Serialize)]
+#[expect(
+    clippy::struct_field_names,
+    reason = "the names of the fields are those that readers of the lines know"
+)]
+struct Tokens {
+    input_tokens: u64,
+    cached_tokens: u64,
+    output_tokens: u64,
+    reasoning_tokens: u64,
+}
+
+impl From<Usage> for Tokens {
+    fn from(usage: Usage) -> Self {
+        Self {
+            input_tokens: usage.input,
+            cached_tokens: usage.cached,
+            output_tokens: usage.output,
+            reasoning_tokens: usage.reasoning,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Call {
+    id: CallId,
+    name: String,
+    args: Value,
+}
+
+#[derive(Serialize)]
+struct AgentStartBody<'r> {
+    goal: &'r str,
+    role: &'r str,
+    model: &'r str,
+    toolsets: Vec<&'r str>,
+    tools: Vec<&'r str>,
+    task_index: Option<u32>,
+    task_count: Option<u32>,
+    tool_call: Option<CallId>,
+    context: Option<&'r str>,
+    workspace: Cow<'r, str>,
+    output_schema: Option<&'r Value>,
+    max_iterations: u32,
+    prompt_layout: Option<&'static str>,
+    prompt_sha256: Option<String>,
+}
+
+/// The fields of each type of line.
+#[derive(Serialize)]
+#[serde(tag = "type")]
+enum Body<'r> {
+    #[serde(rename = "session.start")]
+    SessionStart { cwd: Cow<'r, str>, model: &'r str, toolsets: &'r [String] },
+    #[serde(rename = "agent.start")]
+    AgentStart(Box<AgentStartBody<'r>>),
+    #[serde(rename = "message")]
+    Message { from: Option<&'r str>, bytes: usize, preview: String },
+    #[serde(rename = "model.request")]
+    ModelRequest { iteration: u32, messages: u64, bytes: u64 },
+    #[serde(rename = "model.delta")]
+    Delta {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        text: Option<&'r str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reasoning: Option<&'r str>,
+    },
+    #[serde(rename = "model.response")]
+    ModelResponse {
+        iteration: u32,
+        model: &'r str,
+        outcome: &'static str,
+        text: &'r str,
+        tool_calls: Vec<Call>,
+        #[serde(flatten)]
+        usage: Tokens,
+        cost_usd: Option<f64>,
+        ms: u64,
+    },
+    #[serde(rename = "model.error")]
+    ModelError { kind: &'static str, status: Option<u16>, message: &'r str, partial_bytes: usize },
+    #[serde(rename = "model.retry")]
+    ModelRetry { attempt: u32, of: u32, reason: &'r str, wait_ms: u64 },
+    #[serde(rename = "tool.start")]
+    ToolStart { call: CallId, tool: &'r str, args_preview: String },
+    #[serde(rename = "tool.end")]
+    ToolEnd {
+        call: CallId,
+        tool: &'r str,
+        status: &'static str,
+        ms: u64,
+        result_bytes: usize,
+        preview: String,
+    },
+    #[serde(rename = "approval.request")]
+    ApprovalRequest { call: CallId, command: &'r str, class: &'r str, reason: &'r str },
+    #[serde(rename = "approval.decision")]
+    ApprovalDecision { call: CallId, decision: &'r str, by: &'r str },
+    #[serde(rename = "file.read")]
+    FileRead { path: Cow<'r, str>, version: &'r Version },
+    #[serde(rename = "file.write")]
+    FileWrite { path: Cow<'r, str>, version: &'r Version, created: bool },
+    #[serde(rename = "agent.wrap_up")]
+    AgentWrapUp {},
+    #[serde(rename = "agent.stop")]
+    AgentStop { reason: &'r deputize_core::CancelReason },
+    #[serde(rename = "agent.resume")]
+    AgentResume {},
+    #[serde(rename = "agent.end")]
+    AgentEnd {
+        status: &'static str,
+        exit_reason: &'static str,
+        summary_bytes: usize,
+        #[serde(flatten)]
+        usage: Tokens,
+        cost_usd: Option<f64>,
+        tool_calls: usize,
+        denied_tool_calls: usize,
+        duration_ms: u64,
+    },
+    #[serde(rename = "log")]
+    Log { level: &'r deputize_core::LogLevel, message: &'r str },
+    #[serde(rename = "session.end")]
+    SessionEnd {
+        status: &'static str,
+        exit_code: u8,
+        #[serde(flatten)]
+        usage: Tokens,
+        cost_usd: Option<f64>,
+    },
+}
+
+#[cfg(test)]
+mod tests;

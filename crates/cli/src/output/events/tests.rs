@@ -1,0 +1,159 @@
+use deputize_core::{CallStatus, CancelReason, ExitReason, LogLevel, Status, UserMessage};
+use deputize_core::{SessionId, ToolsetName};
+use serde_json::json;
+
+use super::*;
+use crate::fixture::{
+    CALL, START, Tape, called, child, ended, id, replied, returned, root, spec, started, usage,
+    version,
+};
+
+/// One event of each type, in an order that a session could have.
+fn every_event() -> Tape {
+    let (top, kid) = (root(), child(1));
+    let mut tape = Tape::default();
+    tape.add(
+        &top,
+        Event::SessionStart(SessionStart {
+            cwd: "/work/project".into(),
+            model: "local/m".to_owned(),
+            toolsets: vec!["file".to_owned(), "delegation".to_owned()],
+            program: "deputize 0.1.0".to_owned(),
+        }),
+    );
+    tape.add(&top, started(&top, "Tidy up"));
+    tape.add(&top, Event::Message(UserMessage { text: "Tidy up".to_owned(), from: None }));
+    tape.add(&top, Event::ModelRequest { iteration: 1, messages: 1, bytes: 4321 });
+    let broken = ModelError {
+        status: Some(503),
+        partial: "Wel".to_owned(),
+        ..ModelError::new(FailureKind::Incomplete, "provider local: stream ended")
+    };
+    tape.add(&top, Event::ModelError { error: broken, retried: true });
+    let reason = "stream ended".to_owned();
+    tape.add(&top, Event::ModelRetry { attempt: 2, of: 5, reason, wait_ms: 1400 });
+    tape.add(&top, replied(1, "", &[("delegate_task", r#"{"goal":"b"}"#)]));
+    tape.add(&top, called(CALL, "delegate_task", r#"{"goal":"b"}"#));
+    child_events(&mut tape, &kid);
+    tape.add(
+        &top,
+        returned(CALL, "delegate_task", CallStatus::Ok, r#"{"results":[]}"#, Vec::new()),
+    );
+    let from = Some(kid);
+    tape.add(&top, Event::Message(UserMessage { text: "It is done.".to_owned(), from }));
+    tape.add(&top, Event::AgentWrapUp);
+    tape.add(&top, Event::AgentStop { reason: CancelReason::Interrupted });
+    tape.add(&top, ended(&top, Status::Interrupted, ExitReason::Interrupted));
+    tape.add(&top, Event::AgentResume);
+    let message = "sub\u{1b}[31mject".to_owned();
+    tape.add(&top, Event::Log { level: LogLevel::Warn, message });
+    let usage = usage(4000);
+    let end =
+        Event::SessionEnd { status: Status::Completed, exit_code: 0, usage, cost_usd: Some(0.25) };
+    tape.add(&top, end);
+    tape
+}
+
+fn child_events(tape: &mut Tape, kid: &AgentId) {
+    let mut start = AgentStart {
+        spec: spec(kid, "b"),
+        system: vec!["aa".to_owned(), "gone".to_owned()],
+        tools: "cc".to_owned(),
+        texts: BTreeMap::new(),
+    };
+    start.spec.context = Some("Mind the gap.".to_owned());
+    start.spec.output_schema = Some(json!({"type": "object"}));
+    start.spec.toolsets = vec![ToolsetName::literal("terminal")];
+    tape.add(kid, Event::AgentStart(Box::new(start)));
+    tape.add(kid, replied(1, "I look.", &[("read_file", "{\"path\":"), ("x", "[1]")]));
+    tape.add(kid, called(CALL, "read_file", r#"{"path":"a.txt"}"#));
+    let path = std::path::PathBuf::from("/work/project/a.txt");
+    let read = version("one\n");
+    tape.add(kid, Event::FileRead { path: path.clone(), version: read });
+    let text = "<tool:read_file abcdefghijkl>\none\n</abcdefghijkl>\n[2 more lines]";
+    tape.add(kid, returned(CALL, "read_file", CallStatus::Ok, text, Vec::new()));
+    tape.add(
+        kid,
+        Event::ApprovalRequest {
+            call: CALL,
+            command: "git push --force".to_owned(),
+            class: "dangerous".to_owned(),
+            reason: "rewrites history".to_owned(),
+        },
+    );
+    let by = "no user to ask".to_owned();
+    tape.add(kid, Event::ApprovalDecision { call: CALL, decision: "deny".to_owned(), by });
+    tape.add(kid, Event::FileWrite { path, version: version("two\n"), created: true });
+    tape.add(kid, ended(kid, Status::Completed, ExitReason::Completed));
+}
+
+fn lines(tape: &Tape) -> Vec<String> {
+    let mut projection = Projection::new(Some("classic"));
+    tape.records.iter().map(|record| projection.line(record).unwrap()).collect()
+}
+
+#[test]
+fn every_type_of_line() {
+    insta::assert_snapshot!(lines(&every_event()).join("\n"));
+}
+
+#[test]
+fn numbers_have_no_gaps_and_every_line_has_the_common_fields() {
+    for (seq, line) in lines(&every_event()).iter().enumerate() {
+        let line: Value = serde_json::from_str(line).unwrap();
+        assert_eq!(line["seq"], seq);
+        assert_eq!(line["v"], 1);
+        assert_eq!(line["session"], "s1");
+        for key in ["at", "agent", "parent", "depth", "type"] {
+            assert!(line.get(key).is_some(), "{key} is missing in {line}");
+        }
+    }
+}
+
+#[test]
+fn a_piece_of_a_reply_has_no_number() {
+    let top = delta_line(&root(), START, Delta::Text("Hel")).unwrap();
+    let kid = delta_line(&id("s1/1.0.1/2.0.0"), START, Delta::Reasoning("hm")).unwrap();
+    insta::assert_snapshot!(format!("{top}\n{kid}"));
+}
+
+#[test]
+fn the_prompt_hash_is_that_of_the_text_as_it_is_sent() {
+    let mut tape = Tape::default();
+    tape.add(&root(), started(&root(), "g"));
+    let line: Value = serde_json::from_str(&lines(&tape)[0]).unwrap();
+    let expected = Sha256::digest("You are an agent.\n\nBe brief.");
+    let expected: String = expected.iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(line["prompt_sha256"], expected);
+}
+
+#[test]
+fn a_frame_does_not_use_up_the_preview() {
+    assert_eq!(content("<tool:t abc>\nx < y\n</abc>\n[note]"), "x < y\n[note]");
+    assert_eq!(content("<tool:t abc>\nno end"), "<tool:t abc>\nno end");
+    assert_eq!(content("denied by the user"), "denied by the user");
+    assert_eq!(content(""), "");
+}
+
+#[test]
+fn long_arguments_keep_their_short_parts() {
+    let text = "x".repeat(10_000);
+    let raw = json!({"path": "a.txt", "content": text}).to_string();
+    let value = arguments(&raw);
+    assert_eq!(value["path"], "a.txt");
+    assert_eq!(value["content"].as_str().unwrap().chars().count(), 200);
+    let many = json!({"items": vec!["item"; 5000]}).to_string();
+    assert_eq!(arguments(&many).as_str().unwrap().chars().count(), 200);
+    assert_eq!(arguments("{\"a\":"), json!("{\"a\":"));
+    assert_eq!(arguments(r#"{"a":12345678901234567890}"#), json!({"a": 12345678901234567890_u64}));
+    let deep = format!("{}{}", "[".repeat(5000), "]".repeat(5000));
+    assert!(arguments(&deep).is_string());
+}
+
+#[test]
+fn times_are_total() {
+    assert_eq!(time(0), "1970-01-01T00:00:00.000Z");
+    assert_eq!(time(START), "2026-01-02T03:04:05.006Z");
+    assert_eq!(time(u64::MAX), "9999-12-30T22:00:00.999Z");
+    assert_eq!(session_of(&AgentId::root(&SessionId::literal("only"))), "only");
+}

@@ -1,0 +1,193 @@
+//! What a run changed on disk, and which commands it ran: from what the host saw.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use deputize_core::door::to_line;
+use deputize_core::{Display, Event, Fact, Record, ToolEnd};
+
+use super::line::{Line, Style};
+use super::summary::count;
+
+/// Files that are listed; more are counted.
+const FILES: usize = 20;
+/// Commands that are listed, those that failed first; more are counted.
+const COMMANDS: usize = 8;
+/// The most characters of a path or a command.
+const CHARS: usize = 160;
+
+/// The changes of a whole tree of agents: a fold over the records.
+#[derive(Debug, Default)]
+pub(crate) struct Changes {
+    files: BTreeMap<PathBuf, File>,
+    commands: Vec<(String, Option<i32>)>,
+}
+
+#[derive(Debug, Default)]
+struct File {
+    created: bool,
+    /// Lines added and removed, over all writes; nothing when a write was not told as a diff.
+    lines: Option<(usize, usize)>,
+    writes: usize,
+}
+
+impl Changes {
+    /// Takes a record.
+    pub(crate) fn apply(&mut self, record: &Record) {
+        let Event::ToolEnd(end) = &record.event else { return };
+        for fact in &end.facts {
+            match fact {
+                Fact::FileWritten { path, created, .. } => self.wrote(path, *created, end),
+                Fact::Command { command, exit_code } => {
+                    self.commands.push((command.clone(), *exit_code));
+                }
+                Fact::FileRead { .. } => {}
+            }
+        }
+    }
+
+    fn wrote(&mut self, path: &Path, created: bool, end: &ToolEnd) {
+        let file = self.files.entry(path.to_owned()).or_default();
+        if file.writes == 0 {
+            file.created = created;
+            file.lines = Some((0, 0));
+        }
+        file.writes += 1;
+        let diff = match &end.display {
+            Some(Display::Diff { path: of, diff }) if of == path => Some(diffed(diff)),
+            _ => None,
+        };
+        file.lines = file.lines.zip(diff).map(|(all, one)| (all.0 + one.0, all.1 + one.1));
+    }
+
+    /// What to tell at the end; paths under `cwd` are told from there. Empty when nothing was
+    /// changed.
+    pub(crate) fn lines(&self, cwd: &Path) -> Vec<Line> {
+        let mut lines = Vec::new();
+        if !self.files.is_empty() {
+            let title = format!("{} changed:", count(self.files.len(), "file"));
+            lines.push(Line::default().with(Style::Bold, title));
+            lines.extend(self.files.iter().take(FILES).map(|(path, file)| row(path, file, cwd)));
+            lines.extend(more(self.files.len(), FILES));
+        }
+        if !self.commands.is_empty() {
+            let failed = self.commands.iter().filter(|(_, code)| *code != Some(0)).count();
+            let failed = if failed > 0 { format!(", {failed} failed") } else { String::new() };
+            let title = format!("{} run{failed}:", count(self.commands.len(), "command"));
+            lines.push(Line::default().with(Style::Bold, title));
+            let mut order: Vec<&(String, Option<i32>)> = self.commands.iter().collect();
+            order.sort_by_key(|(_, code)| *code == Some(0));
+            lines.extend(order.into_iter().take(COMMANDS).map(ran));
+            lines.extend(more(self.commands.len(), COMMANDS));
+        }
+        lines
+    }
+}
+
+/// The lines that a unified diff adds and removes.
+fn diffed(diff: &str) -> (usize, usize) {
+    let (mut added, mut removed, mut in_hunk) = (0, 0, false);
+    for line in diff.lines() {
+        match line.chars().next() {
+            Some('@') => in_hunk = true,
+            Some('+') if in_hunk => added += 1,
+            Some('-') if in_hunk => removed += 1,
+            _ => {}
+        }
+    }
+    (added, removed)
+}
+
+fn row(path: &Path, file: &File, cwd: &Path) -> Line {
+    let path = path.strip_prefix(cwd).unwrap_or(path);
+    let path = to_line(&path.to_string_lossy(), CHARS);
+    let (word, style) = if file.created { ("new", Style::Good) } else { ("mod", Style::Busy) };
+    let mut line = Line::default().with(style, format!("  {word} ")).with(Style::Plain, path);
+    if let Some((added, removed)) = file.lines {
+        if added > 0 {
+            line.push(Style::Good, format!(" +{added}"));
+        }
+        if removed > 0 {
+            line.push(Style::Bad, format!(" -{removed}"));
+        }
+    }
+    line
+}
+
+fn ran((command, code): &(String, Option<i32>)) -> Line {
+    let command = to_line(command, CHARS);
+    let line = Line::default().with(Style::Plain, format!("  {command}"));
+    match code {
+        Some(0) => line,
+        Some(code) => line.with(Style::Bad, format!("  (exit code {code})")),
+        None => line.with(Style::Bad, "  (ended by a signal)"),
+    }
+}
+
+fn more(all: usize, listed: usize) -> Option<Line> {
+    let rest = all.saturating_sub(listed);
+    (rest > 0).then(|| Line::default().with(Style::Dim, format!("  and {rest} more")))
+}
+
+#[cfg(test)]
+mod tests {
+    use deputize_core::CallStatus;
+
+    use super::*;
+    use crate::fixture::{CALL, Tape, child, returned, root, version};
+
+    fn wrote(path: &str, created: bool, diff: Option<&str>) -> Event {
+        let fact = Fact::FileWritten { path: path.into(), version: version("x"), created };
+        let mut event = returned(CALL, "write_file", CallStatus::Ok, "ok", vec![fact]);
+        if let Event::ToolEnd(end) = &mut event {
+            end.display =
+                diff.map(|diff| Display::Diff { path: path.into(), diff: diff.to_owned() });
+        }
+        event
+    }
+
+    fn ran(command: &str, exit_code: Option<i32>) -> Event {
+        let fact = Fact::Command { command: command.to_owned(), exit_code };
+        returned(CALL, "terminal", CallStatus::Ok, "ok", vec![fact])
+    }
+
+    fn tell(tape: &Tape) -> String {
+        let mut changes = Changes::default();
+        tape.records.iter().for_each(|record| changes.apply(record));
+        let lines = changes.lines(Path::new("/work/project"));
+        let lines: Vec<String> = lines.iter().map(|line| line.render(false)).collect();
+        lines.join("\n")
+    }
+
+    #[test]
+    fn files_and_commands_of_the_whole_tree() {
+        let mut tape = Tape::default();
+        let diff = "--- a\n+++ b\n@@ -1 +1,2 @@\n-old\n+new\n+++plus\n@@ -9 +9 @@\n---minus\n";
+        tape.add(&root(), wrote("/work/project/src/a.rs", true, Some(diff)));
+        tape.add(&child(0), wrote("/work/project/src/a.rs", false, Some("@@ -1 +1 @@\n+x\n")));
+        tape.add(&child(1), wrote("/work/else/b\u{1b}[2J.txt", false, None));
+        tape.add(&child(1), ran("cargo test\n--all", Some(0)));
+        tape.add(&child(1), ran("false", Some(1)));
+        tape.add(&child(1), ran("sleep 9", None));
+        insta::assert_snapshot!(tell(&tape), @"
+        2 files changed:
+          mod /work/else/b.txt
+          new src/a.rs +3 -2
+        3 commands run, 2 failed:
+          false  (exit code 1)
+          sleep 9  (ended by a signal)
+          cargo test --all
+        ");
+    }
+
+    #[test]
+    fn nothing_changed_is_nothing_told_and_much_is_counted() {
+        assert_eq!(tell(&Tape::default()), "");
+        let mut tape = Tape::default();
+        for file in 0..FILES + 5 {
+            tape.add(&root(), wrote(&format!("/work/project/{file}"), true, None));
+        }
+        assert!(tell(&tape).starts_with("25 files changed:\n"));
+        assert!(tell(&tape).ends_with("\n  and 5 more"));
+    }
+}

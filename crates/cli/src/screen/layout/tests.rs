@@ -1,0 +1,194 @@
+use deputize_core::{CallId, CallStatus, Event, ExitReason};
+use proptest::prelude::*;
+
+use super::*;
+use crate::fixture::{CALL, START, Tape, called, child, ended, replied, returned, root, started};
+
+fn tree(tape: &Tape) -> Tree {
+    let mut tree = Tree::default();
+    tape.records.iter().for_each(|record| tree.apply(record));
+    tree
+}
+
+fn draw(tape: &Tape, columns: usize, most: usize) -> String {
+    let lines = lines(&tree(tape), START + 65_000, columns, most);
+    assert!(lines.len() <= most, "{} lines in {most}", lines.len());
+    for line in &lines {
+        assert!(line.width() <= columns, "{line:?}");
+    }
+    let lines: Vec<String> = lines.iter().map(|line| line.render(false)).collect();
+    lines.join("\n")
+}
+
+/// Three children: one done with a child of its own, one failed, one reading.
+fn family() -> Tape {
+    let mut tape = Tape::default();
+    tape.add(&root(), started(&root(), "Make the release notes of this version"));
+    tape.add(&root(), replied(1, "", &[("delegate_task", "{}")]));
+    tape.add(&root(), called(CALL, "delegate_task", r#"{"tasks":[1,2,3]}"#));
+    for (index, goal) in
+        ["List the changes", "Check the links", "Read src/main.rs"].iter().enumerate()
+    {
+        tape.add(&child(index as u32), started(&child(index as u32), goal));
+    }
+    let grandchild = child(0).child(CALL, 1);
+    tape.add(&grandchild, started(&grandchild, "Count the commits"));
+    tape.add(
+        &grandchild,
+        ended(&grandchild, deputize_core::Status::Completed, ExitReason::Completed),
+    );
+    tape.add(&child(0), ended(&child(0), deputize_core::Status::Completed, ExitReason::Completed));
+    tape.add(&child(1), ended(&child(1), deputize_core::Status::Timeout, ExitReason::Timeout));
+    tape.add(&child(2), replied(1, "", &[("read_file", "{}")]));
+    tape.add(&child(2), called(CALL, "read_file", r#"{"path":"src/main.rs"}"#));
+    tape
+}
+
+#[test]
+fn a_family_on_a_usual_terminal() {
+    insta::assert_snapshot!(draw(&family(), 100, 20));
+}
+
+#[test]
+fn a_family_on_a_narrow_terminal() {
+    insta::assert_snapshot!(draw(&family(), 20, 20));
+}
+
+#[test]
+fn with_few_lines_those_that_ended_are_folded_first() {
+    let four = draw(&family(), 80, 4);
+    let three = draw(&family(), 80, 3);
+    let two = draw(&family(), 80, 2);
+    let one = draw(&family(), 80, 1);
+    insta::assert_snapshot!(format!("{four}\n\n{three}\n\n{two}\n\n{one}"));
+}
+
+#[test]
+fn colours_are_spans_and_can_be_left_out() {
+    let lines = lines(&tree(&family()), START + 65_000, 60, 3);
+    let coloured: Vec<String> = lines.iter().map(|line| line.render(true)).collect();
+    insta::assert_snapshot!(coloured.join("\n").replace('\u{1b}', "ESC"));
+}
+
+#[test]
+fn two_thousand_children_of_which_five_run() {
+    let mut tape = Tape::default();
+    tape.add(&root(), started(&root(), "Look at every file"));
+    for index in 0..2000 {
+        tape.add(&child(index), started(&child(index), &format!("Look at file {index}")));
+        tape.add(&child(index), replied(1, "", &[]));
+        let (status, reason) = match index {
+            7 => (deputize_core::Status::Failed, ExitReason::Error),
+            _ => (deputize_core::Status::Completed, ExitReason::Completed),
+        };
+        if index % 400 != 3 {
+            tape.add(&child(index), ended(&child(index), status, reason));
+        }
+    }
+    insta::assert_snapshot!(draw(&tape, 72, 12));
+}
+
+#[test]
+fn two_thousand_running_children() {
+    let mut tape = Tape::default();
+    tape.add(&root(), started(&root(), "Look at every file"));
+    for index in 0..2000 {
+        tape.add(&child(index), started(&child(index), &format!("Look at file {index}")));
+    }
+    insta::assert_snapshot!(draw(&tape, 72, 5));
+}
+
+#[test]
+fn wide_and_hostile_goals_stay_in_their_line() {
+    let mut tape = Tape::default();
+    tape.add(&root(), started(&root(), "调查代码库并编写报告，然后检查所有链接"));
+    tape.add(&child(0), started(&child(0), "\u{1b}[2J\u{1b}[1;1Hgone\r\n\u{202e}txet\tx"));
+    tape.add(&child(1), started(&child(1), "👩\u{200d}💻 👨\u{200d}👩\u{200d}👧 e\u{301}\u{301}"));
+    tape.add(&child(2), started(&child(2), &"x".repeat(100_000)));
+    tape.add(&child(2), called(CALL, "\u{9b}2K", "{\"path\":\"\u{1b}]0;t\u{7}\"}"));
+    insta::assert_snapshot!(draw(&tape, 48, 20));
+}
+
+#[test]
+fn a_question_and_its_answer() {
+    let mut tape = Tape::default();
+    tape.add(&root(), started(&root(), "Ship it"));
+    tape.add(&root(), called(CALL, "terminal", r#"{"command":"git push"}"#));
+    tape.add(
+        &root(),
+        Event::ApprovalRequest {
+            call: CALL,
+            command: "git push".to_owned(),
+            class: "dangerous".to_owned(),
+            reason: "r".to_owned(),
+        },
+    );
+    assert!(draw(&tape, 60, 5).starts_with("? Ship it  asks: git push"));
+    let (decision, by) = ("deny".to_owned(), "user".to_owned());
+    tape.add(&root(), Event::ApprovalDecision { call: CALL, decision, by });
+    assert!(draw(&tape, 60, 5).starts_with("● Ship it  terminal git push"));
+    tape.add(&root(), returned(CALL, "terminal", CallStatus::Denied, "no", Vec::new()));
+    assert!(draw(&tape, 60, 5).starts_with("● Ship it  thinking"));
+}
+
+#[test]
+fn calls_side_by_side_are_counted() {
+    let mut tape = Tape::default();
+    tape.add(&root(), started(&root(), "Read"));
+    for slot in 0..3 {
+        tape.add(&root(), called(CallId { step: 1, slot }, "read_file", r#"{"path":"a"}"#));
+    }
+    assert!(draw(&tape, 60, 5).contains("read_file a (+2)"));
+}
+
+/// A tree of three levels: for each child whether it ended, and how many children it has.
+fn any_tree() -> impl Strategy<Value = Vec<(bool, u32)>> {
+    prop::collection::vec((any::<bool>(), 0..6_u32), 0..12)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// Whatever the tree and the screen: no line too many, none too wide, and every agent is
+    /// either shown or counted.
+    #[test]
+    fn the_page_always_fits_and_counts_everyone(
+        shape in any_tree(), columns in 1_usize..120, most in 1_usize..20
+    ) {
+        let mut tape = Tape::default();
+        tape.add(&root(), started(&root(), "top"));
+        let mut agents = 1;
+        for ((done, below), index) in shape.iter().zip(0..) {
+            let kid = child(index);
+            tape.add(&kid, started(&kid, "kid"));
+            for index in 0..*below {
+                let grandchild = kid.child(CALL, index);
+                tape.add(&grandchild, started(&grandchild, "grandchild"));
+                if *done || index % 2 == 0 {
+                    let end = ended(&grandchild, deputize_core::Status::Completed, ExitReason::Completed);
+                    tape.add(&grandchild, end);
+                }
+            }
+            if *done {
+                tape.add(&kid, ended(&kid, deputize_core::Status::Failed, ExitReason::Error));
+            }
+            agents += 1 + *below as usize;
+        }
+        draw(&tape, columns, most);
+        let tree = tree(&tape);
+        let counts = Counts::of(&tree, &root());
+        prop_assert_eq!(counts.get(&root()).agents(), agents);
+        let page = draw(&tape, 200, most);
+        let told: usize = page
+            .lines()
+            .map(|line| {
+                let mut words = line.split_whitespace().map(|word| word.trim_start_matches('('));
+                let words: Vec<&str> = words.by_ref().collect();
+                let at = words.iter().position(|word| ["below:", "more:"].contains(word));
+                let folded = at.and_then(|at| words[at - 1].parse().ok()).unwrap_or(0);
+                folded + usize::from(!line.contains(" more: "))
+            })
+            .sum();
+        prop_assert_eq!(told, agents, "{}", page);
+    }
+}

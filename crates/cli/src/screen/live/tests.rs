@@ -1,0 +1,232 @@
+use std::sync::mpsc;
+
+use deputize_core::{Event, ExitReason, FixedClock, LogLevel, Status};
+
+use super::*;
+use crate::fixture::{CALL, START, Tape, called, child, ended, root, started};
+use crate::screen::line::{Style, width};
+
+/// A terminal of so many columns: what is on it after everything that was written.
+struct Terminal {
+    columns: usize,
+    rows: Vec<Vec<char>>,
+    at: (usize, usize),
+    wraps: bool,
+}
+
+impl Terminal {
+    fn show(columns: usize, bytes: &[u8]) -> String {
+        let mut terminal = Self { columns, rows: vec![Vec::new()], at: (0, 0), wraps: true };
+        terminal.take(std::str::from_utf8(bytes).unwrap());
+        assert!(terminal.wraps, "line wrap is left off");
+        assert_eq!(terminal.at.1, 0, "the cursor is left inside a line");
+        let rows = terminal.rows.iter().map(|row| row.iter().collect::<String>());
+        rows.map(|row| row.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
+    }
+
+    fn take(&mut self, text: &str) {
+        let mut chars = text.chars();
+        while let Some(c) = chars.next() {
+            match c {
+                '\n' => self.down(),
+                '\u{1b}' => {
+                    assert_eq!(chars.next(), Some('['));
+                    let body: String =
+                        chars.by_ref().take_while(|c| !c.is_ascii_alphabetic()).collect();
+                    let taken = text.len() - chars.as_str().len();
+                    let last = text[..taken].chars().next_back().unwrap();
+                    self.control(&body, last);
+                }
+                c => self.put(c),
+            }
+        }
+    }
+
+    fn down(&mut self) {
+        self.at = (self.at.0 + 1, 0);
+        if self.at.0 == self.rows.len() {
+            self.rows.push(Vec::new());
+        }
+    }
+
+    fn put(&mut self, c: char) {
+        if self.at.1 == self.columns {
+            assert!(self.wraps, "a line is too long: {:?}", self.rows[self.at.0]);
+            self.down();
+        }
+        let row = &mut self.rows[self.at.0];
+        while row.len() <= self.at.1 {
+            row.push(' ');
+        }
+        row[self.at.1] = c;
+        self.at.1 += width(&c.to_string()).max(1);
+    }
+
+    fn control(&mut self, body: &str, last: char) {
+        let number = body.parse::<usize>().unwrap_or(1);
+        match (body, last) {
+            (_, 'G') => self.at.1 = number - 1,
+            (_, 'A') => self.at.0 = self.at.0.checked_sub(number).expect("moved above the screen"),
+            (_, 'K') => self.rows[self.at.0].truncate(self.at.1),
+            (_, 'J') => {
+                self.rows.truncate(self.at.0 + 1);
+                self.rows[self.at.0].truncate(self.at.1);
+            }
+            ("?7", 'l') => self.wraps = false,
+            ("?7", 'h') => self.wraps = true,
+            (_, 'm') => {}
+            other => panic!("not expected: {other:?}"),
+        }
+    }
+}
+
+fn lines(texts: &[&str]) -> Vec<Line> {
+    texts.iter().map(|text| Line::default().with(Style::Plain, *text)).collect()
+}
+
+fn shown(frames: &[Vec<u8>], columns: usize) -> String {
+    Terminal::show(columns, &frames.concat())
+}
+
+#[test]
+fn a_tree_is_replaced_in_place() {
+    let (one, two) = (lines(&["top", "├─ a", "└─ b"]), lines(&["TOP", "└─ a"]));
+    let first = frame(&[], &[], &one, 20, false);
+    let second = frame(&one, &[], &two, 20, false);
+    assert_eq!(shown(&[first.clone(), second.clone()], 20), "TOP\n└─ a\n");
+    let above = frame(&two, &lines(&["warning: x", "second"]), &one, 20, true);
+    let all = [first.clone(), second.clone(), above];
+    assert_eq!(shown(&all, 20), "warning: x\nsecond\ntop\n├─ a\n└─ b\n");
+    let gone = frame(&two, &[], &[], 20, false);
+    assert_eq!(shown(&[first, second, gone], 20), "");
+}
+
+#[test]
+fn a_terminal_that_became_narrower_is_cleared_to_the_first_row() {
+    let tree = lines(&["0123456789", "abc"]);
+    let broken = b"0123\n4567\n89\nabc\n".to_vec();
+    let next = frame(&tree, &[], &lines(&["x"]), 4, false);
+    assert_eq!(shown(&[broken, next], 4), "x\n");
+}
+
+/// A sink that can be read while the screen still owns it.
+#[derive(Clone, Default)]
+struct Sink(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn screen(detail: Detail, live: bool) -> (Screen, Sink) {
+    let sink = Sink::default();
+    let size: Size = Box::new(|| (60, 10));
+    let surface = Surface {
+        out: Box::new(sink.clone()),
+        size: live.then_some(size),
+        colour: false,
+        detail,
+        cwd: PathBuf::from("/work/project"),
+        clock: Arc::new(FixedClock(START + 5000)),
+    };
+    (Screen::start(surface).unwrap(), sink)
+}
+
+fn session() -> Tape {
+    let mut tape = Tape::default();
+    tape.add(&root(), started(&root(), "Tidy up"));
+    tape.add(&root(), called(CALL, "delegate_task", r#"{"goal":"a"}"#));
+    tape.add(&child(0), started(&child(0), "Sort"));
+    let message = "the project configuration is ignored".to_owned();
+    tape.add(&root(), Event::Log { level: LogLevel::Warn, message });
+    tape.add(&child(0), ended(&child(0), Status::Completed, ExitReason::Completed));
+    tape.add(&root(), ended(&root(), Status::Completed, ExitReason::Completed));
+    tape
+}
+
+#[test]
+fn a_live_run_leaves_its_remarks_and_the_last_tree() {
+    let (screen, sink) = screen(Detail::Normal, true);
+    session().records.iter().for_each(|record| screen.see(record));
+    screen.finish();
+    screen.finish();
+    insta::assert_snapshot!(Terminal::show(60, &sink.0.lock().unwrap()), @"
+    warning: the project configuration is ignored
+    ✓ Tidy up                             0 steps · 0 tok · 0 s
+    └─ ✓ [1/3] Sort                       0 steps · 0 tok · 0 s
+    ");
+}
+
+#[test]
+fn plain_lines_are_printed_at_once() {
+    let (screen, sink) = screen(Detail::Normal, false);
+    let tape = session();
+    tape.records.iter().take(2).for_each(|record| screen.see(record));
+    assert_eq!(sink.0.lock().unwrap().as_slice(), b"delegate_task a\n");
+}
+
+#[test]
+fn nothing_is_written_while_a_question_is_open_and_all_of_it_afterwards() {
+    for live in [false, true] {
+        let (screen, sink) = screen(Detail::Normal, live);
+        let tape = session();
+        tape.records.iter().take(3).for_each(|record| screen.see(record));
+        let paused = screen.pause();
+        let before = sink.0.lock().unwrap().clone();
+        tape.records.iter().skip(3).for_each(|record| screen.see(record));
+        screen.say(Line::default().with(Style::Plain, "said"));
+        // The drawer had every occasion to draw: it is awake and has nothing to wait for.
+        thread::sleep(FRAME * 3);
+        assert_eq!(*sink.0.lock().unwrap(), before, "live: {live}");
+        if live {
+            assert_eq!(Terminal::show(60, &before), "", "the tree is off the screen");
+        }
+        drop(paused);
+        screen.finish();
+        let end = Terminal::show(60, &sink.0.lock().unwrap());
+        assert!(end.contains("warning: the project") && end.contains("said"), "{end}");
+    }
+}
+
+#[test]
+fn quiet_shows_errors_only_on_a_terminal_too() {
+    let (screen, sink) = screen(Detail::Quiet, true);
+    session().records.iter().for_each(|record| screen.see(record));
+    let mut tape = Tape::default();
+    tape.add(&root(), Event::Log { level: LogLevel::Error, message: "disk full".to_owned() });
+    screen.see(&tape.records[0]);
+    screen.finish();
+    assert_eq!(String::from_utf8(sink.0.lock().unwrap().clone()).unwrap(), "error: disk full\n");
+}
+
+#[test]
+fn a_screen_whose_terminal_is_gone_ends_all_the_same() {
+    struct Gone(mpsc::Sender<()>);
+    impl Write for Gone {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            let _tried = self.0.send(());
+            Err(io::ErrorKind::BrokenPipe.into())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let (tried, wrote) = mpsc::channel();
+    let surface = Surface {
+        out: Box::new(Gone(tried)),
+        size: Some(Box::new(|| (0, 0))),
+        colour: true,
+        detail: Detail::Verbose,
+        cwd: PathBuf::from("/"),
+        clock: Arc::new(FixedClock(START)),
+    };
+    let screen = Screen::start(surface).unwrap();
+    session().records.iter().for_each(|record| screen.see(record));
+    wrote.recv().unwrap();
+    drop(screen);
+}

@@ -1,0 +1,20 @@
+//! What a person sees on standard error while agents work.
+
+pub(crate) mod changes;
+pub(crate) mod layout;
+pub(crate) mod line;
+pub(crate) mod live;
+pub(crate) mod plain;
+pub(crate) mod summary;
+pub(crate) mod tree;
+
+/// How much is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Detail {
+    /// Errors only.
+    Quiet,
+    /// What happens.
+    Normal,
+    /// Everything, and replies while they arrive.
+    Verbose,
+}

@@ -1,0 +1,240 @@
+//! Progress as plain lines, for logs and pipes: one for each call, one for each finished task.
+
+use std::collections::BTreeMap;
+
+use deputize_core::door::{to_line, to_screen};
+use deputize_core::{
+    AgentId, CallStatus, Delta, Event, LogLevel, Outcome, Record, Status, ToolEnd,
+};
+
+use super::Detail;
+use super::line::{Line, Style};
+use super::summary::{of_call, seconds};
+use super::tree::Tree;
+
+/// The most characters of a remark on one line.
+const REMARK_CHARS: usize = 300;
+/// Bytes of an arriving reply that are held back for a line's end.
+const HELD_BYTES: usize = 2000;
+
+/// What of a reply has arrived and was not shown.
+#[derive(Debug, Default)]
+pub(crate) struct Plain {
+    arriving: BTreeMap<AgentId, String>,
+}
+
+impl Plain {
+    /// The lines that a record is worth. The tree has taken the record already.
+    pub(crate) fn lines(&mut self, tree: &Tree, record: &Record, detail: Detail) -> Vec<Line> {
+        let mut lines = self.rest_of_reply(tree, record);
+        lines.extend(worth(tree, record, detail));
+        lines
+    }
+
+    /// The lines that a piece of a reply completes.
+    pub(crate) fn delta(&mut self, tree: &Tree, agent: &AgentId, delta: Delta<'_>) -> Vec<Line> {
+        let (Delta::Text(text) | Delta::Reasoning(text)) = delta;
+        let held = self.arriving.entry(agent.clone()).or_default();
+        held.push_str(text);
+        let end = match held.rfind('\n') {
+            Some(at) => at + 1,
+            None if held.len() > HELD_BYTES => held.len(),
+            None => return Vec::new(),
+        };
+        let rest = held.split_off(end);
+        let whole = std::mem::replace(held, rest);
+        said(tree, agent, &whole)
+    }
+
+    /// What is left of an arriving reply when it is whole or broke off.
+    fn rest_of_reply(&mut self, tree: &Tree, record: &Record) -> Vec<Line> {
+        match &record.event {
+            Event::ModelResponse { .. } | Event::ModelError { .. } | Event::AgentEnd(_) => {
+                let held = self.arriving.remove(&record.agent).unwrap_or_default();
+                said(tree, &record.agent, &held)
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+fn said(tree: &Tree, agent: &AgentId, text: &str) -> Vec<Line> {
+    let line = |text: &str| prefixed(tree, agent).with(Style::Dim, format!("| {text}"));
+    to_screen(text).lines().filter(|text| !text.trim().is_empty()).map(line).collect()
+}
+
+/// A line that begins with the agent's tag.
+fn prefixed(tree: &Tree, agent: &AgentId) -> Line {
+    let tag = tree.get(agent).map(|node| node.tag.as_str()).unwrap_or_default();
+    let mut line = Line::default();
+    if !tag.is_empty() {
+        line.push(Style::Dim, format!("[{tag}] "));
+    }
+    line
+}
+
+fn worth(tree: &Tree, record: &Record, detail: Detail) -> Option<Line> {
+    let line = || prefixed(tree, &record.agent);
+    match &record.event {
+        Event::Log { level, message } => log(line(), *level, message, detail),
+        _ if detail == Detail::Quiet => None,
+        Event::ToolStart { tool, arguments, .. } => {
+            Some(line().with(Style::Plain, of_call(tool, arguments)))
+        }
+        Event::ToolEnd(end) => returned(line(), end, detail),
+        Event::ModelRetry { attempt, of, reason, wait_ms } => {
+            let reason = to_line(reason, REMARK_CHARS);
+            let wait = seconds(*wait_ms);
+            let text = format!("attempt {attempt} of {of} in {wait}: {reason}");
+            Some(line().with(Style::Asking, text))
+        }
+        Event::AgentStart(_) if detail == Detail::Verbose => {
+            let goal = tree.get(&record.agent).map(|node| node.goal.clone())?;
+            Some(line().with(Style::Busy, "▸ ").with(Style::Bold, goal))
+        }
+        Event::AgentWrapUp => {
+            Some(line().with(Style::Asking, "the time is up: it is asked for a closing answer"))
+        }
+        Event::AgentEnd(outcome) => Some(finished(tree, record, outcome)),
+        Event::SessionStart(_)
+        | Event::AgentStart(_)
+        | Event::Message(_)
+        | Event::ModelRequest { .. }
+        | Event::ModelResponse { .. }
+        | Event::ModelError { .. }
+        | Event::ApprovalRequest { .. }
+        | Event::ApprovalDecision { .. }
+        | Event::FileRead { .. }
+        | Event::FileWrite { .. }
+        | Event::AgentStop { .. }
+        | Event::AgentResume
+        | Event::SessionEnd { .. } => None,
+    }
+}
+
+fn log(line: Line, level: LogLevel, message: &str, detail: Detail) -> Option<Line> {
+    let (word, style, least) = match level {
+        LogLevel::Info => ("note", Style::Dim, Detail::Verbose),
+        LogLevel::Warn => ("warning", Style::Asking, Detail::Normal),
+        LogLevel::Error => ("error", Style::Bad, Detail::Quiet),
+    };
+    let message = to_line(message, REMARK_CHARS);
+    (detail >= least).then(|| line.with(style, format!("{word}: ")).with(Style::Plain, message))
+}
+
+/// The end of a call: only what went wrong, unless everything is to be told.
+fn returned(line: Line, end: &ToolEnd, detail: Detail) -> Option<Line> {
+    let tool = to_line(&end.tool, REMARK_CHARS);
+    let status = end.result.status;
+    if status == CallStatus::Ok {
+        let bytes = end.result.text.as_str().len();
+        let text = format!("  {tool}: {bytes} bytes in {}", seconds(end.ms));
+        return (detail == Detail::Verbose).then(|| line.with(Style::Dim, text));
+    }
+    let why = end.error.as_deref().unwrap_or_else(|| end.result.text.as_str());
+    let why = to_line(why, REMARK_CHARS);
+    let said = if why.starts_with(status.as_str()) { "" } else { status.as_str() };
+    let sep = if said.is_empty() { "" } else { ": " };
+    Some(line.with(Style::Bad, format!("{tool} {said}{sep}")).with(Style::Plain, why))
+}
+
+fn finished(tree: &Tree, record: &Record, outcome: &Outcome) -> Line {
+    let (mark, style) = match outcome.status {
+        Status::Completed => ("✓", Style::Good),
+        Status::Interrupted => ("■", Style::Asking),
+        Status::Failed | Status::Error | Status::Timeout => ("✗", Style::Bad),
+    };
+    let node = tree.get(&record.agent);
+    let tag = node.map(|node| node.tag.as_str()).unwrap_or_default();
+    let goal = node.map(|node| node.goal.clone()).unwrap_or_default();
+    let mut line = Line::default().with(style, format!("{mark} "));
+    if !tag.is_empty() {
+        line.push(Style::Dim, format!("[{tag}] "));
+    }
+    line.push(Style::Plain, goal);
+    line.push(Style::Dim, format!(" ({})", seconds(outcome.duration_ms)));
+    if let Some(error) = &outcome.error {
+        line.push(Style::Plain, format!(": {}", to_line(error, REMARK_CHARS)));
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use deputize_core::{CallId, ExitReason};
+
+    use super::*;
+    use crate::fixture::{CALL, Tape, called, child, ended, replied, returned, root, started};
+
+    fn print(tape: &Tape, detail: Detail) -> String {
+        let (mut tree, mut plain) = (Tree::default(), Plain::default());
+        let mut out = Vec::new();
+        for record in &tape.records {
+            tree.apply(record);
+            let lines = plain.lines(&tree, record, detail);
+            out.extend(lines.iter().map(|line| line.render(false)));
+        }
+        out.join("\n")
+    }
+
+    fn session() -> Tape {
+        let (kid, below) = (child(1), child(1).child(CALL, 0));
+        let mut tape = Tape::default();
+        tape.add(&root(), started(&root(), "Tidy up"));
+        tape.add(&root(), called(CALL, "delegate_task", r#"{"tasks":[1,2,3]}"#));
+        tape.add(&kid, started(&kid, "Sort the\nimports"));
+        tape.add(&kid, replied(1, "I look.", &[]));
+        tape.add(&kid, called(CALL, "read_file", r#"{"path":"src/a.rs"}"#));
+        tape.add(&kid, returned(CALL, "read_file", CallStatus::Ok, "fn a() {}", Vec::new()));
+        tape.add(&below, started(&below, "Check"));
+        let second = CallId { step: 2, slot: 0 };
+        tape.add(&below, called(second, "terminal", r#"{"command":"cargo\u001b[2J check"}"#));
+        let text = "denied: no user to ask";
+        tape.add(&below, returned(second, "terminal", CallStatus::Denied, text, Vec::new()));
+        let (reason, wait_ms) = ("provider local: 503".to_owned(), 1400);
+        tape.add(&below, Event::ModelRetry { attempt: 2, of: 5, reason, wait_ms });
+        tape.add(&below, ended(&below, Status::Failed, ExitReason::Error));
+        tape.add(&kid, ended(&kid, Status::Completed, ExitReason::Completed));
+        for level in [LogLevel::Info, LogLevel::Warn, LogLevel::Error] {
+            tape.add(&root(), Event::Log { level, message: "line one\nline two".to_owned() });
+        }
+        tape.add(&root(), ended(&root(), Status::Completed, ExitReason::Completed));
+        tape
+    }
+
+    #[test]
+    fn a_session_line_by_line() {
+        insta::assert_snapshot!(print(&session(), Detail::Normal));
+    }
+
+    #[test]
+    fn a_session_in_detail() {
+        insta::assert_snapshot!(print(&session(), Detail::Verbose));
+    }
+
+    #[test]
+    fn quiet_tells_errors_only() {
+        assert_eq!(print(&session(), Detail::Quiet), "error: line one line two");
+    }
+
+    #[test]
+    fn a_reply_arrives_in_whole_lines_and_nothing_of_it_is_lost() {
+        let mut tree = Tree::default();
+        let mut tape = Tape::default();
+        tape.add(&root(), started(&root(), "a"));
+        tape.add(&child(0), started(&child(0), "b"));
+        tape.add(&child(0), replied(1, "", &[]));
+        tape.records.iter().for_each(|record| tree.apply(record));
+        let mut plain = Plain::default();
+        let mut out = Vec::new();
+        for piece in ["Hel", "lo\nyou", "\u{1b}", "[2J and", " me\n\nlast"] {
+            out.extend(plain.delta(&tree, &child(0), Delta::Text(piece)));
+        }
+        out.extend(plain.delta(&tree, &root(), Delta::Reasoning("hm\n")));
+        out.extend(plain.lines(&tree, &tape.records[2], Detail::Verbose));
+        let out: Vec<String> = out.iter().map(|line| line.render(false)).collect();
+        assert_eq!(out, ["[1/3] | Hello", "[1/3] | you and me", "| hm", "[1/3] | last"]);
+        let long = "x".repeat(HELD_BYTES + 1);
+        assert_eq!(plain.delta(&tree, &root(), Delta::Text(&long)).len(), 1);
+    }
+}

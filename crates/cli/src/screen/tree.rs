@@ -1,0 +1,179 @@
+//! The agents of a session as a tree: a fold over the records, and what is known of each.
+
+use std::collections::BTreeMap;
+
+use deputize_core::door::to_line;
+use deputize_core::{AgentId, AgentStart, CallId, Event, Outcome, Record, Reply, Status, Usage};
+
+use super::summary::of_call;
+
+/// The most characters that are kept of a goal.
+const GOAL_CHARS: usize = 200;
+
+/// All agents of a session.
+#[derive(Debug, Default)]
+pub(crate) struct Tree {
+    agents: BTreeMap<AgentId, Node>,
+    top: Option<AgentId>,
+}
+
+/// One agent.
+#[derive(Debug)]
+pub(crate) struct Node {
+    /// What it is to do: one clean line.
+    pub(crate) goal: String,
+    /// `2/3` of a child, `2/3.1/2` of its child: which of how many tasks of one call, from 1.
+    /// Empty for the top agent.
+    pub(crate) tag: String,
+    /// How it ended, if it has.
+    pub(crate) ended: Option<Status>,
+    /// What it does now.
+    pub(crate) doing: Doing,
+    /// Model replies.
+    pub(crate) steps: u32,
+    /// Its own tokens.
+    pub(crate) usage: Usage,
+    /// When it began, in milliseconds since 1970.
+    pub(crate) started: u64,
+    /// When it ended.
+    pub(crate) finished: u64,
+    /// Its children, in the order they were started.
+    pub(crate) children: Vec<AgentId>,
+    calls: BTreeMap<CallId, String>,
+}
+
+/// What an agent does now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Doing {
+    /// Not begun.
+    Starting,
+    /// Waits for the model.
+    Model,
+    /// Waits before it asks the model again.
+    Retry { attempt: u32, of: u32 },
+    /// Runs a call, in words.
+    Call(String),
+    /// Waits for a person's answer.
+    Question(String),
+    /// Has been told to end.
+    Stopping,
+}
+
+impl Tree {
+    /// Takes a record.
+    pub(crate) fn apply(&mut self, record: &Record) {
+        if let Event::AgentStart(start) = &record.event {
+            self.start(record, start);
+            return;
+        }
+        let Some(node) = self.agents.get_mut(&record.agent) else { return };
+        match &record.event {
+            Event::ModelRequest { .. } => node.doing = Doing::Model,
+            Event::ModelRetry { attempt, of, .. } => {
+                node.doing = Doing::Retry { attempt: *attempt, of: *of };
+            }
+            Event::ModelResponse { reply, .. } => node.replied(reply),
+            Event::ToolStart { call, tool, arguments } => {
+                node.calls.insert(*call, of_call(tool, arguments));
+                node.doing = node.call();
+            }
+            Event::ToolEnd(end) => {
+                node.calls.remove(&end.result.call);
+                node.doing = node.call();
+            }
+            Event::ApprovalRequest { command, .. } => {
+                node.doing = Doing::Question(to_line(command, GOAL_CHARS));
+            }
+            Event::ApprovalDecision { .. } => node.doing = node.call(),
+            Event::AgentWrapUp | Event::AgentStop { .. } => node.doing = Doing::Stopping,
+            Event::AgentResume => node.ended = None,
+            Event::AgentEnd(outcome) => node.end(record.at, outcome),
+            Event::SessionStart(_)
+            | Event::AgentStart(_)
+            | Event::Message(_)
+            | Event::ModelError { .. }
+            | Event::FileRead { .. }
+            | Event::FileWrite { .. }
+            | Event::Log { .. }
+            | Event::SessionEnd { .. } => {}
+        }
+    }
+
+    fn start(&mut self, record: &Record, start: &AgentStart) {
+        let spec = &start.spec;
+        let node = Node {
+            goal: to_line(&spec.goal, GOAL_CHARS),
+            tag: self.tag(record.parent.as_ref(), start),
+            ended: None,
+            doing: Doing::Starting,
+            steps: 0,
+            usage: Usage::default(),
+            started: record.at,
+            finished: 0,
+            children: Vec::new(),
+            calls: BTreeMap::new(),
+        };
+        if self.agents.insert(record.agent.clone(), node).is_some() {
+            return;
+        }
+        match record.parent.as_ref().and_then(|parent| self.agents.get_mut(parent)) {
+            Some(parent) => parent.children.push(record.agent.clone()),
+            None if self.top.is_none() => self.top = Some(record.agent.clone()),
+            None => {}
+        }
+    }
+
+    fn tag(&self, parent: Option<&AgentId>, start: &AgentStart) -> String {
+        let above = parent.and_then(|parent| self.agents.get(parent)).map(|node| node.tag.as_str());
+        let own = start.spec.spawned_by.as_ref();
+        let own = own.map(|by| format!("{}/{}", by.task_index.saturating_add(1), by.task_count));
+        match (above, own) {
+            (Some(above), Some(own)) if !above.is_empty() => format!("{above}.{own}"),
+            (_, own) => own.unwrap_or_default(),
+        }
+    }
+
+    /// The top agent.
+    pub(crate) fn top(&self) -> Option<&AgentId> {
+        self.top.as_ref()
+    }
+
+    /// An agent.
+    pub(crate) fn get(&self, id: &AgentId) -> Option<&Node> {
+        self.agents.get(id)
+    }
+
+    /// Whether any agent has not ended.
+    pub(crate) fn is_running(&self) -> bool {
+        self.agents.values().any(|node| node.ended.is_none())
+    }
+}
+
+impl Node {
+    fn replied(&mut self, reply: &Reply) {
+        self.steps += 1;
+        self.usage += reply.usage;
+    }
+
+    /// The call that has run longest, or the model.
+    fn call(&self) -> Doing {
+        let more = self.calls.len().saturating_sub(1);
+        match self.calls.values().next() {
+            None => Doing::Model,
+            Some(call) if more == 0 => Doing::Call(call.clone()),
+            Some(call) => Doing::Call(format!("{call} (+{more})")),
+        }
+    }
+
+    fn end(&mut self, at: u64, outcome: &Outcome) {
+        self.ended = Some(outcome.status);
+        self.finished = at;
+        self.calls.clear();
+    }
+
+    /// How long it has run, in milliseconds.
+    pub(crate) const fn elapsed(&self, now: u64) -> u64 {
+        let until = if self.ended.is_some() { self.finished } else { now };
+        until.saturating_sub(self.started)
+    }
+}
