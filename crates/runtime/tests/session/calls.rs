@@ -1,0 +1,111 @@
+//! Each call gets one result that the model can act on.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use deputize_core::{
+    AgentView, Cancel, Message, Policy, Reply, Request, Status, ToolSpec, Verdict,
+};
+use deputize_runtime::Parts;
+use serde_json::{Value, json};
+
+use crate::fixture::{World, parts, results, run, spec};
+
+#[tokio::test]
+async fn every_fault_of_a_call_is_a_result_that_says_what_to_do() {
+    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let rule = |results: usize, _: &Request<'_>| {
+        let mut reply = Reply::calls(
+            "rule",
+            [
+                ("lok", json!({})),
+                ("no_such", json!({})),
+                ("look", json!({"n": "five", "list": [1], "more": 0})),
+                ("crash", json!({})),
+                ("crash", json!({})),
+                ("broken", json!({})),
+                ("look", json!({"n": 5})),
+            ],
+        );
+        reply.calls[4].arguments = "{\"n\": ".into();
+        Ok(if results == 0 { reply } else { Reply::text("rule", "done") })
+    };
+    let outcome =
+        run(folder.path(), spec(folder.path()), parts(&world, rule), &Cancel::new()).await;
+    assert_eq!(outcome.status, Status::Completed);
+    insta::assert_snapshot!(results(&world));
+}
+
+struct NoActing;
+
+impl Policy for NoActing {
+    fn judge(&self, tool: &ToolSpec, _: &Value, _: &AgentView) -> Verdict {
+        match tool.decl.name.as_str() {
+            "act" => Verdict::Deny { reason: "acting is off; look instead".into() },
+            "look" => Verdict::Ask { class: "dangerous".into(), reason: "looking asks".into() },
+            _ => Verdict::Allow,
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_denied_call_does_not_run_and_the_model_is_told_by_whom() {
+    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let rule = |results: usize, _: &Request<'_>| {
+        let calls = Reply::calls("rule", [("act", json!({})), ("look", json!({}))]);
+        Ok(if results == 0 { calls } else { Reply::text("rule", "done") })
+    };
+    let parts = Parts { policy: Arc::new(NoActing), ..parts(&world, rule) };
+    run(folder.path(), spec(folder.path()), parts, &Cancel::new()).await;
+    assert_eq!(world.done(), Vec::<String>::new());
+    insta::assert_snapshot!(results(&world));
+}
+
+#[tokio::test]
+async fn a_tool_that_the_spec_does_not_name_is_not_there() {
+    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let rule = |results: usize, _: &Request<'_>| {
+        let calls = Reply::calls("rule", [("act", json!({}))]);
+        Ok(if results == 0 { calls } else { Reply::text("rule", "done") })
+    };
+    let mut spec = spec(folder.path());
+    spec.tools.retain(|name| name.as_str() != "act");
+    run(folder.path(), spec, parts(&world, rule), &Cancel::new()).await;
+    assert_eq!(world.done(), Vec::<String>::new());
+    assert!(results(&world).contains("there is no tool `act` here"), "{}", results(&world));
+}
+
+#[tokio::test]
+async fn calls_that_may_run_side_by_side_do_and_results_keep_their_order() {
+    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let rule = |results: usize, request: &Request<'_>| {
+        if results == 0 {
+            // The first waits for what the second does: side by side, or never.
+            return Ok(Reply::calls("rule", [("wait", json!({})), ("look", json!({"n": 77}))]));
+        }
+        let order = request.messages.iter().filter_map(|message| match &**message {
+            Message::Tool(result) => Some(result.call.slot),
+            _ => None,
+        });
+        assert_eq!(order.collect::<Vec<_>>(), [0, 1]);
+        Ok(Reply::text("rule", "done"))
+    };
+    let outcome =
+        run(folder.path(), spec(folder.path()), parts(&world, rule), &Cancel::new()).await;
+    assert_eq!(outcome.status, Status::Completed);
+    assert_eq!(world.most_running.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test]
+async fn a_call_that_may_not_run_side_by_side_runs_alone() {
+    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let rule = |results: usize, _: &Request<'_>| {
+        let calls = (0..6).map(|n| (if n % 2 == 0 { "act" } else { "look" }, json!({"n": n})));
+        Ok(if results == 0 { Reply::calls("rule", calls) } else { Reply::text("rule", "done") })
+    };
+    run(folder.path(), spec(folder.path()), parts(&world, rule), &Cancel::new()).await;
+    assert_eq!(world.most_running.load(Ordering::SeqCst), 1);
+    let order: Vec<_> =
+        world.done().iter().map(|d| d.split(' ').nth(1).unwrap().to_owned()).collect();
+    assert_eq!(order, (0..6).map(|n| format!("call_1_{n}")).collect::<Vec<_>>());
+}

@@ -1,0 +1,240 @@
+//! A model by rule, tools that misbehave on purpose, and a session around them.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+
+use deputize_core::{
+    AgentSpec, Authority, BoxFuture, Cancel, Catalog, Delta, Effects, Entry, Event, Grant, Message,
+    Model, ModelError, Observer, Origin, Outcome, Record, Reply, Request, Schema, SessionId, Tool,
+    ToolCallResult, ToolCx, ToolDecl, ToolError, ToolName, ToolOutput, ToolSpec, ToolsetName,
+};
+use deputize_runtime::{Models, Parts, Session, SessionDir, top_agent};
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+/// A model that answers by a rule: the number of results it has seen, and the request.
+pub(crate) struct Rule<F>(pub(crate) F);
+
+impl<F> Model for Rule<F>
+where
+    F: Fn(usize, &Request<'_>) -> Result<Reply, ModelError> + Send + Sync,
+{
+    fn reply<'a>(
+        &'a self,
+        request: &'a Request<'a>,
+        _live: &'a mut (dyn FnMut(Delta<'_>) + Send),
+        cancel: &'a Cancel,
+    ) -> BoxFuture<'a, Result<Reply, ModelError>> {
+        Box::pin(async move {
+            if cancel.is_cancelled() {
+                return Err(ModelError::new(deputize_core::FailureKind::Cancelled, "told to end"));
+            }
+            let results = request.messages.iter().filter(|m| matches!(***m, Message::Tool(_)));
+            (self.0)(results.count(), request)
+        })
+    }
+}
+
+/// What the tools did, and what they wait for.
+#[derive(Default)]
+pub(crate) struct World {
+    pub(crate) done: Mutex<Vec<String>>,
+    pub(crate) release: Notify,
+    pub(crate) running: AtomicU32,
+    pub(crate) most_running: AtomicU32,
+    pub(crate) records: Mutex<Vec<Record>>,
+}
+
+impl World {
+    pub(crate) fn done(&self) -> Vec<String> {
+        self.done.lock().unwrap().clone()
+    }
+}
+
+pub(crate) struct Watch(pub(crate) Arc<World>);
+
+impl Observer for Watch {
+    fn see(&self, record: &Record) {
+        self.0.records.lock().unwrap().push(record.clone());
+    }
+}
+
+type Act = for<'a> fn(&'a World, Value, &'a ToolCx) -> BoxFuture<'a, ToolCallResult>;
+
+struct Acting {
+    spec: ToolSpec,
+    world: Arc<World>,
+    act: Act,
+}
+
+impl Tool for Acting {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+    fn call<'a>(&'a self, arguments: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolCallResult> {
+        Box::pin(async move {
+            let running = self.world.running.fetch_add(1, Ordering::SeqCst) + 1;
+            self.world.most_running.fetch_max(running, Ordering::SeqCst);
+            let result = (self.act)(&self.world, arguments, cx).await;
+            self.world.running.fetch_sub(1, Ordering::SeqCst);
+            result
+        })
+    }
+}
+
+fn decl(name: &str) -> ToolDecl {
+    let schema = json!({
+        "type": "object",
+        "properties": {"n": {"type": "integer"}, "list": {"type": "array", "items": {"type": "string"}}},
+        "additionalProperties": false,
+    });
+    ToolDecl {
+        name: ToolName::new(name).unwrap(),
+        description: format!("The tool {name}."),
+        parameters: Schema::new(&schema).unwrap(),
+    }
+}
+
+/// Looks; looking at 77 releases a call that waits.
+fn look<'a>(world: &'a World, arguments: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolCallResult> {
+    Box::pin(async move {
+        world.done.lock().unwrap().push(format!("look {} {arguments}", cx.call));
+        if arguments["n"] == 77 {
+            world.release.notify_one();
+        }
+        Ok(ToolOutput::text(format!("saw {arguments}")))
+    })
+}
+
+fn act<'a>(world: &'a World, arguments: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolCallResult> {
+    Box::pin(async move {
+        world.done.lock().unwrap().push(format!("act {} {arguments}", cx.call));
+        Ok(ToolOutput::text("acted"))
+    })
+}
+
+fn crash<'a>(_: &'a World, _: Value, _: &'a ToolCx) -> BoxFuture<'a, ToolCallResult> {
+    Box::pin(async { panic!("on purpose") })
+}
+
+fn broken<'a>(_: &'a World, _: Value, _: &'a ToolCx) -> BoxFuture<'a, ToolCallResult> {
+    Box::pin(async { Err(ToolError::failed("the secret cable is cut")) })
+}
+
+fn wait<'a>(world: &'a World, _: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolCallResult> {
+    Box::pin(async move {
+        tokio::select! {
+            () = world.release.notified() => Ok(ToolOutput::text("released")),
+            () = cx.cancel.cancelled() => {
+                Err(ToolError::Cancelled(Box::new(ToolOutput::text("this far"))))
+            }
+        }
+    })
+}
+
+fn deaf<'a>(_: &'a World, _: Value, _: &'a ToolCx) -> BoxFuture<'a, ToolCallResult> {
+    Box::pin(std::future::pending())
+}
+
+/// Spawns one child per item of `list` and gives their answers.
+fn spawn<'a>(_: &'a World, arguments: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolCallResult> {
+    Box::pin(async move {
+        let goals: Vec<String> = serde_json::from_value(arguments["list"].clone()).unwrap();
+        let parent = &cx.agent.spec;
+        let mut agents = Vec::new();
+        for (index, goal) in (0..).zip(goals) {
+            let spec = AgentSpec {
+                id: parent.id.child(cx.call, index),
+                parent: Some(parent.id.clone()),
+                depth: parent.depth + 1,
+                task: goal,
+                grant: Grant::default(),
+                ..AgentSpec::clone(parent)
+            };
+            let agent = cx.agent.session.spawn.attach(&cx.agent, spec, &cx.cancel);
+            agents.push(agent.map_err(|error| ToolError::refused(error.to_string()))?);
+        }
+        let outcomes = agents.into_iter().map(|agent| agent.outcome());
+        let outcomes = futures_util::future::join_all(outcomes).await;
+        let texts: Vec<_> =
+            outcomes.into_iter().map(|outcome| outcome.text.unwrap_or_default()).collect();
+        Ok(ToolOutput::text(texts.join("; ")))
+    })
+}
+
+pub(crate) fn catalog(world: &Arc<World>) -> Catalog {
+    let once = |name| ToolSpec::effectful(decl(name), Effects::Unknown);
+    let again = |name| ToolSpec::read_only(decl(name));
+    let tools: [(ToolSpec, Act); 7] = [
+        (again("look"), look),
+        (once("act"), act),
+        (again("crash"), crash),
+        (again("broken"), broken),
+        (again("wait"), wait),
+        (again("deaf"), deaf),
+        (ToolSpec { time_limit: None, ..again("spawn") }, spawn),
+    ];
+    let mut catalog = Catalog::default();
+    for (spec, act) in tools {
+        let tool = Arc::new(Acting { spec, world: Arc::clone(world), act });
+        let toolset = ToolsetName::literal("test");
+        let origin = Origin::Linked { krate: "test".into() };
+        catalog.insert(Entry { toolset, origin, tool }).unwrap();
+    }
+    catalog
+}
+
+pub(crate) fn parts<F>(world: &Arc<World>, rule: F) -> Parts
+where
+    F: Fn(usize, &Request<'_>) -> Result<Reply, ModelError> + Send + Sync + 'static,
+{
+    let mut models = Models::default();
+    models.insert("t/rule", "rule", Arc::new(Rule(rule)));
+    let secret = deputize_core::door::FrameSecret::new(&[3; 16]);
+    let observers: Vec<Arc<dyn Observer>> = vec![Arc::new(Watch(Arc::clone(world)))];
+    Parts { models, secret, observers, ..Parts::new(catalog(world)) }
+}
+
+pub(crate) fn spec(folder: &Path) -> AgentSpec {
+    let tools = ["look", "act", "crash", "broken", "wait", "deaf", "spawn"];
+    AgentSpec {
+        system: vec!["You are under test.".into()],
+        tools: tools.map(ToolName::literal).into(),
+        ..top_agent(&SessionId::literal("s"), "t/rule", "go", folder)
+    }
+}
+
+pub(crate) fn authority(catalog: &Catalog) -> Authority {
+    let grant = Grant { spawn_depth: Some(2), spawn_number: Some(9), ..Grant::default() };
+    Authority::root(catalog, &grant)
+}
+
+/// Runs a top agent in a folder to its end.
+pub(crate) async fn run(folder: &Path, spec: AgentSpec, parts: Parts, cancel: &Cancel) -> Outcome {
+    let session = Session::create(&SessionDir::new(folder), SessionId::literal("s"), parts);
+    let session = session.unwrap();
+    let authority = authority(session.catalog());
+    session.run(spec, authority, cancel).await
+}
+
+/// What the model got, result by result, without what differs between calls.
+pub(crate) fn results(world: &World) -> String {
+    let records = world.records.lock().unwrap();
+    let ends = records.iter().filter_map(|record| match &record.event {
+        Event::ToolEnd(end) => Some(format!("{} {}", end.tool, show(end))),
+        _ => None,
+    });
+    ends.collect::<Vec<_>>().join("\n\n")
+}
+
+fn show(end: &deputize_core::ToolEnd) -> String {
+    let text = end.result.text.as_str();
+    let boundary = text.split_once("\n</").and_then(|(_, tail)| tail.split_once('>'));
+    let text = match boundary {
+        Some((boundary, _)) => text.replace(boundary, "BOUNDARY"),
+        None => text.to_owned(),
+    };
+    let error = end.error.as_deref().map(|e| format!("\n(operator: {e})")).unwrap_or_default();
+    format!("[{}] {text}{error}", end.result.status.as_str())
+}

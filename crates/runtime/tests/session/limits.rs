@@ -1,0 +1,135 @@
+//! Time, cancellation and retries, on a paused clock.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use deputize_core::{
+    AgentSpec, Cancel, CancelReason, Event, ExitReason, FailureKind, Limits, ModelError, Reply,
+    Request, Status, ToolChoice,
+};
+use serde_json::json;
+
+use crate::fixture::{World, parts, results, run, spec};
+
+fn types(world: &World) -> Vec<String> {
+    let records = world.records.lock().unwrap();
+    let name =
+        |event: &Event| serde_json::to_value(event).unwrap()["type"].as_str().unwrap().to_owned();
+    records.iter().map(|record| name(&record.event)).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_request_is_tried_again_and_each_attempt_is_on_record() {
+    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let tries = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&tries);
+    let rule = move |_: usize, _: &Request<'_>| match counted.fetch_add(1, Ordering::SeqCst) {
+        0 | 1 => Err(ModelError::new(FailureKind::Transient, "503")),
+        _ => Ok(Reply::text("rule", "done")),
+    };
+    let outcome =
+        run(folder.path(), spec(folder.path()), parts(&world, rule), &Cancel::new()).await;
+    assert_eq!((outcome.status, tries.load(Ordering::SeqCst)), (Status::Completed, 3));
+    assert_eq!(
+        types(&world),
+        [
+            "session.start",
+            "agent.start",
+            "message",
+            "model.request",
+            "model.error",
+            "model.retry",
+            "model.request",
+            "model.error",
+            "model.retry",
+            "model.request",
+            "model.response",
+            "agent.end",
+            "session.end",
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_that_stays_down_ends_the_turn_with_what_it_said() {
+    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let rule = |_: usize, _: &Request<'_>| {
+        Err(ModelError {
+            partial: "Half".into(),
+            ..ModelError::new(FailureKind::Incomplete, "cut off")
+        })
+    };
+    let outcome =
+        run(folder.path(), spec(folder.path()), parts(&world, rule), &Cancel::new()).await;
+    assert_eq!(outcome.status, Status::Failed);
+    assert_eq!(outcome.error.as_deref(), Some("cut off (tried 5 times)"));
+    assert_eq!(outcome.text.as_deref(), Some("Half"));
+    assert_eq!(outcome.exit_code(), 3);
+}
+
+fn waiting(tool: &'static str) -> impl Fn(usize, &Request<'_>) -> Result<Reply, ModelError> {
+    move |results, request| {
+        if request.tool_choice == ToolChoice::None {
+            return Ok(Reply::text("rule", "closing"));
+        }
+        let _ = results;
+        Ok(Reply::calls("rule", [(tool, json!({}))]))
+    }
+}
+
+fn limited(spec: AgentSpec, time_ms: u64, wrap_up_ms: u64) -> AgentSpec {
+    AgentSpec { limits: Limits { max_iterations: 9, time_ms, wrap_up_ms }, ..spec }
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_its_time_limit_an_agent_gives_a_closing_answer() {
+    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let spec = limited(spec(folder.path()), 5000, 1000);
+    let outcome = run(folder.path(), spec, parts(&world, waiting("wait")), &Cancel::new()).await;
+    assert_eq!((outcome.status, outcome.exit_reason), (Status::Timeout, ExitReason::Timeout));
+    assert_eq!(outcome.text.as_deref(), Some("closing"));
+    assert_eq!(outcome.exit_code(), 4);
+    assert!(results(&world).contains("this far"), "{}", results(&world));
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_wrap_up_the_time_limit_ends_it_with_what_there_is() {
+    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let spec = limited(spec(folder.path()), 5000, 0);
+    let outcome = run(folder.path(), spec, parts(&world, waiting("wait")), &Cancel::new()).await;
+    assert_eq!((outcome.status, outcome.text), (Status::Timeout, None));
+    assert_eq!(outcome.trace.len(), 1);
+}
+
+/// Cancels when the call runs.
+async fn cancelled_in(tool: &'static str) -> (deputize_core::Outcome, Arc<World>, u128) {
+    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let cancel = Cancel::new();
+    let parts = parts(&world, waiting(tool));
+    let running = run(folder.path(), spec(folder.path()), parts, &cancel);
+    let stop = async {
+        while world.running.load(Ordering::SeqCst) == 0 {
+            tokio::task::yield_now().await;
+        }
+        cancel.cancel(CancelReason::Interrupted);
+        tokio::time::Instant::now()
+    };
+    let (outcome, at) = tokio::join!(running, stop);
+    (outcome, Arc::clone(&world), at.elapsed().as_millis())
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_interrupt_waits_for_a_tool_to_settle_and_keeps_what_it_gives() {
+    let (outcome, world, ms) = cancelled_in("wait").await;
+    assert_eq!((outcome.status, outcome.exit_code()), (Status::Interrupted, 130));
+    assert!(results(&world).contains("this far"), "{}", results(&world));
+    assert!(ms < 50, "{ms} ms");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_that_does_not_settle_is_given_up_within_two_seconds() {
+    let (outcome, world, ms) = cancelled_in("deaf").await;
+    assert_eq!(outcome.status, Status::Interrupted);
+    assert!(results(&world).contains("its outcome is unknown"), "{}", results(&world));
+    assert!((1000..2000).contains(&ms), "{ms} ms");
+}

@@ -1,0 +1,9 @@
+//! Sessions as an embedder runs them: real files, real tasks, models by rule.
+
+#![cfg(test)]
+
+mod calls;
+mod fixture;
+mod kill;
+mod limits;
+mod stored;

@@ -1,0 +1,117 @@
+//! Session files in every state.
+
+use std::sync::Arc;
+
+use deputize_core::{Cancel, Reply, Request, SessionId, Status};
+use deputize_runtime::{Continue, ReadError, Session, SessionDir, SessionError, Tail};
+
+use crate::fixture::{World, authority, parts, run, spec};
+
+fn answer(_: usize, request: &Request<'_>) -> Result<Reply, deputize_core::ModelError> {
+    Ok(Reply::text("rule", format!("answer {}", request.messages.len())))
+}
+
+fn id() -> SessionId {
+    SessionId::literal("s")
+}
+
+async fn stored() -> (tempfile::TempDir, SessionDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
+    run(folder.path(), spec(folder.path()), parts(&world, answer), &Cancel::new()).await;
+    let dir = SessionDir::new(folder.path());
+    (folder, dir)
+}
+
+fn open(dir: &SessionDir) -> Result<Session, SessionError> {
+    let world = Arc::new(World::default());
+    Session::open(dir, id(), parts(&world, answer)).map(|(session, _)| session)
+}
+
+#[tokio::test]
+async fn a_complete_session_takes_a_new_message_and_keeps_its_history() {
+    let (_folder, dir) = stored().await;
+    let session = open(&dir).unwrap();
+    let refused = {
+        let authority = authority(session.catalog());
+        session.resume(Continue::default(), authority, &Cancel::new()).await.unwrap_err()
+    };
+    assert_eq!(refused.to_string(), "session `s` is complete; give it a new message to go on");
+    drop(session);
+    let session = open(&dir).unwrap();
+    let authority = authority(session.catalog());
+    let more = Continue { message: Some("and?".into()), model: None };
+    let outcome = session.resume(more, authority, &Cancel::new()).await.unwrap();
+    assert_eq!(outcome.status, Status::Completed);
+    assert_eq!(outcome.text.as_deref(), Some("answer 3"));
+}
+
+#[tokio::test]
+async fn one_writer_at_a_time_and_the_second_is_told_who() {
+    let (_folder, dir) = stored().await;
+    let first = open(&dir).unwrap();
+    let error = open(&dir).unwrap_err().to_string();
+    assert!(error.contains("is in use by"), "{error}");
+    if cfg!(target_os = "linux") {
+        assert!(error.contains(&format!("process {}", std::process::id())), "{error}");
+    }
+    assert!(matches!(dir.remove(&id()), Err(ReadError::InUse { .. })));
+    drop(first);
+    open(&dir).unwrap();
+}
+
+#[tokio::test]
+async fn a_flipped_byte_is_found_wherever_it_is() {
+    let (_folder, dir) = stored().await;
+    let file = dir.file(&id());
+    let whole = std::fs::read(&file).unwrap();
+    let records = dir.read(&id()).unwrap().records.len();
+    let header = whole.iter().position(|b| *b == b'\n').unwrap() + 1;
+    let last = whole[..whole.len() - 1].iter().rposition(|b| *b == b'\n').unwrap() + 1;
+    for at in (header..whole.len()).step_by(7) {
+        let mut flipped = whole.clone();
+        flipped[at] ^= 0x01;
+        std::fs::write(&file, &flipped).unwrap();
+        let stored = dir.read(&id()).unwrap();
+        let found = stored.damage.is_some() || stored.tail != Tail::Whole;
+        assert!(found, "byte {at}");
+        assert!(stored.records.len() < records);
+        // In the middle it is damage, and nothing is thrown away; at the end a torn tail.
+        let opened = open(&dir);
+        if at < last - 1 {
+            assert!(
+                matches!(opened, Err(SessionError::File(ReadError::Damaged { .. }))),
+                "byte {at}"
+            );
+            assert_eq!(std::fs::read(&file).unwrap(), flipped);
+        } else if at >= last {
+            opened.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_session_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = SessionDir::new(folder.path());
+    let mut told = Vec::new();
+    told.push(dir.read(&id()).unwrap_err().to_string());
+    for text in ["", "hello\n", "{}\n", "{\"format\":99,\"session\":\"s\"}\n"] {
+        std::fs::write(dir.file(&id()), text).unwrap();
+        told.push(dir.read(&id()).unwrap_err().to_string());
+    }
+    let told = told.join("\n").replace(&folder.path().display().to_string(), "DIR");
+    insta::assert_snapshot!(told);
+    assert_eq!(SessionDir::new(folder.path().join("none")).list().unwrap(), []);
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_session_is_for_its_owner_alone() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let (folder, dir) = stored().await;
+    let mode =
+        |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&dir.file(&id())), 0o600);
+    assert_eq!(mode(folder.path()), 0o700);
+}
