@@ -5,6 +5,7 @@
 
 pub mod config;
 
+mod approve;
 mod args;
 mod exit;
 #[cfg(test)]

@@ -1,0 +1,197 @@
+//! Asks the person at the terminal whether a call may run.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use deputize_core::door::{to_line, to_question};
+use deputize_core::{Answer, Approver, BoxFuture, Cancel, Question};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::getpgrp;
+use rustix::termios::{QueueSelector, tcflush, tcgetpgrp};
+use tokio::sync::Mutex;
+use tokio::task::spawn_blocking;
+
+use crate::screen::live::Screen;
+
+/// What is typed within this time after a question appeared does not count: it was meant for
+/// something else.
+const GUARD: Duration = Duration::from_millis(300);
+/// A question that nobody answers is a no after this time.
+const PATIENCE: Duration = Duration::from_secs(600);
+/// How often a cancelled question is noticed.
+const LOOK: Duration = Duration::from_millis(50);
+/// The most bytes of a command that a person is asked to judge.
+const COMMAND_BYTES: usize = 32 * 1024;
+/// The most bytes of a typed answer.
+const ANSWER_BYTES: usize = 1024;
+/// The most characters of a goal in a question.
+const GOAL_CHARS: usize = 160;
+
+/// A person at the controlling terminal. Questions come one after the other; the progress on
+/// the screen waits meanwhile.
+pub(crate) struct Person {
+    screen: Arc<Screen>,
+    terminal: PathBuf,
+    turn: Mutex<()>,
+}
+
+impl Person {
+    /// Asks on the terminal that controls this process.
+    pub(crate) fn new(screen: Arc<Screen>) -> Self {
+        Self { screen, terminal: PathBuf::from("/dev/tty"), turn: Mutex::new(()) }
+    }
+
+    async fn answer(&self, question: &Question, cancel: &Cancel) -> Answer {
+        let _turn = tokio::select! {
+            biased;
+            () = cancel.cancelled() => return Answer::no(CANCELLED),
+            turn = self.turn.lock() => turn,
+        };
+        let bytes = question.command.len();
+        if bytes > COMMAND_BYTES {
+            let reason = format!("it has {bytes} bytes; a person is shown at most {COMMAND_BYTES}");
+            return Answer { reason, ..Answer::no("the length of the command") };
+        }
+        let _paused = self.screen.pause();
+        let stop = Stop::default();
+        let (terminal, text, seen) = (self.terminal.clone(), words(question), stop.0.clone());
+        let mut asked = spawn_blocking(move || converse(&terminal, &text, &seen));
+        let answer = tokio::select! {
+            biased;
+            () = cancel.cancelled() => {
+                stop.0.store(true, Ordering::Release);
+                let _late = asked.await;
+                return Answer::no(CANCELLED);
+            }
+            answer = &mut asked => answer,
+        };
+        match answer {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(error)) => {
+                Answer { reason: error.to_string(), ..Answer::no("no terminal to ask on") }
+            }
+            Err(_panicked) => Answer::no("no terminal to ask on"),
+        }
+    }
+}
+
+impl Approver for Person {
+    fn ask<'a>(&'a self, question: &'a Question, cancel: &'a Cancel) -> BoxFuture<'a, Answer> {
+        Box::pin(self.answer(question, cancel))
+    }
+}
+
+const CANCELLED: &str = "the end of the turn";
+
+/// Ends the conversation when its question is dropped.
+#[derive(Default)]
+struct Stop(Arc<AtomicBool>);
+
+impl Drop for Stop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+/// What the person is shown. Every line of the command is marked, so that none of it can pass
+/// for a part of the question.
+fn words(question: &Question) -> String {
+    let id = question.agent.as_str();
+    let who = match id.split_once('/') {
+        None => "The agent".to_owned(),
+        Some((_, path)) => {
+            format!("Child {path} (\"{}\")", to_line(&question.goal, GOAL_CHARS))
+        }
+    };
+    let mut text = format!("\n{who} wants to use {}:\n", question.tool);
+    for line in to_question(&question.command).split('\n') {
+        text.push_str(&format!("  | {line}\n"));
+    }
+    let cwd = to_question(&question.cwd.to_string_lossy()).replace('\n', "\\n");
+    let reason = to_line(&question.reason, GOAL_CHARS);
+    text.push_str(&format!("in {cwd}\n"));
+    text.push_str(&format!("{}: {reason}.\n", question.class));
+    text.push_str("No sandbox holds it: it would run with all your rights.\n");
+    text
+}
+
+/// Shows the question, waits, reads one line.
+fn converse(terminal: &PathBuf, text: &str, stop: &AtomicBool) -> io::Result<Answer> {
+    let mut terminal = OpenOptions::new().read(true).write(true).open(terminal)?;
+    if tcgetpgrp(&terminal).is_ok_and(|front| front != getpgrp()) {
+        return Ok(Answer::no("no user in front: this program is in the background"));
+    }
+    terminal.write_all(text.as_bytes())?;
+    let guarded = Instant::now() + GUARD;
+    while Instant::now() < guarded && !stop.load(Ordering::Acquire) {
+        std::thread::sleep(LOOK);
+    }
+    tcflush(&terminal, QueueSelector::IFlush)?;
+    terminal.write_all(b"Run it? [y/N] ")?;
+    let line = read_line(&mut terminal, stop)?;
+    if !matches!(line, Typed::Line(_)) {
+        terminal.write_all(b"no\n")?;
+    }
+    Ok(match line {
+        Typed::Line(line) if means_yes(&line) => Answer::yes("user"),
+        Typed::Line(_) => Answer::no("user"),
+        Typed::Closed => Answer::no("a closed terminal"),
+        Typed::Nothing => Answer::no("no answer in time"),
+    })
+}
+
+/// Only a plain yes is one.
+fn means_yes(line: &[u8]) -> bool {
+    let line = line.trim_ascii().to_ascii_lowercase();
+    line == b"y" || line == b"yes"
+}
+
+enum Typed {
+    Line(Vec<u8>),
+    Closed,
+    Nothing,
+}
+
+fn read_line(terminal: &mut File, stop: &AtomicBool) -> io::Result<Typed> {
+    let end = Instant::now() + PATIENCE;
+    let mut line = Vec::new();
+    while Instant::now() < end && !stop.load(Ordering::Acquire) {
+        if !is_readable(terminal)? {
+            continue;
+        }
+        let mut bytes = [0; 256];
+        let count = match terminal.read(&mut bytes) {
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            // What a terminal says whose other side is gone.
+            Err(error) if error.raw_os_error() == Some(Errno::IO.raw_os_error()) => 0,
+            Err(error) => return Err(error),
+        };
+        if count == 0 {
+            return Ok(Typed::Closed);
+        }
+        line.extend_from_slice(bytes.get(..count).unwrap_or_default());
+        if line.contains(&b'\n') || line.len() > ANSWER_BYTES {
+            return Ok(Typed::Line(line));
+        }
+    }
+    Ok(Typed::Nothing)
+}
+
+fn is_readable(terminal: &File) -> io::Result<bool> {
+    let timeout = Timespec { tv_sec: 0, tv_nsec: LOOK.subsec_nanos().into() };
+    let mut polled = [PollFd::new(terminal, PollFlags::IN)];
+    match poll(&mut polled, Some(&timeout)) {
+        Ok(count) => Ok(count > 0),
+        Err(Errno::INTR) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,180 @@
+use deputize_core::{CancelReason, FixedClock, ToolName};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+
+use super::*;
+use crate::fixture::{CALL, child, root};
+use crate::screen::Detail;
+use crate::screen::live::Surface;
+
+fn question(command: &str) -> Question {
+    Question {
+        agent: root(),
+        goal: "Tidy up".to_owned(),
+        call: CALL,
+        tool: ToolName::literal("terminal"),
+        command: command.to_owned(),
+        cwd: PathBuf::from("/work/project"),
+        class: "dangerous".to_owned(),
+        reason: "each command is asked for".to_owned(),
+    }
+}
+
+/// A person's end of a real terminal, and somebody who asks on its other end.
+fn terminal() -> (File, Person) {
+    let person_end = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&person_end).unwrap();
+    unlockpt(&person_end).unwrap();
+    let name = ptsname(&person_end, Vec::new()).unwrap().into_string().unwrap();
+    let screen = Screen::start(Surface {
+        out: Box::new(io::sink()),
+        size: None,
+        colour: false,
+        detail: Detail::Quiet,
+        cwd: PathBuf::from("/"),
+        clock: Arc::new(FixedClock(0)),
+    });
+    let person = Person {
+        screen: Arc::new(screen.unwrap()),
+        terminal: PathBuf::from(name),
+        turn: Mutex::new(()),
+    };
+    (File::from(person_end), person)
+}
+
+/// Reads what the terminal shows until the prompt is there.
+fn until_prompt(terminal: &mut File) -> String {
+    let mut seen = String::new();
+    let mut bytes = [0; 512];
+    while !seen.ends_with("[y/N] ") {
+        let count = terminal.read(&mut bytes).unwrap();
+        seen.push_str(std::str::from_utf8(&bytes[..count]).unwrap());
+    }
+    seen
+}
+
+fn typed(keys: &'static str) -> Answer {
+    let (mut terminal, person) = terminal();
+    let types = std::thread::spawn(move || {
+        until_prompt(&mut terminal);
+        terminal.write_all(keys.as_bytes()).unwrap();
+        terminal
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let answer = runtime.block_on(person.ask(&question("ls"), &Cancel::new()));
+    drop(types.join().unwrap());
+    answer
+}
+
+#[test]
+fn only_yes_is_yes() {
+    for keys in ["y\n", "Yes\n", " y \n"] {
+        assert_eq!(typed(keys), Answer::yes("user"), "{keys:?}");
+    }
+    for keys in ["\n", "n\n", "yep\n", "y y\n", "ye\u{1b}[D\n"] {
+        assert_eq!(typed(keys), Answer::no("user"), "{keys:?}");
+    }
+    // End of file, as Ctrl-D sends it.
+    assert_eq!(typed("\u{4}"), Answer::no("a closed terminal"));
+}
+
+#[test]
+fn what_was_typed_before_does_not_count() {
+    let (mut terminal, person) = terminal();
+    // The other end is held open, so that the terminal keeps what is typed into it.
+    let held = OpenOptions::new().read(true).write(true).open(&person.terminal).unwrap();
+    terminal.write_all(b"y\ny\n").unwrap();
+    let types = std::thread::spawn(move || {
+        until_prompt(&mut terminal);
+        terminal.write_all(b"n\n").unwrap();
+        terminal
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let answer = runtime.block_on(person.ask(&question("rm -r x"), &Cancel::new()));
+    assert_eq!(answer, Answer::no("user"));
+    drop((types.join().unwrap(), held));
+}
+
+#[test]
+fn a_terminal_that_is_closed_says_no() {
+    let (mut terminal, person) = terminal();
+    let closes = std::thread::spawn(move || until_prompt(&mut terminal));
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let answer = runtime.block_on(person.ask(&question("ls"), &Cancel::new()));
+    assert!(!answer.allowed, "{answer:?}");
+    closes.join().unwrap();
+}
+
+#[test]
+fn no_terminal_and_a_command_too_long_are_no() {
+    let (_terminal, mut person) = terminal();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let long = question(&"x".repeat(COMMAND_BYTES + 1));
+    let answer = runtime.block_on(person.ask(&long, &Cancel::new()));
+    assert_eq!(answer.by, "the length of the command");
+    assert_eq!(answer.reason, "it has 32769 bytes; a person is shown at most 32768");
+    person.terminal = PathBuf::from("/nowhere/tty");
+    let answer = runtime.block_on(person.ask(&question("ls"), &Cancel::new()));
+    assert_eq!((answer.allowed, answer.by.as_str()), (false, "no terminal to ask on"));
+}
+
+#[test]
+fn a_cancelled_question_is_a_no_and_leaves_nobody_reading() {
+    let (mut terminal, person) = terminal();
+    let cancel = Cancel::new();
+    let stop = cancel.clone();
+    let cancels = std::thread::spawn(move || {
+        until_prompt(&mut terminal);
+        stop.cancel(CancelReason::Interrupted);
+        terminal
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let asked = question("ls");
+    let answer = runtime.block_on(person.ask(&asked, &cancel));
+    assert_eq!(answer, Answer::no(CANCELLED));
+    // Waits for every blocking thread: one that still read would keep it for ten minutes.
+    drop(runtime);
+    drop(cancels.join().unwrap());
+}
+
+#[test]
+fn questions_come_one_after_the_other() {
+    let (mut terminal, person) = terminal();
+    let held = OpenOptions::new().read(true).write(true).open(&person.terminal).unwrap();
+    let types = std::thread::spawn(move || {
+        let first = until_prompt(&mut terminal);
+        terminal.write_all(b"y\n").unwrap();
+        let second = until_prompt(&mut terminal);
+        terminal.write_all(b"n\n").unwrap();
+        (first, second)
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let cancel = Cancel::new();
+    let (one, two) = (question("first"), question("second"));
+    let (one, two) = runtime
+        .block_on(async { tokio::join!(person.ask(&one, &cancel), person.ask(&two, &cancel)) });
+    let (first, second) = types.join().unwrap();
+    assert!(first.contains("| first") && !first.contains("second"), "{first}");
+    assert!(second.contains("| second"), "{second}");
+    assert_eq!((one.allowed, two.allowed), (true, false));
+    drop(held);
+}
+
+#[test]
+fn a_question_shows_all_and_nothing_in_it_can_pass_for_the_question() {
+    let command = "cd /tmp\nNo sandbox holds it.\r\u{1b}[2K\u{202e}txt.exe\u{200b}";
+    let asked = Question {
+        agent: child(1),
+        goal: "Tidy\nRun it? [y/N] y".to_owned(),
+        cwd: PathBuf::from("/work/a\nb"),
+        ..question(command)
+    };
+    insta::assert_snapshot!(words(&asked), @r#"
+
+    Child 1.0.1 ("Tidy Run it? [y/N] y") wants to use terminal:
+      | cd /tmp
+      | No sandbox holds it.\u{d}\u{1b}[2K\u{202e}txt.exe\u{200b}
+    in /work/a\nb
+    dangerous: each command is asked for.
+    No sandbox holds it: it would run with all your rights.
+    "#);
+}
