@@ -39,7 +39,15 @@ impl Bench {
     }
 
     pub(crate) fn with(settings: Settings) -> Self {
-        let temp = tempfile::tempdir().unwrap();
+        Self::over(tempfile::tempdir().unwrap(), settings)
+    }
+
+    /// On a certain disk.
+    pub(crate) fn on(disk: &Path, settings: Settings) -> Self {
+        Self::over(tempfile::tempdir_in(disk).unwrap(), settings)
+    }
+
+    fn over(temp: TempDir, settings: Settings) -> Self {
         let base = temp.path().canonicalize().unwrap();
         for name in ["w", "outside", "spill"] {
             std::fs::create_dir(base.join(name)).unwrap();
@@ -184,4 +192,31 @@ pub(crate) fn show(result: &ToolCallResult) -> String {
         Err(ToolError::Cancelled(output)) => format!("cancelled\n{}", show_output(output)),
         Err(other) => format!("{other:?}"),
     }
+}
+
+/// The variable that tells a test where its small disk is.
+const SMALL_DISK: &str = "DEPUTIZE_TEST_SMALL_DISK";
+
+/// Runs a test of this program once more, in a mount namespace of its own with a disk of 256
+/// KiB; there, `work` gets the disk. Where the system allows no such namespace, the test says
+/// that it did not run.
+pub(crate) fn again_on_small_disk(test: &str, work: impl FnOnce(&Path)) {
+    if let Some(disk) = std::env::var_os(SMALL_DISK) {
+        return work(Path::new(&disk));
+    }
+    let disk = tempfile::tempdir().unwrap();
+    let mount = "mount -t tmpfs -o size=256k none \"$1\"";
+    let run = |script: &str| {
+        let mut command = std::process::Command::new("unshare");
+        command.args(["-rm", "sh", "-c", script, "sh"]).arg(disk.path());
+        command.arg(std::env::current_exe().unwrap()).arg(test).env(SMALL_DISK, disk.path());
+        command.output()
+    };
+    if !run(mount).is_ok_and(|done| done.status.success()) {
+        println!("not run: this system gives no mount namespace");
+        return;
+    }
+    let done = run(&format!("{mount} && exec \"$2\" --exact \"$3\" --nocapture")).unwrap();
+    let text = [done.stdout, done.stderr].concat();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&text));
 }

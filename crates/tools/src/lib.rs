@@ -13,16 +13,24 @@
 //! ```
 
 mod blocking;
+mod current;
+mod diff;
+mod edit_file;
 #[cfg(test)]
 mod fixture;
+mod indent;
+mod matching;
 mod nearest_name;
+mod nearest_text;
 mod page;
 mod path_error;
 mod place;
 mod read_file;
+mod replace;
 mod settings;
 mod shown;
 mod text;
+mod write_file;
 
 pub use settings::{
     COMMAND_MAX_SECONDS, COMMAND_SECONDS, EDIT_BYTES, FILE_BYTES, LINE_BYTES, LIST_ENTRIES,

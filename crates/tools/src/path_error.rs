@@ -33,6 +33,8 @@ pub(crate) enum PathError {
     NotDirectory(String),
     #[error("is larger than {limit} bytes: {path} ({bytes} bytes); {instead}")]
     TooLarge { path: String, bytes: u64, limit: u64, instead: &'static str },
+    #[error("{0}: another program changed it during this call; nothing was written: read it again")]
+    Moved(String),
     #[error("cannot {action} {path}")]
     Io {
         action: &'static str,

@@ -1,0 +1,98 @@
+//! What is in a file before it is changed, and whether an agent may change it.
+
+use std::fs::File;
+use std::io::Read as _;
+
+use cap_std::fs::Metadata;
+use deputize_core::{Fact, OnStaleWrite, Stale, ToolCx, ToolError, Version};
+use sha2::{Digest as _, Sha256};
+
+use crate::Settings;
+use crate::blocking::still_wanted;
+use crate::path_error::PathError;
+use crate::place::Place;
+use crate::replace::replace;
+
+/// Bytes that are read at once.
+const CHUNK: usize = 256 * 1024;
+
+/// A file as it is now.
+#[derive(Debug)]
+pub(crate) struct Current {
+    pub(crate) meta: Metadata,
+    pub(crate) version: Version,
+    /// Its content, if that is not too large to be held.
+    pub(crate) bytes: Option<Vec<u8>>,
+}
+
+impl Current {
+    /// Reads a file whole; keeps its content up to a number of bytes.
+    pub(crate) fn read(cx: &ToolCx, place: &Place, keep: u64) -> Result<Self, ToolError> {
+        let (mut file, meta) = place.open()?;
+        let mut sum = Sha256::new();
+        let mut kept = Some(Vec::new());
+        let mut bytes = 0;
+        let mut piece = vec![0; CHUNK];
+        loop {
+            still_wanted(cx)?;
+            let got = next(&mut file, &mut piece)
+                .map_err(|error| PathError::of("read", place.shown(), error))?;
+            let got = piece.get(..got).unwrap_or_default();
+            if got.is_empty() {
+                break;
+            }
+            sum.update(got);
+            bytes += got.len() as u64;
+            kept = kept.filter(|_| bytes <= keep);
+            if let Some(kept) = &mut kept {
+                kept.extend_from_slice(got);
+            }
+        }
+        let sha256 = data_encoding::HEXLOWER.encode(&sum.finalize());
+        Ok(Self { meta, version: Version { sha256, bytes }, bytes: kept })
+    }
+
+    /// Whether the agent may overwrite this: a note when it may in spite of a change.
+    pub(crate) fn may_change(
+        &self,
+        cx: &ToolCx,
+        place: &Place,
+    ) -> Result<Option<String>, ToolError> {
+        let files = &cx.agent.session.files;
+        let Err(stale) = files.check(cx.agent.id(), &place.path(), &self.version) else {
+            return Ok(None);
+        };
+        let path = place.shown();
+        match (&stale, Settings::of(cx).on_stale_write) {
+            (Stale::Changed { by }, OnStaleWrite::Warn) => Ok(Some(format!(
+                "{path} had changed on disk since you read it ({by}); that change may be lost"
+            ))),
+            (Stale::Changed { .. } | Stale::Unread, OnStaleWrite::Refuse | OnStaleWrite::Warn) => {
+                Err(ToolError::refused(format!("{path}: {stale}")))
+            }
+        }
+    }
+}
+
+fn next(file: &mut File, piece: &mut [u8]) -> std::io::Result<usize> {
+    loop {
+        match file.read(piece) {
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            got => return got,
+        }
+    }
+}
+
+/// Replaces the content of a file and enters that in the ledger. The caller holds the lock of
+/// its path.
+pub(crate) fn write(
+    cx: &ToolCx,
+    place: &Place,
+    old: Option<&Current>,
+    new: &[u8],
+) -> Result<Fact, ToolError> {
+    replace(cx, place, old.map(|old| &old.meta), new)?;
+    let (path, version) = (place.path(), Version::of(new));
+    cx.agent.session.files.wrote(cx.agent.id(), &path, version.clone());
+    Ok(Fact::FileWritten { path, version, created: old.is_none() })
+}

@@ -1,0 +1,362 @@
+//! `edit_file`: one text of a file replaced by another.
+
+use std::sync::PoisonError;
+
+use deputize_core::{
+    Effects, Example, ModelText, ToolCallResult, ToolCx, ToolError, ToolOutput, ToolSpec,
+    TypedTool, spec_of,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::Settings;
+use crate::blocking::blocking;
+use crate::current::{Current, write};
+use crate::diff::{Difference, MODEL_LINES};
+use crate::matching::{Edit, Edited, Miss, Rung, edit};
+use crate::nearest_text::nearest_text;
+use crate::path_error::PathError;
+use crate::place::{Access, Place};
+use crate::shown::count;
+use crate::text::Text;
+use crate::write_file::shown_diff;
+
+/// Lines of places that an ambiguous edit names.
+const NAMED_LINES: usize = 20;
+
+const DESCRIPTION: &str = "Replace a text in a file that was read before. The old text must be \
+    copied from the file, without line numbers, and occur once; add lines around it if it does \
+    not. Answers with the diff.";
+
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Args {
+    /// The file.
+    path: String,
+    /// The text to replace.
+    old: String,
+    /// The text to put there.
+    new: String,
+    /// Replace every occurrence.
+    #[serde(default)]
+    all: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct EditFile;
+
+impl TypedTool for EditFile {
+    type Args = Args;
+
+    fn spec() -> ToolSpec {
+        let example = |title, arguments| Example { title, arguments };
+        ToolSpec {
+            examples: vec![
+                example(
+                    "One occurrence",
+                    serde_json::json!({"path": "README.md", "old": "# Title\n", "new": "# Name\n"}),
+                ),
+                example(
+                    "Every occurrence",
+                    serde_json::json!({"path": "README.md", "old": "a", "new": "b", "all": true}),
+                ),
+            ],
+            ..ToolSpec::effectful(spec_of::<Args>("edit_file", DESCRIPTION), Effects::WritesFiles)
+        }
+    }
+
+    async fn run(&self, args: Args, cx: &ToolCx) -> ToolCallResult {
+        blocking(cx, move |cx| edit_file(&args, cx)).await
+    }
+}
+
+deputize_core::register_tool!("file", EditFile);
+
+fn edit_file(args: &Args, cx: &ToolCx) -> ToolCallResult {
+    if args.old.is_empty() {
+        return Err(ToolError::refused(
+            "old is empty: give the text to replace, or use write_file",
+        ));
+    }
+    if args.old == args.new {
+        return Err(ToolError::refused("old and new are the same: nothing to change"));
+    }
+    let place = Place::existing(cx, &args.path, Access::Write)?;
+    let lock = cx.agent.session.files.path_lock(&place.path());
+    // A writer that panicked left either content whole, so the lock is as good as before.
+    let _held = lock.lock().unwrap_or_else(PoisonError::into_inner);
+    let limit = Settings::of(cx).edit_bytes;
+    let old = Current::read(cx, &place, limit)?;
+    let Some(bytes) = &old.bytes else {
+        let (path, bytes) = (place.shown().to_owned(), old.version.bytes);
+        let instead = "change it with the terminal";
+        return Err(PathError::TooLarge { path, bytes, limit, instead }.into());
+    };
+    let warning = old.may_change(cx, &place)?;
+    let refused = |error| ToolError::refused(format!("{}: {error}", place.shown()));
+    let text = Text::decode(bytes).map_err(refused)?;
+    let asked = Edit { old: &args.old, new: &args.new, all: args.all };
+    let edited = edit(&text.text, asked).map_err(|miss| missed(&place, &text.text, args, miss))?;
+    let new = text.charset.encode(&edited.text).map_err(refused)?;
+    let fact = write(cx, &place, Some(&old), &new)?;
+    let mut output = report(&place, &text.text, &edited).fact(fact);
+    output.notes.extend(warning);
+    Ok(output)
+}
+
+/// What was changed, as a diff.
+fn report(place: &Place, old: &str, edited: &Edited) -> ToolOutput {
+    let difference = Difference::between(old, &edited.text);
+    let (diff, cut) = difference.first(MODEL_LINES);
+    let (added, removed) = (difference.added, difference.removed);
+    let head = format!("changed {}: +{added} -{removed}", place.shown());
+    let mut output = ToolOutput::text(format!("{head}\n{diff}"));
+    if edited.places > 1 {
+        output = output.note(count(edited.places as u64, "occurrence") + " replaced");
+    }
+    let how = match edited.rung {
+        Rung::Exact | Rung::LineEnds => None,
+        Rung::TrailingSpace => Some("old was found with other trailing space"),
+        Rung::Indentation => {
+            Some("old was found with other indentation; new was indented like the file")
+        }
+    };
+    output.notes.extend(how.map(str::to_owned));
+    output.notes.extend(cut);
+    output.display = Some(shown_diff(place, &difference));
+    output
+}
+
+/// Why nothing was changed, with what may help.
+fn missed(place: &Place, text: &str, args: &Args, miss: Miss) -> ToolError {
+    let path = place.shown();
+    match miss {
+        Miss::NoChange => {
+            ToolError::refused(format!("{path} has the new text there already: nothing to change"))
+        }
+        Miss::Ambiguous(lines) => {
+            let named: Vec<_> = lines.iter().take(NAMED_LINES).map(usize::to_string).collect();
+            let more = match lines.len() - named.len() {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            ToolError::refused(format!(
+                "old occurs {} times in {path}, at lines {}{more}: add lines around it until it \
+                 occurs once, or set all",
+                lines.len(),
+                named.join(", "),
+            ))
+        }
+        Miss::Nowhere => nowhere(path, text, &args.old),
+    }
+}
+
+fn nowhere(path: &str, text: &str, old: &str) -> ToolError {
+    let numbered = |line: &str| {
+        line.split_once('\t')
+            .is_some_and(|(n, _)| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+    };
+    let hint = if old.lines().all(numbered) {
+        "; it seems to contain the line numbers of read_file: leave them out"
+    } else {
+        ""
+    };
+    let words = format!("old does not occur in {path}{hint}; nothing was changed");
+    match nearest_text(text, old) {
+        // The file's own text goes where content goes, so that it is framed as such.
+        Some(near) => ToolError::Partly {
+            text: ModelText::own(format!("{words}. The most similar lines of it:")),
+            output: Box::new(ToolOutput::text(near)),
+        },
+        None => ToolError::refused(words),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::Bench;
+    use crate::read_file::ReadFile;
+    use deputize_core::Grant;
+    use serde_json::json;
+
+    async fn edit_in(bench: &Bench, old: &str, new: &str) -> String {
+        bench.call(EditFile, json!({"path": "f", "old": old, "new": new})).await
+    }
+
+    /// An agent that has just read a file `f` of this content.
+    async fn reader(content: impl AsRef<[u8]>) -> Bench {
+        let bench = Bench::new();
+        bench.put("f", content);
+        bench.call(ReadFile, json!({"path": "f"})).await;
+        bench
+    }
+
+    #[tokio::test]
+    async fn an_edit_answers_with_its_diff() {
+        let bench = reader("a\nb\nc\n").await;
+        insta::assert_snapshot!(edit_in(&bench, "b\n", "x\ny\n").await, @r"
+        changed f: +2 -1
+        @@ -1,3 +1,4 @@
+         a
+        -b
+        +x
+        +y
+         c
+        (diff of ROOT/f)
+        ");
+        assert_eq!(bench.get("f"), b"a\nx\ny\nc\n");
+        // The agent knows what it wrote, so the next edit needs no new read.
+        assert!(edit_in(&bench, "x", "z").await.starts_with("changed f: +1 -1"));
+    }
+
+    #[tokio::test]
+    async fn every_occurrence_only_when_asked() {
+        let bench = reader("a\nb\na\n").await;
+        assert_eq!(
+            edit_in(&bench, "a", "c").await,
+            "refused: old occurs 2 times in f, at lines 1, 3: add lines around it until it \
+             occurs once, or set all"
+        );
+        let all = json!({"path": "f", "old": "a", "new": "c", "all": true});
+        let text = bench.call(EditFile, all).await;
+        assert!(text.contains("[2 occurrences replaced]"), "{text}");
+        assert_eq!(bench.get("f"), b"c\nb\nc\n");
+    }
+
+    #[tokio::test]
+    async fn other_indentation_is_found_and_said() {
+        let bench = reader("fn f() {\n\tif a {\n\t\tb();\n\t}\n}\n").await;
+        let text = edit_in(
+            &bench,
+            "    if a {\n        b();\n    }\n",
+            "    if a {\n        if c {\n            b();\n        }\n    }\n",
+        );
+        let text = text.await;
+        assert!(text.contains("new was indented like the file"), "{text}");
+        assert_eq!(
+            String::from_utf8(bench.get("f")).unwrap(),
+            "fn f() {\n\tif a {\n\t\tif c {\n\t\t\tb();\n\t\t}\n\t}\n}\n"
+        );
+    }
+
+    #[tokio::test]
+    async fn what_is_not_there_comes_with_what_is_most_like_it() {
+        let bench = reader("one\nlet total = add(a, b);\nthree\n").await;
+        assert_eq!(
+            edit_in(&bench, "let total = add(b, a);", "x").await,
+            "refused: old does not occur in f; nothing was changed. The most similar lines of it:\n\
+             1\tone\n2\tlet total = add(a, b);\n3\tthree"
+        );
+        assert_eq!(
+            edit_in(&bench, "7\tsomething else", "x").await,
+            "refused: old does not occur in f; it seems to contain the line numbers of read_file: \
+             leave them out; nothing was changed"
+        );
+        assert_eq!(bench.get("f"), b"one\nlet total = add(a, b);\nthree\n");
+    }
+
+    #[tokio::test]
+    async fn edits_that_change_nothing_are_refused() {
+        let bench = reader("a \n").await;
+        assert_eq!(
+            edit_in(&bench, "a", "a").await,
+            "refused: old and new are the same: nothing to change"
+        );
+        assert_eq!(
+            edit_in(&bench, "", "a").await,
+            "refused: old is empty: give the text to replace, or use write_file"
+        );
+        assert_eq!(
+            edit_in(&bench, "a\t\n", "a \n").await,
+            "refused: f has the new text there already: nothing to change"
+        );
+    }
+
+    #[tokio::test]
+    async fn the_files_encoding_and_line_ends_stay() {
+        let bench = reader(b"caf\xe9\r\nb\r\nc").await;
+        let text = edit_in(&bench, "café\nb\n", "thé\nx\n").await;
+        assert!(text.starts_with("changed f: +2 -2"), "{text}");
+        assert_eq!(bench.get("f"), b"th\xe9\r\nx\r\nc");
+        assert_eq!(
+            edit_in(&bench, "x", "→").await,
+            "refused: f: the file is windows-1252 (Latin-1) and has no character '→' (U+2192)"
+        );
+        let wide = reader(b"\xff\xfea\0\n\0b\0").await;
+        edit_in(&wide, "b", "€").await;
+        assert_eq!(wide.get("f"), b"\xff\xfea\0\n\0\xac\x20");
+    }
+
+    #[tokio::test]
+    async fn a_file_must_have_been_read_as_it_is() {
+        let bench = Bench::new();
+        bench.put("f", "a\n");
+        assert_eq!(
+            edit_in(&bench, "a", "b").await,
+            "refused: f: you have not read it: read it first, so that nothing in it is lost"
+        );
+        bench.call(ReadFile, json!({"path": "f"})).await;
+        bench.put("f", "a\nc\n");
+        assert_eq!(
+            edit_in(&bench, "a", "b").await,
+            "refused: f: changed on disk since you read it (by another program): read it again"
+        );
+        let name = edit_in(&Bench::new(), "a", "b").await;
+        assert_eq!(name, "refused: not found: f");
+    }
+
+    #[tokio::test]
+    async fn of_two_agents_the_second_is_told_who_was_first() {
+        let bench = reader("a\nb\n").await;
+        let roots = bench.cx.agent.authority.read_roots().clone();
+        let grant = Grant { read: Some(roots.clone()), write: Some(roots), ..Grant::default() };
+        let child = bench.child(&grant);
+        bench.call_as(&child, ReadFile, json!({"path": "f"})).await;
+        let (mine, theirs) = tokio::join!(
+            bench.call(EditFile, json!({"path": "f", "old": "a", "new": "mine"})),
+            bench.call_as(&child, EditFile, json!({"path": "f", "old": "b", "new": "theirs"})),
+        );
+        let won = |text: &str| text.starts_with("changed f");
+        let lost = |text: &str| {
+            text.starts_with("refused: f: changed on disk since you read it (by agent s")
+        };
+        assert!((won(&mine) && lost(&theirs)) || (lost(&mine) && won(&theirs)), "{mine}\n{theirs}");
+        let text = String::from_utf8(bench.get("f")).unwrap();
+        assert!(text == "mine\nb\n" || text == "a\ntheirs\n", "{text}");
+    }
+
+    #[tokio::test]
+    async fn a_long_diff_is_cut_with_a_count() {
+        let bench = reader("a\n".repeat(100)).await;
+        let all = json!({"path": "f", "old": "a", "new": "b", "all": true});
+        let text = bench.call(EditFile, all).await;
+        assert!(
+            text.contains("[100 occurrences replaced]\n[121 lines of the diff left out]"),
+            "{text}"
+        );
+    }
+
+    #[tokio::test]
+    async fn what_is_not_text_or_too_large_is_refused() {
+        let bench = Bench::with(Settings { edit_bytes: 20, ..Settings::default() });
+        bench.put("f", "a\n".repeat(11)).call(ReadFile, json!({"path": "f"})).await;
+        assert_eq!(
+            edit_in(&bench, "a", "b").await,
+            "refused: is larger than 20 bytes: f (22 bytes); change it with the terminal"
+        );
+        let bench = Bench::new();
+        bench.put("d/x", "").put("bin", b"\0\x01").fifo("p");
+        let mut seen = String::new();
+        for path in ["d", "bin", "p", "../w2"] {
+            let arguments = json!({"path": path, "old": "a", "new": "b"});
+            seen += &(bench.call(EditFile, arguments).await + "\n");
+        }
+        insta::assert_snapshot!(seen, @r"
+        refused: is a directory: d; list_dir shows what is in it
+        refused: bin: you have not read it: read it first, so that nothing in it is lost
+        refused: not a regular file (named pipe): p
+        refused: outside the workspace: ../w2
+        ");
+    }
+}

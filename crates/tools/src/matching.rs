@@ -1,0 +1,318 @@
+//! Where an old text stands in a file, and what stands there after the edit.
+//!
+//! A ladder: the exact text; then with the file's line ends; then whole lines that differ in
+//! their trailing space; then whole lines that differ in their indentation, where the new
+//! text is indented as the file is. The first rung that finds anything decides. Nothing is
+//! ever changed outside of what was found.
+
+use std::ops::Range;
+
+use crate::indent::Indent;
+
+/// An edit as asked for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Edit<'t> {
+    pub(crate) old: &'t str,
+    pub(crate) new: &'t str,
+    /// Whether every place is meant, not the only one.
+    pub(crate) all: bool,
+}
+
+/// How far the old text is from the file's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rung {
+    Exact,
+    LineEnds,
+    TrailingSpace,
+    Indentation,
+}
+
+/// The file after an edit.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Edited {
+    pub(crate) text: String,
+    pub(crate) rung: Rung,
+    /// How many places were changed.
+    pub(crate) places: usize,
+}
+
+/// Why there is no edit.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Miss {
+    /// The old text is nowhere.
+    Nowhere,
+    /// It is at these lines, from 1.
+    Ambiguous(Vec<usize>),
+    /// It is there, and the new text is the same.
+    NoChange,
+}
+
+/// A place that was found, and what goes there.
+#[derive(Debug)]
+struct Found {
+    range: Range<usize>,
+    new: String,
+}
+
+/// Does an edit. The old text must not be empty.
+pub(crate) fn edit(text: &str, edit: Edit<'_>) -> Result<Edited, Miss> {
+    let rungs: [(Rung, fn(&str, Edit<'_>) -> Vec<Found>); 4] = [
+        (Rung::Exact, exact),
+        (Rung::LineEnds, line_ends),
+        (Rung::TrailingSpace, |text, edit| lines(text, edit, trailing_space)),
+        (Rung::Indentation, |text, edit| lines(text, edit, indentation)),
+    ];
+    for (rung, find) in rungs {
+        let found = find(text, edit);
+        if found.is_empty() {
+            continue;
+        }
+        if found.len() > 1 && !edit.all {
+            let line = |found: &Found| line_of(text, found.range.start);
+            return Err(Miss::Ambiguous(found.iter().map(line).collect()));
+        }
+        return replaced(text, &found, rung);
+    }
+    Err(Miss::Nowhere)
+}
+
+fn replaced(text: &str, found: &[Found], rung: Rung) -> Result<Edited, Miss> {
+    let mut out = String::with_capacity(text.len());
+    let mut done = 0;
+    let mut places = 0;
+    for Found { range, new } in found {
+        if range.start < done {
+            continue; // It overlaps the one before, which took its place.
+        }
+        out.push_str(text.get(done..range.start).unwrap_or_default());
+        out.push_str(new);
+        done = range.end;
+        places += 1;
+    }
+    out.push_str(text.get(done..).unwrap_or_default());
+    if out == text { Err(Miss::NoChange) } else { Ok(Edited { text: out, rung, places }) }
+}
+
+/// The number of the line that a byte is in, from 1.
+fn line_of(text: &str, at: usize) -> usize {
+    text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1
+}
+
+/// Every place of a text in another. Overlapping ones count where only one is meant, because
+/// then it is not clear which.
+fn places(text: &str, wanted: &str, overlapping: bool) -> Vec<Range<usize>> {
+    let step =
+        if overlapping { wanted.chars().next().map_or(1, char::len_utf8) } else { wanted.len() };
+    let mut found = Vec::new();
+    let mut from = 0;
+    while let Some(at) = text.get(from..).and_then(|rest| rest.find(wanted)) {
+        found.push(from + at..from + at + wanted.len());
+        from += at + step;
+    }
+    found
+}
+
+fn exact(text: &str, edit: Edit<'_>) -> Vec<Found> {
+    let found = places(text, edit.old, !edit.all).into_iter();
+    found.map(|range| Found { new: with_ends_of(text, &range, edit.new), range }).collect()
+}
+
+/// The exact text, but for its line ends.
+fn line_ends(text: &str, edit: Edit<'_>) -> Vec<Found> {
+    if !edit.old.contains('\n') {
+        return Vec::new();
+    }
+    let lf = edit.old.replace("\r\n", "\n");
+    let crlf = lf.replace('\n', "\r\n");
+    let forms = [(crlf, edit.new.to_owned()), (lf, edit.new.replace("\r\n", "\n"))];
+    let found = |(old, new): &(String, String)| {
+        let found = places(text, old, !edit.all).into_iter();
+        found.map(|range| Found { new: with_ends_of(text, &range, new), range }).collect()
+    };
+    forms.iter().map(found).find(|found: &Vec<Found>| !found.is_empty()).unwrap_or_default()
+}
+
+/// The new text with CRLF where the file has it: in what is replaced, else in the line that it
+/// stands in.
+fn with_ends_of(text: &str, range: &Range<usize>, new: &str) -> String {
+    let ends_crlf = |part: &str| {
+        part.find('\n').map(|at| part.get(..at).is_some_and(|line| line.ends_with('\r')))
+    };
+    let within = text.get(range.clone()).and_then(ends_crlf);
+    let after = || text.get(range.end..).and_then(ends_crlf);
+    let before = || {
+        text.get(..range.start).and_then(|part| {
+            part.rfind('\n').map(|at| part.get(..at).is_some_and(|line| line.ends_with('\r')))
+        })
+    };
+    if within.or_else(after).or_else(before).unwrap_or(false) {
+        new.replace("\r\n", "\n").replace('\n', "\r\n")
+    } else {
+        new.to_owned()
+    }
+}
+
+/// One line of a file.
+#[derive(Debug, Clone, Copy)]
+struct FileLine<'t> {
+    /// Where it begins.
+    start: usize,
+    /// Without its end.
+    text: &'t str,
+    /// Where the next one begins.
+    next: usize,
+}
+
+fn file_lines(text: &str) -> Vec<FileLine<'_>> {
+    let mut start = 0;
+    let line = |piece: &'_ str| {
+        let begins = start;
+        start += piece.len();
+        (begins, start)
+    };
+    let bounds: Vec<_> = text.split_inclusive('\n').map(line).collect();
+    let line = |(start, next): &(usize, usize)| {
+        let whole = text.get(*start..*next).unwrap_or_default();
+        let body = whole.strip_suffix('\n').unwrap_or(whole);
+        FileLine { start: *start, text: body.strip_suffix('\r').unwrap_or(body), next: *next }
+    };
+    bounds.iter().map(line).collect()
+}
+
+/// Whether lines of a file stand for those of the old text; if so, the new text for them.
+type Fits = fn(old: &[&str], file: &[FileLine<'_>], new: &str) -> Option<String>;
+
+/// Whole lines that fit the old text's.
+fn lines(text: &str, edit: Edit<'_>, fits: Fits) -> Vec<Found> {
+    let old = edit.old.replace("\r\n", "\n");
+    let ended = old.ends_with('\n');
+    let old: Vec<&str> = old.strip_suffix('\n').unwrap_or(&old).split('\n').collect();
+    if old.iter().all(|line| line.trim().is_empty()) {
+        return Vec::new();
+    }
+    let new = edit.new.replace("\r\n", "\n");
+    let file = file_lines(text);
+    let mut found = Vec::new();
+    for window in file.windows(old.len()) {
+        let (Some(first), Some(last)) = (window.first(), window.last()) else { continue };
+        let Some(mut new) = fits(&old, window, &new) else { continue };
+        let body_end = last.start + last.text.len();
+        let end = if ended { last.next } else { body_end };
+        if ended && !text.get(..end).is_some_and(|text| text.ends_with('\n')) {
+            // The file ends without a newline, and goes on doing so.
+            new.truncate(new.strip_suffix('\n').map_or(new.len(), str::len));
+        }
+        let range = first.start..end;
+        let new = with_ends_of(text, &range, &new);
+        found.push(Found { range, new });
+    }
+    found
+}
+
+fn trailing_space(old: &[&str], file: &[FileLine<'_>], new: &str) -> Option<String> {
+    let same = |(old, file): (&&str, &FileLine<'_>)| old.trim_end() == file.text.trim_end();
+    old.iter().zip(file).all(same).then(|| new.to_owned())
+}
+
+fn indentation(old: &[&str], file: &[FileLine<'_>], new: &str) -> Option<String> {
+    let same = |(old, file): (&&str, &FileLine<'_>)| old.trim() == file.text.trim();
+    if !old.iter().zip(file).all(same) {
+        return None;
+    }
+    let indent = Indent::between(old.iter().copied().zip(file.iter().map(|line| line.text)))?;
+    Some(new.split('\n').map(|line| indent.apply(line)).collect::<Vec<_>>().join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// An edit of one occurrence, as `rung: text`.
+    fn one(text: &str, old: &str, new: &str) -> String {
+        match edit(text, Edit { old, new, all: false }) {
+            Ok(edited) => format!("{:?}: {}", edited.rung, edited.text),
+            Err(miss) => format!("{miss:?}"),
+        }
+    }
+
+    #[test]
+    fn the_first_rung_that_finds_anything_decides() {
+        assert_eq!(one("a b c", "b", "x"), "Exact: a x c");
+        assert_eq!(one("a\r\nb\r\n", "a\nb", "x\ny"), "LineEnds: x\r\ny\r\n");
+        assert_eq!(one("a\nb\n", "a\r\nb", "x\r\ny"), "LineEnds: x\ny\n");
+        assert_eq!(one("a \nb\n", "a\nb\n", "x\n"), "TrailingSpace: x\n");
+        assert_eq!(
+            one("  a\n  b\n", "a\nb\n", "x\ny\n"),
+            "Indentation: x\n  y\n".replace("x", "  x")
+        );
+        assert_eq!(one("a\n", "b", "x"), "Nowhere");
+        // Two lines that differ in one word are not the same lines.
+        assert_eq!(one("a\nb\n", "a\nc\n", "x"), "Nowhere");
+    }
+
+    #[test]
+    fn a_missing_newline_at_the_end_stays_missing() {
+        assert_eq!(one("a\nb", "b\n", "c\n"), "TrailingSpace: a\nc");
+        assert_eq!(one("a\nb", "b", "c"), "Exact: a\nc");
+        assert_eq!(one("a\r\nb", "a\nb\n", "c\nd\n"), "TrailingSpace: c\r\nd");
+    }
+
+    #[test]
+    fn new_lines_end_as_those_around_them() {
+        assert_eq!(one("a\r\nb\r\n", "b", "b\nc"), "Exact: a\r\nb\r\nc\r\n");
+        assert_eq!(one("a\r\nb", "b", "b\nc"), "Exact: a\r\nb\r\nc");
+        assert_eq!(one("a\nb\r\n", "a", "a\nc"), "Exact: a\nc\nb\r\n");
+        assert_eq!(one("a\nb\r\n", "b", "b\nc"), "Exact: a\nb\r\nc\r\n");
+    }
+
+    #[test]
+    fn what_is_there_twice_is_ambiguous_also_where_it_overlaps() {
+        assert_eq!(one("x\nx\nx\n", "x\nx\n", "y\n"), "Ambiguous([1, 2])");
+        assert_eq!(one("éé", "é", "y"), "Ambiguous([1, 1])");
+        assert_eq!(one(" a\n  a\n", "a  \n", "y\n"), "Ambiguous([1, 2])");
+        let all = edit(" a\n  a\n", Edit { old: "a  \n", new: "y\n", all: true }).unwrap();
+        assert_eq!((all.text.as_str(), all.places), (" y\n  y\n", 2));
+    }
+
+    #[test]
+    fn blank_lines_alone_are_matched_exactly_only() {
+        assert_eq!(one("a\n   \nb\n", "\n\n", "\n"), "Nowhere");
+    }
+
+    proptest! {
+        /// On text without CR an exact edit is what the standard library does.
+        #[test]
+        fn an_exact_edit_is_a_plain_replacement(text in "[ab é\n]{0,40}", old in "[ab é\n]{1,4}", new in "[ab\n]{0,4}") {
+            let found = places(&text, &old, true).len();
+            let reference = text.replacen(&old, &new, 1);
+            match edit(&text, Edit { old: &old, new: &new, all: false }) {
+                Ok(edited) if edited.rung == Rung::Exact => {
+                    prop_assert_eq!((found, edited.text), (1, reference));
+                }
+                Err(Miss::Ambiguous(lines)) if found > 0 => prop_assert_eq!(lines.len(), found),
+                Err(Miss::NoChange) if found > 0 => prop_assert_eq!(&text, &reference),
+                _ => prop_assert_eq!(found, 0),
+            }
+            if let Ok(edited) = edit(&text, Edit { old: &old, new: &new, all: true }) && found > 0 {
+                prop_assert_eq!(edited.text, text.replace(&old, &new));
+            }
+        }
+
+        /// Whatever rung finds it: what is before and after the found lines stays, byte by byte.
+        #[test]
+        fn nothing_else_changes(
+            before in "([xy ]{0,3}\r?\n){0,4}", lines in proptest::collection::vec("[ \t]{0,3}[ab]{1,3}[ \t]{0,2}", 1..4),
+            after in "(\r?\n[xy ]{0,3}){0,4}", crlf in any::<bool>(), indent in any::<bool>(),
+        ) {
+            let end = if crlf { "\r\n" } else { "\n" };
+            let text = format!("{before}{}{after}", lines.join(end));
+            let asked: Vec<&str> = lines.iter().map(|line| if indent { line.trim() } else { line.trim_end() }).collect();
+            if let Ok(edited) = edit(&text, Edit { old: &asked.join("\n"), new: "NEW", all: false }) {
+                let kept = edited.text.split_once("NEW").unwrap();
+                prop_assert_eq!(kept.0.trim_end_matches([' ', '\t']), before.trim_end_matches([' ', '\t']));
+                prop_assert_eq!(kept.1.trim_start_matches([' ', '\t']), after);
+            }
+        }
+    }
+}

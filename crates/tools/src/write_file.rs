@@ -1,0 +1,322 @@
+//! `write_file`: a whole file, created or replaced.
+
+use std::sync::PoisonError;
+
+use deputize_core::{
+    Display, Effects, Example, ToolCallResult, ToolCx, ToolOutput, ToolSpec, TypedTool, spec_of,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::Settings;
+use crate::blocking::{blocking, still_wanted};
+use crate::current::{Current, write};
+use crate::diff::{Difference, SCREEN_LINES};
+use crate::path_error::PathError;
+use crate::place::Place;
+use crate::shown::count;
+use crate::text::{Charset, Text};
+
+const DESCRIPTION: &str = "Create a text file, or replace one whole. Missing directories are made. \
+    A file that exists must have been read before; to change a part of it, use edit_file.";
+
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Args {
+    /// The file.
+    path: String,
+    /// All of its new content.
+    content: String,
+}
+
+#[derive(Debug)]
+pub(crate) struct WriteFile;
+
+impl TypedTool for WriteFile {
+    type Args = Args;
+
+    fn spec() -> ToolSpec {
+        let arguments = serde_json::json!({"path": "notes/plan.md", "content": "# Plan\n"});
+        ToolSpec {
+            examples: vec![Example { title: "A new file in a new directory", arguments }],
+            ..ToolSpec::effectful(spec_of::<Args>("write_file", DESCRIPTION), Effects::WritesFiles)
+        }
+    }
+
+    async fn run(&self, args: Args, cx: &ToolCx) -> ToolCallResult {
+        blocking(cx, move |cx| write_file(&args, cx)).await
+    }
+}
+
+deputize_core::register_tool!("file", WriteFile);
+
+fn write_file(args: &Args, cx: &ToolCx) -> ToolCallResult {
+    let place = Place::to_write(cx, &args.path)?;
+    let lock = cx.agent.session.files.path_lock(&place.path());
+    // A writer that panicked left either content whole, so the lock is as good as before.
+    let _held = lock.lock().unwrap_or_else(PoisonError::into_inner);
+    still_wanted(cx)?;
+    let old = match place.metadata() {
+        Ok(_) => Some(Current::read(cx, &place, Settings::of(cx).edit_bytes)?),
+        Err(PathError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => None,
+        Err(error) => return Err(error.into()),
+    };
+    let warning = match &old {
+        Some(old) => old.may_change(cx, &place)?,
+        None => None,
+    };
+    let new = args.content.as_bytes();
+    if let Some(bytes) = old.as_ref().and_then(|old| old.bytes.as_deref())
+        && bytes == new
+    {
+        let path = place.shown();
+        return Ok(ToolOutput::text(format!("{path} has this content already; nothing changed")));
+    }
+    let fact = write(cx, &place, old.as_ref(), new)?;
+    let mut output = ToolOutput::text(summary(&place, old.as_ref(), &args.content)).fact(fact);
+    for note in warning.into_iter().chain(old.iter().flat_map(|old| lost(old, &args.content))) {
+        output = output.note(note);
+    }
+    output.display = display(&place, old.as_ref(), &args.content);
+    Ok(output)
+}
+
+fn summary(place: &Place, old: Option<&Current>, new: &str) -> String {
+    let lines = count(new.lines().count() as u64, "line");
+    let bytes = count(new.len() as u64, "byte");
+    let path = place.shown();
+    match old {
+        None => format!("created {path}: {lines}, {bytes}"),
+        Some(old) => format!("changed {path}: {lines}, {bytes} (before: {})", old.version.bytes),
+    }
+}
+
+/// Says what of the old file is not in the new one beside its text.
+fn lost(old: &Current, new: &str) -> Vec<String> {
+    use cap_std::fs::MetadataExt as _;
+    let mut notes = Vec::new();
+    if let Some(text) = old.bytes.as_ref().and_then(|bytes| Text::decode(bytes).ok()) {
+        if text.charset != Charset::Utf8 {
+            notes.push(format!("it was {} and is UTF-8 now", text.charset.name()));
+        }
+        if text.text.contains("\r\n") && !new.contains("\r\n") && !new.is_empty() {
+            notes.push("its lines ended in CRLF and end in LF now".to_owned());
+        }
+    }
+    if old.meta.nlink() > 1 {
+        let others = count(old.meta.nlink() - 1, "other name");
+        notes.push(format!("the file had {others} (hard links), which keep the old content"));
+    }
+    notes
+}
+
+/// The change for a screen, when both sides are text.
+fn display(place: &Place, old: Option<&Current>, new: &str) -> Option<Display> {
+    let before = match old {
+        None => String::new(),
+        Some(old) => Text::decode(old.bytes.as_ref()?).ok()?.text,
+    };
+    Some(shown_diff(place, &Difference::between(&before, new)))
+}
+
+/// A diff for a screen.
+pub(crate) fn shown_diff(place: &Place, difference: &Difference) -> Display {
+    let (mut diff, note) = difference.first(SCREEN_LINES);
+    if let Some(note) = note {
+        diff.push_str(&format!("\n[{note}]"));
+    }
+    Display::Diff { path: place.path(), diff }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{Bench, again_on_small_disk, result, show};
+    use crate::read_file::ReadFile;
+    use deputize_core::{CancelReason, Fact, OnStaleWrite, Version};
+    use serde_json::json;
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt};
+
+    async fn write_in(bench: &Bench, path: &str, content: &str) -> String {
+        bench.call(WriteFile, json!({"path": path, "content": content})).await
+    }
+
+    async fn read_in(bench: &Bench, path: &str) {
+        bench.call(ReadFile, json!({"path": path})).await;
+    }
+
+    /// Every name in the workspace.
+    fn names(bench: &Bench) -> Vec<String> {
+        let entries = std::fs::read_dir(bench.root()).unwrap();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[tokio::test]
+    async fn a_new_file_is_created_with_its_directories() {
+        let bench = Bench::new();
+        assert_eq!(
+            write_in(&bench, "a/b/f", "x\ny\n").await,
+            "created a/b/f: 2 lines, 4 bytes\n(diff of ROOT/a/b/f)"
+        );
+        assert_eq!(bench.get("a/b/f"), b"x\ny\n");
+        // The agent knows what it wrote.
+        assert!(write_in(&bench, "a/b/f", "z").await.starts_with("changed a/b/f: 1 line, 1 byte"));
+        assert_eq!(
+            write_in(&bench, "a/b/f", "z").await,
+            "a/b/f has this content already; nothing changed"
+        );
+    }
+
+    #[tokio::test]
+    async fn nothing_is_overwritten_unread_or_unseen() {
+        let bench = Bench::new();
+        bench.put("f", "old");
+        assert_eq!(
+            write_in(&bench, "f", "new").await,
+            "refused: f: you have not read it: read it first, so that nothing in it is lost"
+        );
+        read_in(&bench, "f").await;
+        bench.put("f", "other");
+        assert_eq!(
+            write_in(&bench, "f", "new").await,
+            "refused: f: changed on disk since you read it (by another program): read it again"
+        );
+        assert_eq!(bench.get("f"), b"other");
+    }
+
+    #[tokio::test]
+    async fn a_stale_write_can_be_a_warning_but_not_an_unread_one() {
+        let bench =
+            Bench::with(Settings { on_stale_write: OnStaleWrite::Warn, ..Settings::default() });
+        bench.put("f", "old");
+        assert!(write_in(&bench, "f", "new").await.starts_with("refused: f: you have not read it"));
+        read_in(&bench, "f").await;
+        bench.put("f", "other");
+        assert_eq!(
+            write_in(&bench, "f", "new").await,
+            "changed f: 1 line, 3 bytes (before: 5)\n[f had changed on disk since you read it \
+             (by another program); that change may be lost]\n(diff of ROOT/f)"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_write_is_a_fact_of_the_place_itself() {
+        let bench = Bench::new();
+        bench.put("f", "").link("f", "l");
+        read_in(&bench, "l").await;
+        let output = result(&bench.cx, WriteFile, json!({"path": "l", "content": "x"})).await;
+        let (path, version) = (bench.path("f"), Version::of(b"x"));
+        assert_eq!(output.unwrap().facts, [Fact::FileWritten { path, version, created: false }]);
+        assert!(bench.path("l").is_symlink());
+        assert_eq!(bench.get("f"), b"x");
+    }
+
+    #[tokio::test]
+    async fn mode_stays_and_hard_links_are_broken() {
+        let bench = Bench::new();
+        bench.put("f", "old");
+        std::fs::set_permissions(bench.path("f"), PermissionsExt::from_mode(0o4751)).unwrap();
+        std::fs::hard_link(bench.path("f"), bench.path("other")).unwrap();
+        read_in(&bench, "f").await;
+        let text = write_in(&bench, "f", "new").await;
+        assert!(
+            text.contains("[the file had 1 other name (hard links), which keep the old content]"),
+            "{text}"
+        );
+        assert_eq!((bench.get("f"), bench.get("other")), (b"new".to_vec(), b"old".to_vec()));
+        assert_eq!(bench.path("f").metadata().unwrap().mode() & 0o7777, 0o751);
+        assert_eq!(names(&bench), ["f", "other"]);
+    }
+
+    #[tokio::test]
+    async fn what_the_text_alone_would_lose_is_said() {
+        let bench = Bench::new();
+        bench.put("f", b"\xef\xbb\xbfa\r\n");
+        read_in(&bench, "f").await;
+        let text = write_in(&bench, "f", "b\n").await;
+        assert!(
+            text.contains("[it was UTF-8 with a byte order mark and is UTF-8 now]\n[its lines ended in CRLF and end in LF now]"),
+            "{text}"
+        );
+    }
+
+    #[tokio::test]
+    async fn no_file_is_made_where_none_can_be() {
+        let bench = Bench::new();
+        std::fs::write(bench.path("../outside/f"), "o").unwrap();
+        bench.put("d/x", "").put("file", "").link("../outside", "out").link("gone", "dangling");
+        bench.fifo("p");
+        let mut seen = String::new();
+        for path in [
+            "d",
+            "new/",
+            "../outside/f",
+            "out/f",
+            "out/new",
+            "dangling",
+            "p",
+            "file/x",
+            "a/../../x",
+        ] {
+            seen += &(write_in(&bench, path, "x").await + "\n");
+        }
+        insta::assert_snapshot!(seen, @r"
+        refused: is a directory: d; list_dir shows what is in it
+        refused: is a directory: new/; list_dir shows what is in it
+        refused: outside the workspace: ../outside/f
+        refused: symlink leaves the workspace: out/f
+        refused: symlink leaves the workspace: out/new
+        refused: symlink leads nowhere: dangling
+        refused: not a regular file (named pipe): p
+        refused: cannot find file/x: Not a directory (os error 20)
+        refused: outside the workspace: a/../../x
+        ");
+        assert_eq!(std::fs::read_dir(bench.path("../outside")).unwrap().count(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_cancelled_write_changes_nothing() {
+        let bench = Bench::new();
+        bench.cx.cancel.cancel(CancelReason::Interrupted);
+        let result = result(&bench.cx, WriteFile, json!({"path": "f", "content": "x"})).await;
+        assert_eq!(show(&result), "cancelled\n");
+        assert_eq!(names(&bench), Vec::<String>::new());
+    }
+
+    #[test]
+    fn on_a_full_or_read_only_disk_the_old_content_stays() {
+        const NAME: &str = "write_file::tests::on_a_full_or_read_only_disk_the_old_content_stays";
+        again_on_small_disk(NAME, |disk| {
+            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            runtime.block_on(async {
+                let bench = Bench::on(disk, Settings::default());
+                bench.put("f", "old");
+                read_in(&bench, "f").await;
+                let large = "x".repeat(1 << 20);
+                for path in ["f", "new"] {
+                    assert_eq!(
+                        write_in(&bench, path, &large).await,
+                        format!(
+                            "refused: cannot write {path}: No space left on device (os error 28)"
+                        )
+                    );
+                }
+                assert_eq!(
+                    (names(&bench), bench.get("f")),
+                    (vec!["f".to_owned()], b"old".to_vec())
+                );
+                let remount = ["-o", "remount,ro"];
+                let done = std::process::Command::new("mount").args(remount).arg(disk).status();
+                assert!(done.unwrap().success());
+                assert_eq!(
+                    write_in(&bench, "f", "new").await,
+                    "refused: cannot write f: Read-only file system (os error 30)"
+                );
+                assert_eq!(bench.get("f"), b"old");
+            });
+        });
+    }
+}
