@@ -276,11 +276,13 @@ pub enum AttachError {
     /// No such model.
     #[error("model `{0}` is not known here")]
     Model(String),
-    /// Its tree has as many agents as it may.
+    /// An agent above it has as many descendants as it may.
     #[error(
-        "{limit} children were spawned in this session, which is the limit; finish with the results there are"
+        "agent {agent} has had its {limit} descendants, which is the limit; go on with the results there are"
     )]
     TooMany {
+        /// Which agent.
+        agent: AgentId,
         /// The limit.
         limit: u32,
     },

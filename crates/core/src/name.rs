@@ -161,6 +161,12 @@ impl AgentId {
         Self(format!("{}/{}.{}.{index}", self.0, call.step, call.slot))
     }
 
+    /// The agents above it, the nearest first.
+    pub fn ancestors(&self) -> impl Iterator<Item = Self> {
+        let up = |id: &Self| id.0.rsplit_once('/').map(|(parent, _)| Self(parent.to_owned()));
+        std::iter::successors(up(self), up)
+    }
+
     /// The id as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
@@ -204,6 +210,8 @@ mod tests {
     fn a_child_is_named_by_the_call_that_spawned_it() {
         let root = AgentId::root(&SessionId::literal("s1"));
         let child = root.child(CallId { step: 2, slot: 0 }, 1);
-        assert_eq!(child.child(CallId { step: 1, slot: 3 }, 0).as_str(), "s1/2.0.1/1.3.0");
+        let grandchild = child.child(CallId { step: 1, slot: 3 }, 0);
+        assert_eq!(grandchild.as_str(), "s1/2.0.1/1.3.0");
+        assert_eq!(grandchild.ancestors().collect::<Vec<_>>(), [child, root]);
     }
 }

@@ -99,7 +99,6 @@ impl Session {
             next: stored.records.len() as u64,
             texts: texts.into_keys().collect::<BTreeSet<_>>(),
             files: ledger(&stored.records),
-            spawned: u32::try_from(agents.len().saturating_sub(1)).unwrap_or(u32::MAX),
             agents,
         };
         Ok((Self::over(dir, id, parts, file, restored), recovery))

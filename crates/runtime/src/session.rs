@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::Path;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use deputize_core::door::{FrameSecret, Secrets};
@@ -78,8 +77,6 @@ pub struct Parts {
     pub settings: Store,
     /// When the session file is synced.
     pub sync: SyncMode,
-    /// The most descendants a session may have; 0: any number.
-    pub max_children: u32,
     /// What frame boundaries are derived from: random bytes.
     pub secret: FrameSecret,
     /// This program and its version, for the record.
@@ -102,7 +99,6 @@ impl Parts {
             observers: Vec::new(),
             settings: Store::default(),
             sync: SyncMode::default(),
-            max_children: 200,
             secret: FrameSecret::new(&random),
             program: concat!("deputize-runtime ", env!("CARGO_PKG_VERSION")).to_owned(),
         }
@@ -131,7 +127,6 @@ pub(crate) struct Shared {
     pub(crate) checker: Checker,
     pub(crate) view: Arc<SessionView>,
     pub(crate) cancel: Cancel,
-    spawned: AtomicU32,
     tree: Mutex<Tree>,
     tasks: TaskTracker,
 }
@@ -146,7 +141,6 @@ pub(crate) struct SharedParts {
     pub(crate) secrets: Secrets,
     pub(crate) sync: SyncMode,
     pub(crate) secret: FrameSecret,
-    max_children: u32,
     program: String,
 }
 
@@ -159,6 +153,36 @@ struct Tree {
     live: BTreeSet<AgentId>,
     /// Tokens of descendants that ended, by parent.
     usage: BTreeMap<AgentId, Usage>,
+    /// How many descendants each agent has had, ended ones among them.
+    descendants: BTreeMap<AgentId, u32>,
+    /// How many it may have.
+    most_descendants: BTreeMap<AgentId, u32>,
+}
+
+impl Tree {
+    fn of(stored: BTreeMap<AgentId, Stored>) -> Self {
+        let mut tree = Self::default();
+        stored.keys().for_each(|id| tree.note(id));
+        Self { stored, ..tree }
+    }
+
+    /// Counts a new agent at all agents above it, or at none.
+    fn count(&mut self, new: &AgentId) -> Result<(), AttachError> {
+        for agent in new.ancestors() {
+            let limit = self.most_descendants.get(&agent).copied().unwrap_or(u32::MAX);
+            if self.descendants.get(&agent).is_some_and(|had| *had >= limit) || limit == 0 {
+                return Err(AttachError::TooMany { agent, limit });
+            }
+        }
+        self.note(new);
+        Ok(())
+    }
+
+    fn note(&mut self, new: &AgentId) {
+        for agent in new.ancestors() {
+            *self.descendants.entry(agent).or_default() += 1;
+        }
+    }
 }
 
 impl Shared {
@@ -237,7 +261,11 @@ impl Shared {
         let id = driver.view.id().clone();
         let cancel = driver.cancel.clone();
         let spec = Arc::clone(&driver.view.spec);
-        self.tree().live.insert(id.clone());
+        {
+            let mut tree = self.tree();
+            tree.live.insert(id.clone());
+            tree.most_descendants.insert(id.clone(), driver.view.authority.spawn_number());
+        }
         let (send, outcome) = oneshot::channel();
         self.tasks.spawn(async move {
             // Whoever no longer waits finds the outcome in the journal.
@@ -312,11 +340,9 @@ impl Session {
                 spawn: Arc::new(Spawner { shared: weak.clone() }),
             }),
             cancel: Cancel::new(),
-            spawned: AtomicU32::new(restored.spawned),
             tree: Mutex::new(Tree {
                 usage: usage_below(&restored.agents),
-                stored: restored.agents,
-                live: BTreeSet::new(),
+                ..Tree::of(restored.agents)
             }),
             tasks: TaskTracker::new(),
             parts: SharedParts {
@@ -328,7 +354,6 @@ impl Session {
                 secrets: parts.secrets,
                 sync: parts.sync,
                 secret: parts.secret,
-                max_children: parts.max_children,
                 program: parts.program,
             },
         });
@@ -476,7 +501,6 @@ pub(crate) struct Restored {
     pub(crate) next: u64,
     pub(crate) texts: BTreeSet<String>,
     pub(crate) files: FileLedger,
-    pub(crate) spawned: u32,
     pub(crate) agents: BTreeMap<AgentId, Stored>,
 }
 
@@ -526,14 +550,7 @@ impl Shared {
         if parent.authority.spawn_depth() == 0 {
             return Err(AttachError::Depth);
         }
-        let limit = match self.parts.max_children {
-            0 => u32::MAX,
-            limit => limit,
-        };
-        let room = |n: u32| (n < limit).then_some(n + 1);
-        if self.spawned.fetch_update(Ordering::AcqRel, Ordering::Acquire, room).is_err() {
-            return Err(AttachError::TooMany { limit });
-        }
+        self.tree().count(&spec.id)?;
         // A level is used up on every path, whatever the spec asks for.
         let levels = parent.authority.spawn_depth() - 1;
         let grant = Grant {
@@ -542,11 +559,7 @@ impl Shared {
         };
         let spec = AgentSpec { grant, ..spec };
         let authority = parent.authority.meet(&spec.grant);
-        let driver = self.start(spec, authority, cancel.child());
-        if driver.is_err() {
-            self.spawned.fetch_sub(1, Ordering::AcqRel);
-        }
-        driver
+        self.start(spec, authority, cancel.child())
     }
 }
 

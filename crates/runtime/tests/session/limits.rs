@@ -133,3 +133,19 @@ async fn a_tool_that_does_not_settle_is_given_up_within_two_seconds() {
     assert!(results(&world).contains("its outcome is unknown"), "{}", results(&world));
     assert!((1000..2000).contains(&ms), "{ms} ms");
 }
+
+#[tokio::test]
+async fn descendants_are_counted_at_every_agent_above_them() {
+    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let rule = |results: usize, _: &Request<'_>| {
+        let children: Vec<String> = (0..10).map(|n| n.to_string()).collect();
+        let spawn = Reply::calls("rule", [("spawn", json!({ "list": children }))]);
+        Ok(if results == 0 { spawn } else { Reply::text("rule", "done") })
+    };
+    let outcome =
+        run(folder.path(), spec(folder.path()), parts(&world, rule), &Cancel::new()).await;
+    assert_eq!(outcome.status, Status::Completed);
+    let made = types(&world).iter().filter(|name| *name == "agent.start").count();
+    assert_eq!(made, 10, "the top agent and the nine descendants that it may have");
+    assert!(results(&world).contains("has had its 9 descendants"), "{}", results(&world));
+}
