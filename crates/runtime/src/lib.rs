@@ -50,5 +50,5 @@ mod validate;
 pub use bus::Bus;
 pub use clock::SystemClock;
 pub use resume::{Continue, Recovery, ResumeError, UnknownCall};
-pub use session::{Models, Parts, Session, SessionError, SyncMode, top_agent};
+pub use session::{Models, Parts, Session, SessionError, SyncMode, declare, top_agent};
 pub use store::{Damage, Header, ReadError, SessionDir, SessionFile, StoredSession, Tail};

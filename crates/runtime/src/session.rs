@@ -275,8 +275,10 @@ impl Shared {
     }
 }
 
-/// The tools of an agent as its model is told of them, in the order of its spec.
-fn declare(view: &AgentView) -> Vec<Arc<ToolDecl>> {
+/// The tools of an agent as its model is told of them, in the order of its spec: those that it
+/// may use and that can be used now.
+#[must_use]
+pub fn declare(view: &AgentView) -> Vec<Arc<ToolDecl>> {
     let known = view.spec.tools.iter().filter_map(|name| view.catalog.get(name.as_str()));
     let mine = known.filter(|entry| view.authority.permits(entry).is_ok());
     let usable = mine.filter(|entry| entry.tool.spec().usable == Usable::Yes);
