@@ -1,0 +1,22 @@
+//! What a provider may make us hold, whatever it sends.
+
+use std::time::Duration;
+
+/// Bytes of one event of a stream.
+pub const EVENT_BYTES: usize = 1024 * 1024;
+/// Bytes of one reply on the wire.
+pub const BODY_BYTES: usize = 32 * 1024 * 1024;
+/// Bytes of a reply that comes as one JSON document instead of a stream.
+pub const DOCUMENT_BYTES: usize = 8 * 1024 * 1024;
+/// Nesting of one JSON text, which must stay below this.
+pub const JSON_DEPTH: usize = 128;
+/// Values (objects, arrays, texts, numbers …) of one JSON text.
+pub const JSON_VALUES: usize = 50_000;
+/// Calls of one reply.
+pub const CALLS: usize = 128;
+/// Bytes that are read of the body of a failed answer.
+pub const ERROR_BODY_BYTES: usize = 8 * 1024;
+/// Characters of a server's own words in an error.
+pub const SHOWN_CHARS: usize = 500;
+/// How long a server may leave a stream open after the finish reason.
+pub const AFTER_FINISH: Duration = Duration::from_secs(5);

@@ -1,0 +1,137 @@
+//! The OpenAI Chat Completions wire, which most servers speak.
+//!
+//! [`request_body`] turns a request into bytes, [`ReplyStream`] turns bytes into a reply; both
+//! are pure. [`OpenAiChat`] puts HTTP between them.
+//!
+//! # When a reply is complete
+//!
+//! The end mark is `data: [DONE]`, or a finish reason of the first choice after which nothing
+//! more of that choice came, or a finish reason and a body that ended in order. A document
+//! (an answer that is no stream) is complete when its JSON is. Without an end mark there is no
+//! reply, only the text until then, and no call of it is ever given out.
+
+mod calls;
+mod details;
+mod request;
+mod stream;
+
+use deputize_core::{BoxFuture, Cancel, Delta, Model, ModelError, Reply, Request};
+
+use crate::endpoint::{Endpoint, EndpointError};
+use crate::http::{Ask, HttpClient, Remote, exchange};
+use crate::stream::{Ending, EventParser as _, Flow, ReplyBytes, StreamError};
+
+pub use request::{Dialect, request_body};
+use stream::ChatParser;
+
+/// A model behind an endpoint that speaks Chat Completions.
+///
+/// ```no_run
+/// # async fn example(clock: std::sync::Arc<dyn deputize_core::Clock>) -> Result<(), Box<dyn std::error::Error>> {
+/// use deputize_core::{Cancel, Model as _, ModelOptions, Request, ToolChoice};
+/// use deputize_providers::{Endpoint, OpenAiChat, http_client};
+///
+/// let endpoint = Endpoint::new("local", "http://127.0.0.1:8080/v1");
+/// let model = OpenAiChat::new(endpoint, &http_client(clock))?;
+/// let request = Request {
+///     model: "qwen3",
+///     system: &[],
+///     tools: &[],
+///     messages: &[],
+///     tool_choice: ToolChoice::Auto,
+///     options: &ModelOptions::default(),
+/// };
+/// let reply = model.reply(&request, &mut |_piece| {}, &Cancel::new()).await?;
+/// # Ok(()) }
+/// ```
+#[derive(Debug)]
+pub struct OpenAiChat {
+    remote: Remote,
+    dialect: Dialect,
+}
+
+impl OpenAiChat {
+    /// A model at an endpoint. Nothing is sent yet.
+    ///
+    /// # Errors
+    /// When the endpoint's address, key, headers or extra fields cannot be used, or there is
+    /// no TLS on this machine.
+    pub fn new(endpoint: Endpoint, http: &HttpClient) -> Result<Self, EndpointError> {
+        let dialect = Dialect::of(&endpoint)?;
+        Ok(Self { remote: Remote::new(endpoint, http, &["chat", "completions"])?, dialect })
+    }
+}
+
+impl Model for OpenAiChat {
+    fn reply<'a>(
+        &'a self,
+        request: &'a Request<'a>,
+        live: &'a mut (dyn FnMut(Delta<'_>) + Send),
+        cancel: &'a Cancel,
+    ) -> BoxFuture<'a, Result<Reply, ModelError>> {
+        let ask = Ask {
+            model: request.model,
+            body: request_body(request, &self.dialect),
+            parser: ChatParser::new(request.model),
+        };
+        Box::pin(exchange(&self.remote, ask, live, cancel))
+    }
+}
+
+/// A reply that is arriving, without HTTP: for replays, tests and fuzzing.
+///
+/// ```
+/// use deputize_providers::openai_chat::ReplyStream;
+/// use deputize_providers::{Ending, Flow};
+///
+/// let body = "data: {\"choices\":[{\"delta\":{\"content\":\"Hello\"}}]}\n\ndata: [DONE]\n\n";
+/// let mut stream = ReplyStream::new("m");
+/// for byte in body.as_bytes() {
+///     if stream.feed(&[*byte], &mut |_piece| {})? == Flow::Done {
+///         break;
+///     }
+/// }
+/// assert_eq!(stream.finish(Ending::InOrder, &mut |_piece| {})?.text, "Hello");
+/// # Ok::<(), deputize_providers::StreamError>(())
+/// ```
+#[derive(Debug)]
+pub struct ReplyStream(ReplyBytes<ChatParser>);
+
+impl ReplyStream {
+    /// For a reply of this model, unless the reply names another.
+    #[must_use]
+    pub fn new(model: &str) -> Self {
+        Self(ReplyBytes::new(ChatParser::new(model)))
+    }
+
+    /// Takes the next bytes, in pieces of any size.
+    ///
+    /// # Errors
+    /// When the reply cannot become a whole one any more.
+    pub fn feed(
+        &mut self,
+        bytes: &[u8],
+        live: &mut (dyn FnMut(Delta<'_>) + Send),
+    ) -> Result<Flow, StreamError> {
+        self.0.feed(bytes, live)
+    }
+
+    /// The answer's text so far.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        self.0.parser().text()
+    }
+
+    /// The reply, after the last bytes.
+    ///
+    /// # Errors
+    /// When it is not complete.
+    pub fn finish(
+        mut self,
+        ending: Ending,
+        live: &mut (dyn FnMut(Delta<'_>) + Send),
+    ) -> Result<Reply, StreamError> {
+        self.0.end(live)?;
+        self.0.finish(ending)
+    }
+}

@@ -1,0 +1,307 @@
+//! Calls, put together from pieces whose indexes and ids cannot be trusted.
+
+use deputize_core::RawCall;
+use serde_json::Value;
+
+use crate::limits::CALLS;
+use crate::stream::StreamError;
+use crate::text::Text;
+
+/// The calls of a reply in the order in which they first appeared, or by index where every
+/// call has its own.
+#[derive(Debug, Default)]
+pub(super) struct Calls(Vec<Call>);
+
+#[derive(Debug, Default)]
+struct Call {
+    index: Option<u64>,
+    id: String,
+    name: String,
+    arguments: Text,
+    shape: Shape,
+}
+
+/// How far a JSON object has come, kept up with each piece: looking at the whole text again
+/// and again would take the square of its length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Shape {
+    #[default]
+    Blank,
+    Open {
+        depth: usize,
+        quoted: bool,
+        escaped: bool,
+    },
+    Closed,
+    Other,
+}
+
+impl Shape {
+    fn with(self, text: &str) -> Self {
+        text.bytes().fold(self, Self::after)
+    }
+
+    fn after(self, byte: u8) -> Self {
+        match (self, byte) {
+            (Self::Blank | Self::Closed, byte) if byte.is_ascii_whitespace() => self,
+            (Self::Blank, b'{') => Self::Open { depth: 1, quoted: false, escaped: false },
+            (Self::Blank | Self::Closed | Self::Other, _) => Self::Other,
+            (Self::Open { depth, quoted: true, escaped: true }, _) => {
+                Self::Open { depth, quoted: true, escaped: false }
+            }
+            (Self::Open { depth, quoted: true, .. }, b'\\') => {
+                Self::Open { depth, quoted: true, escaped: true }
+            }
+            (Self::Open { depth, quoted, .. }, b'"') => {
+                Self::Open { depth, quoted: !quoted, escaped: false }
+            }
+            (Self::Open { depth: 1, quoted: false, .. }, b'}') => Self::Closed,
+            (Self::Open { depth, quoted: false, .. }, b'{' | b'[') => {
+                Self::Open { depth: depth + 1, quoted: false, escaped: false }
+            }
+            (Self::Open { depth, quoted: false, .. }, b'}' | b']') => {
+                Self::Open { depth: depth.saturating_sub(1).max(1), quoted: false, escaped: false }
+            }
+            (open @ Self::Open { .. }, _) => open,
+        }
+    }
+}
+
+/// A piece of a call as it came.
+struct Piece<'v> {
+    index: Option<u64>,
+    id: &'v str,
+    name: &'v str,
+    arguments: String,
+}
+
+impl<'v> Piece<'v> {
+    fn of(value: &'v Value) -> Self {
+        let function = value.get("function").unwrap_or(value);
+        let text = |value: Option<&'v Value>| value.and_then(Value::as_str).unwrap_or_default();
+        let index = value.get("index");
+        let index = index.and_then(|it| it.as_u64().or_else(|| it.as_str()?.trim().parse().ok()));
+        // Some servers give the arguments as an object instead of its text.
+        let arguments = match function.get("arguments") {
+            None | Some(Value::Null) => String::new(),
+            Some(Value::String(text)) => text.clone(),
+            Some(other) => other.to_string(),
+        };
+        Self {
+            index,
+            id: text(value.get("id")).trim(),
+            name: text(function.get("name")),
+            arguments,
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.id.is_empty() && self.name.is_empty() && self.arguments.is_empty()
+    }
+}
+
+impl Calls {
+    /// Takes a piece of a call.
+    pub(super) fn add(&mut self, value: &Value, marked: bool) -> Result<(), StreamError> {
+        let piece = Piece::of(value);
+        if piece.is_empty() {
+            return Ok(());
+        }
+        let place = self.place(&piece).unwrap_or(self.0.len());
+        if place == CALLS {
+            return Err(StreamError::TooManyCalls);
+        }
+        if place == self.0.len() {
+            self.0.push(Call { index: piece.index, ..Call::default() });
+        }
+        let Some(call) = self.0.get_mut(place) else { return Ok(()) };
+        call.take(&piece, marked);
+        Ok(())
+    }
+
+    pub(super) const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Which call a piece belongs to; nothing: a new one.
+    fn place(&self, piece: &Piece<'_>) -> Option<usize> {
+        let last = |test: &dyn Fn(&Call) -> bool| self.0.iter().rposition(test);
+        let by_id = || (!piece.id.is_empty()).then(|| last(&|call| call.id == piece.id)).flatten();
+        let found = match piece.index {
+            Some(index) => match last(&|call| call.index == Some(index)) {
+                Some(place) => Some(place),
+                // A new index with a known id goes on with that call, unless it names a tool.
+                None if piece.name.is_empty() => by_id(),
+                None => None,
+            },
+            None if !piece.id.is_empty() => {
+                by_id().or_else(|| self.0.len().checked_sub(1).filter(|_| piece.name.is_empty()))
+            }
+            None => self.0.len().checked_sub(1),
+        };
+        found.filter(|place| self.0.get(*place).is_some_and(|call| !call.is_over(piece)))
+    }
+
+    /// The finished calls.
+    pub(super) fn into_raw(mut self) -> Vec<RawCall> {
+        let mut indexes: Vec<_> = self.0.iter().map(|call| call.index).collect();
+        indexes.sort_unstable();
+        indexes.dedup();
+        if indexes.len() == self.0.len() && !indexes.contains(&None) {
+            self.0.sort_by_key(|call| call.index);
+        }
+        let named = self.0.into_iter().filter(|it| !it.name.is_empty() || !it.arguments.is_empty());
+        let raw = |call: Call| RawCall {
+            name: call.name.trim().to_owned(),
+            arguments: mended(&call.arguments.into_string()),
+        };
+        named.map(raw).collect()
+    }
+}
+
+impl Call {
+    /// Whether this call is over and the piece, though it has this call's index or id, or
+    /// neither, begins another one.
+    fn is_over(&self, piece: &Piece<'_>) -> bool {
+        if piece.name.is_empty() {
+            return false;
+        }
+        let other_id = !piece.id.is_empty() && !self.id.is_empty() && piece.id != self.id;
+        let same_id = !piece.id.is_empty() && piece.id == self.id;
+        let complete = self.shape == Shape::Closed;
+        if other_id {
+            // A server that invents an id for each piece repeats the name with it.
+            return complete || piece.name != self.name;
+        }
+        let repeated = piece.arguments == self.arguments.as_str();
+        complete
+            && !piece.arguments.is_empty()
+            && !(repeated && (same_id || piece.id.is_empty()))
+            && !(same_id && piece.index.is_some() && piece.index == self.index)
+    }
+
+    fn take(&mut self, piece: &Piece<'_>, marked: bool) {
+        if self.id.is_empty() {
+            piece.id.clone_into(&mut self.id);
+        }
+        self.index = self.index.or(piece.index);
+        // A name comes whole, whole again, ever longer, or (before any arguments) in pieces.
+        if piece.name.starts_with(self.name.as_str()) {
+            piece.name.clone_into(&mut self.name);
+        } else if self.arguments.is_empty() {
+            self.name.push_str(piece.name);
+        }
+        let again = !piece.name.is_empty()
+            && is_object(&piece.arguments)
+            && piece.arguments == self.arguments.as_str();
+        if !again {
+            self.arguments.push(&piece.arguments, marked);
+            self.shape = self.shape.with(&piece.arguments);
+        }
+    }
+}
+
+fn is_object(text: &str) -> bool {
+    let text = text.trim();
+    Shape::default().with(text) == Shape::Closed && crate::json::parse(text).is_ok()
+}
+
+/// Arguments with what can be mended in one way only; all else stays as received, for the
+/// model to be told.
+fn mended(arguments: &str) -> String {
+    let text = arguments.trim();
+    if text.is_empty() || text == "null" {
+        return "{}".to_owned();
+    }
+    let halves = text.split_at_checked(text.len() / 2);
+    match halves {
+        Some((one, two)) if one == two && is_object(one) => one.to_owned(),
+        _ => arguments.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Pieces as `index id name arguments`, `-` for what is missing.
+    fn calls(pieces: &[&str]) -> String {
+        let mut calls = Calls::default();
+        for piece in pieces {
+            let mut words = piece.splitn(4, ' ').map(|word| (word != "-").then_some(word));
+            let mut next = || words.next().flatten();
+            let index = next().map(|index| serde_json::from_str::<Value>(index).unwrap());
+            let (id, name, arguments) = (next(), next(), next());
+            let json = serde_json::json!({
+                "index": index, "id": id, "function": {"name": name, "arguments": arguments},
+            });
+            calls.add(&json, false).unwrap();
+        }
+        let show = |call: RawCall| format!("{}{}", call.name, call.arguments);
+        calls.into_raw().into_iter().map(show).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn pieces_as_they_should_be() {
+        let parts = ["0 a f -", "0 - - {\"x\"", "1 b g {}", "0 - - :1}"];
+        assert_eq!(calls(&parts), r#"f{"x":1} g{}"#);
+        assert_eq!(calls(&["1 b g {}", "0 a f {}"]), "f{} g{}", "by index");
+    }
+
+    #[test]
+    fn indexes_that_are_missing_or_reused() {
+        assert_eq!(calls(&["- a f {\"x\"", "- a - :1}", "- b g {}"]), r#"f{"x":1} g{}"#);
+        assert_eq!(calls(&["- - f {\"x\"", "- - - :1}", "- - g {}"]), r#"f{"x":1} g{}"#);
+        assert_eq!(calls(&["0 a f {}", "0 b g {}"]), "f{} g{}");
+        assert_eq!(calls(&["0 - f {\"x\":1}", "0 - f {\"x\":2}"]), r#"f{"x":1} f{"x":2}"#);
+        assert_eq!(calls(&["\"1\" a f {\"x\"", "1 - - :1}"]), r#"f{"x":1}"#);
+        assert_eq!(calls(&["0 a f {\"x\"", "1 a - :1}"]), r#"f{"x":1}"#);
+        assert_eq!(calls(&["4294967296 a f {}"]), "f{}");
+    }
+
+    #[test]
+    fn ids_that_are_missing_repeated_or_new_with_each_piece() {
+        assert_eq!(calls(&["0 x f {}", "1 x g {}"]), "f{} g{}");
+        assert_eq!(calls(&["- x f {}", "- x f {\"x\":1}"]), r#"f{} f{"x":1}"#);
+        assert_eq!(calls(&["0 a f {\"x\"", "0 b - :1}"]), r#"f{"x":1}"#);
+        assert_eq!(calls(&["0 a f {\"x\"", "0 b f :1}"]), r#"f{"x":1}"#);
+        assert_eq!(calls(&["- a f {\"x\"", "- b - :1}"]), r#"f{"x":1}"#);
+    }
+
+    #[test]
+    fn names_are_not_doubled() {
+        assert_eq!(calls(&["0 a read {\"x\"", "0 a read :1}"]), r#"read{"x":1}"#);
+        assert_eq!(calls(&["0 a re -", "0 a read -", "0 - - {}"]), "read{}");
+        assert_eq!(calls(&["0 a read -", "0 a _file -", "0 - - {}"]), "read_file{}");
+    }
+
+    #[test]
+    fn a_call_that_is_sent_whole_again_is_one_call() {
+        assert_eq!(calls(&["0 a f {\"x\":1}", "0 a f {\"x\":1}"]), r#"f{"x":1}"#);
+        assert_eq!(calls(&["0 a f {\"x\":1}", "0 a f -"]), r#"f{"x":1}"#);
+        assert_eq!(calls(&["0 a f {\"x\":1}{\"x\":1}"]), r#"f{"x":1}"#);
+    }
+
+    #[test]
+    fn arguments_are_mended_only_where_it_is_clear() {
+        assert_eq!(calls(&["0 a f -"]), "f{}");
+        assert_eq!(calls(&["0 a f  "]), "f{}");
+        assert_eq!(calls(&["0 a f null"]), "f{}");
+        assert_eq!(calls(&["0 a f {\"x\":"]), "f{\"x\":");
+        assert_eq!(calls(&["0 a f {}{\"x\":1}"]), "f{}{\"x\":1}");
+        assert_eq!(calls(&["0 a - {}"]), "{}", "without a name");
+        assert_eq!(calls(&["0 a - -", "0 - - -"]), "", "nothing at all");
+        assert_eq!(calls(&["0 a f €"]), "f€");
+    }
+
+    #[test]
+    fn their_number_is_limited() {
+        let mut calls = Calls::default();
+        let call = |n: usize| serde_json::json!({"index": n, "function": {"name": "f"}});
+        for n in 0..CALLS {
+            calls.add(&call(n), false).unwrap();
+        }
+        assert!(matches!(calls.add(&call(CALLS), false), Err(StreamError::TooManyCalls)));
+        assert_eq!(calls.into_raw().len(), CALLS);
+    }
+}

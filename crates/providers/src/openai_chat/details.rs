@@ -1,0 +1,93 @@
+//! Blocks of reasoning that must go back to the server as they came.
+
+use deputize_core::Opaque;
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::request::WIRE;
+
+/// The blocks of a reply, in order.
+#[derive(Debug, Default)]
+pub(super) struct Details(Vec<Detail>);
+
+#[derive(Debug)]
+struct Detail {
+    value: Value,
+    /// Its bytes as received; nothing when it was put together from pieces.
+    raw: Option<String>,
+}
+
+impl Details {
+    /// Takes the blocks of one piece of a message; `text` is the JSON of the whole event.
+    /// Pieces of one text are joined; all else (signatures, encrypted blocks) stays as it came.
+    pub(super) fn add(&mut self, values: &[Value], text: &str) {
+        let raw = received(text).filter(|raw| raw.len() == values.len()).unwrap_or_default();
+        let mut raw = raw.into_iter();
+        for value in values {
+            let raw = raw.next().map(|raw| raw.get().to_owned());
+            match self.0.last_mut().filter(|last| joins(&last.value, value)) {
+                Some(last) => last.join(value),
+                None => self.0.push(Detail { value: value.clone(), raw }),
+            }
+        }
+    }
+
+    pub(super) fn into_opaque(self) -> Vec<Opaque> {
+        let raw = |detail: Detail| detail.raw.unwrap_or_else(|| detail.value.to_string());
+        let opaque = |detail| Opaque { wire: WIRE.to_owned(), raw: raw(detail) };
+        self.0.into_iter().map(opaque).collect()
+    }
+}
+
+impl Detail {
+    fn join(&mut self, piece: &Value) {
+        self.raw = None;
+        let (Some(whole), Some(piece)) = (self.value.as_object_mut(), piece.as_object()) else {
+            return;
+        };
+        for (key, value) in piece.iter().filter(|(_, value)| !value.is_null()) {
+            match (whole.get_mut(key), value) {
+                (Some(Value::String(text)), Value::String(more)) if key == "text" => {
+                    text.push_str(more);
+                }
+                _ => {
+                    whole.insert(key.clone(), value.clone());
+                }
+            }
+        }
+    }
+}
+
+/// Whether a piece goes on with the text before it. A signature ends a text.
+fn joins(last: &Value, piece: &Value) -> bool {
+    let is_text = |it: &Value| it.get("type").and_then(Value::as_str) == Some("reasoning.text");
+    is_text(last)
+        && is_text(piece)
+        && last.get("index") == piece.get("index")
+        && last.get("signature").is_none_or(Value::is_null)
+}
+
+/// The blocks of an event as received, if its shape is the plain one.
+fn received(text: &str) -> Option<Vec<&RawValue>> {
+    #[derive(Deserialize)]
+    struct Chunk<'a> {
+        #[serde(borrow)]
+        choices: Vec<Choice<'a>>,
+    }
+    #[derive(Deserialize)]
+    struct Choice<'a> {
+        #[serde(default)]
+        index: u64,
+        #[serde(borrow, alias = "message")]
+        delta: Option<Message<'a>>,
+    }
+    #[derive(Deserialize)]
+    struct Message<'a> {
+        #[serde(borrow)]
+        reasoning_details: Vec<&'a RawValue>,
+    }
+    let chunk: Chunk<'_> = serde_json::from_str(text).ok()?;
+    let choice = chunk.choices.into_iter().find(|choice| choice.index == 0)?;
+    choice.delta.map(|message| message.reasoning_details)
+}

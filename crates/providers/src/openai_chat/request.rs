@@ -1,0 +1,332 @@
+//! From a request to its bytes: the same request always gives the same bytes, and a
+//! conversation that grew by messages gives bytes that grew in one place.
+
+use std::collections::BTreeMap;
+
+use deputize_core::{
+    AssistantMessage, CallId, Message, ModelOptions, Opaque, Request, Schema, ToolCall, ToolChoice,
+    ToolDecl,
+};
+use serde::Serialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::endpoint::{Endpoint, EndpointError};
+
+/// The wire's name in [`Opaque`].
+pub(super) const WIRE: &str = "openai-chat";
+
+/// Fields that are ours alone.
+const RESERVED: [&str; 5] = ["model", "stream", "tools", "messages", "tool_choice"];
+
+/// What servers of this wire do not agree on.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Dialect {
+    /// Whether the output limit is called `max_completion_tokens` instead of `max_tokens`.
+    pub max_completion_tokens: bool,
+    /// Whether reasoning goes back with the message that made calls.
+    pub echo_reasoning: bool,
+    /// More fields of the body. One that we would send too replaces ours; null leaves it out.
+    pub extra: BTreeMap<String, Value>,
+}
+
+impl Dialect {
+    /// What is known of an endpoint by its host, with its extra fields.
+    ///
+    /// # Errors
+    /// When an extra field is one of those that are ours alone.
+    pub fn of(endpoint: &Endpoint) -> Result<Self, EndpointError> {
+        if let Some(field) = RESERVED.into_iter().find(|it| endpoint.extra.contains_key(*it)) {
+            return Err(EndpointError::Extra { provider: endpoint.name.clone(), field });
+        }
+        let host = endpoint.url()?.host_str().unwrap_or_default().to_owned();
+        let within = |domain: &str| {
+            host.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+        };
+        Ok(Self {
+            max_completion_tokens: within("openai.com") || within("openai.azure.com"),
+            echo_reasoning: within("deepseek.com"),
+            extra: endpoint.extra.clone(),
+        })
+    }
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    model: &'a str,
+    stream: bool,
+    #[serde(flatten)]
+    options: BTreeMap<&'a str, Value>,
+    // Tools stand before the messages and the choice after them: what a cache can keep is one
+    // piece at the beginning, also of the closing request.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<Tool<'a>>,
+    messages: Vec<Line<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_choice: Option<&'static str>,
+}
+
+#[derive(Serialize)]
+struct Tool<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    function: Declaration<'a>,
+}
+
+#[derive(Serialize)]
+struct Declaration<'a> {
+    name: &'a str,
+    description: &'a str,
+    parameters: &'a Schema,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "role", rename_all = "lowercase")]
+enum Line<'a> {
+    System {
+        content: String,
+    },
+    User {
+        content: &'a str,
+    },
+    Assistant {
+        content: Option<&'a str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reasoning_content: Option<&'a str>,
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        reasoning_details: Vec<&'a RawValue>,
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        tool_calls: Vec<Call<'a>>,
+    },
+    Tool {
+        tool_call_id: CallId,
+        content: &'a str,
+    },
+}
+
+#[derive(Serialize)]
+struct Call<'a> {
+    id: CallId,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    function: Function<'a>,
+}
+
+#[derive(Serialize)]
+struct Function<'a> {
+    name: String,
+    arguments: &'a str,
+}
+
+/// The bytes of a request: one JSON object.
+#[must_use]
+pub fn request_body(request: &Request<'_>, dialect: &Dialect) -> Vec<u8> {
+    let system = request.system.join("\n\n");
+    let system = (!system.is_empty()).then_some(Line::System { content: system });
+    let lines = request.messages.iter().map(|message| line(message, dialect));
+    let body = Body {
+        model: request.model,
+        stream: true,
+        options: options(request.options, dialect),
+        tools: request.tools.iter().map(|decl| tool(decl)).collect(),
+        messages: system.into_iter().chain(lines).collect(),
+        tool_choice: (request.tool_choice == ToolChoice::None && !request.tools.is_empty())
+            .then_some("none"),
+    };
+    #[expect(clippy::expect_used, reason = "all keys are texts and nothing in it can fail")]
+    serde_json::to_vec(&body).expect("a body of plain data")
+}
+
+fn options<'a>(options: &ModelOptions, dialect: &'a Dialect) -> BTreeMap<&'a str, Value> {
+    let usage = serde_json::json!({ "include_usage": true });
+    let mut fields = BTreeMap::from([("stream_options", usage)]);
+    let longest =
+        if dialect.max_completion_tokens { "max_completion_tokens" } else { "max_tokens" };
+    if let Some(tokens) = options.max_output_tokens {
+        fields.insert(longest, Value::from(tokens));
+    }
+    if let Some(effort) = options.reasoning_effort.as_ref().filter(|it| !it.is_empty()) {
+        fields.insert("reasoning_effort", Value::from(effort.as_str()));
+    }
+    fields.extend(dialect.extra.iter().map(|(key, value)| (key.as_str(), value.clone())));
+    fields.retain(|_, value| !value.is_null());
+    fields
+}
+
+fn tool(decl: &ToolDecl) -> Tool<'_> {
+    let function = Declaration {
+        name: decl.name.as_str(),
+        description: &decl.description,
+        parameters: &decl.parameters,
+    };
+    Tool { kind: "function", function }
+}
+
+fn line<'a>(message: &'a Message, dialect: &Dialect) -> Line<'a> {
+    match message {
+        Message::User(user) => Line::User { content: &user.text },
+        Message::Assistant(assistant) => assistant_line(assistant, dialect),
+        Message::Tool(result) => {
+            Line::Tool { tool_call_id: result.call, content: result.text.as_str() }
+        }
+    }
+}
+
+fn assistant_line<'a>(message: &'a AssistantMessage, dialect: &Dialect) -> Line<'a> {
+    let bare = message.text.is_empty() && !message.calls.is_empty();
+    let echoed = dialect.echo_reasoning && !message.calls.is_empty();
+    let echoed = echoed && !message.reasoning.is_empty();
+    let ours = |opaque: &&Opaque| opaque.wire == WIRE;
+    let raw = |opaque: &'a Opaque| serde_json::from_str::<&RawValue>(&opaque.raw).ok();
+    Line::Assistant {
+        content: (!bare).then_some(message.text.as_str()),
+        reasoning_content: echoed.then_some(message.reasoning.as_str()),
+        reasoning_details: message.opaque.iter().filter(ours).filter_map(raw).collect(),
+        tool_calls: message.calls.iter().map(call).collect(),
+    }
+}
+
+fn call(call: &ToolCall) -> Call<'_> {
+    let function =
+        Function { name: sendable(&call.name), arguments: sendable_arguments(&call.arguments) };
+    Call { id: call.id, kind: "function", function }
+}
+
+/// A name as servers accept it. The model may have written any text, and one bad name in the
+/// past would make the server refuse every request that follows.
+fn sendable(name: &str) -> String {
+    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let name: String = name.chars().take(64).map(|c| if fits(c) { c } else { '_' }).collect();
+    if name.is_empty() { "_".to_owned() } else { name }
+}
+
+/// Arguments as servers accept them: several read them back as a JSON object and fail on
+/// anything else. What was wrong with them is in the call's result.
+fn sendable_arguments(arguments: &str) -> &str {
+    let raw = serde_json::from_str::<&RawValue>(arguments);
+    if raw.is_ok_and(|raw| raw.get().starts_with('{')) { arguments } else { "{}" }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use deputize_core::{CallStatus, ModelText, ToolName, ToolResult, UserMessage};
+
+    use super::*;
+
+    fn decl(name: &'static str) -> Arc<ToolDecl> {
+        let parameters = serde_json::json!({"type": "object", "properties": {"z": {}, "a": {}}});
+        Arc::new(ToolDecl {
+            name: ToolName::literal(name),
+            description: "Reads.".into(),
+            parameters: Schema::new(&parameters).unwrap(),
+        })
+    }
+
+    fn conversation() -> Vec<Arc<Message>> {
+        let id = |slot| CallId { step: 1, slot };
+        let call = |slot, name: &str, arguments: &str| ToolCall {
+            id: id(slot),
+            name: name.into(),
+            arguments: arguments.into(),
+        };
+        let result = |slot, text: &str| {
+            Message::Tool(ToolResult {
+                call: id(slot),
+                status: CallStatus::Ok,
+                text: ModelText::own(text),
+                fingerprint: String::new(),
+            })
+        };
+        let opaque = |wire: &str, raw: &str| Opaque { wire: wire.into(), raw: raw.into() };
+        [
+            Message::User(UserMessage { text: "Read \"a\".".into(), from: None }),
+            Message::Assistant(AssistantMessage {
+                text: String::new(),
+                reasoning: "Hm.".into(),
+                calls: vec![call(0, "read_file", "{ \"path\": \"a\" }"), call(1, "no tool!", "{")],
+                opaque: vec![opaque(WIRE, r#"{"z":1,"data":"x"}"#), opaque("other", "{}")],
+            }),
+            result(0, "A\n"),
+            result(1, "no such tool"),
+            Message::Assistant(AssistantMessage { text: "Done.".into(), ..Default::default() }),
+        ]
+        .into_iter()
+        .map(Arc::new)
+        .collect()
+    }
+
+    fn body(messages: &[Arc<Message>], tool_choice: ToolChoice, dialect: &Dialect) -> String {
+        let request = Request {
+            model: "m",
+            system: &["Shared.".into(), "Own.".into()],
+            tools: &[decl("read_file"), decl("write_file")],
+            messages,
+            tool_choice,
+            options: &ModelOptions {
+                reasoning_effort: Some("low".into()),
+                max_output_tokens: Some(100),
+            },
+        };
+        String::from_utf8(request_body(&request, dialect)).unwrap()
+    }
+
+    #[test]
+    fn a_request_in_full() {
+        let dialect = Dialect { echo_reasoning: true, ..Dialect::default() };
+        let body = body(&conversation(), ToolChoice::None, &dialect);
+        insta::assert_snapshot!(body.replace("},{", "},\n{"));
+    }
+
+    #[test]
+    fn a_longer_conversation_and_the_closing_request_share_all_that_stood_before() {
+        let all = conversation();
+        let mut before = String::new();
+        for n in 0..=all.len() {
+            let choice = if n == all.len() { ToolChoice::None } else { ToolChoice::Auto };
+            let body = body(&all[..n], choice, &Dialect::default());
+            assert!(body.starts_with(before.trim_end_matches("]}")), "{before}\n{body}");
+            before = body;
+        }
+    }
+
+    #[test]
+    fn extra_fields_add_replace_and_remove_but_never_touch_ours() {
+        let extra =
+            |json: Value| -> BTreeMap<String, Value> { serde_json::from_value(json).unwrap() };
+        let fields = serde_json::json!({"stream_options": null, "max_tokens": 7, "top_k": 1});
+        let dialect = Dialect { extra: extra(fields), ..Dialect::default() };
+        let body = body(&[], ToolChoice::Auto, &dialect);
+        let head = r#"{"model":"m","stream":true,"max_tokens":7,"reasoning_effort":"low","top_k":1,"tools""#;
+        assert!(body.starts_with(head), "{body}");
+
+        let mut endpoint = Endpoint::new("p", "http://localhost/v1");
+        endpoint.extra = extra(serde_json::json!({"messages": []}));
+        let error = Dialect::of(&endpoint).unwrap_err();
+        assert_eq!(error.to_string(), "provider p: `messages` cannot be an extra field");
+    }
+
+    #[test]
+    fn hosts_with_their_own_ways_are_known() {
+        let of = |url: &str| Dialect::of(&Endpoint::new("p", url)).unwrap();
+        assert!(of("https://api.openai.com/v1").max_completion_tokens);
+        assert!(!of("https://notopenai.com/v1").max_completion_tokens);
+        assert!(of("https://api.deepseek.com").echo_reasoning);
+        assert_eq!(of("http://127.0.0.1:1/v1"), Dialect::default());
+    }
+
+    #[test]
+    fn without_tools_there_is_no_choice_either() {
+        let request = Request {
+            model: "m",
+            system: &[],
+            tools: &[],
+            messages: &[],
+            tool_choice: ToolChoice::None,
+            options: &ModelOptions::default(),
+        };
+        let body = String::from_utf8(request_body(&request, &Dialect::default())).unwrap();
+        insta::assert_snapshot!(body, @r#"{"model":"m","stream":true,"stream_options":{"include_usage":true},"messages":[]}"#);
+    }
+}

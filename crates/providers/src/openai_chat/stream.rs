@@ -1,0 +1,301 @@
+//! From events to a reply.
+
+use deputize_core::{Delta, Finish, Reply, Usage};
+use serde_json::Value;
+
+use super::calls::Calls;
+use super::details::Details;
+use crate::json::{self, Json, JsonError};
+use crate::server_error::ServerError;
+use crate::sse::SseEvent;
+use crate::stream::{Ending, EventParser, Flow, Live, StreamError};
+use crate::text::Text;
+
+const DONE: &str = "[DONE]";
+
+/// A reply that grows with each chunk. Unknown fields and choices but the first are ignored.
+#[derive(Debug, Default)]
+pub(super) struct ChatParser {
+    model: String,
+    served: Option<String>,
+    text: Text,
+    reasoning: Text,
+    refusal: Text,
+    calls: Calls,
+    details: Details,
+    usage: Usage,
+    /// Whether the first choice was seen at all.
+    begun: bool,
+    finish: Option<Finish>,
+    /// Whether more of the choice came after its finish reason.
+    went_on: bool,
+    done: bool,
+}
+
+/// The JSON of one event, and its text.
+#[derive(Clone, Copy)]
+struct Event<'e> {
+    json: &'e Json,
+    text: &'e str,
+}
+
+impl ChatParser {
+    pub(super) fn new(model: &str) -> Self {
+        Self { model: model.to_owned(), ..Self::default() }
+    }
+
+    /// Takes one chunk of a stream, or a whole document, which has the same shape.
+    fn chunk(&mut self, event: Event<'_>, live: &mut Live<'_>) -> Result<(), StreamError> {
+        let chunk = &event.json.value;
+        if let Some(error) = failure(chunk) {
+            return Err(StreamError::Server(error));
+        }
+        if self.served.is_none() {
+            let model = chunk.get("model").and_then(Value::as_str).filter(|it| !it.is_empty());
+            self.served = model.map(str::to_owned);
+        }
+        let choice = first_choice(chunk);
+        let usage = [Some(chunk), choice, chunk.get("x_groq")];
+        let mut usage = usage.into_iter().flatten().filter_map(|it| it.get("usage"));
+        if let Some(usage) = usage.rfind(|it| it.is_object()) {
+            self.usage = read_usage(usage);
+        }
+        choice.map_or(Ok(()), |choice| self.choice(choice, event, live))
+    }
+
+    fn choice(
+        &mut self,
+        choice: &Value,
+        event: Event<'_>,
+        live: &mut Live<'_>,
+    ) -> Result<(), StreamError> {
+        self.begun = true;
+        if let Some(error) = failure(choice) {
+            return Err(StreamError::Server(error));
+        }
+        let object = |key: &str| choice.get(key).filter(|it| it.is_object());
+        // A last event may hold the whole message again, after its pieces.
+        let message = object("message").filter(|_| !self.has_output());
+        let grown = match object("delta").or(message) {
+            Some(delta) => self.delta(delta, event, live)?,
+            None => false,
+        };
+        self.went_on |= grown && self.finish.is_some();
+        let reason = choice.get("finish_reason").and_then(Value::as_str).unwrap_or_default();
+        self.finish = finish(reason)?.or(self.finish);
+        Ok(())
+    }
+
+    /// Takes a piece of the message; says whether it held anything.
+    fn delta(
+        &mut self,
+        delta: &Value,
+        event: Event<'_>,
+        live: &mut Live<'_>,
+    ) -> Result<bool, StreamError> {
+        let marked = event.json.marked;
+        let text = |key: &str| delta.get(key).and_then(Value::as_str).unwrap_or_default();
+        // Some servers send the same reasoning under both names.
+        let thought = ["reasoning_content", "reasoning"].map(text);
+        let thought = thought.into_iter().find(|it| !it.is_empty()).unwrap_or_default();
+        let mut grown = self.think(thought, marked, live);
+        match delta.get("content") {
+            Some(Value::String(text)) => grown |= self.say(text, marked, live),
+            Some(Value::Array(parts)) => {
+                for part in parts {
+                    grown |= self.part(part, marked, live);
+                }
+            }
+            _ => {}
+        }
+        grown |= !self.refusal.push(text("refusal"), marked).is_empty();
+        if let Some(Value::Array(details)) = delta.get("reasoning_details") {
+            grown |= !details.is_empty();
+            self.details.add(details, event.text);
+        }
+        let calls = match delta.get("tool_calls") {
+            Some(Value::Array(calls)) => calls.as_slice(),
+            Some(call @ Value::Object(_)) => std::slice::from_ref(call),
+            _ => &[],
+        };
+        let old_style = delta.get("function_call").filter(|it| it.is_object());
+        for call in calls.iter().chain(old_style) {
+            self.calls.add(call, marked)?;
+            grown = true;
+        }
+        Ok(grown)
+    }
+
+    /// Takes a part of a content that is a list.
+    fn part(&mut self, part: &Value, marked: bool, live: &mut Live<'_>) -> bool {
+        let text = |value: &Value| value.get("text").and_then(Value::as_str).map(str::to_owned);
+        if let Some(thoughts) = part.get("thinking").and_then(Value::as_array) {
+            let thought: String = thoughts.iter().filter_map(text).collect();
+            return self.think(&thought, marked, live);
+        }
+        text(part).is_some_and(|text| self.say(&text, marked, live))
+    }
+
+    fn say(&mut self, piece: &str, marked: bool, live: &mut Live<'_>) -> bool {
+        let grown = self.text.push(piece, marked);
+        if !grown.is_empty() {
+            live(Delta::Text(grown));
+        }
+        !piece.is_empty()
+    }
+
+    fn think(&mut self, piece: &str, marked: bool, live: &mut Live<'_>) -> bool {
+        let grown = self.reasoning.push(piece, marked);
+        if !grown.is_empty() {
+            live(Delta::Reasoning(grown));
+        }
+        !piece.is_empty()
+    }
+
+    /// Takes the data of one event: a chunk, or (from servers that forget the blank lines)
+    /// several, one on each line.
+    fn data(&mut self, data: &str, live: &mut Live<'_>) -> Result<Flow, StreamError> {
+        if data == DONE {
+            self.done = true;
+            return Ok(Flow::Done);
+        }
+        match json::parse(data) {
+            Ok(json) => self.chunk(Event { json: &json, text: data }, live).map(|()| Flow::More),
+            Err(JsonError::Syntax(_)) if data.contains('\n') && each_line_is_whole(data) => {
+                for line in data.lines().map(str::trim).filter(|line| !line.is_empty()) {
+                    if self.data(line, live)? == Flow::Done {
+                        return Ok(Flow::Done);
+                    }
+                }
+                Ok(Flow::More)
+            }
+            Err(error) => Err(StreamError::of_json(error, data)),
+        }
+    }
+}
+
+impl EventParser for ChatParser {
+    fn event(&mut self, event: SseEvent<'_>, live: &mut Live<'_>) -> Result<Flow, StreamError> {
+        if event.name == "error" {
+            let error = json::parse(event.data).ok();
+            let error = error.and_then(|json| failure(&json.value).or_else(|| bare(&json.value)));
+            return Err(StreamError::Server(
+                error.unwrap_or_else(|| ServerError::words(event.data)),
+            ));
+        }
+        self.data(event.data, live)
+    }
+
+    fn document(&mut self, text: &str, live: &mut Live<'_>) -> Result<(), StreamError> {
+        self.data(text.trim(), live)?;
+        if !self.begun {
+            return Err(StreamError::NotAReply { shown: crate::line::shown(text) });
+        }
+        self.done = true;
+        Ok(())
+    }
+
+    fn is_whole(data: &str) -> bool {
+        each_line_is_whole(data) || json::parse(data).is_ok()
+    }
+
+    fn text(&self) -> &str {
+        self.text.as_str()
+    }
+
+    fn has_output(&self) -> bool {
+        let texts = [&self.text, &self.reasoning, &self.refusal];
+        texts.iter().any(|text| !text.is_empty()) || !self.calls.is_empty()
+    }
+
+    fn may_end(&self) -> bool {
+        self.done || (self.finish.is_some() && !self.went_on)
+    }
+
+    fn finish(self, ending: Ending) -> Result<Reply, StreamError> {
+        let in_order = self.finish.is_some() && ending == Ending::InOrder;
+        if !self.may_end() && !in_order {
+            let empty = !self.begun && ending == Ending::InOrder;
+            return Err(if empty { StreamError::Empty } else { StreamError::NoEndMark });
+        }
+        if !self.begun {
+            return Err(StreamError::Empty);
+        }
+        let (text, refusal) = (self.text.into_string(), self.refusal.into_string());
+        let refused = !refusal.is_empty();
+        let finish = if refused { Finish::Refused } else { self.finish.unwrap_or(Finish::Stop) };
+        Ok(Reply {
+            model: self.served.unwrap_or(self.model),
+            text: if text.is_empty() { refusal } else { text },
+            reasoning: self.reasoning.into_string(),
+            calls: self.calls.into_raw(),
+            opaque: self.details.into_opaque(),
+            finish,
+            usage: self.usage,
+        })
+    }
+}
+
+fn each_line_is_whole(data: &str) -> bool {
+    let mut lines = data.lines().map(str::trim).filter(|line| !line.is_empty());
+    lines.all(|line| line == DONE || json::parse(line).is_ok())
+}
+
+/// The choice that counts: number 0, or the first without a number.
+fn first_choice(chunk: &Value) -> Option<&Value> {
+    let choices = chunk.get("choices")?.as_array()?;
+    let number = |choice: &Value| choice.get("index").and_then(Value::as_u64);
+    choices.iter().filter(|it| it.is_object()).find(|choice| number(choice).unwrap_or(0) == 0)
+}
+
+/// The failure that a chunk or choice tells of.
+fn failure(value: &Value) -> Option<ServerError> {
+    let told = |error: &&Value| match error {
+        Value::Null | Value::Bool(false) => false,
+        Value::String(words) => !words.is_empty(),
+        Value::Object(members) => !members.is_empty(),
+        Value::Bool(true) | Value::Number(_) | Value::Array(_) => true,
+    };
+    if let Some(error) = value.get("error").filter(told) {
+        return Some(ServerError::of_value(error));
+    }
+    (value.get("object").and_then(Value::as_str) == Some("error")).then(|| bare(value))?
+}
+
+/// A failure that is the object itself.
+fn bare(value: &Value) -> Option<ServerError> {
+    value.is_object().then(|| ServerError::of_value(value))
+}
+
+fn finish(reason: &str) -> Result<Option<Finish>, StreamError> {
+    let told = |message: &str| ServerError {
+        status: None,
+        code: reason.to_owned(),
+        message: message.to_owned(),
+        retry_after: None,
+    };
+    Ok(match reason {
+        "" | "null" => None,
+        "length" | "max_tokens" | "model_length" => Some(Finish::Length),
+        "content_filter" | "refusal" | "safety" | "sensitive" => Some(Finish::Refused),
+        "error" | "abort" | "network_error" | "insufficient_system_resource" => {
+            return Err(StreamError::Server(told("the server broke the reply off")));
+        }
+        _ => Some(Finish::Stop),
+    })
+}
+
+fn read_usage(usage: &Value) -> Usage {
+    let number = |value: Option<&Value>| value.and_then(Value::as_u64);
+    let within = |group: &str, key: &str| number(usage.get(group).and_then(|it| it.get(key)));
+    let cached = within("prompt_tokens_details", "cached_tokens");
+    let cached = cached.or_else(|| number(usage.get("prompt_cache_hit_tokens"))).unwrap_or(0);
+    let reasoning = within("completion_tokens_details", "reasoning_tokens").unwrap_or(0);
+    let input = number(usage.get("prompt_tokens")).unwrap_or(0);
+    let output = number(usage.get("completion_tokens")).unwrap_or(0);
+    // Some servers count reasoning beside the output; their total tells.
+    let beside = input.checked_add(output).and_then(|sum| sum.checked_add(reasoning));
+    let apart = reasoning > 0 && beside.is_some() && number(usage.get("total_tokens")) == beside;
+    let output = if apart { output.saturating_add(reasoning) } else { output };
+    Usage { input, cached, output, reasoning }
+}

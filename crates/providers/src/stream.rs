@@ -1,0 +1,257 @@
+//! A reply as it arrives: bytes in pieces of any size on one side, the reply or what is wrong
+//! with it on the other. No IO here, and no clock.
+
+use deputize_core::{Delta, FailureKind, Reply};
+
+use crate::json::{self, JsonError};
+use crate::limits::{BODY_BYTES, CALLS, DOCUMENT_BYTES, ERROR_BODY_BYTES, JSON_DEPTH, JSON_VALUES};
+use crate::line::{page_title, shown};
+use crate::server_error::ServerError;
+use crate::sse::{SseDecoder, SseEvent};
+
+/// Gets the pieces of a reply while they arrive.
+pub(crate) type Live<'l> = dyn FnMut(Delta<'_>) + Send + 'l;
+
+/// Whether more bytes are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flow {
+    /// Yes.
+    More,
+    /// No: the end mark was seen.
+    Done,
+}
+
+/// How the bytes of a reply ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// The body was over, as the transport has it.
+    InOrder,
+    /// The connection broke, or nothing came any more.
+    Broken,
+}
+
+/// Why bytes are no reply.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StreamError {
+    /// It stopped before the format's end mark.
+    #[error("stream ended without an end mark")]
+    NoEndMark,
+    /// There was nothing in it.
+    #[error("the reply is empty")]
+    Empty,
+    /// The server told of a failure inside the reply.
+    #[error("{0}")]
+    Server(ServerError),
+    /// One event is no JSON.
+    #[error("an event of the stream is no JSON: {shown}")]
+    NotJson {
+        /// The beginning of it.
+        shown: String,
+        /// Why.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// The whole body is something else.
+    #[error("the answer is no reply of a model: {shown}; check base_url")]
+    NotAReply {
+        /// What it is, or its beginning.
+        shown: String,
+    },
+    /// One event is too long.
+    #[error("an event of the stream has {found} bytes or more; the limit is {limit}")]
+    EventTooLong {
+        /// The limit.
+        limit: usize,
+        /// What had arrived.
+        found: usize,
+    },
+    /// The whole body is too long.
+    #[error("the reply has {found} bytes or more; the limit is {limit}")]
+    BodyTooLong {
+        /// The limit.
+        limit: usize,
+        /// What had arrived.
+        found: usize,
+    },
+    /// JSON is nested too deeply.
+    #[error("JSON of the reply is nested {JSON_DEPTH} levels or more; the limit is below that")]
+    TooDeep,
+    /// JSON has too many parts.
+    #[error("JSON of one event has {JSON_VALUES} values or more; the limit is below that")]
+    TooManyValues,
+    /// Too many calls.
+    #[error("the reply asks for more than {CALLS} calls, which is the limit")]
+    TooManyCalls,
+}
+
+impl StreamError {
+    /// What kind of failure it is. `output` tells whether any of the reply had arrived.
+    #[must_use]
+    pub fn kind(&self, output: bool) -> FailureKind {
+        match self {
+            Self::NoEndMark | Self::Empty | Self::NotJson { .. } => FailureKind::Incomplete,
+            Self::NotAReply { .. } => FailureKind::Unavailable,
+            Self::Server(error) => match error.kind() {
+                FailureKind::Transient if output => FailureKind::Incomplete,
+                kind => kind,
+            },
+            Self::EventTooLong { .. }
+            | Self::BodyTooLong { .. }
+            | Self::TooDeep
+            | Self::TooManyValues
+            | Self::TooManyCalls => FailureKind::Fatal,
+        }
+    }
+
+    /// The error for a text that is no JSON that we take.
+    pub(crate) fn of_json(error: JsonError, text: &str) -> Self {
+        match error {
+            JsonError::TooDeep => Self::TooDeep,
+            JsonError::TooManyValues => Self::TooManyValues,
+            JsonError::Syntax(source) => Self::NotJson { shown: shown(text), source },
+        }
+    }
+}
+
+/// What a wire format makes of events.
+pub(crate) trait EventParser {
+    /// Takes one event of a stream.
+    fn event(&mut self, event: SseEvent<'_>, live: &mut Live<'_>) -> Result<Flow, StreamError>;
+
+    /// Takes a reply that came as one document.
+    fn document(&mut self, text: &str, live: &mut Live<'_>) -> Result<(), StreamError>;
+
+    /// Whether data without an event's end is one all the same.
+    fn is_whole(data: &str) -> bool {
+        json::parse(data).is_ok()
+    }
+
+    /// The answer's text so far.
+    fn text(&self) -> &str;
+
+    /// Whether anything of a reply has arrived.
+    fn has_output(&self) -> bool;
+
+    /// Whether the reply is complete unless more of it comes.
+    fn may_end(&self) -> bool;
+
+    /// The reply, if it is complete.
+    fn finish(self, ending: Ending) -> Result<Reply, StreamError>;
+}
+
+/// What a body turned out to be; the content type is not asked, because servers lie in it.
+#[derive(Debug)]
+enum Body {
+    /// Only space and perhaps a byte order mark until now.
+    Unknown(Vec<u8>),
+    Events(SseDecoder),
+    Document(Vec<u8>),
+    Page(Vec<u8>),
+}
+
+/// A reply that is arriving in some wire format.
+#[derive(Debug)]
+pub(crate) struct ReplyBytes<P> {
+    parser: P,
+    body: Body,
+    received: usize,
+}
+
+impl<P: EventParser> ReplyBytes<P> {
+    pub(crate) fn new(parser: P) -> Self {
+        Self { parser, body: Body::Unknown(Vec::new()), received: 0 }
+    }
+
+    pub(crate) fn parser(&self) -> &P {
+        &self.parser
+    }
+
+    /// Bytes of data until now: what counts as a sign of life.
+    pub(crate) fn data_bytes(&self) -> u64 {
+        match &self.body {
+            Body::Unknown(_) => 0,
+            Body::Events(decoder) => decoder.data_bytes,
+            Body::Document(bytes) | Body::Page(bytes) => bytes.len() as u64,
+        }
+    }
+
+    /// Takes the next bytes.
+    pub(crate) fn feed(&mut self, bytes: &[u8], live: &mut Live<'_>) -> Result<Flow, StreamError> {
+        self.received += bytes.len();
+        if self.received > BODY_BYTES {
+            return Err(StreamError::BodyTooLong { limit: BODY_BYTES, found: self.received });
+        }
+        let Body::Unknown(head) = &mut self.body else { return self.take(bytes, live) };
+        let Some((body, head)) = recognise(head, bytes) else { return Ok(Flow::More) };
+        self.body = body;
+        self.take(&head, live)
+    }
+
+    fn take(&mut self, bytes: &[u8], live: &mut Live<'_>) -> Result<Flow, StreamError> {
+        match &mut self.body {
+            Body::Unknown(_) => Ok(Flow::More),
+            Body::Events(decoder) => {
+                let parser = &mut self.parser;
+                decoder.feed(bytes, &mut |event| parser.event(event, live))
+            }
+            Body::Document(document) => {
+                document.extend_from_slice(bytes);
+                let found = document.len();
+                if found > DOCUMENT_BYTES {
+                    return Err(StreamError::BodyTooLong { limit: DOCUMENT_BYTES, found });
+                }
+                Ok(Flow::More)
+            }
+            Body::Page(page) => {
+                page.extend_from_slice(bytes);
+                if page.len() > ERROR_BODY_BYTES { Err(page_error(page)) } else { Ok(Flow::More) }
+            }
+        }
+    }
+
+    /// There are no more bytes: what was still waiting for an end is looked at.
+    pub(crate) fn end(&mut self, live: &mut Live<'_>) -> Result<(), StreamError> {
+        match &mut self.body {
+            Body::Unknown(_) => Ok(()),
+            Body::Events(decoder) => {
+                let parser = &mut self.parser;
+                decoder.end(&mut |event| parser.event(event, live), P::is_whole).map(|_| ())
+            }
+            Body::Document(document) => {
+                let document = std::mem::take(document);
+                self.parser.document(&String::from_utf8_lossy(&document), live)
+            }
+            Body::Page(page) => Err(page_error(page)),
+        }
+    }
+
+    /// The reply, if it is complete.
+    pub(crate) fn finish(self, ending: Ending) -> Result<Reply, StreamError> {
+        self.parser.finish(ending)
+    }
+}
+
+fn page_error(page: &[u8]) -> StreamError {
+    StreamError::NotAReply { shown: page_title(&String::from_utf8_lossy(page)) }
+}
+
+/// Looks at the first bytes that are not space; gives the bytes that belong to the body.
+fn recognise(head: &mut Vec<u8>, bytes: &[u8]) -> Option<(Body, Vec<u8>)> {
+    const BOM: &[u8] = b"\xEF\xBB\xBF";
+    head.extend_from_slice(bytes);
+    if let Some(rest) = head.strip_prefix(BOM) {
+        *head = rest.to_vec();
+    }
+    let blank = head.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+    head.drain(..blank);
+    if BOM.starts_with(head) {
+        return None;
+    }
+    let body = match head.first()? {
+        b'{' | b'[' => Body::Document(Vec::new()),
+        b'<' => Body::Page(Vec::new()),
+        _ => Body::Events(SseDecoder::default()),
+    };
+    Some((body, std::mem::take(head)))
+}
