@@ -1,0 +1,212 @@
+//! How a directory is cut into parts of about equal weight, along its directories.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::part::{Part, part_of};
+use super::scope::{Piece, Scope, under};
+
+/// A part has at least so many files, or so many lines.
+const LEAST_FILES: u64 = 5;
+const LEAST_LINES: u64 = 400;
+/// More units than this are not made: it bounds the work and the goals' length.
+const MOST_UNITS: usize = 40;
+/// What a file weighs beside its lines.
+const FILE_WEIGHT: u64 = 5;
+
+/// A directory that goes to a part as a whole.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Unit {
+    dir: String,
+    deep: bool,
+    files: u64,
+    lines: u64,
+}
+
+impl Unit {
+    const fn weight(&self) -> u64 {
+        self.lines + self.files * FILE_WEIGHT
+    }
+}
+
+/// Cuts a directory into at most `most` parts; a single one when it is not worth cutting.
+pub(super) fn parts(root: &str, files: &[(&str, u64)], most: usize) -> Vec<Scope> {
+    let whole = vec![Scope::whole(root)];
+    let mut units = units(root, files);
+    // A backtick would end a name in the text of a goal.
+    if most < 2 || units.iter().any(|unit| unit.dir.contains(['`', '\n'])) {
+        return whole;
+    }
+    let total: u64 = units.iter().map(Unit::weight).sum();
+    let fair = total / most as u64;
+    while units.len() < MOST_UNITS {
+        let heavy = units.iter().filter(|unit| unit.deep && unit.weight() > fair);
+        let split = heavy.filter_map(|unit| Some((unit.clone(), split(unit, files)?)));
+        let Some((unit, below)) = split.max_by_key(|(unit, _)| unit.weight()) else { break };
+        units.retain(|other| *other != unit);
+        units.extend(below);
+        units.sort();
+    }
+    for parts in (2..=most.min(units.len())).rev() {
+        let cut = cut(&units, parts);
+        let worth = |group: &&[Unit]| {
+            let files: u64 = group.iter().map(|unit| unit.files).sum();
+            let lines: u64 = group.iter().map(|unit| unit.lines).sum();
+            files >= LEAST_FILES || lines >= LEAST_LINES
+        };
+        if cut.iter().all(|group| worth(&group.as_slice())) {
+            let all: BTreeSet<Piece> = units.iter().map(piece).collect();
+            return cut.iter().map(|group| scope(root, group, &all)).collect();
+        }
+    }
+    whole
+}
+
+fn piece(unit: &Unit) -> Piece {
+    Piece { dir: unit.dir.clone(), deep: unit.deep }
+}
+
+/// The directories right below the root, and the root's own files.
+fn units(root: &str, files: &[(&str, u64)]) -> Vec<Unit> {
+    let whole = Unit { dir: root.to_owned(), deep: true, files: 0, lines: 0 };
+    children(&whole, files)
+}
+
+/// The units below a unit; nothing when it cannot be split.
+fn split(unit: &Unit, files: &[(&str, u64)]) -> Option<Vec<Unit>> {
+    let below = children(unit, files);
+    below.iter().any(|unit| unit.deep).then_some(below)
+}
+
+fn children(unit: &Unit, files: &[(&str, u64)]) -> Vec<Unit> {
+    let prefix = under(&unit.dir, "");
+    let mut below: BTreeMap<(String, bool), (u64, u64)> = BTreeMap::new();
+    for (path, lines) in files {
+        let Some(rest) = path.strip_prefix(prefix.as_str()) else { continue };
+        let key = match rest.split_once('/') {
+            Some((dir, _)) => (under(&unit.dir, dir), true),
+            None => (unit.dir.clone(), false),
+        };
+        let size = below.entry(key).or_default();
+        size.0 += 1;
+        // What others wrote is counted but not read.
+        size.1 += if part_of(path) == Part::Foreign { lines / 20 } else { *lines };
+    }
+    let unit = |((dir, deep), (files, lines))| Unit { dir, deep, files, lines };
+    below.into_iter().map(unit).collect()
+}
+
+/// Cuts a row of units into so many groups of neighbours, the heaviest as light as can be.
+fn cut(units: &[Unit], groups: usize) -> Vec<Vec<Unit>> {
+    let fits = |limit: u64| {
+        let mut out: Vec<Vec<Unit>> = vec![Vec::new()];
+        let mut weight = 0;
+        for (at, unit) in units.iter().enumerate() {
+            let open = out.len();
+            // Each group still to come needs a unit.
+            let must = units.len() - at <= groups - open;
+            let group = out.last_mut()?;
+            if !group.is_empty() && (weight + unit.weight() > limit || must) {
+                if open == groups {
+                    return None;
+                }
+                out.push(vec![unit.clone()]);
+                weight = unit.weight();
+            } else {
+                group.push(unit.clone());
+                weight += unit.weight();
+            }
+        }
+        Some(out)
+    };
+    let (mut low, mut high) = (0, units.iter().map(Unit::weight).sum::<u64>());
+    while low < high {
+        let middle = low.midpoint(high);
+        if fits(middle).is_some() {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    fits(high).unwrap_or_else(|| vec![units.to_vec()])
+}
+
+/// A group as a scope: where a group holds all that lies in a directory, it names the
+/// directory instead.
+fn scope(root: &str, group: &[Unit], all: &BTreeSet<Piece>) -> Scope {
+    let mut mine: BTreeSet<Piece> = group.iter().map(piece).collect();
+    loop {
+        let parent = |piece: &Piece| {
+            let dir = if piece.deep { piece.dir.rsplit_once('/')?.0 } else { piece.dir.as_str() };
+            (dir != root && dir != "." && !dir.is_empty()).then(|| dir.to_owned())
+        };
+        let below = |piece: &&Piece, dir: &str| {
+            piece.dir == dir || piece.dir.starts_with(&format!("{dir}/"))
+        };
+        let whole = mine.iter().filter_map(parent).find(|dir| {
+            let inside = all.iter().filter(|piece| below(piece, dir));
+            let held = inside.clone().all(|piece| mine.iter().any(|own| covers(own, piece)));
+            held && !mine.contains(&Piece { dir: dir.clone(), deep: true }) && inside.count() > 0
+        });
+        let Some(dir) = whole else { break };
+        mine.retain(|piece| !below(&piece, &dir));
+        mine.insert(Piece { dir, deep: true });
+    }
+    Scope { root: root.to_owned(), pieces: mine.into_iter().collect() }
+}
+
+fn covers(own: &Piece, piece: &Piece) -> bool {
+    own == piece
+        || own.deep && piece.dir.starts_with(&format!("{}/", own.dir))
+        || own.deep && own.dir == piece.dir
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn show(files: &[(&str, u64)], most: usize) -> Vec<String> {
+        parts(".", files, most).iter().map(|scope| scope.label().replace('`', "")).collect()
+    }
+
+    #[test]
+    fn parts_follow_the_directories() {
+        let flat = [("a/x.rs", 500), ("b/x.rs", 500), ("c/x.rs", 500), ("x.rs", 500)];
+        assert_eq!(show(&flat, 2), ["*, a/**", "b/**, c/**"]);
+        assert_eq!(show(&flat, 4), ["*", "a/**", "b/**", "c/**"]);
+        assert_eq!(show(&flat, 1), ["."]);
+        let deep =
+            [("src/a/x.rs", 900), ("src/b/x.rs", 900), ("src/c/x.rs", 900), ("README.md", 9)];
+        assert_eq!(show(&deep, 3), ["*, src/a/**", "src/b/**", "src/c/**"]);
+        assert_eq!(show(&deep, 2), ["*, src/a/**", "src/b/**, src/c/**"]);
+    }
+
+    #[test]
+    fn what_is_small_stays_whole() {
+        assert_eq!(show(&[], 3), ["."]);
+        assert_eq!(show(&[("a.rs", 9999)], 3), ["."]);
+        assert_eq!(show(&[("a/x.rs", 10), ("b/x.rs", 10)], 3), ["."]);
+        assert_eq!(show(&[("a`b/x.rs", 1000), ("b/x.rs", 1000)], 3), ["."]);
+    }
+
+    proptest! {
+        /// Each file lies in exactly one part.
+        #[test]
+        fn parts_cover_every_file_once(
+            paths in prop::collection::btree_map("[ab]{1,2}(/[abc]){0,4}\\.rs", 1..3000u64, 0..60),
+            most in 1..6usize,
+        ) {
+            let files: Vec<_> = paths.iter().map(|(path, lines)| (path.as_str(), *lines)).collect();
+            let parts = parts(".", &files, most);
+            prop_assert!(parts.len() <= most);
+            for (path, _) in &files {
+                let dir = path.rsplit_once('/').map_or(".", |(dir, _)| dir);
+                let inside = |scope: &&Scope| scope.pieces.is_empty() || scope.pieces.iter().any(|piece| {
+                    piece.dir == dir || piece.deep && (piece.dir == "." || dir.starts_with(&format!("{}/", piece.dir)))
+                });
+                prop_assert_eq!(parts.iter().filter(inside).count(), 1, "{}", path);
+            }
+        }
+    }
+}

@@ -1,0 +1,369 @@
+//! Facts as markdown, and a child's report that reads back.
+
+use std::fmt::Write as _;
+
+use super::facts::{Facts, Place};
+use super::language::{self, Class};
+use super::rules::risk::Gravity;
+use super::survey::shorten;
+
+/// Rows of the table of languages.
+const LANGUAGES: usize = 8;
+/// Packages, entry points, items and findings that are named.
+const NAMED: usize = 12;
+/// References of one finding that are shown.
+const SHOWN: usize = 3;
+
+/// Begins the figures at the end of a part's report.
+const FIGURES: &str = "\n```json figures\n";
+const END: &str = "\n```";
+
+/// A part of a survey that was handed to a child.
+#[derive(Debug)]
+pub(super) struct PartReport {
+    /// What it covers.
+    pub(super) label: String,
+    /// What it found; nothing when that could not be read.
+    pub(super) facts: Option<Facts>,
+    /// Why it is not complete.
+    pub(super) problem: Option<String>,
+    /// What it said, when that could not be read as figures.
+    pub(super) text: Option<String>,
+}
+
+/// All that a report says.
+#[derive(Debug, Default)]
+pub(super) struct Report {
+    /// What was surveyed, quoted.
+    pub(super) subject: String,
+    /// What was found in all.
+    pub(super) facts: Facts,
+    /// The parts that children did.
+    pub(super) parts: Vec<PartReport>,
+    /// What is missing or odd at the top of the tree.
+    pub(super) housekeeping: Vec<String>,
+}
+
+/// The report of a part: for people, and with its figures for whoever puts parts together.
+pub(super) fn of_part(subject: &str, facts: &Facts) -> String {
+    let report = Report { subject: subject.to_owned(), facts: facts.clone(), ..Report::default() };
+    let figures = serde_json::to_string(facts).unwrap_or_default();
+    format!("{}{FIGURES}{figures}{END}\n", render(&report))
+}
+
+/// The figures of a part's report.
+pub(super) fn figures(text: &str) -> Option<Facts> {
+    let (_, figures) = text.rsplit_once(FIGURES)?;
+    serde_json::from_str(figures.split_once(END)?.0).ok()
+}
+
+/// A report as markdown.
+pub(super) fn render(report: &Report) -> String {
+    let facts = &report.facts;
+    let mut out = format!("# Survey of {}\n\n{}\n", report.subject, about(facts));
+    let sections = [
+        ("Languages", languages(facts)),
+        ("Parts", parts(&report.parts)),
+        ("Packages", packages(facts)),
+        ("Where it starts", entries(facts)),
+        ("Public items", items(facts)),
+        ("Tests", tests(facts)),
+        ("Worth a look", findings(facts)),
+        ("Open remarks", remarks(facts)),
+        ("Housekeeping", bullets(report.housekeeping.iter().cloned())),
+        ("Reports taken over as they came", as_they_came(&report.parts)),
+        ("Not looked at", bullets(facts.gaps.iter().cloned().chain(lost(&report.parts)))),
+    ];
+    for (title, text) in sections {
+        if let Some(text) = text {
+            let _ = write!(out, "\n## {title}\n\n{}\n", text.trim_end());
+        }
+    }
+    out
+}
+
+fn about(facts: &Facts) -> String {
+    let mut out = String::new();
+    let package = facts.packages.iter().find(|package| !package.path.contains('/'));
+    let title = facts.readme.as_ref().map(|readme| readme.title.as_str()).filter(|t| !t.is_empty());
+    if let Some(name) = package.map(|package| package.name.as_str()).or(title) {
+        let _ = write!(out, "**{name}**: ");
+    }
+    let stated = package.map(|package| (package.about.as_str(), package.path.as_str()));
+    let lead = facts.readme.as_ref().map(|readme| (readme.lead.as_str(), readme.path.as_str()));
+    let said = [lead, stated].into_iter().flatten().find(|(text, _)| !text.is_empty());
+    match said {
+        Some((text, path)) => {
+            let _ = write!(out, "{text} (`{path}`)\n\n");
+        }
+        None if !out.is_empty() => out.push_str("no description found.\n\n"),
+        None => {}
+    }
+    if facts.size.files == 0 {
+        out.push_str("No text file with a line in it was found here.");
+        return out;
+    }
+    let more = if facts.at_least.iter().any(|what| what == "sizes") { "At least " } else { "" };
+    let (files, lines) = (facts.size.files, facts.size.lines);
+    let _ =
+        write!(out, "{more}{} and {} in text files.", count(files, "file"), count(lines, "line"));
+    if facts.languages.values().all(|size| size.lines == 0) {
+        return out;
+    }
+    let code = |name: &&String| language::by_name(name).class == Class::Code;
+    let code: u64 =
+        facts.languages.iter().filter(|(name, _)| code(name)).map(|(_, s)| s.lines).sum();
+    let own = facts.size.lines - facts.foreign.lines;
+    let _ = write!(
+        out,
+        " Of the {} written here, {} are code.",
+        count(own, "line"),
+        percent(code, own)
+    );
+    out
+}
+
+fn languages(facts: &Facts) -> Option<String> {
+    let mut all: Vec<_> = facts.languages.iter().collect();
+    if all.is_empty() {
+        return None;
+    }
+    all.sort_by_key(|(_, size)| std::cmp::Reverse(size.lines));
+    let mut rows: Vec<(String, u64, u64)> = all
+        .iter()
+        .take(LANGUAGES)
+        .map(|(name, size)| ((*name).clone(), size.files, size.lines))
+        .collect();
+    let rest = all.get(LANGUAGES..).unwrap_or_default();
+    if !rest.is_empty() {
+        let (files, lines) = rest.iter().fold((0, 0), |(f, l), (_, s)| (f + s.files, l + s.lines));
+        rows.push((count(rest.len() as u64, "more language"), files, lines));
+    }
+    if facts.foreign.files > 0 {
+        let label = "vendored, generated, lock files".to_owned();
+        rows.push((label, facts.foreign.files, facts.foreign.lines));
+    }
+    rows.push(("**all**".to_owned(), facts.size.files, facts.size.lines));
+    let mut out = "| language | files | lines | share |\n| --- | ---: | ---: | ---: |\n".to_owned();
+    for (name, files, lines) in rows {
+        let share = percent(lines, facts.size.lines);
+        let _ = writeln!(out, "| {name} | {} | {} | {share} |", number(files), number(lines));
+    }
+    if let Some((path, lines)) = facts.longest.first().filter(|(_, lines)| *lines > 0) {
+        let others: Vec<String> = facts
+            .longest
+            .iter()
+            .skip(1)
+            .map(|(path, lines)| format!("`{path}` ({})", number(*lines)))
+            .collect();
+        let _ = write!(out, "\nLongest file of code: `{path}` ({} lines)", number(*lines));
+        if !others.is_empty() {
+            let _ = write!(out, ", then {}", others.join(", "));
+        }
+        out.push('.');
+    }
+    Some(out)
+}
+
+fn parts(parts: &[PartReport]) -> Option<String> {
+    if parts.is_empty() {
+        return None;
+    }
+    let mut out =
+        "| part | files | lines | mostly | test cases | worth a look (high/medium/low) |\n\
+                   | --- | ---: | ---: | --- | ---: | ---: |\n"
+            .to_owned();
+    for part in parts {
+        let Some(facts) = &part.facts else {
+            let _ = writeln!(out, "| {} | ? | ? | no figures | ? | ? |", part.label);
+            continue;
+        };
+        let most = facts.languages.iter().max_by_key(|(_, size)| size.lines);
+        let most = most.map_or("-", |(name, _)| name.as_str());
+        let [high, medium, low] =
+            [Gravity::High, Gravity::Medium, Gravity::Low].map(|g| facts.findings_of(g));
+        let (files, lines) = (number(facts.size.files), number(facts.size.lines));
+        let tests = number(facts.test_cases);
+        let _ = writeln!(
+            out,
+            "| {} | {files} | {lines} | {most} | {tests} | {high}/{medium}/{low} |",
+            part.label
+        );
+    }
+    Some(out)
+}
+
+fn packages(facts: &Facts) -> Option<String> {
+    // A single package is what the first paragraph is about.
+    if facts.packages.len() < 2 {
+        return None;
+    }
+    let line = |package: &super::facts::Package| {
+        let about =
+            if package.about.is_empty() { String::new() } else { format!(": {}", package.about) };
+        format!("`{}`{about} (`{}`)", package.name, package.path)
+    };
+    let shown = facts.packages.iter().take(NAMED).map(line);
+    let left = facts.packages_total.saturating_sub(NAMED.min(facts.packages.len()) as u64);
+    bullets(shown.chain((left > 0).then(|| format!("and {} more", count(left, "manifest")))))
+}
+
+fn entries(facts: &Facts) -> Option<String> {
+    let mut by_what: Vec<(&str, Vec<String>)> = Vec::new();
+    for place in &facts.entries {
+        match by_what.iter_mut().find(|(what, _)| *what == place.what) {
+            Some((_, places)) => places.push(place.reference()),
+            None => by_what.push((&place.what, vec![place.reference()])),
+        }
+    }
+    let programs = facts.packages.iter().filter(|package| !package.programs.is_empty());
+    let declared = programs
+        .map(|package| format!("programs: {} (`{}`)", package.programs.join(", "), package.path));
+    let lines = by_what.into_iter().map(|(what, places)| {
+        let left = places.len().saturating_sub(NAMED / 2);
+        let shown: Vec<_> = places.into_iter().take(NAMED / 2).collect();
+        let more = if left > 0 { format!(" and {left} more") } else { String::new() };
+        format!("{what}: {}{more}", shown.join(", "))
+    });
+    bullets(declared.chain(lines).take(NAMED))
+}
+
+fn items(facts: &Facts) -> Option<String> {
+    let total: u64 = facts.items.values().sum();
+    if total == 0 {
+        return None;
+    }
+    let mut kinds: Vec<_> = facts.items.iter().collect();
+    kinds.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+    let kinds: Vec<_> =
+        kinds.iter().map(|(kind, count)| format!("{} {kind}", number(**count))).collect();
+    let more = lower_bound(facts, "public items");
+    let mut out =
+        format!("{more}{} outside tests and examples ({}).\n", number(total), kinds.join(", "));
+    let named: Vec<String> = facts
+        .notable
+        .iter()
+        .take(NAMED)
+        .map(|place| {
+            let (kind, name) = place.what.split_once(' ').unwrap_or(("", &place.what));
+            format!("{kind} `{name}` {}", place.reference())
+        })
+        .collect();
+    if !named.is_empty() {
+        let _ = writeln!(out, "Among them: {}.", named.join(", "));
+    }
+    Some(out)
+}
+
+fn tests(facts: &Facts) -> Option<String> {
+    let code = |name: &&String| language::by_name(name).class == Class::Code;
+    let code = facts.languages.keys().any(|name| code(&name));
+    match (facts.test_cases, code) {
+        (0, true) => Some("No test case was found by the patterns of these languages.".to_owned()),
+        (0, false) => None,
+        (cases, _) => {
+            let more = lower_bound(facts, "test cases");
+            let files = count(facts.test_files, "file");
+            Some(format!("{more}{} in {files}.", count(cases, "test case")))
+        }
+    }
+}
+
+fn findings(facts: &Facts) -> Option<String> {
+    let ranked = facts.ranked();
+    let line = |(risk, finding): &(&'static super::rules::risk::Risk, &super::facts::Finding)| {
+        let gravity = match risk.gravity {
+            Gravity::High => "high",
+            Gravity::Medium => "medium",
+            Gravity::Low => "low",
+        };
+        let places: Vec<String> = finding
+            .places
+            .iter()
+            .take(SHOWN)
+            .map(|place| {
+                let what =
+                    if place.what.is_empty() { String::new() } else { format!(" {}", place.what) };
+                format!("{}{what}", place.reference())
+            })
+            .collect();
+        let left = finding.files.saturating_sub(places.len() as u64);
+        let more =
+            if left > 0 { format!(" and {} more", count(left, "file")) } else { String::new() };
+        let lines = count(finding.total, "line");
+        format!("**{gravity}** {}, {lines}: {}{more}", risk.title, places.join(", "))
+    };
+    let left = ranked.len().saturating_sub(NAMED);
+    let rest =
+        (left > 0).then(|| format!("and {} of lower gravity", count(left as u64, "more kind")));
+    bullets(ranked.iter().take(NAMED).map(line).chain(rest))
+}
+
+fn remarks(facts: &Facts) -> Option<String> {
+    if facts.remarks.is_empty() {
+        return None;
+    }
+    let mut words: Vec<_> = facts.remarks.iter().collect();
+    words.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+    let words: Vec<_> =
+        words.iter().map(|(word, count)| format!("{} {word}", number(**count))).collect();
+    let more = lower_bound(facts, "open remarks");
+    let places = facts.remark_places.iter().take(NAMED / 2);
+    let lines = places.map(|place: &Place| format!("{} {}", place.reference(), inert(&place.what)));
+    Some(format!("{more}{}.\n\n{}", words.join(", "), bullets(lines).unwrap_or_default()))
+}
+
+fn as_they_came(parts: &[PartReport]) -> Option<String> {
+    let said = parts.iter().filter_map(|part| {
+        let text = part.text.as_deref()?;
+        let quoted: Vec<String> =
+            text.lines().take(40).map(|line| format!("> {}", shorten(line, 300))).collect();
+        Some(format!("{}:\n\n{}", part.label, quoted.join("\n")))
+    });
+    let said: Vec<String> = said.collect();
+    (!said.is_empty()).then(|| said.join("\n\n"))
+}
+
+fn lost(parts: &[PartReport]) -> impl Iterator<Item = String> {
+    parts.iter().filter_map(|part| Some(format!("{}: {}", part.label, part.problem.as_ref()?)))
+}
+
+fn bullets(lines: impl Iterator<Item = String>) -> Option<String> {
+    let lines: Vec<String> = lines.map(|line| format!("- {line}")).collect();
+    (!lines.is_empty()).then(|| lines.join("\n"))
+}
+
+fn lower_bound(facts: &Facts, what: &str) -> &'static str {
+    if facts.at_least.iter().any(|bound| bound == what) { "At least " } else { "" }
+}
+
+/// Text from a file inside a line of markdown.
+fn inert(text: &str) -> String {
+    text.replace('`', "'").replace('<', "‹").replace('|', "¦")
+}
+
+/// A number with its thousands apart.
+pub(super) fn number(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// `1 line`, `2,000 lines`.
+pub(super) fn count(many: u64, thing: &str) -> String {
+    format!("{} {thing}{}", number(many), if many == 1 { "" } else { "s" })
+}
+
+fn percent(part: u64, whole: u64) -> String {
+    if whole == 0 {
+        return "0 %".to_owned();
+    }
+    let thousandths = (part.saturating_mul(2_000) / whole).div_ceil(2);
+    format!("{}.{} %", thousandths / 10, thousandths % 10)
+}

@@ -1,0 +1,263 @@
+//! What makes a line worth a second look, as a table.
+//!
+//! A rule is a hint, not a proof: it sees one line. Lines that are only comments, files by
+//! others, and (unless a rule says so) tests and examples are left out.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+use serde::{Deserialize, Serialize};
+
+use crate::offline::language::{Class, Language};
+use crate::offline::part::Part;
+use crate::offline::pattern::fixed;
+
+/// How much a finding matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(in crate::offline) enum Gravity {
+    /// Look at it today.
+    High,
+    /// Look at it.
+    Medium,
+    /// Good to know.
+    Low,
+}
+
+/// Where a rule looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Where {
+    /// In programs, but not in their tests and examples.
+    Code,
+    /// In programs and data, tests included.
+    All,
+}
+
+/// One rule.
+#[derive(Debug)]
+pub(in crate::offline) struct Risk {
+    /// Its id, which reports carry.
+    pub(in crate::offline) id: &'static str,
+    /// What it found, for people.
+    pub(in crate::offline) title: &'static str,
+    /// How much it matters.
+    pub(in crate::offline) gravity: Gravity,
+    /// The lines.
+    pattern: &'static str,
+    /// Lines that look alike and are harmless.
+    except: &'static str,
+    /// The languages it is for; none: all.
+    languages: &'static [&'static str],
+    places: Where,
+    /// Whether it finds so many lines that it is searched for by itself.
+    dense: bool,
+}
+
+const fn risk(
+    gravity: Gravity,
+    id: &'static str,
+    title: &'static str,
+    languages: &'static [&'static str],
+    pattern: &'static str,
+) -> Risk {
+    Risk { id, title, gravity, pattern, except: "", languages, places: Where::Code, dense: false }
+}
+
+impl Risk {
+    const fn except(self, except: &'static str) -> Self {
+        Self { except, ..self }
+    }
+
+    const fn everywhere(self) -> Self {
+        Self { places: Where::All, ..self }
+    }
+
+    const fn dense(self) -> Self {
+        Self { dense: true, ..self }
+    }
+}
+
+const JS: &[&str] = &["JavaScript", "TypeScript", "Vue", "Svelte"];
+const PY: &[&str] = &["Python"];
+const RUST: &[&str] = &["Rust"];
+const NATIVE: &[&str] = &["C", "C++"];
+const ANY: &[&str] = &[];
+
+/// What stands for a value instead of being one.
+const PLACEHOLDER: &str = r#"(?i)example|change.?me|placeholder|dummy|your[_-]|<[a-z_ -]+>|\$\{|\{\{|xxx|\*\*\*|\.\.\.|test|fake|sample|redacted|env[.\[(]|getenv|=\s*["'][a-z]+(?:[_-][a-z]+)*["']|:\s*["'][a-z ]+["']"#;
+
+static RISKS: &[Risk] = &[
+    risk(Gravity::High, "private-key", "private key in the repository", ANY, r"-----BEGIN [A-Z ]*PRIVATE KEY-----\s*$").everywhere(),
+    risk(Gravity::High, "access-key", "text with the form of an access key", ANY, r"\b(?:AKIA[0-9A-Z]{16}|gh[pousr]_[A-Za-z0-9]{36}|xox[abprs]-[0-9A-Za-z-]{20,}|sk-(?:proj-|ant-)?[A-Za-z0-9_-]{32,}|AIza[0-9A-Za-z_-]{35}|glpat-[0-9A-Za-z_-]{20})\b").except(r"(?i)EXAMPLE|x{8}|0{8}|1234567").everywhere(),
+    risk(Gravity::High, "secret-literal", "password, token or key written into the code", ANY, r#"(?i)\b[\w.-]*(?:passwo?r?d|passphrase|secret|api_?key|access_?token|auth_?token|private_?key)\b["']?\s*(?::=|=|:)\s*["'][^"'\s]{8,}["']"#).except(PLACEHOLDER),
+    risk(Gravity::High, "merge-marker", "left-over merge conflict", ANY, r"^(?:<{7}|>{7}) \S").everywhere(),
+    risk(Gravity::High, "no-tls-check", "certificate check switched off", ANY, r"\bverify\s*=\s*False\b|InsecureSkipVerify:\s*true|rejectUnauthorized:\s*false|danger_accept_invalid_(?:certs|hostnames)\(\s*true|SSL_VERIFYPEER\s*(?:,|=>)\s*(?:0|false)|NODE_TLS_REJECT_UNAUTHORIZED\W+0|_create_unverified_context|VERIFY_NONE\b|\bcurl\s(?:[^|]*\s)?(?:-k|--insecure)\s"),
+    risk(Gravity::High, "pipe-to-shell", "download piped into a shell", &["Shell", "Dockerfile", "Make", "YAML", "Python", "JavaScript", "Ruby"], r"\b(?:curl|wget)\b[^|]*\|\s*(?:sudo\s+)?(?:ba|z|da)?sh\b"),
+    risk(Gravity::High, "shell-true", "command line built for a shell", PY, r"\bshell\s*=\s*True\b|\bos\.(?:system|popen)\s*\("),
+    risk(Gravity::High, "shell-exec", "command run through a shell", &["JavaScript", "TypeScript", "PHP", "Ruby"], r"\bexec(?:Sync)?\(\s*`[^`]*\$\{|\b(?:shell_exec|passthru|proc_open)\s*\(|\bsystem\s*\(\s*[\x22'][^\x22']*#\{"),
+    risk(Gravity::High, "eval", "text executed as code", &["Python", "JavaScript", "TypeScript", "PHP", "Ruby", "Vue", "Svelte"], r"(?:^|[^.\w>])(?:eval|exec)\s*\(|\bnew\s+Function\s*\(").except(r"\bdef\s+(?:eval|exec)\b|function\s+(?:eval|exec)\b|\bexec\(\s*`"),
+    risk(Gravity::High, "sql-concat", "SQL put together from strings", &["Python", "JavaScript", "TypeScript", "Java", "Kotlin", "Go", "PHP", "Ruby", "C#", "Rust"], r#"(?i)["'`](?:select\s+[\w*,.\s]+\s+from|insert\s+into|update\s+\w+\s+set|delete\s+from)\s[^"'`]*(?:["']\s*(?:\+|%\s*[\w(]|\.\s*format\()|\$\{|'\s*\.\s*\$)|\bf["'](?:select|insert\s+into|update|delete\s+from)\s[^"']*\{|\b(?:format!|Sprintf)\(\s*"(?:select|insert into|update|delete from)\s[^"]*(?:\{|%[sv])"#),
+    risk(Gravity::High, "unsafe-c", "C function without bounds", NATIVE, r"\b(?:gets|strcpy|strcat|sprintf|vsprintf)\s*\("),
+    risk(Gravity::High, "unpickle", "data decoded by a format that can run code", &["Python", "PHP", "Java", "Ruby"], r"\b(?:pickle|cPickle|dill)\.loads?\s*\(|\byaml\.(?:unsafe_)?load\s*\(|\bunserialize\s*\(|\bMarshal\.load\b|\bnew\s+ObjectInputStream\b").except(r"SafeLoader|safe_load"),
+    risk(Gravity::Medium, "privileged", "container or workflow with wide rights", &["YAML", "Dockerfile", "Shell"], r"--privileged\b|^\s*privileged:\s*true|pull_request_target|^\s*permissions:\s*write-all"),
+    risk(Gravity::Medium, "chmod-777", "file open for everyone to write", ANY, r"\bchmod\s+(?:-R\s+)?0?777\b|\bchmod\([^)]*0o?777\)"),
+    risk(Gravity::Medium, "raw-html", "HTML set without escaping", JS, r"dangerouslySetInnerHTML|\.innerHTML\s*\+?=[^=]|\bdocument\.write\s*\(|\bv-html\s*=|\{@html\b"),
+    risk(Gravity::Medium, "weak-hash", "MD5 or SHA-1", ANY, r#"\bhashlib\.(?:md5|sha1)\b|createHash\(\s*['"](?:md5|sha1)['"]|\bmd5\.(?:New|Sum)\b|\bsha1\.(?:New|Sum)\b|getInstance\(\s*"(?:MD5|SHA-?1)"|\b(?:MD5|SHA1)\.Create\("#),
+    risk(Gravity::Medium, "debug-on", "debug mode switched on", PY, r"^\s*DEBUG\s*=\s*True\b|\.run\([^)]*debug\s*=\s*True"),
+    risk(Gravity::Medium, "swallowed", "error swallowed", &["Python", "JavaScript", "TypeScript", "Java", "C#", "Kotlin"], r"^\s*except\s*:\s*(?:pass)?\s*$|^\s*except\s+(?:Base)?Exception\s*:\s*pass\b|\bcatch\s*(?:\([^)]*\))?\s*\{\s*\}"),
+    risk(Gravity::Medium, "unsafe-rust", "`unsafe` code", RUST, r"\bunsafe\s*(?:\{|fn\b|impl\b)").except(r#"["`].*\bunsafe\b.*["`]"#),
+    risk(Gravity::Medium, "unsafe-go", "`unsafe.Pointer`", &["Go"], r"\bunsafe\.Pointer\b"),
+    risk(Gravity::Medium, "unfinished", "`todo!()` or `unimplemented!()`", RUST, r"\b(?:todo|unimplemented)!\s*\("),
+    risk(Gravity::Low, "debugger", "debugging left in", &["Python", "JavaScript", "TypeScript", "PHP", "Ruby", "Rust", "Vue", "Svelte"], r"^\s*(?:breakpoint\(\)|import i?pdb\b|i?pdb\.set_trace|debugger;?\s*$|binding\.pry\b|byebug\b|var_dump\()|\bdbg!\("),
+    risk(Gravity::Low, "silenced", "checks switched off for a line or file", &["Python", "JavaScript", "TypeScript", "Go", "Vue", "Svelte"], r"@ts-(?:ignore|nocheck)|eslint-disable|#\s*type:\s*ignore|//nolint"),
+    risk(Gravity::Low, "latest-image", "image without a fixed version", &["Dockerfile"], r"^FROM\s+\S+:latest\b|^FROM\s+[a-z][\w./-]*\s*$").except(r"(?i)^FROM\s+scratch|\sAS\s"),
+    risk(Gravity::Low, "console", "`console.log` in the code", JS, r"\bconsole\.(?:log|debug)\s*\(").dense(),
+    risk(Gravity::Low, "panic", "`unwrap`, `expect` or `panic!` outside tests", RUST, r"\.unwrap\(\)|\.expect\(|\bpanic!\s*\(").dense(),
+];
+
+/// Begins the tests inside a file of Rust: what follows it in the file is one.
+const RUST_TESTS: &str = r"^\s*(?:pub(?:\([a-z]+\))?\s+)?mod\s+(?:\w+_)?tests?(?:_\w+)?\s*\{";
+
+struct Compiled {
+    pattern: Option<Regex>,
+    except: Option<Regex>,
+}
+
+static COMPILED: LazyLock<Vec<Compiled>> = LazyLock::new(|| {
+    let regex =
+        |pattern: &str| Some(pattern).filter(|p| !p.is_empty()).and_then(|p| Regex::new(p).ok());
+    RISKS.iter().map(|r| Compiled { pattern: regex(r.pattern), except: regex(r.except) }).collect()
+});
+
+static RUST_TESTS_BEGIN: LazyLock<Regex> = LazyLock::new(|| fixed(RUST_TESTS));
+
+/// Whether a line of Rust begins the tests inside its file.
+pub(in crate::offline) fn begins_rust_tests(line: &str) -> bool {
+    RUST_TESTS_BEGIN.is_match(line)
+}
+
+/// A rule by its id.
+pub(in crate::offline) fn by_id(id: &str) -> Option<&'static Risk> {
+    RISKS.iter().find(|risk| risk.id == id)
+}
+
+/// The pattern of a search for everything rare, in files of these languages.
+pub(in crate::offline) fn rare(languages: &[&str]) -> String {
+    let wanted = |risk: &&Risk| {
+        let here =
+            risk.languages.is_empty() || risk.languages.iter().any(|l| languages.contains(l));
+        here && !risk.dense
+    };
+    let patterns = RISKS.iter().filter(wanted).map(|risk| format!("(?:{})", risk.pattern));
+    patterns.collect::<Vec<_>>().join("|")
+}
+
+/// The pattern of a search for what one language has in plenty, if it has such rules.
+pub(in crate::offline) fn dense(language: &str) -> Option<String> {
+    let wanted = |risk: &&Risk| risk.dense && risk.languages.contains(&language);
+    let mut patterns: Vec<String> =
+        RISKS.iter().filter(wanted).map(|risk| format!("(?:{})", risk.pattern)).collect();
+    if patterns.is_empty() {
+        return None;
+    }
+    if language == "Rust" {
+        patterns.push(format!("(?:{RUST_TESTS})"));
+    }
+    Some(patterns.join("|"))
+}
+
+/// Whether rules look at the lines of a file at all.
+pub(in crate::offline) fn looks_at(language: &Language, part: Part) -> bool {
+    part != Part::Foreign && language.class != Class::Prose
+}
+
+/// The rules that a line meets. `tested` tells that it stands in tests or examples.
+pub(in crate::offline) fn risks(
+    language: &Language,
+    tested: bool,
+    line: &str,
+) -> impl Iterator<Item = &'static Risk> {
+    let comment = language.is_comment(line);
+    let code = language.class != Class::Prose;
+    RISKS.iter().zip(COMPILED.iter()).filter_map(move |(risk, compiled)| {
+        let here = risk.languages.is_empty() || risk.languages.contains(&language.name);
+        let looked_at = risk.places == Where::All || !tested;
+        let speaks = risk.id == "silenced" || risk.places == Where::All || !comment;
+        let is = |regex: &Option<Regex>| regex.as_ref().is_some_and(|regex| regex.is_match(line));
+        let met =
+            code && here && looked_at && speaks && is(&compiled.pattern) && !is(&compiled.except);
+        met.then_some(risk)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::offline::language;
+    use crate::offline::part::part_of;
+
+    fn met(path: &str, line: &str) -> String {
+        let tested = part_of(path) == Part::Test;
+        let ids: Vec<_> = risks(language::of(path), tested, line).map(|risk| risk.id).collect();
+        ids.join(" ")
+    }
+
+    #[test]
+    fn every_rule_compiles_and_is_one() {
+        let mut ids = BTreeSet::new();
+        for risk in RISKS {
+            Regex::new(risk.pattern).unwrap();
+            Regex::new(risk.except).unwrap();
+            assert!(ids.insert(risk.id));
+            for name in risk.languages {
+                assert_eq!(language::by_name(name).name, *name);
+            }
+        }
+        let all: Vec<_> = language::LANGUAGES.iter().map(|language| language.name).collect();
+        Regex::new(&rare(&all)).unwrap();
+        Regex::new(&dense("Rust").unwrap()).unwrap();
+    }
+
+    #[test]
+    fn lines_that_are_worth_a_look() {
+        let key = ["-----BEGIN RSA PRIV", "ATE KEY-----"].concat();
+        for (path, line, ids) in [
+            ("a.pem", key.as_str(), "private-key"),
+            ("tests/a.pem", key.as_str(), "private-key"),
+            ("a.md", key.as_str(), ""),
+            ("a.py", "password = 'hunter2hunter2'", "secret-literal"),
+            ("a.py", "password = os.environ['PASSWORD']", ""),
+            ("a.py", "password = \"changeme123\"", ""),
+            ("tests/a.py", "password = 'hunter2hunter2'", ""),
+            ("a.ts", "  apiKey: \"q9d8f7g6h5j4\",", "secret-literal"),
+            ("a.yml", "api_key: ${API_KEY}", ""),
+            ("a.py", "subprocess.run(cmd, shell=True)", "shell-true"),
+            ("a.py", "# subprocess.run(cmd, shell=True)", ""),
+            ("a.py", "model.eval()", ""),
+            ("a.py", "    eval(text)", "eval"),
+            ("a.js", "re.exec(text)", ""),
+            ("a.py", "cur.execute(\"SELECT a FROM t WHERE b = '\" + x)", ""),
+            ("a.py", "cur.execute(\"SELECT a FROM t WHERE b = \" + x)", "sql-concat"),
+            ("a.py", "cur.execute(f\"SELECT a FROM t WHERE b = {x}\")", "sql-concat"),
+            ("a.py", "cur.execute(\"SELECT a FROM t WHERE b = %s\", (x,))", ""),
+            ("a.py", "requests.get(u, verify=False)", "no-tls-check"),
+            ("a.go", "&tls.Config{InsecureSkipVerify: true}", "no-tls-check"),
+            ("a.sh", "curl -fsSL https://x.y/install | sh", "pipe-to-shell"),
+            ("a.md", "curl -fsSL https://x.y/install | sh", ""),
+            ("a.sh", "chmod 777 /srv", "chmod-777"),
+            ("a.rs", "let x = y.unwrap();", "panic"),
+            ("a.rs", "/// let x = y.unwrap();", ""),
+            ("a.rs", "unsafe { *p }", "unsafe-rust"),
+            ("a.rs", "let x = y.unwrap_or_default();", ""),
+            ("a.c", "strcpy(a, b);", "unsafe-c"),
+            ("a.js", "el.innerHTML = text;", "raw-html"),
+            ("a.ts", "// @ts-ignore", "silenced"),
+            ("a.rs", "<<<<<<< HEAD", "merge-marker"),
+            ("Dockerfile", "FROM node:latest", "latest-image"),
+        ] {
+            assert_eq!(met(path, line), ids, "{path}: {line}");
+        }
+    }
+}

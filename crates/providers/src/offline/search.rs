@@ -1,0 +1,214 @@
+//! Searches as values, and their results as lines.
+
+use std::sync::LazyLock;
+
+use deputize_core::CallStatus;
+use regex::Regex;
+use serde_json::{Map, Value};
+
+use super::conversation::Ask;
+use super::pattern::fixed;
+use super::scope::Scope;
+
+/// The most lines of one page of a search.
+pub(super) const PAGE: u64 = 2_000;
+
+/// A search, page by page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Search {
+    pattern: String,
+    path: String,
+    glob: Option<String>,
+    counts: bool,
+    limit: u64,
+    pages: usize,
+}
+
+impl Search {
+    /// For the lines of a scope that match, in files with these name patterns (none: all).
+    pub(super) fn lines(scope: &Scope, pattern: impl Into<String>, names: &[&str]) -> Self {
+        let (path, glob) = scope.search(names);
+        Self { pattern: pattern.into(), path, glob, counts: false, limit: PAGE, pages: 2 }
+    }
+
+    /// For how many lines match, file by file.
+    pub(super) fn counts(scope: &Scope, pattern: impl Into<String>, names: &[&str]) -> Self {
+        Self { counts: true, ..Self::lines(scope, pattern, names) }
+    }
+
+    /// Reads at most so many pages.
+    pub(super) fn pages(self, pages: usize) -> Self {
+        Self { pages, ..self }
+    }
+
+    /// Reads at most one page of so many lines.
+    pub(super) fn first(self, limit: u64) -> Self {
+        Self { limit, pages: 1, ..self }
+    }
+
+    fn arguments(&self, offset: u64) -> Value {
+        let mut map = Map::new();
+        map.insert("pattern".into(), self.pattern.as_str().into());
+        map.insert("path".into(), self.path.as_str().into());
+        if let Some(glob) = &self.glob {
+            map.insert("glob".into(), glob.as_str().into());
+        }
+        map.insert("mode".into(), if self.counts { "count" } else { "content" }.into());
+        map.insert("limit".into(), self.limit.into());
+        if offset > 0 {
+            map.insert("offset".into(), offset.into());
+        }
+        Value::Object(map)
+    }
+
+    /// What it found so far; the next page is asked for when there is one.
+    pub(super) fn ask<'t>(&self, ask: &mut Ask<'t, '_>) -> Found<'t> {
+        let mut found = Found { read: false, ..Found::default() };
+        let mut offset = 0;
+        for _ in 0..self.pages {
+            let Some(done) = ask.call("search_files", self.arguments(offset)) else {
+                return found;
+            };
+            found.read = true;
+            found.more = false;
+            if done.status != CallStatus::Ok {
+                found.problem = done.problem();
+                return found;
+            }
+            if done.content.trim() != "" {
+                found.lines.extend(done.content.lines());
+            }
+            let note = Note::of(&done.notes);
+            found.total = note.total.or(found.total);
+            found.files = note.files.or(found.files);
+            match note.next {
+                Some(next) if next > offset => offset = next,
+                Some(_) | None => return found,
+            }
+            found.more = true;
+        }
+        found
+    }
+}
+
+/// What a search found.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Found<'t> {
+    /// Whether any page is there.
+    pub(super) read: bool,
+    lines: Vec<&'t str>,
+    /// All matches, as the tool counted them.
+    pub(super) total: Option<u64>,
+    /// All files with matches, as the tool counted them.
+    pub(super) files: Option<u64>,
+    /// Whether there is more that was not read.
+    pub(super) more: bool,
+    /// Why it found nothing more.
+    pub(super) problem: Option<String>,
+}
+
+/// A line that a search found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Hit<'t> {
+    pub(super) path: &'t str,
+    pub(super) line: u64,
+    pub(super) text: &'t str,
+}
+
+impl<'t> Found<'t> {
+    /// How many lines were read.
+    pub(super) const fn len(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// The lines, of a search for lines.
+    pub(super) fn hits(&self) -> impl Iterator<Item = Hit<'t>> + use<'t, '_> {
+        self.lines.iter().filter_map(|line| parse_hit(line))
+    }
+
+    /// Files with their numbers of lines, of a search for counts.
+    pub(super) fn counts(&self) -> impl Iterator<Item = (&'t str, u64)> + use<'t, '_> {
+        self.lines.iter().filter_map(|line| {
+            let (path, count) = line.rsplit_once(':')?;
+            Some((tidy(path), count.trim().parse().ok()?))
+        })
+    }
+}
+
+fn parse_hit(line: &str) -> Option<Hit<'_>> {
+    // The first number between colons ends the path.
+    let mut from = 0;
+    loop {
+        let at = from + line.get(from..)?.find(':')?;
+        let rest = line.get(at + 1..)?;
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        if digits > 0 && rest.get(digits..)?.starts_with(':') {
+            let number = rest.get(..digits)?.parse().ok()?;
+            let text = rest.get(digits + 1..)?;
+            return Some(Hit { path: tidy(line.get(..at)?), line: number, text });
+        }
+        from = at + 1;
+    }
+}
+
+/// A path as reports show it.
+fn tidy(path: &str) -> &str {
+    path.strip_prefix("./").unwrap_or(path)
+}
+
+/// What the tool remarks about its result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Note {
+    total: Option<u64>,
+    files: Option<u64>,
+    next: Option<u64>,
+}
+
+static TOTALS: LazyLock<Regex> =
+    LazyLock::new(|| fixed(r"([\d,]+) (?:match(?:es)?|(?:matching )?lines?) in ([\d,]+) files?"));
+static NEXT: LazyLock<Regex> = LazyLock::new(|| fixed(r"offset[ =:]+([\d,]+)"));
+
+impl Note {
+    fn of(notes: &[String]) -> Self {
+        let number = |text: &str| text.replace(',', "").parse().ok();
+        let mut out = Self::default();
+        for note in notes {
+            if let Some(found) = TOTALS.captures(note) {
+                out.total = found.get(1).and_then(|n| number(n.as_str()));
+                out.files = found.get(2).and_then(|n| number(n.as_str()));
+            }
+            if let Some(found) = NEXT.captures(note) {
+                out.next = found.get(1).and_then(|n| number(n.as_str()));
+            }
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_comes_apart_at_its_number() {
+        for (line, path, number, text) in [
+            ("src/a.rs:12:fn main() {", "src/a.rs", 12, "fn main() {"),
+            ("./a.rs:1:", "a.rs", 1, ""),
+            ("odd:name.rs:3:a:4:b", "odd:name.rs", 3, "a:4:b"),
+        ] {
+            assert_eq!(parse_hit(line), Some(Hit { path, line: number, text }));
+        }
+        assert_eq!(parse_hit("no hit"), None);
+        assert_eq!(parse_hit(""), None);
+    }
+
+    #[test]
+    fn a_note_tells_the_totals_and_the_next_page() {
+        let note = |text: &str| Note::of(&[text.to_owned()]);
+        let all = Note { total: Some(3), files: Some(2), next: None };
+        assert_eq!(note("3 matches in 2 files"), all);
+        let some = Note { total: Some(1), files: Some(1), next: Some(2000) };
+        assert_eq!(note("1 match in 1 file; shown 2000; offset 2000 for more"), some);
+        assert_eq!(note("something else"), Note::default());
+    }
+}

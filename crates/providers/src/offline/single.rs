@@ -1,0 +1,90 @@
+//! Tasks that one call answers, and the answer to those that no rule knows.
+
+use serde_json::{Value, json};
+
+use super::Next;
+use super::conversation::{Ask, Done, Turn};
+use super::task::Task;
+
+/// Characters of a result that an answer repeats.
+const SHOWN: usize = 12_000;
+/// Matches that a search shows.
+const MATCHES: u64 = 100;
+
+const HELP: &str = include_str!("help.md");
+
+/// The next step of a task that is not a survey.
+pub(super) fn step(turn: &Turn<'_>, task: &Task, closing: bool) -> Next {
+    let Some((tool, arguments, what)) = call_of(task) else {
+        return Next::Say(HELP.to_owned());
+    };
+    if turn.tool(tool).is_none() {
+        return Next::Say(format!(
+            "I cannot do that: `{tool}` is not among my tools here.\n\n{HELP}"
+        ));
+    }
+    let mut ask = Ask::new(turn);
+    let Some(done) = ask.call(tool, arguments) else {
+        if closing {
+            return Next::Say(format!("{what} was not done: no tool can be called any more."));
+        }
+        return Next::Calls(ask.into_missing());
+    };
+    Next::Say(answer(&what, done))
+}
+
+fn call_of(task: &Task) -> Option<(&'static str, Value, String)> {
+    Some(match task {
+        Task::Read { path } => ("read_file", json!({"path": path}), format!("`{path}`")),
+        Task::List { path } => {
+            ("list_dir", json!({"path": path, "depth": 2}), format!("The entries of `{path}`"))
+        }
+        Task::Search { wanted, path, pattern } => {
+            let regex = if *pattern { wanted.clone() } else { regex::escape(wanted) };
+            let arguments = json!({
+                "pattern": regex, "path": path, "mode": "content", "limit": MATCHES,
+                "ignore_case": !pattern && !wanted.chars().any(char::is_uppercase),
+            });
+            ("search_files", arguments, format!("Lines with `{wanted}` in `{path}`"))
+        }
+        Task::Run { command } => ("terminal", json!({"command": command}), format!("`{command}`")),
+        Task::Write { path, text } => {
+            let mut text = text.clone();
+            if !text.ends_with('\n') {
+                text.push('\n');
+            }
+            ("write_file", json!({"path": path, "content": text}), format!("Writing `{path}`"))
+        }
+        Task::Survey { .. } | Task::Part(_) | Task::Unknown => return None,
+    })
+}
+
+fn answer(what: &str, done: &Done) -> String {
+    let mut out = match done.problem() {
+        Some(problem) => format!("{what} {problem}\n"),
+        None => format!("{what}:\n"),
+    };
+    let content = done.content.trim_end();
+    if done.ok().is_some() && content.is_empty() {
+        out.push_str("\nNothing.\n");
+    } else if !content.is_empty() {
+        let shown: String = content.chars().take(SHOWN).collect();
+        let left = content.chars().count() - shown.chars().count();
+        let fence = fence(&shown);
+        out.push_str(&format!("\n{fence}\n{shown}\n{fence}\n"));
+        if left > 0 {
+            out.push_str(&format!("\n{left} more characters are not repeated here.\n"));
+        }
+    }
+    for note in &done.notes {
+        out.push_str(&format!("\n({note})\n"));
+    }
+    out
+}
+
+/// A fence longer than any in the text.
+fn fence(text: &str) -> String {
+    let longest =
+        text.lines().map(|line| line.trim_start().bytes().take_while(|b| *b == b'`').count()).max();
+    "`".repeat(longest.unwrap_or(0).max(2) + 1)
+}

@@ -1,0 +1,314 @@
+//! One survey of one scope: which searches it takes, and what their results say.
+
+use std::collections::BTreeMap;
+
+use super::conversation::Ask;
+use super::facts::{Facts, NOTABLE, Place, REFERENCES};
+use super::language::{self, Class};
+use super::manifest;
+use super::part::{Part, part_of};
+use super::readme;
+use super::rules::grammar::{self, Begins};
+use super::rules::risk;
+use super::scope::Scope;
+use super::search::{Found, Hit, Search};
+
+/// Pages of the search that counts lines: this times [`super::search::PAGE`] files are seen.
+const SIZE_PAGES: usize = 6;
+/// Pages of each search for public items, and of each for what is frequent.
+const PAGES: usize = 3;
+/// Languages whose lines are looked at one by one: those with most lines.
+const LANGUAGES: usize = 6;
+
+/// Open remarks.
+const REMARKS: &str = r"\b(?:TODO|FIXME)\b|(?://|#|\*|--|;)\s*(?:XXX|HACK)\b|\b(?:XXX|HACK):";
+
+/// What a survey knows so far. `ask` collects what is still to be called; with `closing`
+/// nothing more can be, and what there is must do.
+pub(super) fn survey(ask: &mut Ask<'_, '_>, scope: &Scope, closing: bool) -> Facts {
+    let mut facts = Facts::default();
+    let sizes = Search::counts(scope, "^", &[]).pages(SIZE_PAGES).ask(ask);
+    let files: Vec<(&str, u64)> = sizes.counts().collect();
+    if ask.waits() && !closing {
+        return facts;
+    }
+    count(&mut facts, &files);
+    size_gaps(&mut facts, scope, &sizes, files.len() as u64);
+    let languages = main_languages(&mut facts);
+    let asked = Asked {
+        readme: readme::ask(ask, &files),
+        manifests: manifest::ask(ask, scope, &files),
+        scripts: manifest::ask_scripts(ask, &files),
+        items: languages.iter().filter_map(|name| items(ask, scope, name)).collect(),
+        tests: languages.iter().filter_map(|name| tests(ask, scope, name)).collect(),
+        dense: languages.iter().filter_map(|name| dense(ask, scope, name)).collect(),
+        rare: Search::lines(scope, risk::rare(&present(&facts)), &[]).ask(ask),
+        remarks: Search::lines(scope, REMARKS, &[]).ask(ask),
+    };
+    if ask.waits() && !closing {
+        return facts;
+    }
+    asked.judge(&mut facts, &files);
+    facts
+}
+
+/// The results of the second round.
+struct Asked<'t> {
+    readme: Option<super::facts::Readme>,
+    manifests: Found<'t>,
+    scripts: Vec<Place>,
+    items: Vec<(&'static str, Found<'t>)>,
+    tests: Vec<(&'static str, Found<'t>)>,
+    dense: Vec<(&'static str, Found<'t>)>,
+    rare: Found<'t>,
+    remarks: Found<'t>,
+}
+
+impl Asked<'_> {
+    fn judge(self, facts: &mut Facts, files: &[(&str, u64)]) {
+        facts.readme = self.readme;
+        let (packages, total) = manifest::packages(&self.manifests, files);
+        facts.packages = packages;
+        facts.packages_total = total;
+        facts.entries = self.scripts;
+        let mut tests_from = BTreeMap::new();
+        for (language, found) in &self.dense {
+            note_gap(facts, found, "frequent risks", language);
+            tests_begin(&mut tests_from, found);
+        }
+        let judge = Judge { tests_from };
+        for (language, found) in &self.items {
+            note_gap(facts, found, "public items", language);
+            judge.items(facts, language, found);
+        }
+        facts.entries.extend(manifest::landmarks(files));
+        facts.entries.truncate(NOTABLE);
+        for (language, found) in &self.tests {
+            note_gap(facts, found, "test cases", language);
+            let mine = |path: &&str| part_of(path) != Part::Foreign;
+            for (_, cases) in found.counts().filter(|(path, _)| mine(path)) {
+                facts.test_cases += cases;
+                facts.test_files += 1;
+            }
+        }
+        note_gap(facts, &self.rare, "risks", "all languages");
+        let dense = self.dense.iter().map(|(_, found)| found);
+        for found in dense.chain([&self.rare]) {
+            judge.risks(facts, found);
+        }
+        facts.findings.values_mut().for_each(super::facts::Finding::settle);
+        note_gap(facts, &self.remarks, "open remarks", "all languages");
+        judge.remarks(facts, &self.remarks);
+    }
+}
+
+/// Judges lines, knowing where tests begin inside files.
+struct Judge<'t> {
+    tests_from: BTreeMap<&'t str, u64>,
+}
+
+impl Judge<'_> {
+    fn tested(&self, hit: &Hit<'_>) -> bool {
+        let within = self.tests_from.get(hit.path).is_some_and(|from| hit.line >= *from);
+        within || part_of(hit.path) != Part::Main
+    }
+
+    fn items(&self, facts: &mut Facts, language: &str, found: &Found<'_>) {
+        let mut notable = Vec::new();
+        for hit in found.hits().filter(|hit| !self.tested(hit)) {
+            match grammar::begins(language, hit.text) {
+                Some(Begins::Program) => facts.entries.push(Place {
+                    path: hit.path.to_owned(),
+                    line: hit.line,
+                    what: "program begins".to_owned(),
+                }),
+                Some(Begins::Item(kind, name)) => {
+                    let inner = hit.text.starts_with([' ', '\t']);
+                    notable.push((rank(&kind, inner, hit.path), format!("{kind} {name}"), hit));
+                    *facts.items.entry(kind).or_default() += 1;
+                }
+                None => {}
+            }
+        }
+        notable
+            .sort_by(|(a, _, x), (b, _, y)| a.cmp(b).then((x.path, x.line).cmp(&(y.path, y.line))));
+        // One of each file first, so that a file with many does not hide the others.
+        let mut turns: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut ranked: Vec<_> = notable
+            .into_iter()
+            .map(|(rank, what, hit)| {
+                let turn = turns.entry(hit.path).or_default();
+                *turn += 1;
+                (*turn, rank, Place { path: hit.path.to_owned(), line: hit.line, what })
+            })
+            .collect();
+        ranked.sort_by_key(|(turn, rank, _)| (*turn, *rank));
+        let places = ranked.into_iter().map(|(.., place)| place);
+        facts.notable.extend(places.take(NOTABLE / 2));
+        facts.notable.truncate(NOTABLE);
+    }
+
+    fn risks(&self, facts: &mut Facts, found: &Found<'_>) {
+        for hit in found.hits() {
+            let language = language::of(hit.path);
+            if !risk::looks_at(language, part_of(hit.path)) {
+                continue;
+            }
+            for risk in risk::risks(language, self.tested(&hit), hit.text) {
+                facts.findings.entry(risk.id.to_owned()).or_default().hit(hit.path, hit.line);
+            }
+        }
+    }
+
+    fn remarks(&self, facts: &mut Facts, found: &Found<'_>) {
+        let mut others = Vec::new();
+        for hit in found.hits() {
+            let class = language::of(hit.path).class;
+            let foreign = part_of(hit.path) == Part::Foreign;
+            if foreign || !matches!(class, Class::Code | Class::Markup) {
+                continue;
+            }
+            let words = ["FIXME", "TODO", "HACK", "XXX"];
+            let Some((word, text)) = words.iter().find_map(|word| {
+                let at = hit.text.find(word)?;
+                Some((*word, hit.text.get(at..)?))
+            }) else {
+                continue;
+            };
+            *facts.remarks.entry(word.to_owned()).or_default() += 1;
+            let place =
+                Place { path: hit.path.to_owned(), line: hit.line, what: shorten(text, 90) };
+            if self.tested(&hit) {
+                others.push(place);
+            } else {
+                facts.remark_places.push(place);
+            }
+        }
+        facts.remark_places.sort_by_key(|place| !place.what.starts_with("FIXME"));
+        facts.remark_places.extend(others);
+        facts.remark_places.truncate(2 * REFERENCES);
+    }
+}
+
+/// What is worth naming first: the kinds that others build on, near the top of the tree.
+fn rank(kind: &str, inner: bool, path: &str) -> usize {
+    let kind = match kind {
+        "trait" | "interface" | "protocol" | "defprotocol" => 0,
+        "class" | "struct" | "type" | "defmodule" => 1,
+        "enum" | "record" | "object" | "data" => 2,
+        "function" | "fn" | "func" if !inner => 2,
+        _ => 4,
+    };
+    kind * 2 + path.matches('/').count()
+}
+
+/// Text on one line, cut with a mark.
+pub(super) fn shorten(text: &str, most: usize) -> String {
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if text.chars().count() <= most {
+        return text;
+    }
+    let mut short: String = text.chars().take(most.saturating_sub(1)).collect();
+    short.push('…');
+    short
+}
+
+fn count(facts: &mut Facts, files: &[(&str, u64)]) {
+    for (path, lines) in files {
+        facts.size.add(1, *lines);
+        let language = language::of(path);
+        if part_of(path) == Part::Foreign {
+            facts.foreign.add(1, *lines);
+            continue;
+        }
+        facts.languages.entry(language.name.to_owned()).or_default().add(1, *lines);
+        if language.class == Class::Code && part_of(path) == Part::Main {
+            facts.longest.push(((*path).to_owned(), *lines));
+        }
+    }
+    facts.longest.sort_by_key(|(_, lines)| std::cmp::Reverse(*lines));
+    facts.longest.truncate(REFERENCES);
+}
+
+fn size_gaps(facts: &mut Facts, scope: &Scope, sizes: &Found<'_>, seen: u64) {
+    if let Some(problem) = &sizes.problem {
+        facts.gaps.push(format!("counting the lines of {} {problem}", scope.label()));
+    } else if !sizes.read {
+        facts.gaps.push(format!("the sizes of {}", scope.label()));
+    } else if sizes.more {
+        let all = sizes.files.map_or_else(|| "more".to_owned(), |files| files.to_string());
+        facts
+            .gaps
+            .push(format!("sizes beyond the first {seen} of {all} files in {}", scope.label()));
+        facts.at_least.push("sizes".to_owned());
+    }
+}
+
+/// The languages whose lines are looked at, those with most lines first.
+fn main_languages(facts: &mut Facts) -> Vec<&'static str> {
+    let mut code: Vec<_> = facts
+        .languages
+        .iter()
+        .map(|(name, size)| (size.lines, language::by_name(name)))
+        .filter(|(_, language)| language.class == Class::Code)
+        .collect();
+    code.sort_by_key(|(lines, _)| std::cmp::Reverse(*lines));
+    let known = code.iter().filter(|(_, language)| grammar::grammar(language.name).is_some());
+    known.map(|(_, language)| language.name).take(LANGUAGES).collect()
+}
+
+fn present(facts: &Facts) -> Vec<&'static str> {
+    facts.languages.keys().map(|name| language::by_name(name).name).collect()
+}
+
+type Part2<'t> = Option<(&'static str, Found<'t>)>;
+
+fn items<'t>(ask: &mut Ask<'t, '_>, scope: &Scope, language: &'static str) -> Part2<'t> {
+    let grammar = grammar::grammar(language)?;
+    let patterns = [grammar.items, grammar.entry];
+    let pattern: Vec<&str> = patterns.into_iter().filter(|p| !p.is_empty()).collect();
+    let found = by_language(scope, &pattern.join("|"), language, false).pages(PAGES).ask(ask);
+    Some((language, found))
+}
+
+fn tests<'t>(ask: &mut Ask<'t, '_>, scope: &Scope, language: &'static str) -> Part2<'t> {
+    let grammar = grammar::grammar(language)?;
+    let found = by_language(scope, grammar.tests, language, true).pages(PAGES).ask(ask);
+    Some((language, found))
+}
+
+fn dense<'t>(ask: &mut Ask<'t, '_>, scope: &Scope, language: &'static str) -> Part2<'t> {
+    let pattern = risk::dense(language)?;
+    Some((language, by_language(scope, &pattern, language, false).pages(PAGES).ask(ask)))
+}
+
+fn by_language(scope: &Scope, pattern: &str, language: &str, counts: bool) -> Search {
+    let globs = language::by_name(language).globs();
+    let globs: Vec<&str> = globs.iter().map(String::as_str).collect();
+    if counts {
+        Search::counts(scope, pattern, &globs)
+    } else {
+        Search::lines(scope, pattern, &globs)
+    }
+}
+
+/// Notes where the tests of Rust files begin.
+fn tests_begin<'t>(from: &mut BTreeMap<&'t str, u64>, found: &Found<'t>) {
+    for hit in found.hits().filter(|hit| risk::begins_rust_tests(hit.text)) {
+        let line = from.entry(hit.path).or_insert(hit.line);
+        *line = hit.line.min(*line);
+    }
+}
+
+fn note_gap(facts: &mut Facts, found: &Found<'_>, what: &str, language: &str) {
+    if let Some(problem) = &found.problem {
+        facts.gaps.push(format!("{what} ({language}): the search {problem}"));
+    } else if !found.read {
+        facts.gaps.push(format!("{what} ({language})"));
+    } else if found.more {
+        let total = found.total.map_or_else(String::new, |total| format!(" of {total}"));
+        let seen = found.len();
+        facts.gaps.push(format!("{what} ({language}) beyond the first {seen} lines{total}"));
+        facts.at_least.push(what.to_owned());
+    }
+}
