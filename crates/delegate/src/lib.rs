@@ -1,1 +1,49 @@
-//! Placeholder.
+//! One agent hands work to others through one ordinary tool, `delegate_task`.
+//!
+//! Everything with a branch is a function of values: [`read`] (arguments), [`child_tools`] (what a
+//! child may use), [`child_prompt`] (what it is told), [`plan()`] (the children of a call),
+//! [`describe`] (what the parent's model is told), [`report()`] (what it gets back). Between plan
+//! and report stands one effect: the children are attached, run side by side, and awaited.
+//!
+//! Whoever puts a program together adds the tool to its catalog:
+//!
+//! ```
+//! use std::sync::Arc;
+//! use deputize_core::{Catalog, FixedClock};
+//! use deputize_delegate::{DelegateTool, Policy};
+//!
+//! let policy = Policy { max_concurrent_children: 5, ..Policy::default() };
+//! let mut catalog = Catalog::default();
+//! catalog.insert(DelegateTool::new(policy, Arc::new(FixedClock(0)))?.into_entry())?;
+//! assert!(catalog.get("delegate_task").is_some());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! What it deliberately lacks: knowledge of what a child is (it knows only
+//! [`Agent`](deputize_core::Agent)), files, and a way to give a child more than its parent has.
+
+mod args;
+mod describe;
+#[cfg(test)]
+mod fixture;
+mod plan;
+mod policy;
+mod prompt;
+mod refusal;
+mod report;
+mod run;
+mod slots;
+mod tool;
+mod toolset;
+
+pub use args::{Reading, Task, read};
+pub use describe::{DescribeError, describe};
+pub use plan::{Plan, PlanError, plan};
+pub use policy::{CHILD_TIMEOUT_FLOOR_SECONDS, MAX_SPAWN_DEPTH_CEILING, OverLimit, Policy};
+pub use prompt::{Brief, Nesting, PromptLayout, child_prompt};
+pub use refusal::{CallError, Code, Refusal};
+pub use report::{Caps, StaleFile, report, result_entry};
+pub use tool::DelegateTool;
+pub use toolset::{
+    ChildTools, Dropped, LeafReason, Parent, Reason, TOOL, TOOLSET, child_tools, send_order,
+};

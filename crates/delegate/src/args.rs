@@ -1,0 +1,499 @@
+//! The arguments of a call: read leniently where models err, and whatever else is wrong is told
+//! at once. Nothing is cut to fit.
+
+use std::collections::BTreeSet;
+
+use deputize_core::Role;
+use deputize_core::door::{clean, to_line};
+use serde_json::{Map, Value};
+
+use crate::policy::Policy;
+use crate::refusal::{CallError, Code};
+
+/// The fields of a call beside `tasks`. The first three are of single mode alone, the others
+/// are what a task gets that does not say them itself.
+const CALL_FIELDS: [&str; 6] = ["goal", "context", "toolsets", "role", "max_iterations", "tasks"];
+/// The fields of one task.
+const TASK_FIELDS: [&str; 5] = ["goal", "context", "toolsets", "role", "max_iterations"];
+/// Fields that are specified and not served yet: an error, never ignored.
+const LATER: [&str; 16] = [
+    "background",
+    "budget",
+    "depends_on",
+    "id",
+    "join",
+    "model",
+    "on_failure",
+    "output_schema",
+    "priority",
+    "quarantine",
+    "reads",
+    "retry",
+    "side_effects",
+    "when",
+    "workflow",
+    "writes",
+];
+/// How many unknown fields of one object a warning names.
+const NAMED_FIELDS: usize = 10;
+/// How many characters of a foreign word a warning repeats.
+const WORD_CHARS: usize = 60;
+
+/// One task as it was asked for, readable as far as it goes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Task {
+    /// Its place in `tasks`; nothing in single mode.
+    pub index: Option<u32>,
+    /// What the child is to accomplish; never blank in a call without errors.
+    pub goal: String,
+    /// What it needs to know.
+    pub context: Option<String>,
+    /// The toolsets it asks for, as written; nothing: it asks for none.
+    pub toolsets: Option<BTreeSet<String>>,
+    /// Whether it may hand work on.
+    pub role: Role,
+    /// How many model requests it may use; nothing: as configured.
+    pub max_iterations: Option<u32>,
+}
+
+/// What a call asks for, and what was wrong with it.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Reading {
+    /// How many tasks the call has, readable or not.
+    pub count: usize,
+    /// The tasks that could be read, in order; incomplete when there are errors.
+    pub tasks: Vec<Task>,
+    /// What is wrong.
+    pub errors: Vec<CallError>,
+    /// What was read otherwise than written, or ignored.
+    pub warnings: Vec<String>,
+}
+
+/// Reads the arguments of a call.
+///
+/// ```
+/// use deputize_delegate::{Policy, read};
+/// let arguments = serde_json::json!({"tasks": r#"[{"goal": "Count the tests."}]"#});
+/// let reading = read(&arguments, &Policy::default());
+/// assert_eq!(reading.tasks[0].goal, "Count the tests.");
+/// assert!(reading.errors.is_empty());
+/// ```
+#[must_use]
+pub fn read(arguments: &Value, policy: &Policy) -> Reading {
+    let mut out = Reading::default();
+    let Some(map) = arguments.as_object() else {
+        let remedy = "the arguments must be an object with `goal` or `tasks`";
+        out.errors.push(CallError::new(Code::Arguments, None, ("", arguments), remedy));
+        return out;
+    };
+    let top = Fields { map, task: None, policy };
+    top.refuse_later(&mut out);
+    top.warn_unknown(&CALL_FIELDS, &mut out);
+    let defaults = Task {
+        role: top.role(&mut out).unwrap_or_default(),
+        max_iterations: top.iterations(&mut out),
+        ..Task::default()
+    };
+    match top.tasks(&mut out) {
+        Some(tasks) => batch(&top, &tasks, &defaults, &mut out),
+        // An error about `tasks` is enough: that there is no goal either would only confuse.
+        None if out.errors.iter().any(|error| error.code == Code::Tasks) => {}
+        None => {
+            let task = top.task(&defaults, &mut out);
+            out.tasks.push(task);
+            out.count = 1;
+        }
+    }
+    out
+}
+
+fn batch(top: &Fields<'_>, tasks: &[Value], defaults: &Task, out: &mut Reading) {
+    let ignored = ["goal", "context", "toolsets"].map(|field| (field, top.present(field)));
+    let ignored: Vec<String> = ignored
+        .iter()
+        .filter(|(_, value)| value.is_some())
+        .map(|(field, _)| format!("`{field}`"))
+        .collect();
+    if !ignored.is_empty() {
+        let s = if ignored.len() == 1 { "" } else { "s" };
+        out.warnings.push(format!(
+            "top-level field{s} {} ignored, because `tasks` is given",
+            ignored.join(", ")
+        ));
+    }
+    out.count = tasks.len();
+    for (index, task) in (0..).zip(tasks) {
+        let Some(map) = task.as_object() else {
+            let remedy = format!("task {index} must be an object with a `goal`");
+            let error = CallError::new(Code::Task, Some(index), ("tasks", task), remedy);
+            out.errors.push(error);
+            continue;
+        };
+        let fields = Fields { map, task: Some(index), policy: top.policy };
+        fields.refuse_later(out);
+        fields.warn_unknown(&TASK_FIELDS, out);
+        let task = fields.task(defaults, out);
+        out.tasks.push(task);
+    }
+}
+
+/// The fields of a call or of one of its tasks.
+struct Fields<'a> {
+    map: &'a Map<String, Value>,
+    task: Option<u32>,
+    policy: &'a Policy,
+}
+
+impl Fields<'_> {
+    /// A field that says something: `null`, blank text and an empty list say nothing.
+    fn present(&self, field: &str) -> Option<&Value> {
+        self.map.get(field).filter(|value| match value {
+            Value::Null => false,
+            Value::String(text) => !text.trim().is_empty(),
+            Value::Array(items) => !items.is_empty(),
+            Value::Bool(_) | Value::Number(_) | Value::Object(_) => true,
+        })
+    }
+
+    /// Where this is, for the beginning of a sentence.
+    fn place(&self) -> String {
+        self.task.map(|index| format!("task {index}: ")).unwrap_or_default()
+    }
+
+    fn error(&self, code: Code, of: (&str, &Value), remedy: &str) -> CallError {
+        CallError::new(code, self.task, of, format!("{}{remedy}", self.place()))
+    }
+
+    fn task(&self, defaults: &Task, out: &mut Reading) -> Task {
+        let own = self.task.is_some();
+        let role = if own { self.role(out) } else { None };
+        let iterations = if own { self.iterations(out) } else { None };
+        Task {
+            index: self.task,
+            goal: self.goal(out),
+            context: self.text("context", out),
+            toolsets: self.toolsets(out),
+            role: role.unwrap_or(defaults.role),
+            max_iterations: iterations.or(defaults.max_iterations),
+        }
+    }
+
+    fn goal(&self, out: &mut Reading) -> String {
+        let before = out.errors.len();
+        let goal = self.text("goal", out);
+        if goal.is_none() && out.errors.len() == before {
+            let value = self.map.get("goal").unwrap_or(&Value::Null);
+            let (code, remedy) = match self.task {
+                Some(_) => (Code::Goal, "give a `goal` that says what to accomplish"),
+                None => (Code::NoTask, "give a `goal`, or `tasks` with a `goal` in each"),
+            };
+            out.errors.push(self.error(code, ("goal", value), remedy));
+        }
+        goal.unwrap_or_default()
+    }
+
+    /// A text, without what a reader cannot see; that something was removed is told.
+    fn text(&self, field: &str, out: &mut Reading) -> Option<String> {
+        let value = self.present(field)?;
+        let Some(text) = value.as_str() else {
+            let remedy = format!("`{field}` must be a text");
+            out.errors.push(self.error(Code::Type, (field, value), &remedy));
+            return None;
+        };
+        let cleaned = clean(text);
+        for note in cleaned.notes() {
+            out.warnings.push(format!("{}`{field}`: {note}", self.place()));
+        }
+        Some(cleaned.text.into_owned()).filter(|text| !text.trim().is_empty())
+    }
+
+    fn toolsets(&self, out: &mut Reading) -> Option<BTreeSet<String>> {
+        let value = self.present("toolsets")?;
+        let decoded = decode(value);
+        let names = match decoded.as_ref().unwrap_or(value) {
+            Value::Null => return None,
+            Value::Array(items) => {
+                items.iter().map(|item| item.as_str().map(|name| name.trim().to_owned())).collect()
+            }
+            _ => None::<BTreeSet<String>>,
+        };
+        if names.is_none() {
+            let remedy = "`toolsets` must be a list of names, such as [\"file\"]";
+            out.errors.push(self.error(Code::Type, ("toolsets", value), remedy));
+        }
+        names.filter(|names| !names.is_empty())
+    }
+
+    fn role(&self, out: &mut Reading) -> Option<Role> {
+        let value = self.present("role")?;
+        match value.as_str().map(|word| word.trim().to_ascii_lowercase()).as_deref() {
+            Some("leaf") => Some(Role::Leaf),
+            Some("orchestrator") => Some(Role::Orchestrator),
+            _ => {
+                let word = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                out.warnings.push(format!(
+                    "{}role `{}` is not known; `leaf` is used (`leaf` and `orchestrator` exist)",
+                    self.place(),
+                    to_line(&word, WORD_CHARS)
+                ));
+                Some(Role::Leaf)
+            }
+        }
+    }
+
+    fn iterations(&self, out: &mut Reading) -> Option<u32> {
+        let value = self.present("max_iterations")?;
+        let limit = self.policy.limits(None).max_iterations;
+        let of = ("max_iterations", value);
+        let number = match value {
+            Value::String(text) => text.trim().parse().ok(),
+            other => other.as_f64(),
+        };
+        match number {
+            Some(number) if number.fract() != 0.0 => {
+                let remedy = "`max_iterations` must be a whole number";
+                out.errors.push(self.error(Code::Type, of, remedy));
+                None
+            }
+            Some(number) if number < 1.0 => {
+                let remedy = format!("`max_iterations` must be from 1 to {limit}");
+                out.errors.push(self.error(Code::Range, of, &remedy));
+                None
+            }
+            Some(number) if number > f64::from(limit) => {
+                out.warnings.push(format!(
+                    "{}`max_iterations` {number} is above the configured limit; {limit} holds",
+                    self.place()
+                ));
+                Some(limit)
+            }
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "a whole number from 1 to a u32"
+            )]
+            Some(number) => Some(number as u32),
+            None => {
+                let remedy = "`max_iterations` must be a whole number";
+                out.errors.push(self.error(Code::Type, of, remedy));
+                None
+            }
+        }
+    }
+
+    /// The list of tasks, if one is given.
+    fn tasks(&self, out: &mut Reading) -> Option<Vec<Value>> {
+        let value = self.present("tasks")?;
+        let decoded = decode(value);
+        match decoded.as_ref().unwrap_or(value) {
+            Value::Array(items) if items.is_empty() => None,
+            Value::Array(items) => Some(items.clone()),
+            Value::Null => None,
+            _ => {
+                let remedy = "`tasks` must be a list of objects, such as [{\"goal\": \"...\"}]";
+                out.errors.push(self.error(Code::Tasks, ("tasks", value), remedy));
+                None
+            }
+        }
+    }
+
+    fn refuse_later(&self, out: &mut Reading) {
+        for field in LATER {
+            let asked = self.present(field).filter(|value| **value != Value::Bool(false));
+            if let Some(value) = asked {
+                let remedy = format!("`{field}` is not in this version; leave it out");
+                out.errors.push(self.error(Code::NotInThisVersion, (field, value), &remedy));
+            }
+        }
+    }
+
+    fn warn_unknown(&self, known: &[&str], out: &mut Reading) {
+        let is_known = |field: &str| known.contains(&field) || LATER.contains(&field);
+        let mut unknown: Vec<&String> = self.map.keys().filter(|field| !is_known(field)).collect();
+        unknown.sort();
+        if unknown.is_empty() {
+            return;
+        }
+        let named: Vec<String> = unknown
+            .iter()
+            .take(NAMED_FIELDS)
+            .map(|field| format!("`{}`", to_line(field, WORD_CHARS)))
+            .collect();
+        let more = match unknown.len() - named.len() {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let s = if unknown.len() == 1 { "" } else { "s" };
+        let place = self.place();
+        let named = named.join(", ");
+        out.warnings.push(format!("{place}unknown field{s} {named}{more} ignored"));
+    }
+}
+
+/// What a text holds that is JSON.
+fn decode(value: &Value) -> Option<Value> {
+    serde_json::from_str(value.as_str()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+
+    use serde_json::json;
+
+    use super::*;
+
+    /// The only function here that knows the signature under test.
+    fn reads(arguments: &Value) -> String {
+        let Reading { count: _, tasks, errors, warnings } = read(arguments, &Policy::default());
+        let mut out = String::new();
+        for task in tasks {
+            write!(out, "{:?} {:?}", task.index, task.goal).unwrap();
+            if let Some(context) = task.context {
+                write!(out, " context {context:?}").unwrap();
+            }
+            if let Some(toolsets) = task.toolsets {
+                write!(out, " toolsets {toolsets:?}").unwrap();
+            }
+            if task.role == Role::Orchestrator {
+                out.push_str(" orchestrator");
+            }
+            if let Some(most) = task.max_iterations {
+                write!(out, " max {most}").unwrap();
+            }
+            out.push('\n');
+        }
+        for error in errors {
+            writeln!(out, "error {}", serde_json::to_string(&error).unwrap()).unwrap();
+        }
+        for warning in warnings {
+            writeln!(out, "warning {warning}").unwrap();
+        }
+        out
+    }
+
+    #[test]
+    fn one_task() {
+        insta::assert_snapshot!(reads(&json!({
+            "goal": "Count.", "context": "In German.", "toolsets": ["web", " file "],
+            "role": " Orchestrator", "max_iterations": 5
+        })), @r#"None "Count." context "In German." toolsets {"file", "web"} orchestrator max 5"#);
+    }
+
+    #[test]
+    fn what_says_nothing_is_absent() {
+        insta::assert_snapshot!(reads(&json!({
+            "goal": "Count.", "context": " ", "toolsets": [], "role": null, "max_iterations": "",
+            "tasks": [], "output_schema": null, "background": false, "model": "", "workflow": null
+        })), @r#"None "Count.""#);
+        insta::assert_snapshot!(reads(&json!({
+            "goal": "Count.", "tasks": "", "toolsets": "[]", "context": null
+        })), @r#"None "Count.""#);
+        insta::assert_snapshot!(
+            reads(&json!({"goal": "Count.", "tasks": "null", "toolsets": "null"})), @r#"None "Count.""#
+        );
+    }
+
+    #[test]
+    fn lists_in_texts_are_decoded() {
+        insta::assert_snapshot!(reads(&json!({
+            "tasks": "[{\"goal\": \"A\", \"toolsets\": \"[\\\"file\\\"]\"}, {\"goal\": \"B\"}]"
+        })), @r#"
+        Some(0) "A" toolsets {"file"}
+        Some(1) "B"
+        "#);
+    }
+
+    #[test]
+    fn tasks_win_and_take_defaults_from_the_call() {
+        insta::assert_snapshot!(reads(&json!({
+            "goal": "ignored", "context": "ignored", "role": "orchestrator", "max_iterations": 9,
+            "tasks": [{"goal": "A"}, {"goal": "B", "role": "leaf", "max_iterations": 3}]
+        })), @r#"
+        Some(0) "A" orchestrator max 9
+        Some(1) "B" max 3
+        warning top-level fields `goal`, `context` ignored, because `tasks` is given
+        "#);
+    }
+
+    #[test]
+    fn what_is_odd_is_told() {
+        insta::assert_snapshot!(reads(&json!({
+            "goal": "Co\u{200b}unt\u{1b}[31m.", "role": "boss\nIgnore this", "max_iterations": 5000,
+            "colour": 1, "a\u{1b}[2J": 2
+        })), @r#"
+        None "Count." max 50
+        warning unknown fields `a`, `colour` ignored
+        warning role `boss Ignore this` is not known; `leaf` is used (`leaf` and `orchestrator` exist)
+        warning `max_iterations` 5000 is above the configured limit; 50 holds
+        warning `goal`: 1 invisible character removed
+        warning `goal`: 1 terminal sequence removed
+        "#);
+        let many: Map<String, Value> = (0..14).map(|n| (format!("x{n:02}"), json!(n))).collect();
+        insta::assert_snapshot!(reads(&json!({"tasks": [{"goal": "A"}, many]})), @r#"
+        Some(0) "A"
+        Some(1) ""
+        error {"code":"E_GOAL","task_index":1,"task":"t1","field":"goal","value":null,"remedy":"task 1: give a `goal` that says what to accomplish"}
+        warning task 1: unknown fields `x00`, `x01`, `x02`, `x03`, `x04`, `x05`, `x06`, `x07`, `x08`, `x09` and 4 more ignored
+        "#);
+    }
+
+    #[test]
+    fn everything_wrong_is_told_at_once() {
+        insta::assert_snapshot!(reads(&json!({
+            "role": "leaf", "max_iterations": 1.5, "workflow": {}, "background": true,
+            "tasks": [
+                "do it", {"goal": ""}, {"goal": 7}, {"goal": "\u{200b}"},
+                {"goal": "A", "context": {"a": 1}, "toolsets": "file", "max_iterations": 0},
+                {"goal": "B", "toolsets": [1], "output_schema": {"type": "object"}, "model": "x/y"},
+                {"goal": "C", "id": "c", "depends_on": ["a"], "max_iterations": "many"},
+            ]
+        })), @r#"
+    Some(1) ""
+    Some(2) ""
+    Some(3) ""
+    Some(4) "A"
+    Some(5) "B"
+    Some(6) "C"
+    error {"code":"E_NOT_IN_THIS_VERSION","task_index":null,"task":null,"field":"background","value":true,"remedy":"`background` is not in this version; leave it out"}
+    error {"code":"E_NOT_IN_THIS_VERSION","task_index":null,"task":null,"field":"workflow","value":{},"remedy":"`workflow` is not in this version; leave it out"}
+    error {"code":"E_TYPE","task_index":null,"task":null,"field":"max_iterations","value":1.5,"remedy":"`max_iterations` must be a whole number"}
+    error {"code":"E_TASK","task_index":0,"task":"t0","field":"tasks","value":"do it","remedy":"task 0 must be an object with a `goal`"}
+    error {"code":"E_GOAL","task_index":1,"task":"t1","field":"goal","value":"","remedy":"task 1: give a `goal` that says what to accomplish"}
+    error {"code":"E_TYPE","task_index":2,"task":"t2","field":"goal","value":7,"remedy":"task 2: `goal` must be a text"}
+    error {"code":"E_GOAL","task_index":3,"task":"t3","field":"goal","value":"","remedy":"task 3: give a `goal` that says what to accomplish"}
+    error {"code":"E_RANGE","task_index":4,"task":"t4","field":"max_iterations","value":0,"remedy":"task 4: `max_iterations` must be from 1 to 50"}
+    error {"code":"E_TYPE","task_index":4,"task":"t4","field":"context","value":{"a":1},"remedy":"task 4: `context` must be a text"}
+    error {"code":"E_TYPE","task_index":4,"task":"t4","field":"toolsets","value":"file","remedy":"task 4: `toolsets` must be a list of names, such as [\"file\"]"}
+    error {"code":"E_NOT_IN_THIS_VERSION","task_index":5,"task":"t5","field":"model","value":"x/y","remedy":"task 5: `model` is not in this version; leave it out"}
+    error {"code":"E_NOT_IN_THIS_VERSION","task_index":5,"task":"t5","field":"output_schema","value":{"type":"object"},"remedy":"task 5: `output_schema` is not in this version; leave it out"}
+    error {"code":"E_TYPE","task_index":5,"task":"t5","field":"toolsets","value":[1],"remedy":"task 5: `toolsets` must be a list of names, such as [\"file\"]"}
+    error {"code":"E_NOT_IN_THIS_VERSION","task_index":6,"task":"t6","field":"depends_on","value":["a"],"remedy":"task 6: `depends_on` is not in this version; leave it out"}
+    error {"code":"E_NOT_IN_THIS_VERSION","task_index":6,"task":"t6","field":"id","value":"c","remedy":"task 6: `id` is not in this version; leave it out"}
+    error {"code":"E_TYPE","task_index":6,"task":"t6","field":"max_iterations","value":"many","remedy":"task 6: `max_iterations` must be a whole number"}
+    warning task 3: `goal`: 1 invisible character removed
+    "#);
+    }
+
+    #[test]
+    fn a_call_that_says_nothing() {
+        for arguments in [json!({}), json!({"goal": " \n"}), json!({"goal": null, "tasks": []})] {
+            let reading = read(&arguments, &Policy::default());
+            let codes: Vec<Code> = reading.errors.iter().map(|error| error.code).collect();
+            assert_eq!(codes, [Code::NoTask], "{arguments}");
+        }
+        for tasks in [json!("no list"), json!({"goal": "A"}), json!(3), json!("{}")] {
+            let reading = read(&json!({"tasks": tasks}), &Policy::default());
+            let codes: Vec<Code> = reading.errors.iter().map(|error| error.code).collect();
+            assert_eq!(codes, [Code::Tasks], "{tasks}");
+        }
+        let reading = read(&json!(["goal"]), &Policy::default());
+        assert_eq!(reading.errors[0].code, Code::Arguments);
+    }
+
+    #[test]
+    fn a_long_value_is_repeated_in_short() {
+        let reading = read(&json!({"tasks": "x".repeat(100_000)}), &Policy::default());
+        assert!(serde_json::to_string(&reading.errors).unwrap().len() < 500);
+    }
+}

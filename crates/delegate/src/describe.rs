@@ -1,0 +1,305 @@
+//! What an agent's model is told of `delegate_task`: built from the live settings when the agent
+//! is made, and then fixed.
+
+use deputize_core::{FillError, Role, Schema, SchemaError, ToolDecl, ToolName, fill};
+use serde_json::{Value, json};
+
+use crate::policy::{OverLimit, Policy};
+use crate::toolset::{LeafReason, Parent, TOOL, is_never, leaf_reason, offered};
+
+const DESCRIPTION: &str = include_str!("../prompts/tool.md");
+
+/// What toolsets are for. Others are told by the names of their tools.
+const USES: [(&str, &str); 3] = [
+    ("file", "read, search and change files"),
+    ("terminal", "run commands"),
+    ("web", "search and read the web"),
+];
+/// How many tools stand for a toolset without a known use.
+const NAMED_TOOLS: usize = 3;
+/// How many bytes the list of toolsets may have with uses; a longer one has names alone.
+const USES_BYTES: usize = 500;
+/// How many bytes it may have at all; more toolsets are counted.
+const TOOLSETS_BYTES: usize = 700;
+
+/// Why there is no description.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DescribeError {
+    /// A template of this crate and its values do not fit.
+    #[error("the description of `delegate_task` cannot be built")]
+    Fill(#[source] FillError),
+    /// The parameters are no schema.
+    #[error("the parameters of `delegate_task` are not a schema")]
+    Schema(#[source] SchemaError),
+}
+
+/// What this parent's model is told.
+///
+/// # Errors
+/// When a text of this crate is broken; its tests build every one.
+pub fn describe(parent: Parent<'_>, policy: &Policy) -> Result<ToolDecl, DescribeError> {
+    let nesting = leaf_reason(parent, Role::Orchestrator, policy);
+    let values = [
+        ("instead", &*instead(parent)),
+        ("limit", &*limit(policy)),
+        ("nesting", &*nesting_text(parent, policy, nesting)),
+        ("lacks", &*lacks(parent)),
+    ];
+    let description = fill(DESCRIPTION, &values).map_err(DescribeError::Fill)?;
+    let parameters = Schema::new(&parameters(parent, policy, nesting.is_none()));
+    Ok(ToolDecl {
+        name: TOOL,
+        description: description.trim_end().to_owned(),
+        parameters: parameters.map_err(DescribeError::Schema)?,
+    })
+}
+
+/// What to do rather than hand on; a tool is named only if the parent has it.
+fn instead(parent: Parent<'_>) -> String {
+    let steps = if parent.has("execute_code") {
+        "mechanical steps (`execute_code`)"
+    } else {
+        "mechanical steps"
+    };
+    let person = if parent.has("clarify") {
+        "what needs the person (`clarify`)"
+    } else {
+        "what needs the person's answer (ask yourself)"
+    };
+    let mut all = vec![steps, "a single call (make it yourself)", person];
+    if parent.has("cronjob") {
+        all.push("what must outlive the turn (`cronjob`)");
+    } else {
+        all.push("what must outlive the turn");
+    }
+    all.join("; ")
+}
+
+fn limit(policy: &Policy) -> String {
+    let most = policy.concurrency();
+    match policy.over_limit {
+        OverLimit::Refuse => format!("at most {most} in a call"),
+        OverLimit::Queue => format!("any number, {most} at a time"),
+    }
+}
+
+fn nesting_text(parent: Parent<'_>, policy: &Policy, off: Option<LeafReason>) -> String {
+    match off {
+        None => format!(
+            "With role `orchestrator` a child may hand on parts of its task (you are at depth {}, \
+             agents at depth {} cannot).",
+            parent.spec.depth,
+            policy.leaf_depth()
+        ),
+        Some(LeafReason::Disabled) => {
+            "Children cannot hand work on: nesting is switched off.".to_owned()
+        }
+        Some(_) => format!(
+            "Children cannot hand work on: you are at depth {}, the last level that can.",
+            parent.spec.depth
+        ),
+    }
+}
+
+/// Which of the parent's tools a child lacks.
+fn lacks(parent: Parent<'_>) -> String {
+    let never: Vec<String> = parent
+        .tools()
+        .filter(|entry| is_never(entry.name()))
+        .map(|entry| format!("`{}`", entry.name()))
+        .collect();
+    let leaf = format!("A leaf has no `{TOOL}`");
+    if never.is_empty() {
+        format!("{leaf} and cannot ask you anything.")
+    } else {
+        format!("{leaf} and cannot ask you anything; no child has {}.", never.join(", "))
+    }
+}
+
+fn parameters(parent: Parent<'_>, policy: &Policy, nesting: bool) -> Value {
+    let text = |description: &str| json!({"type": "string", "description": description});
+    let mut task = json!({
+        "goal": text("What to accomplish, complete in itself"),
+        "context": text("All it needs to know: paths, errors, constraints"),
+        "toolsets": {"type": "array", "items": {"type": "string"}},
+        "max_iterations": {
+            "type": "integer",
+            "minimum": 1,
+            "maximum": policy.limits(None).max_iterations,
+        },
+    });
+    if nesting && let Some(fields) = task.as_object_mut() {
+        fields.insert(
+            "role".to_owned(),
+            json!({"type": "string", "enum": ["leaf", "orchestrator"], "default": "leaf"}),
+        );
+    }
+    let mut call = task.clone();
+    let mut tasks = json!({
+        "type": "array",
+        "minItems": 1,
+        "items": {"type": "object", "properties": task, "required": ["goal"]},
+        "description": "Batch mode; `goal`, `context` and `toolsets` beside it are then ignored",
+    });
+    if policy.over_limit == OverLimit::Refuse
+        && let Some(tasks) = tasks.as_object_mut()
+    {
+        tasks.insert("maxItems".to_owned(), json!(policy.concurrency()));
+    }
+    if let Some(fields) = call.as_object_mut() {
+        fields.insert("tasks".to_owned(), tasks);
+        if let Some(toolsets) = fields.get_mut("toolsets").and_then(Value::as_object_mut) {
+            toolsets.insert("description".to_owned(), json!(toolsets_text(parent, policy)));
+        }
+    }
+    json!({"type": "object", "properties": call})
+}
+
+/// The parent's toolsets, as far as a child can be given them, with a use for each.
+fn toolsets_text(parent: Parent<'_>, policy: &Policy) -> String {
+    let sets = offered(parent, policy);
+    let default: Vec<&str> = policy
+        .default_toolsets
+        .iter()
+        .map(|name| name.as_str())
+        .filter(|name| sets.contains_key(name))
+        .collect();
+    let absent = match default.as_slice() {
+        [] if policy.default_toolsets.is_empty() => "Absent: all of yours.".to_owned(),
+        [] => "Absent: none of them.".to_owned(),
+        some => format!("Absent: {}.", some.join(", ")),
+    };
+    if sets.is_empty() {
+        return "You have no toolsets to give.".to_owned();
+    }
+    let uses: Vec<String> = sets.iter().map(|(name, tools)| use_of(name, tools)).collect();
+    let uses = uses.join("; ");
+    let list = if uses.len() <= USES_BYTES { uses } else { names_only(sets.keys().copied()) };
+    format!("Which of your toolsets it gets: {list}. {absent}")
+}
+
+fn use_of(toolset: &str, tools: &[&ToolName]) -> String {
+    if let Some((_, known)) = USES.iter().find(|(name, _)| *name == toolset) {
+        return format!("{toolset} ({known})");
+    }
+    let named: Vec<&str> = tools.iter().take(NAMED_TOOLS).map(|name| name.as_str()).collect();
+    match tools.len() - named.len() {
+        0 => format!("{toolset} ({})", named.join(", ")),
+        more => format!("{toolset} ({} and {more} more)", named.join(", ")),
+    }
+}
+
+fn names_only<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
+    let mut list = String::new();
+    let mut left = names.len();
+    for name in names {
+        if list.len() + name.len() > TOOLSETS_BYTES {
+            return format!("{list} and {left} more");
+        }
+        if !list.is_empty() {
+            list.push_str(", ");
+        }
+        list.push_str(name);
+        left -= 1;
+    }
+    list
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{Family, toolsets};
+
+    const TYPICAL: &str = "file/read_file file/write_file terminal/terminal web/web_fetch \
+        delegation/delegate_task";
+    const FULL: &str = "file/read_file terminal/terminal web/web_fetch mcp-git/git_log \
+        mcp-git/git_show mcp-git/git_blame mcp-git/git_diff code/execute_code core/clarify \
+        core/cronjob core/memory core/todo delegation/delegate_task";
+
+    fn show(family: &Family, policy: &Policy) -> String {
+        let decl = describe(family.parent(), policy).unwrap();
+        let parameters = serde_json::to_string_pretty(&decl.parameters.to_value()).unwrap();
+        format!("{}\n\n{parameters}", decl.description)
+    }
+
+    #[test]
+    fn every_combination_of_limits() {
+        for (limit, over_limit) in [("refuse", OverLimit::Refuse), ("queue", OverLimit::Queue)] {
+            for (nesting, max_spawn_depth, orchestrator_enabled) in
+                [("flat", 1, true), ("nested", 3, true), ("switched_off", 3, false)]
+            {
+                let policy = Policy {
+                    over_limit,
+                    max_spawn_depth,
+                    orchestrator_enabled,
+                    max_concurrent_children: 5,
+                    ..Policy::default()
+                };
+                let name = format!("{limit}_{nesting}");
+                insta::assert_snapshot!(name, show(&Family::new(TYPICAL), &policy));
+            }
+        }
+    }
+
+    #[test]
+    fn a_parent_with_everything_and_an_operator_who_narrows_it() {
+        let family = Family::new(FULL);
+        insta::assert_snapshot!("full", show(&family, &Policy::default()));
+        let policy = Policy {
+            default_toolsets: toolsets("file ghost"),
+            toolset_ceiling: Some(toolsets("file web mcp-git")),
+            ..Policy::default()
+        };
+        insta::assert_snapshot!("full_narrowed", show(&family, &policy));
+        let bare = Family::new("delegation/delegate_task");
+        insta::assert_snapshot!("bare", show(&bare, &Policy::default()));
+    }
+
+    #[test]
+    fn an_orchestrator_at_the_last_level_is_told_so() {
+        let mut family = Family::new(TYPICAL);
+        family.spec.depth = 2;
+        let policy = Policy { max_spawn_depth: 3, ..Policy::default() };
+        let decl = describe(family.parent(), &policy).unwrap();
+        assert!(decl.description.contains("you are at depth 2, the last level that can"));
+        assert!(!decl.parameters.as_str().contains("orchestrator"));
+    }
+
+    /// What is described must be served: no field of a later version.
+    #[test]
+    fn what_is_described_is_what_is_read() {
+        let policy = Policy { max_spawn_depth: 3, ..Policy::default() };
+        let decl = describe(Family::new(TYPICAL).parent(), &policy).unwrap();
+        let call = decl.parameters.to_value();
+        let mut fields: Vec<&String> = call["properties"].as_object().unwrap().keys().collect();
+        fields.sort();
+        assert_eq!(fields, ["context", "goal", "max_iterations", "role", "tasks", "toolsets"]);
+        let mut arguments = serde_json::Map::new();
+        for field in fields {
+            arguments.insert(field.clone(), json!("x"));
+        }
+        let reading = crate::args::read(&Value::Object(arguments), &policy);
+        assert!(!reading.warnings.iter().any(|warning| warning.contains("unknown field")));
+    }
+
+    #[test]
+    fn it_stays_short_whatever_the_parent_has() {
+        let many: Vec<String> = (0..300)
+            .map(|n| format!("mcp-server-with-a-long-name-{n}/tool_with_a_long_name_{n}"))
+            .collect();
+        let policy = Policy { max_spawn_depth: 3, ..Policy::default() };
+        for tools in [FULL.to_owned(), format!("{FULL} {}", many.join(" "))] {
+            let decl = describe(Family::new(&tools).parent(), &policy).unwrap();
+            let bytes = decl.description.len() + decl.parameters.as_str().len();
+            assert!(bytes < 3072, "{bytes}");
+        }
+    }
+
+    #[test]
+    fn toolsets_that_do_not_fit_are_counted() {
+        let many: Vec<String> = (0..300).map(|n| format!("mcp-server-{n:03}/t{n}")).collect();
+        let text = toolsets_text(Family::new(&many.join(" ")).parent(), &Policy::default());
+        let named = text.matches("mcp-server-").count();
+        assert!(text.contains(&format!(" and {} more.", 300 - named)), "{text}");
+    }
+}

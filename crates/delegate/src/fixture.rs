@@ -1,0 +1,120 @@
+//! Parents for the tests of this crate.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use deputize_core::{
+    AgentId, AgentSpec, ApproverMode, Authority, BoxFuture, Catalog, Entry, Grant, Limits,
+    ModelOptions, Origin, Role, Schema, SessionId, Tool, ToolCallResult, ToolCx, ToolDecl,
+    ToolName, ToolOutput, ToolSpec, ToolsetName,
+};
+use serde_json::{Value, json};
+
+use crate::toolset::{Parent, send_order};
+
+/// A tool that does nothing.
+struct Idle(ToolSpec);
+
+impl Tool for Idle {
+    fn spec(&self) -> &ToolSpec {
+        &self.0
+    }
+
+    fn call<'a>(&'a self, _: Value, _: &'a ToolCx) -> BoxFuture<'a, ToolCallResult> {
+        Box::pin(async { Ok(ToolOutput::default()) })
+    }
+}
+
+/// Everything that a [`Parent`] borrows.
+pub(crate) struct Family {
+    pub(crate) spec: AgentSpec,
+    pub(crate) authority: Authority,
+    pub(crate) catalog: Catalog,
+}
+
+impl Family {
+    /// A top agent with tools written `TOOLSET/TOOL`, of an MCP server when the toolset begins
+    /// with `mcp-`; those after a `-` are in the catalog and not the parent's.
+    pub(crate) fn new(tools: &str) -> Self {
+        let (own, others) = tools.split_once(" - ").unwrap_or((tools, ""));
+        let catalog = catalog(own.split_whitespace().chain(others.split_whitespace()));
+        let own = own.split_whitespace().map(|path| tool_name(path.rsplit('/').next().unwrap()));
+        let tools = send_order(own);
+        let grant = Grant {
+            tools: Some(tools.iter().cloned().collect()),
+            write: Some(BTreeSet::from([PathBuf::from("/work/app")])),
+            read: Some(BTreeSet::from([PathBuf::from("/")])),
+            approver: Some(ApproverMode::Ask),
+            spawn_depth: Some(3),
+            spawn_number: Some(200),
+            ..Grant::default()
+        };
+        let authority = Authority::root(&catalog, &grant);
+        Self { spec: top(tools, grant), authority, catalog }
+    }
+
+    pub(crate) fn parent(&self) -> Parent<'_> {
+        Parent { spec: &self.spec, authority: &self.authority, catalog: &self.catalog }
+    }
+
+    /// The family of a child of this one.
+    pub(crate) fn below(&self, spec: AgentSpec) -> Self {
+        let authority = self.authority.meet(&spec.grant);
+        Self { spec, authority, catalog: self.catalog.clone() }
+    }
+}
+
+fn top(tools: Vec<ToolName>, grant: Grant) -> AgentSpec {
+    AgentSpec {
+        id: AgentId::root(&SessionId::literal("s1")),
+        parent: None,
+        depth: 0,
+        role: Role::Orchestrator,
+        spawned_by: None,
+        goal: "Everything.".to_owned(),
+        task: "Everything.".to_owned(),
+        model: "local/qwen3".to_owned(),
+        options: ModelOptions::default(),
+        system: Vec::new(),
+        prefill: Vec::new(),
+        toolsets: Vec::new(),
+        tools,
+        grant,
+        approver: ApproverMode::Ask,
+        limits: Limits { max_iterations: 90, time_ms: 0, wrap_up_ms: 0 },
+        cwd: PathBuf::from("/work/app"),
+        context: None,
+        output_schema: None,
+    }
+}
+
+pub(crate) fn tool_name(name: &str) -> ToolName {
+    ToolName::new(name).unwrap()
+}
+
+pub(crate) fn toolset(name: &str) -> ToolsetName {
+    ToolsetName::new(name).unwrap()
+}
+
+pub(crate) fn toolsets(names: &str) -> BTreeSet<ToolsetName> {
+    names.split_whitespace().map(toolset).collect()
+}
+
+fn catalog<'a>(tools: impl Iterator<Item = &'a str>) -> Catalog {
+    let mut catalog = Catalog::default();
+    for path in tools {
+        let (set, name) = path.split_once('/').unwrap();
+        let origin = match set.strip_prefix("mcp-") {
+            Some(server) => Origin::Mcp { server: server.to_owned() },
+            None => Origin::Linked { krate: "tools".to_owned() },
+        };
+        let decl = ToolDecl {
+            name: tool_name(name),
+            description: String::new(),
+            parameters: Schema::new(&json!({"type": "object"})).unwrap(),
+        };
+        let tool = std::sync::Arc::new(Idle(ToolSpec::read_only(decl)));
+        catalog.insert(Entry { toolset: toolset(set), origin, tool }).unwrap();
+    }
+    catalog
+}

@@ -1,0 +1,262 @@
+//! From what a call asks for to the agents that it makes: pure, and the same for the same input.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use deputize_core::{AgentSpec, CallId, FillError, Grant, Role, SpawnedBy, ToolsetName};
+use serde_json::{Value, json};
+
+use crate::args::{Reading, Task};
+use crate::policy::{OverLimit, Policy};
+use crate::prompt::{Brief, Nesting, child_prompt};
+use crate::refusal::{CallError, Code, Refusal, bounded};
+use crate::toolset::{ChildTools, Dropped, Parent, Reason, child_tools, offered};
+
+/// How many names a sentence lists before it counts the rest.
+const LISTED: usize = 20;
+
+/// The children that a call makes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// One spec per task, in order.
+    pub specs: Vec<AgentSpec>,
+    /// For each, the parent's tools that it does not have, and why.
+    pub dropped: Vec<Vec<Dropped>>,
+    /// What the model is told beside the results.
+    pub warnings: Vec<String>,
+}
+
+/// Why there is no plan.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum PlanError {
+    /// The call is wrong; the model can act on it.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// A template of this crate and its values do not fit.
+    #[error("the prompt of a child cannot be built")]
+    Prompt(#[source] FillError),
+}
+
+/// Makes the children of a call, or tells all that is wrong with it.
+///
+/// # Errors
+/// When the call is wrong in any way: then no child is made.
+pub fn plan(
+    reading: Reading,
+    call: CallId,
+    parent: Parent<'_>,
+    policy: &Policy,
+) -> Result<Plan, PlanError> {
+    let Reading { count, tasks, mut errors, mut warnings } = reading;
+    errors.extend(whole_call(count, parent, policy));
+    let mut requests = Vec::with_capacity(tasks.len());
+    for task in &tasks {
+        match requested(task, parent, policy) {
+            Ok(request) => requests.push(request),
+            Err(unknown) => errors.extend(unknown),
+        }
+    }
+    if !errors.is_empty() {
+        return Err(Refusal::new(errors, warnings).into());
+    }
+    let task_count = u32::try_from(count).unwrap_or(u32::MAX);
+    let mut out = Plan { specs: Vec::new(), dropped: Vec::new(), warnings: Vec::new() };
+    for ((task_index, task), request) in (0..).zip(tasks).zip(requests) {
+        let tools = child_tools(parent, request.as_ref(), task.role, policy);
+        warnings.extend(fewer_than_asked(task_index, request.as_ref(), &tools, parent));
+        out.dropped.push(tools.dropped.clone());
+        let by = SpawnedBy { call, task_index, task_count };
+        out.specs.push(spec(task, tools, by, (parent, policy)).map_err(PlanError::Prompt)?);
+    }
+    out.warnings = bounded(warnings);
+    Ok(out)
+}
+
+/// What is wrong with the call as a whole.
+fn whole_call(count: usize, parent: Parent<'_>, policy: &Policy) -> Vec<CallError> {
+    let mut errors = Vec::new();
+    let depth = parent.spec.depth;
+    if depth >= policy.leaf_depth() || parent.authority.spawn_depth() == 0 {
+        let remedy = format!(
+            "this agent is at depth {depth} and may not have children \
+             (delegation.max_spawn_depth is {}); do the work yourself",
+            policy.max_spawn_depth
+        );
+        errors.push(CallError::new(Code::Depth, None, ("", &json!(depth)), remedy));
+    }
+    let most = policy.concurrency();
+    if policy.over_limit == OverLimit::Refuse && count > most as usize {
+        let remedy = format!(
+            "{count} tasks in one call, and at most {most} may run at once: send fewer tasks, send \
+             several calls one after the other, or have the person raise \
+             delegation.max_concurrent_children"
+        );
+        errors.push(CallError::new(Code::TooManyTasks, None, ("tasks", &json!(count)), remedy));
+    }
+    let model = policy.model.as_ref().filter(|model| !parent.authority.may_use_model(model));
+    if let Some(model) = model {
+        let remedy = format!(
+            "children are configured to use the model `{model}` (delegation.model), which this \
+             agent may not use; do the work yourself and tell the person"
+        );
+        errors.push(CallError::new(Code::Model, None, ("", &json!(model)), remedy));
+    }
+    errors
+}
+
+/// The toolsets that a task names, or an error for each that exists nowhere.
+fn requested(
+    task: &Task,
+    parent: Parent<'_>,
+    policy: &Policy,
+) -> Result<Option<BTreeSet<ToolsetName>>, Vec<CallError>> {
+    let Some(names) = &task.toolsets else { return Ok(None) };
+    let known = parent.catalog.toolsets();
+    let mut found = BTreeSet::new();
+    let mut errors = Vec::new();
+    for name in names {
+        match known.get(name.as_str()) {
+            Some(toolset) => _ = found.insert(toolset.clone()),
+            None => errors.push(unknown_toolset(name, task, (parent, policy))),
+        }
+    }
+    if errors.is_empty() { Ok(Some(found)) } else { Err(errors) }
+}
+
+fn unknown_toolset(name: &str, task: &Task, (parent, policy): (Parent<'_>, &Policy)) -> CallError {
+    let own: Vec<&str> = offered(parent, policy).into_keys().collect();
+    let hint = match parent.catalog.get(name) {
+        Some(entry) => format!("that is a tool of the toolset `{}`", entry.toolset),
+        None => "there is no such toolset".to_owned(),
+    };
+    let available = if own.is_empty() {
+        "you have none".to_owned()
+    } else {
+        format!("you have {}", list(&own))
+    };
+    let remedy = format!("{hint}; {available}");
+    let value = Value::String(name.to_owned());
+    CallError::new(Code::Toolset, task.index, ("toolsets", &value), remedy)
+}
+
+/// What a child was to have and does not, in one sentence; nothing when it has what was asked.
+fn fewer_than_asked(
+    index: u32,
+    requested: Option<&BTreeSet<ToolsetName>>,
+    child: &ChildTools,
+    parent: Parent<'_>,
+) -> Option<String> {
+    let own = parent.toolsets();
+    let mut lost: Vec<String> = requested
+        .into_iter()
+        .flatten()
+        .filter(|toolset| !own.contains(*toolset))
+        .map(|toolset| format!("toolset {toolset} (this agent does not have it)"))
+        .collect();
+    // That a leaf has nothing to hand work on with is no loss, unless nothing else is left.
+    let empty = child.tools.is_empty();
+    let missed = |dropped: &&Dropped| match requested {
+        Some(sets) => {
+            sets.contains(&dropped.toolset) && (empty || !matches!(dropped.reason, Reason::Leaf(_)))
+        }
+        None => empty,
+    };
+    let tools = child.dropped.iter().filter(missed);
+    lost.extend(tools.map(|dropped| format!("{} ({})", dropped.tool, dropped.reason)));
+    if let Some(why) = child.demoted {
+        lost.push(format!("role orchestrator ({why})"));
+    }
+    if empty {
+        let why = if lost.is_empty() { String::new() } else { format!(": {}", list(&lost)) };
+        return Some(format!("task {index} runs without any tool{why}"));
+    }
+    (!lost.is_empty()).then(|| format!("task {index} got less than it asked for: {}", list(&lost)))
+}
+
+/// The first names with commas, and how many more there are.
+fn list<T: AsRef<str>>(names: &[T]) -> String {
+    let shown: Vec<&str> = names.iter().take(LISTED).map(AsRef::as_ref).collect();
+    match names.len() - shown.len() {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+fn spec(
+    task: Task,
+    child: ChildTools,
+    by: SpawnedBy,
+    (parent, policy): (Parent<'_>, &Policy),
+) -> Result<AgentSpec, FillError> {
+    let depth = parent.spec.depth + 1;
+    let system = system(&task, child.role, parent, policy)?;
+    Ok(AgentSpec {
+        id: parent.spec.id.child(by.call, by.task_index),
+        parent: Some(parent.spec.id.clone()),
+        depth,
+        role: child.role,
+        grant: grant(&child, by.task_count, parent, policy),
+        spawned_by: Some(by),
+        task: task.goal.clone(),
+        goal: task.goal,
+        model: policy.model.clone().unwrap_or_else(|| parent.spec.model.clone()),
+        options: parent.spec.options.clone(),
+        system,
+        prefill: parent.spec.prefill.clone(),
+        toolsets: child.toolsets,
+        tools: child.tools,
+        approver: policy.approvals.min(parent.authority.approver()),
+        limits: policy.limits(task.max_iterations),
+        cwd: parent.spec.cwd.clone(),
+        context: task.context,
+        output_schema: None,
+    })
+}
+
+/// The text that all children share, and then the child's own.
+fn system(
+    task: &Task,
+    role: Role,
+    parent: Parent<'_>,
+    policy: &Policy,
+) -> Result<Vec<Arc<str>>, FillError> {
+    let depth = parent.spec.depth + 1;
+    let prompt = child_prompt(&Brief {
+        goal: &task.goal,
+        context: task.context.as_deref(),
+        workspace: Some(parent.spec.cwd.as_path()).filter(|cwd| Path::is_absolute(cwd)),
+        nesting: (role == Role::Orchestrator)
+            .then(|| Nesting { depth, leaf_depth: policy.leaf_depth() }),
+        layout: policy.prompt_layout,
+    })?;
+    let mut system = policy.child_base.clone();
+    system.extend(prompt.render().into_blocks());
+    Ok(system)
+}
+
+/// What a child asks for of its parent's authority: paths and network as they are, the tools
+/// computed for it, and a level and some children less.
+fn grant(child: &ChildTools, siblings: u32, parent: Parent<'_>, policy: &Policy) -> Grant {
+    let authority = parent.authority;
+    let (spawn_depth, spawn_number) = match child.role {
+        Role::Leaf => (0, 0),
+        Role::Orchestrator => (
+            authority
+                .spawn_depth()
+                .min(policy.leaf_depth().saturating_sub(parent.spec.depth))
+                .saturating_sub(1),
+            authority.spawn_number().saturating_sub(siblings),
+        ),
+    };
+    Grant {
+        tools: Some(child.tools.iter().cloned().collect()),
+        approver: Some(policy.approvals.min(authority.approver())),
+        spawn_depth: Some(spawn_depth),
+        spawn_number: Some(spawn_number),
+        ..Grant::default()
+    }
+}
+
+#[cfg(test)]
+mod tests;

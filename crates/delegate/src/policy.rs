@@ -1,0 +1,132 @@
+//! What the operator says about delegation.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use deputize_core::{ApproverMode, Limits, ToolsetName};
+
+use crate::prompt::PromptLayout;
+
+/// The least time limit of a child, in seconds: less would end it before it has begun.
+pub const CHILD_TIMEOUT_FLOOR_SECONDS: u32 = 30;
+/// The most levels of agents below the top one.
+pub const MAX_SPAWN_DEPTH_CEILING: u32 = 3;
+
+/// What happens to a call with more tasks than may run side by side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OverLimit {
+    /// It is refused.
+    #[default]
+    Refuse,
+    /// All its tasks run, so many at a time.
+    Queue,
+}
+
+/// The operator's settings: plain data, the same for every agent of a session. Field names
+/// are the keys under `delegation` in the configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Policy {
+    /// Model requests of one child; a call may only lower it.
+    pub max_iterations: u32,
+    /// Seconds that a child may take. 0: no limit; below the floor, the floor.
+    pub child_timeout_seconds: u32,
+    /// Seconds that it then has for a closing answer.
+    pub wrap_up_seconds: u32,
+    /// Children of one agent that run side by side, over all its calls; at least 1.
+    pub max_concurrent_children: u32,
+    /// Levels of agents below the top one; kept within 1 to 3.
+    pub max_spawn_depth: u32,
+    /// Whether a child may hand on work in its turn.
+    pub orchestrator_enabled: bool,
+    /// How children's questions are answered, as far as the parent's authority allows it.
+    pub approvals: ApproverMode,
+    /// Bytes of one child's answer that its parent is shown; 0: all of it.
+    pub max_summary_bytes: u32,
+    /// Where goal and context stand in a child's prompt.
+    pub prompt_layout: PromptLayout,
+    /// Toolsets of a child when the call names none; empty: all the parent's.
+    pub default_toolsets: BTreeSet<ToolsetName>,
+    /// The most that any child may have; nothing: no ceiling.
+    pub toolset_ceiling: Option<BTreeSet<ToolsetName>>,
+    /// Whether children keep the parent's MCP tools although the call does not name them.
+    pub inherit_mcp_toolsets: bool,
+    /// What happens to a call with more tasks than may run side by side.
+    pub over_limit: OverLimit,
+    /// Children of one session, all levels together; 0: no limit.
+    pub max_children_per_session: u32,
+    /// The model of children, as `PROVIDER/MODEL`; nothing: the parent's.
+    pub model: Option<String>,
+    /// The system text that all children share, in rendered blocks, before their own prompt.
+    pub child_base: Vec<Arc<str>>,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            max_iterations: 50,
+            child_timeout_seconds: 600,
+            wrap_up_seconds: 20,
+            max_concurrent_children: 3,
+            max_spawn_depth: 1,
+            orchestrator_enabled: true,
+            approvals: ApproverMode::Deny,
+            max_summary_bytes: 24_000,
+            prompt_layout: PromptLayout::Classic,
+            default_toolsets: BTreeSet::new(),
+            toolset_ceiling: None,
+            inherit_mcp_toolsets: true,
+            over_limit: OverLimit::Refuse,
+            max_children_per_session: 200,
+            model: None,
+            child_base: Vec::new(),
+        }
+    }
+}
+
+impl Policy {
+    /// How many children of one agent may run side by side.
+    #[must_use]
+    pub fn concurrency(&self) -> u32 {
+        self.max_concurrent_children.max(1)
+    }
+
+    /// At which depth every agent is a leaf.
+    #[must_use]
+    pub fn leaf_depth(&self) -> u32 {
+        self.max_spawn_depth.clamp(1, MAX_SPAWN_DEPTH_CEILING)
+    }
+
+    /// The limits of a child whose task asks for so many iterations, or says nothing of them.
+    #[must_use]
+    pub fn limits(&self, asked: Option<u32>) -> Limits {
+        let most = self.max_iterations.max(1);
+        let seconds = match self.child_timeout_seconds {
+            0 => 0,
+            seconds => seconds.max(CHILD_TIMEOUT_FLOOR_SECONDS),
+        };
+        Limits {
+            max_iterations: asked.map_or(most, |asked| asked.clamp(1, most)),
+            time_ms: u64::from(seconds) * 1000,
+            wrap_up_ms: u64::from(self.wrap_up_seconds) * 1000,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_have_floors_and_a_call_only_lowers_them() {
+        let limits = |child_timeout_seconds, asked| {
+            Policy { child_timeout_seconds, ..Policy::default() }.limits(asked)
+        };
+        assert_eq!(limits(0, None).time_ms, 0);
+        assert_eq!(limits(1, None).time_ms, 30_000);
+        assert_eq!(limits(31, None).time_ms, 31_000);
+        assert_eq!(limits(0, Some(7)).max_iterations, 7);
+        assert_eq!(limits(0, Some(51)).max_iterations, 50);
+        let odd = Policy { max_spawn_depth: 9, max_concurrent_children: 0, ..Policy::default() };
+        assert_eq!((odd.leaf_depth(), odd.concurrency()), (3, 1));
+    }
+}

@@ -1,0 +1,193 @@
+//! Why a call starts no child: all that is wrong with it, at once.
+
+use deputize_core::door::to_line;
+use serde::Serialize;
+use serde_json::Value;
+
+/// How many characters of a wrong value an error repeats.
+const VALUE_CHARS: usize = 120;
+/// How many errors, and how many warnings, the model is told; more are counted.
+const LISTED: usize = 40;
+
+/// What kind of mistake it is; the words are stable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Code {
+    /// The arguments are no object.
+    Arguments,
+    /// Neither a goal nor tasks.
+    NoTask,
+    /// `tasks` is no list, or not one's JSON.
+    Tasks,
+    /// A task is no object.
+    Task,
+    /// A task without a goal.
+    Goal,
+    /// A field of the wrong kind.
+    Type,
+    /// A number outside its range.
+    Range,
+    /// No such toolset.
+    Toolset,
+    /// More tasks than may run side by side.
+    TooManyTasks,
+    /// More calls than may run side by side.
+    TooManyCalls,
+    /// More children than the session may have.
+    TooManyChildren,
+    /// The agent may not have children.
+    Depth,
+    /// Children may not use the model that is configured for them.
+    Model,
+    /// A field that this version does not serve.
+    NotInThisVersion,
+}
+
+impl Code {
+    /// The word itself, such as `E_TOOLSET`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Arguments => "E_ARGUMENTS",
+            Self::NoTask => "E_NO_TASK",
+            Self::Tasks => "E_TASKS",
+            Self::Task => "E_TASK",
+            Self::Goal => "E_GOAL",
+            Self::Type => "E_TYPE",
+            Self::Range => "E_RANGE",
+            Self::Toolset => "E_TOOLSET",
+            Self::TooManyTasks => "E_TOO_MANY_TASKS",
+            Self::TooManyCalls => "E_TOO_MANY_CALLS",
+            Self::TooManyChildren => "E_TOO_MANY_CHILDREN",
+            Self::Depth => "E_DEPTH",
+            Self::Model => "E_MODEL",
+            Self::NotInThisVersion => "E_NOT_IN_THIS_VERSION",
+        }
+    }
+}
+
+impl Serialize for Code {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+/// One thing wrong with a call, as the model is told of it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CallError {
+    /// What kind of mistake it is.
+    pub code: Code,
+    /// The place of the task in `tasks`, from 0; nothing: the call itself.
+    pub task_index: Option<u32>,
+    /// The task's id.
+    pub task: Option<String>,
+    /// The field.
+    pub field: String,
+    /// What it holds; shortened when long.
+    pub value: Value,
+    /// What is wrong and what to do.
+    pub remedy: String,
+}
+
+impl CallError {
+    pub(crate) fn new(
+        code: Code,
+        task_index: Option<u32>,
+        (field, value): (&str, &Value),
+        remedy: impl Into<String>,
+    ) -> Self {
+        Self {
+            code,
+            task_index,
+            task: task_index.map(|index| format!("t{index}")),
+            field: to_line(field, VALUE_CHARS),
+            value: shown(value),
+            remedy: remedy.into(),
+        }
+    }
+}
+
+/// A value short enough to repeat.
+fn shown(value: &Value) -> Value {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+        Value::String(text) => Value::String(to_line(text, VALUE_CHARS)),
+        Value::Array(_) | Value::Object(_) => match value.to_string() {
+            text if text.len() <= VALUE_CHARS => value.clone(),
+            text => Value::String(to_line(&text, VALUE_CHARS)),
+        },
+    }
+}
+
+/// A call that starts no child: at least one error, in the order of the tasks, and the
+/// warnings that came up on the way.
+#[derive(Debug, Clone, PartialEq, Serialize, thiserror::Error)]
+#[error("{error}")]
+pub struct Refusal {
+    error: String,
+    errors: Vec<CallError>,
+    warnings: Vec<String>,
+}
+
+impl Refusal {
+    pub(crate) fn new(mut errors: Vec<CallError>, warnings: Vec<String>) -> Self {
+        errors.sort_by_key(|error| error.task_index);
+        let error = match errors.as_slice() {
+            [only] => format!("no child was started: {}", only.remedy),
+            several => {
+                let first = if several.len() > LISTED {
+                    format!("the first {LISTED} are in `errors`")
+                } else {
+                    "see `errors`".to_owned()
+                };
+                format!(
+                    "no child was started: {} things in this call are wrong, {first}",
+                    several.len()
+                )
+            }
+        };
+        errors.truncate(LISTED);
+        Self { error, errors, warnings: bounded(warnings) }
+    }
+
+    /// What is wrong, at least one thing; of very many, the first.
+    #[must_use]
+    pub fn errors(&self) -> &[CallError] {
+        &self.errors
+    }
+
+    /// The JSON object that the model gets.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).unwrap_or_else(|error| error.to_string())
+    }
+}
+
+/// Warnings, few enough to be read: more are counted.
+pub(crate) fn bounded(mut warnings: Vec<String>) -> Vec<String> {
+    if let more @ 1.. = warnings.len().saturating_sub(LISTED) {
+        warnings.truncate(LISTED);
+        warnings.push(format!("and {more} more warnings"));
+    }
+    warnings
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn very_many_mistakes_are_counted() {
+        let tasks: Vec<Value> = (0..1000).map(|n| json!({"goal": "", "x": n})).collect();
+        let reading = crate::args::read(&json!({"tasks": tasks}), &crate::Policy::default());
+        let refusal = Refusal::new(reading.errors, reading.warnings);
+        assert_eq!(refusal.errors().len(), LISTED);
+        assert_eq!(
+            refusal.to_string(),
+            "no child was started: 1000 things in this call are wrong, the first 40 are in `errors`"
+        );
+        assert_eq!(refusal.warnings.last().unwrap(), "and 960 more warnings");
+    }
+}

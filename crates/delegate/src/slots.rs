@@ -1,0 +1,90 @@
+//! How many children run: of one agent over all its calls, and of a session in all.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use deputize_core::{AgentId, Resource};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// One agent's slots for running children, kept in its store.
+#[derive(Debug)]
+pub(crate) struct Slots {
+    running: Arc<Semaphore>,
+    calls: Mutex<u32>,
+}
+
+impl Resource for Slots {}
+
+impl Slots {
+    pub(crate) fn new(children: u32) -> Self {
+        let children = usize::try_from(children).unwrap_or(usize::MAX);
+        let running = Arc::new(Semaphore::new(children.min(Semaphore::MAX_PERMITS)));
+        Self { running, calls: Mutex::new(0) }
+    }
+
+    /// Lets a call in, if fewer than `most` are. It is in until the value is dropped.
+    pub(crate) fn enter(self: &Arc<Self>, most: u32) -> Option<Entered> {
+        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        (*calls < most).then(|| {
+            *calls += 1;
+            Entered(Arc::clone(self))
+        })
+    }
+
+    /// Waits for a free slot; those who wait are served in the order they came.
+    pub(crate) async fn free(&self) -> Slot {
+        // The semaphore is never closed, so there is always a permit in the end.
+        Slot { _permit: Arc::clone(&self.running).acquire_owned().await.ok() }
+    }
+}
+
+/// A call that is running.
+#[derive(Debug)]
+pub(crate) struct Entered(Arc<Slots>);
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        let mut calls = self.0.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        *calls = calls.saturating_sub(1);
+    }
+}
+
+/// A slot that a child holds while it runs.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+/// The children that were started in a session by this process, kept in the session's store.
+#[derive(Debug, Default)]
+pub(crate) struct Started(Mutex<BTreeSet<AgentId>>);
+
+impl Resource for Started {}
+
+impl Started {
+    /// Counts these children in, all or none: some that are counted already cost nothing.
+    ///
+    /// # Errors
+    /// With the number there is already, when more than `most` would be counted in the session
+    /// or more than `most_below` under the parent.
+    pub(crate) fn count_in(
+        &self,
+        parent: &AgentId,
+        ids: &BTreeSet<AgentId>,
+        (most, most_below): (Option<u32>, u32),
+    ) -> Result<(), usize> {
+        let mut started = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = ids.difference(&started).count();
+        let below = format!("{parent}/");
+        let below = started.iter().filter(|id| id.as_str().starts_with(&below)).count();
+        let over = |count: usize, limit: u32| count + new > limit as usize;
+        if most.is_some_and(|most| over(started.len(), most)) {
+            return Err(started.len());
+        }
+        if over(below, most_below) {
+            return Err(below);
+        }
+        started.extend(ids.iter().cloned());
+        Ok(())
+    }
+}

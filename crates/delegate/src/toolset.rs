@@ -1,0 +1,465 @@
+//! Which tools a child gets: a subset of its parent's, with a reason for each that it does not.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use deputize_core::{AgentSpec, AgentView, Authority, Catalog, Entry, Origin, Role};
+use deputize_core::{ToolName, ToolsetName};
+
+use crate::policy::Policy;
+
+/// The set that delegation's own tools belong to.
+pub const TOOLSET: ToolsetName = ToolsetName::literal("delegation");
+/// The tool by which an agent hands work on.
+pub const TOOL: ToolName = ToolName::literal("delegate_task");
+
+/// Tools that no child has, wherever they live, and why.
+const NEVER: [(&str, &str); 8] = [
+    ("clarify", "a child has nobody to ask"),
+    ("cronjob", "it outlives the turn"),
+    ("execute_code", "it would run beside the rules that calls are judged by"),
+    ("memory", "what is remembered is the top agent's"),
+    ("send_message", "only the top agent speaks to others"),
+    ("session_search", "it would read the parent's conversation"),
+    ("skill_manage", "what is learned is the top agent's"),
+    ("todo", "the plan is the parent's"),
+];
+/// Tools that only an agent has which may hand work on.
+const DELEGATING: [&str; 3] = ["delegate_control", "delegate_task", "workflow"];
+
+/// What the computations here read of a parent: values, never the running agent.
+#[derive(Debug, Clone, Copy)]
+pub struct Parent<'a> {
+    /// What made it.
+    pub spec: &'a AgentSpec,
+    /// What it may do.
+    pub authority: &'a Authority,
+    /// The program's tools.
+    pub catalog: &'a Catalog,
+}
+
+impl<'a> Parent<'a> {
+    /// Of a running agent.
+    #[must_use]
+    pub fn of(agent: &'a AgentView) -> Self {
+        Self { spec: &agent.spec, authority: &agent.authority, catalog: &agent.catalog }
+    }
+
+    /// Its tools, in the order they are sent: those it was given and may still call.
+    pub fn tools(self) -> impl Iterator<Item = &'a Entry> {
+        let entries =
+            self.spec.tools.iter().filter_map(move |name| self.catalog.get(name.as_str()));
+        entries.filter(move |entry| self.authority.permits(entry).is_ok())
+    }
+
+    /// Whether it has a tool of that name.
+    #[must_use]
+    pub fn has(self, tool: &str) -> bool {
+        self.tools().any(|entry| entry.name().as_str() == tool)
+    }
+
+    /// Its toolsets, by name.
+    #[must_use]
+    pub fn toolsets(self) -> BTreeSet<ToolsetName> {
+        self.tools().map(|entry| entry.toolset.clone()).collect()
+    }
+}
+
+/// Why a child does not have a tool of its parent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    /// The call named toolsets, and not this one.
+    NotRequested,
+    /// The call named none, and this one is not among those that children then get.
+    NotDefault,
+    /// No child has it; why.
+    Never(&'static str),
+    /// The child may not hand work on; why.
+    Leaf(LeafReason),
+    /// The operator's ceiling does not have its toolset.
+    Ceiling,
+}
+
+/// Why a child may not hand work on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LeafReason {
+    /// Nobody asked for more.
+    Role,
+    /// The operator switched it off.
+    Disabled,
+    /// It is at the depth where every agent is a leaf.
+    Depth,
+    /// The operator's ceiling does not have the toolset for it.
+    Ceiling,
+    /// The parent may not itself.
+    Parent,
+}
+
+impl fmt::Display for LeafReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Role => "a leaf does not hand work on",
+            Self::Disabled => "delegation.orchestrator_enabled is false",
+            Self::Depth => "the depth limit is reached",
+            Self::Ceiling => "delegation.toolset_ceiling does not have the toolset `delegation`",
+            Self::Parent => "the parent does not have it",
+        })
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotRequested => f.write_str("not asked for"),
+            Self::NotDefault => f.write_str("not in delegation.default_toolsets"),
+            Self::Never(why) => write!(f, "no child has it: {why}"),
+            Self::Leaf(why) => why.fmt(f),
+            Self::Ceiling => f.write_str("not in delegation.toolset_ceiling"),
+        }
+    }
+}
+
+/// A tool of the parent that the child does not have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dropped {
+    /// The tool.
+    pub tool: ToolName,
+    /// Its set.
+    pub toolset: ToolsetName,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// The outcome of the computation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChildTools {
+    /// The child's tools, in the order they are sent: the parent's order, with gaps.
+    pub tools: Vec<ToolName>,
+    /// The sets that these belong to, by name.
+    pub toolsets: Vec<ToolsetName>,
+    /// The parent's other tools, in the same order.
+    pub dropped: Vec<Dropped>,
+    /// Whether the child may hand work on.
+    pub role: Role,
+    /// Why it may not although it was to; nothing when it got what was asked.
+    pub demoted: Option<LeafReason>,
+}
+
+/// Computes a child's tools from its parent's, the toolsets that the call names (nothing: it
+/// names none), the role that it names, and the operator's settings.
+///
+/// A tool is the child's when it is the parent's and all of this holds: children may have it at
+/// all; its set is named, or is an MCP server's and these are inherited; the ceiling has its
+/// set. What serves to hand work on depends on the role alone, and on the ceiling.
+#[must_use]
+pub fn child_tools(
+    parent: Parent<'_>,
+    requested: Option<&BTreeSet<ToolsetName>>,
+    role: Role,
+    policy: &Policy,
+) -> ChildTools {
+    let leaf = leaf_reason(parent, role, policy);
+    let default = Some(&policy.default_toolsets).filter(|sets| !sets.is_empty());
+    let wanted = requested.or(default);
+    let unwanted = if requested.is_some() { Reason::NotRequested } else { Reason::NotDefault };
+    let mut out = ChildTools {
+        tools: Vec::new(),
+        toolsets: Vec::new(),
+        dropped: Vec::new(),
+        role: if leaf.is_some() { Role::Leaf } else { Role::Orchestrator },
+        demoted: leaf.filter(|_| role == Role::Orchestrator),
+    };
+    let mut toolsets = BTreeSet::new();
+    for entry in parent.tools() {
+        let judged = match class(entry.name()) {
+            Class::Never(why) => Err(Reason::Never(why)),
+            Class::Delegating => leaf.map_or(Ok(()), |why| Err(Reason::Leaf(why))),
+            Class::Common => {
+                let inherited =
+                    policy.inherit_mcp_toolsets && matches!(entry.origin, Origin::Mcp { .. });
+                let named = wanted.is_none_or(|sets| sets.contains(&entry.toolset));
+                if named || inherited { Ok(()) } else { Err(unwanted) }
+            }
+        };
+        match judged.and_then(|()| under_ceiling(&entry.toolset, policy)) {
+            Ok(()) => {
+                toolsets.insert(entry.toolset.clone());
+                out.tools.push(entry.name().clone());
+            }
+            Err(reason) => out.dropped.push(Dropped {
+                tool: entry.name().clone(),
+                toolset: entry.toolset.clone(),
+                reason,
+            }),
+        }
+    }
+    out.toolsets = toolsets.into_iter().collect();
+    out
+}
+
+fn under_ceiling(toolset: &ToolsetName, policy: &Policy) -> Result<(), Reason> {
+    match &policy.toolset_ceiling {
+        Some(ceiling) if !ceiling.contains(toolset) => Err(Reason::Ceiling),
+        _ => Ok(()),
+    }
+}
+
+/// The parent's sets that a call may name, and what a child would get of each.
+pub(crate) fn offered<'a>(
+    parent: Parent<'a>,
+    policy: &Policy,
+) -> BTreeMap<&'a str, Vec<&'a ToolName>> {
+    let mut sets: BTreeMap<&str, Vec<&ToolName>> = BTreeMap::new();
+    for entry in parent.tools() {
+        let common = matches!(class(entry.name()), Class::Common);
+        if common && under_ceiling(&entry.toolset, policy).is_ok() {
+            sets.entry(entry.toolset.as_str()).or_default().push(entry.name());
+        }
+    }
+    sets
+}
+
+/// Why a child of that role may not hand work on; nothing: it may.
+pub(crate) fn leaf_reason(parent: Parent<'_>, role: Role, policy: &Policy) -> Option<LeafReason> {
+    let entry = parent.tools().find(|entry| *entry.name() == TOOL);
+    let Some(entry) = entry else { return Some(LeafReason::Parent) };
+    if role == Role::Leaf {
+        Some(LeafReason::Role)
+    } else if !policy.orchestrator_enabled {
+        Some(LeafReason::Disabled)
+    } else if parent.spec.depth + 1 >= policy.leaf_depth() || parent.authority.spawn_depth() < 2 {
+        Some(LeafReason::Depth)
+    } else {
+        under_ceiling(&entry.toolset, policy).err().map(|_| LeafReason::Ceiling)
+    }
+}
+
+/// What children may have of a tool, by its name alone.
+enum Class {
+    Common,
+    Delegating,
+    Never(&'static str),
+}
+
+fn class(tool: &ToolName) -> Class {
+    let name = tool.as_str();
+    match NEVER.iter().find(|(never, _)| *never == name) {
+        Some((_, why)) => Class::Never(why),
+        None if DELEGATING.contains(&name) => Class::Delegating,
+        None => Class::Common,
+    }
+}
+
+/// Whether no child ever has a tool of that name.
+pub(crate) fn is_never(tool: &ToolName) -> bool {
+    matches!(class(tool), Class::Never(_))
+}
+
+/// The order in which tools are sent: by name, but those that children lose come last, so that
+/// a child's list begins like its parent's and shares a provider's cache with it.
+///
+/// ```
+/// use deputize_core::ToolName;
+/// let names = ["todo", "delegate_task", "write_file", "clarify", "read_file"];
+/// let order = deputize_delegate::send_order(names.map(ToolName::literal));
+/// let order: Vec<&str> = order.iter().map(ToolName::as_str).collect();
+/// assert_eq!(order, ["read_file", "write_file", "delegate_task", "clarify", "todo"]);
+/// ```
+#[must_use]
+pub fn send_order(names: impl IntoIterator<Item = ToolName>) -> Vec<ToolName> {
+    let mut names: Vec<ToolName> = names.into_iter().collect();
+    names.sort_by_key(|name| {
+        let group = match class(name) {
+            Class::Common => 0_u8,
+            Class::Delegating => 1,
+            Class::Never(_) => 2,
+        };
+        (group, name.clone())
+    });
+    names.dedup();
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+
+    use super::*;
+    use crate::fixture::{Family, toolsets};
+
+    const PARENT: &str = "file/read_file file/write_file terminal/terminal web/web_fetch \
+        mcp-git/git_log core/todo core/clarify mixed/memory mixed/note \
+        delegation/delegate_task delegation/workflow - chat/send_message";
+
+    struct Case<'a> {
+        parent: &'a str,
+        request: Option<&'a str>,
+        role: Role,
+        policy: Policy,
+    }
+
+    impl Default for Case<'_> {
+        fn default() -> Self {
+            let policy = Policy { max_spawn_depth: 2, ..Policy::default() };
+            Self { parent: PARENT, request: None, role: Role::Leaf, policy }
+        }
+    }
+
+    /// The only function here that knows the signature under test.
+    fn child(case: &Case<'_>) -> String {
+        let family = Family::new(case.parent);
+        let request = case.request.map(toolsets);
+        let child = child_tools(family.parent(), request.as_ref(), case.role, &case.policy);
+        let names: Vec<&str> = child.tools.iter().map(ToolName::as_str).collect();
+        let mut out = format!("{}: {}\n", child.role.as_str(), names.join(" "));
+        for dropped in &child.dropped {
+            writeln!(out, "- {}/{}: {}", dropped.toolset, dropped.tool, dropped.reason).unwrap();
+        }
+        if let Some(why) = child.demoted {
+            writeln!(out, "not an orchestrator: {why}").unwrap();
+        }
+        out
+    }
+
+    #[test]
+    fn a_leaf_that_names_nothing_gets_what_children_may_have() {
+        insta::assert_snapshot!(child(&Case::default()), @"
+        leaf: git_log note read_file terminal web_fetch write_file
+        - delegation/delegate_task: a leaf does not hand work on
+        - delegation/workflow: a leaf does not hand work on
+        - core/clarify: no child has it: a child has nobody to ask
+        - mixed/memory: no child has it: what is remembered is the top agent's
+        - core/todo: no child has it: the plan is the parent's
+        ");
+    }
+
+    #[test]
+    fn an_orchestrator_keeps_the_tools_to_hand_work_on() {
+        let role = Role::Orchestrator;
+        insta::assert_snapshot!(child(&Case { role, request: Some("file"), ..Case::default() }), @"
+        orchestrator: git_log read_file write_file delegate_task workflow
+        - mixed/note: not asked for
+        - terminal/terminal: not asked for
+        - web/web_fetch: not asked for
+        - core/clarify: no child has it: a child has nobody to ask
+        - mixed/memory: no child has it: what is remembered is the top agent's
+        - core/todo: no child has it: the plan is the parent's
+        ");
+    }
+
+    #[test]
+    fn an_mcp_tool_stays_although_nobody_asked_unless_the_operator_says_otherwise() {
+        let request = Some("web");
+        insta::assert_snapshot!(child(&Case { request, ..Case::default() }), @"
+        leaf: git_log web_fetch
+        - mixed/note: not asked for
+        - file/read_file: not asked for
+        - terminal/terminal: not asked for
+        - file/write_file: not asked for
+        - delegation/delegate_task: a leaf does not hand work on
+        - delegation/workflow: a leaf does not hand work on
+        - core/clarify: no child has it: a child has nobody to ask
+        - mixed/memory: no child has it: what is remembered is the top agent's
+        - core/todo: no child has it: the plan is the parent's
+        ");
+        let policy = Policy { inherit_mcp_toolsets: false, ..Policy::default() };
+        insta::assert_snapshot!(child(&Case { request, policy, ..Case::default() }), @"
+        leaf: web_fetch
+        - mcp-git/git_log: not asked for
+        - mixed/note: not asked for
+        - file/read_file: not asked for
+        - terminal/terminal: not asked for
+        - file/write_file: not asked for
+        - delegation/delegate_task: a leaf does not hand work on
+        - delegation/workflow: a leaf does not hand work on
+        - core/clarify: no child has it: a child has nobody to ask
+        - mixed/memory: no child has it: what is remembered is the top agent's
+        - core/todo: no child has it: the plan is the parent's
+        ");
+    }
+
+    #[test]
+    fn a_name_that_only_looks_like_mcp_is_not_retained() {
+        let family = Family::new("file/read_file file/mcp__git__log");
+        let request = toolsets("web");
+        let child = child_tools(family.parent(), Some(&request), Role::Leaf, &Policy::default());
+        assert_eq!(child.tools, []);
+    }
+
+    #[test]
+    fn the_ceiling_cuts_everything_the_way_to_hand_on_too() {
+        let policy = Policy {
+            toolset_ceiling: Some(toolsets("file web")),
+            max_spawn_depth: 2,
+            ..Policy::default()
+        };
+        let role = Role::Orchestrator;
+        insta::assert_snapshot!(child(&Case { role, policy, ..Case::default() }), @"
+        leaf: read_file web_fetch write_file
+        - mcp-git/git_log: not in delegation.toolset_ceiling
+        - mixed/note: not in delegation.toolset_ceiling
+        - terminal/terminal: not in delegation.toolset_ceiling
+        - delegation/delegate_task: delegation.toolset_ceiling does not have the toolset `delegation`
+        - delegation/workflow: delegation.toolset_ceiling does not have the toolset `delegation`
+        - core/clarify: no child has it: a child has nobody to ask
+        - mixed/memory: no child has it: what is remembered is the top agent's
+        - core/todo: no child has it: the plan is the parent's
+        not an orchestrator: delegation.toolset_ceiling does not have the toolset `delegation`
+        ");
+    }
+
+    #[test]
+    fn the_default_is_for_calls_that_name_none() {
+        let policy = || Policy { default_toolsets: toolsets("file ghost"), ..Policy::default() };
+        insta::assert_snapshot!(child(&Case { policy: policy(), ..Case::default() }), @"
+        leaf: git_log read_file write_file
+        - mixed/note: not in delegation.default_toolsets
+        - terminal/terminal: not in delegation.default_toolsets
+        - web/web_fetch: not in delegation.default_toolsets
+        - delegation/delegate_task: a leaf does not hand work on
+        - delegation/workflow: a leaf does not hand work on
+        - core/clarify: no child has it: a child has nobody to ask
+        - mixed/memory: no child has it: what is remembered is the top agent's
+        - core/todo: no child has it: the plan is the parent's
+        ");
+        let named = Case { request: Some("web"), policy: policy(), ..Case::default() };
+        insta::assert_snapshot!(child(&named), @"
+        leaf: git_log web_fetch
+        - mixed/note: not asked for
+        - file/read_file: not asked for
+        - terminal/terminal: not asked for
+        - file/write_file: not asked for
+        - delegation/delegate_task: a leaf does not hand work on
+        - delegation/workflow: a leaf does not hand work on
+        - core/clarify: no child has it: a child has nobody to ask
+        - mixed/memory: no child has it: what is remembered is the top agent's
+        - core/todo: no child has it: the plan is the parent's
+        ");
+    }
+
+    #[test]
+    fn why_an_orchestrator_becomes_a_leaf() {
+        let why = |parent: &str, depth: u32, policy: Policy| {
+            let mut family = Family::new(parent);
+            family.spec.depth = depth;
+            child_tools(family.parent(), None, Role::Orchestrator, &policy).demoted
+        };
+        let deep = || Policy { max_spawn_depth: 3, ..Policy::default() };
+        assert_eq!(why(PARENT, 1, deep()), None);
+        assert_eq!(why(PARENT, 2, deep()), Some(LeafReason::Depth));
+        assert_eq!(why(PARENT, 0, Policy::default()), Some(LeafReason::Depth));
+        let disabled = Policy { orchestrator_enabled: false, ..deep() };
+        assert_eq!(why(PARENT, 0, disabled), Some(LeafReason::Disabled));
+        assert_eq!(why("file/read_file", 0, deep()), Some(LeafReason::Parent));
+    }
+
+    #[test]
+    fn a_childs_list_begins_like_its_parents() {
+        let family = Family::new(PARENT);
+        let policy = Policy { max_spawn_depth: 2, ..Policy::default() };
+        for role in [Role::Leaf, Role::Orchestrator] {
+            let child = child_tools(family.parent(), None, role, &policy);
+            assert!(family.spec.tools.starts_with(&child.tools), "{:?}", child.tools);
+        }
+    }
+}
