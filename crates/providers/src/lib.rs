@@ -26,6 +26,7 @@ mod http;
 mod json;
 pub mod limits;
 mod line;
+pub mod offline;
 pub mod openai_chat;
 mod retry_after;
 mod secret;
