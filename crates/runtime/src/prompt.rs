@@ -246,8 +246,10 @@ mod tests {
     fn two_runs_share_their_first_block() {
         let other = BaseParts { date: "2026-02-01", ..smallest() };
         let blocks = |parts| base_prompt(parts).unwrap().render().into_blocks();
-        assert_eq!(blocks(&typical())[0], blocks(&other)[0]);
-        assert_ne!(blocks(&typical())[1], blocks(&other)[1]);
+        let typical = typical();
+        let (one, two) = (blocks(&typical), blocks(&other));
+        assert_eq!(one[0], two[0]);
+        assert_ne!(one[1], two[1]);
     }
 
     #[test]
@@ -270,10 +272,22 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_counted_and_named() {
-        insta::assert_snapshot!(project_of(&[("a", 16_384), ("b", 900_000)]), @"");
+        insta::assert_snapshot!(project_of(&[("a", 16_384), ("b", 900_000)]), @"
+        16424 bytes
+        16424 bytes
+        [883620 more bytes of b are left out here; read the file for the rest.]
+        ");
         insta::assert_snapshot!(
             project_of(&[("a", 20_000), ("b", 20_000), ("c", 20_000), ("d", 20_000), ("e\n# f", 9)]),
-            @""
+            @r"
+        16424 bytes
+        [3618 more bytes of a are left out here; read the file for the rest.]
+        16424 bytes
+        [3618 more bytes of b are left out here; read the file for the rest.]
+        16424 bytes
+        [3618 more bytes of c are left out here; read the file for the rest.]
+        [d (19998 bytes), e\n# f (9 bytes) are left out here for lack of room; read them when they matter.]
+        "
         );
     }
 
