@@ -87,7 +87,11 @@ impl Parts {
     /// Parts with these tools, no model, no person to ask, and rules that allow everything.
     #[must_use]
     pub fn new(catalog: Catalog) -> Self {
-        let random = [(); 16].map(|()| fastrand::u8(..));
+        let mut random = [0; 16];
+        if getrandom::fill(&mut random).is_err() {
+            // A boundary that is only hard to guess is better than no session.
+            random = [(); 16].map(|()| fastrand::u8(..));
+        }
         Self {
             catalog: Arc::new(catalog),
             models: Models::default(),
