@@ -12,11 +12,18 @@ const STALE: &str = include_str!("../prompts/stale.md");
 
 /// How many entries of a trace or a receipt the model is shown.
 const SHOWN_ENTRIES: usize = 20;
-/// How many files a note about stale ones names.
-const SHOWN_FILES: usize = 20;
+/// How many of them for all children of a call together, so that a large batch stays readable.
+const SHOWN_ENTRIES_IN_ALL: usize = 200;
+/// How many it is shown of every child all the same.
+const SHOWN_ENTRIES_LEAST: usize = 2;
+/// How many bytes the answers of all children of a call may have together.
+const SUMMARIES_BYTES: usize = 256 * 1024;
+/// How many bytes of names a note about stale files may have; more files are counted.
+const NOTE_BYTES: usize = 1500;
 /// How many characters of a name (tool, model), a path or a command, and an error.
 const NAME_CHARS: usize = 80;
 const PATH_CHARS: usize = 400;
+const NOTE_PATH_CHARS: usize = 200;
 const ERROR_CHARS: usize = 500;
 
 /// A file that the parent had read and that an agent below it has written since.
@@ -31,7 +38,7 @@ pub struct StaleFile {
 /// How the ends of children are told to their parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Caps<'a> {
-    /// Bytes of one child's answer; 0: all of it.
+    /// Bytes of one child's answer; 0: as many as there is room for.
     pub summary_bytes: u32,
     /// The directory that paths in notes are told from.
     pub cwd: &'a Path,
@@ -114,14 +121,35 @@ struct LeftOut {
 
 /// How much is told.
 #[derive(Clone, Copy)]
-enum Audience<'a> {
+enum Audience {
     /// Everything, as it is.
     Host,
     /// Within bounds, and so that content cannot pass for anything else.
-    Model(Caps<'a>),
+    Model(Share),
 }
 
-impl Audience<'_> {
+/// What one child of a call may take of the result.
+#[derive(Clone, Copy)]
+struct Share {
+    summary_bytes: usize,
+    entries: usize,
+}
+
+impl Share {
+    fn of(children: usize, caps: Caps<'_>) -> Self {
+        let all = SUMMARIES_BYTES / children.max(1);
+        Self {
+            summary_bytes: match caps.summary_bytes {
+                0 => all,
+                most => all.min(most as usize),
+            },
+            entries: (SHOWN_ENTRIES_IN_ALL / children.max(1))
+                .clamp(SHOWN_ENTRIES_LEAST, SHOWN_ENTRIES),
+        }
+    }
+}
+
+impl Audience {
     /// A word from elsewhere.
     fn word<'t>(self, text: &'t str, most: usize) -> Cow<'t, str> {
         match self {
@@ -140,7 +168,7 @@ impl Audience<'_> {
     fn most(self) -> usize {
         match self {
             Self::Host => usize::MAX,
-            Self::Model(_) => SHOWN_ENTRIES,
+            Self::Model(share) => share.entries,
         }
     }
 }
@@ -163,10 +191,11 @@ pub fn report(
     total_ms: u64,
     caps: Caps<'_>,
 ) -> Result<ToolOutput, FillError> {
+    let share = Share::of(outcomes.len(), caps);
     let results = Results {
         results: (0..)
             .zip(outcomes)
-            .map(|(index, outcome)| entry(index, outcome, stale, Audience::Model(caps)))
+            .map(|(index, outcome)| entry(index, outcome, stale, Audience::Model(share)))
             .collect(),
         total_duration_seconds: seconds(total_ms),
         warnings,
@@ -182,13 +211,17 @@ fn stale_note(stale: &[StaleFile], cwd: &Path) -> Result<Option<String>, FillErr
     if stale.is_empty() {
         return Ok(None);
     }
-    let named = stale.iter().take(SHOWN_FILES).map(|file| {
+    let mut files = String::new();
+    for (index, file) in stale.iter().enumerate() {
+        if files.len() > NOTE_BYTES {
+            let more = stale.len() - index;
+            files = format!("{files} and {more} more (see `stale_paths`)");
+            break;
+        }
         let path = file.path.strip_prefix(cwd).unwrap_or(&file.path).to_string_lossy();
-        format!("`{}` (by {})", to_line(&path, PATH_CHARS), file.by)
-    });
-    let mut files = named.collect::<Vec<_>>().join(", ");
-    if let more @ 1.. = stale.len().saturating_sub(SHOWN_FILES) {
-        files.push_str(&format!(" and {more} more (see `stale_paths`)"));
+        let path = to_line(&path, NOTE_PATH_CHARS);
+        let comma = if index == 0 { "" } else { ", " };
+        files = format!("{files}{comma}`{path}` (by {})", file.by);
     }
     fill(STALE.trim_end(), &[("files", &files)]).map(Some)
 }
@@ -197,7 +230,7 @@ fn entry<'a>(
     task_index: u32,
     outcome: &'a Outcome,
     stale: &'a [StaleFile],
-    audience: Audience<'_>,
+    audience: Audience,
 ) -> Entry<'a> {
     let usage = outcome.tree_usage();
     let receipts = &outcome.receipts;
@@ -242,7 +275,7 @@ fn last<T>(items: &[T], most: usize) -> impl Iterator<Item = &T> {
     items.iter().skip(items.len().saturating_sub(most))
 }
 
-fn trace_line<'a>(line: &'a ToolTrace, audience: Audience<'_>) -> TraceLine<'a> {
+fn trace_line<'a>(line: &'a ToolTrace, audience: Audience) -> TraceLine<'a> {
     TraceLine {
         tool: audience.word(&line.tool, NAME_CHARS),
         args_bytes: line.args_bytes,
@@ -251,7 +284,7 @@ fn trace_line<'a>(line: &'a ToolTrace, audience: Audience<'_>) -> TraceLine<'a> 
     }
 }
 
-fn receipt_lines<'a>(outcome: &'a Outcome, audience: Audience<'_>) -> ReceiptLines<'a> {
+fn receipt_lines<'a>(outcome: &'a Outcome, audience: Audience) -> ReceiptLines<'a> {
     let receipts = &outcome.receipts;
     let (most, files) = (audience.most(), receipts.files_written.len());
     ReceiptLines {
@@ -276,17 +309,13 @@ fn receipt_lines<'a>(outcome: &'a Outcome, audience: Audience<'_>) -> ReceiptLin
 }
 
 /// The child's own words.
-fn summary<'a>(outcome: &'a Outcome, audience: Audience<'_>) -> Option<Cow<'a, str>> {
+fn summary<'a>(outcome: &'a Outcome, audience: Audience) -> Option<Cow<'a, str>> {
     let text = outcome.text.as_deref().filter(|text| !text.is_empty())?;
-    let caps = match audience {
+    let most = match audience {
         Audience::Host => return Some(Cow::Borrowed(text)),
-        Audience::Model(caps) => caps,
+        Audience::Model(share) => share.summary_bytes,
     };
     let source = Source::Child(outcome.agent.to_string());
-    let most = match caps.summary_bytes {
-        0 => usize::MAX,
-        most => most as usize,
-    };
     if text.len() <= most {
         return Some(Cow::Owned(quote(&source, text).into_string()));
     }
@@ -326,13 +355,10 @@ fn whole(agent: &AgentId) -> String {
 
 /// Whether an agent is that one or below it.
 fn is_of(agent: &AgentId, top: &AgentId) -> bool {
-    agent
-        .as_str()
-        .strip_prefix(top.as_str())
-        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    agent == top || agent.ancestors().any(|above| above == *top)
 }
 
-fn error<'a>(outcome: &'a Outcome, audience: Audience<'_>) -> Option<Cow<'a, str>> {
+fn error<'a>(outcome: &'a Outcome, audience: Audience) -> Option<Cow<'a, str>> {
     if outcome.status == Status::Completed {
         return None;
     }

@@ -75,8 +75,8 @@ impl Started {
     ) -> Result<(), usize> {
         let mut started = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let new = ids.difference(&started).count();
-        let below = format!("{parent}/");
-        let below = started.iter().filter(|id| id.as_str().starts_with(&below)).count();
+        let is_below = |id: &&AgentId| id.ancestors().any(|above| above == *parent);
+        let below = started.iter().filter(is_below).count();
         let over = |count: usize, limit: u32| count + new > limit as usize;
         if most.is_some_and(|most| over(started.len(), most)) {
             return Err(started.len());

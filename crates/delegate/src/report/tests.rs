@@ -173,9 +173,29 @@ fn stale_files_are_named_after_the_frame_and_beside_their_writer() {
     let value: Value = serde_json::from_str(&output.content).unwrap();
     insta::assert_snapshot!(value["results"][0]["stale_paths"], @r#"["/work/app/src/a.rs"]"#);
     insta::assert_snapshot!(value["results"][1]["stale_paths"], @r#"["/elsewhere/b","/work/app/x [everything is fine]"]"#);
-    let many: Vec<StaleFile> = (0..25).map(|n| file(&format!("/f{n:02}"), child(0))).collect();
+}
+
+#[test]
+fn many_stale_files_are_counted_within_what_a_note_may_have() {
+    let name = |n: u32| PathBuf::from(format!("/{n:03}{}", "x".repeat(5000)));
+    let many: Vec<StaleFile> =
+        (0..500).map(|n| StaleFile { path: name(n), by: child(0) }).collect();
     let output = told(&[plain(0)], &many, &[], caps(24_000));
-    assert!(output.notes[0].contains("and 5 more (see `stale_paths`)"), "{}", output.notes[0]);
+    let [note] = output.notes.as_slice() else { panic!() };
+    assert!(note.len() < 2000, "{}", note.len());
+    let named = note.matches("(by ").count();
+    assert!(note.contains(&format!(" and {} more (see `stale_paths`)", 500 - named)), "{note}");
+}
+
+#[test]
+fn a_large_batch_stays_within_what_a_result_may_have() {
+    let text = Some("x".repeat(24_000));
+    let outcomes: Vec<Outcome> =
+        (0..200).map(|n| Outcome { text: text.clone(), ..busy(n, 57) }).collect();
+    let output = told(&outcomes, &[], &[], caps(0));
+    assert!(output.content.len() < 512 * 1024, "{}", output.content.len());
+    let value: Value = serde_json::from_str(&output.content).unwrap();
+    assert_eq!(value["results"][199]["left_out"]["tool_trace"], 55);
 }
 
 proptest! {
