@@ -1,0 +1,108 @@
+//! Keeps what happened.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use deputize_core::{AgentId, Delta, Event, Observer, Record};
+use tokio::sync::watch;
+
+/// An observer that keeps every record. Clones see the same.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// use deputize_core::{AgentId, Event, LogLevel, Observer as _, Record, SessionId};
+/// use deputize_testkit::Recorder;
+///
+/// let recorder = Recorder::default();
+/// let agent = AgentId::root(&SessionId::literal("s1"));
+/// let event = Event::Log { level: LogLevel::Info, message: "hello".into() };
+/// recorder.see(&Record { seq: 0, at: 0, agent: agent.clone(), parent: None, depth: 0, event });
+///
+/// recorder.until(|records| records.len() == 1).await;
+/// assert_eq!(recorder.types(), ["log"]);
+/// assert_eq!(recorder.of(&agent).len(), 1);
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Recorder {
+    records: Arc<watch::Sender<Vec<Record>>>,
+    live: Arc<Mutex<BTreeMap<AgentId, String>>>,
+}
+
+impl Default for Recorder {
+    fn default() -> Self {
+        Self { records: Arc::new(watch::Sender::new(Vec::new())), live: Arc::default() }
+    }
+}
+
+impl Recorder {
+    /// All records, in order.
+    #[must_use]
+    pub fn records(&self) -> Vec<Record> {
+        self.records.borrow().clone()
+    }
+
+    /// All events, in order.
+    #[must_use]
+    pub fn events(&self) -> Vec<Event> {
+        self.records.borrow().iter().map(|record| record.event.clone()).collect()
+    }
+
+    /// The records of one agent, its children's not among them.
+    #[must_use]
+    pub fn of(&self, agent: &AgentId) -> Vec<Record> {
+        let records = self.records.borrow();
+        records.iter().filter(|record| record.agent == *agent).cloned().collect()
+    }
+
+    /// The agents that have records, each at its first one.
+    #[must_use]
+    pub fn agents(&self) -> Vec<AgentId> {
+        let mut agents = Vec::new();
+        for record in self.records.borrow().iter() {
+            if !agents.contains(&record.agent) {
+                agents.push(record.agent.clone());
+            }
+        }
+        agents
+    }
+
+    /// The types of all events, such as `tool.start`, in order.
+    #[must_use]
+    pub fn types(&self) -> Vec<String> {
+        let types = |records: &[Record]| records.iter().map(|it| type_of(&it.event)).collect();
+        types(&self.records.borrow())
+    }
+
+    /// The text and reasoning that an agent showed while they arrived.
+    #[must_use]
+    pub fn live_text(&self, agent: &AgentId) -> String {
+        let live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
+        live.get(agent).cloned().unwrap_or_default()
+    }
+
+    /// Waits until the records are as wanted.
+    pub async fn until(&self, mut test: impl FnMut(&[Record]) -> bool) {
+        // The sender is ours, so the channel cannot be closed.
+        let mut records = self.records.subscribe();
+        let _never_closed = records.wait_for(|records| test(records)).await;
+    }
+}
+
+fn type_of(event: &Event) -> String {
+    let value = serde_json::to_value(event).unwrap_or_default();
+    value.get("type").and_then(|it| it.as_str()).unwrap_or_default().to_owned()
+}
+
+impl Observer for Recorder {
+    fn see(&self, record: &Record) {
+        self.records.send_modify(|records| records.push(record.clone()));
+    }
+
+    fn live(&self, agent: &AgentId, delta: Delta<'_>) {
+        let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
+        let (Delta::Text(text) | Delta::Reasoning(text)) = delta;
+        live.entry(agent.clone()).or_default().push_str(text);
+    }
+}

@@ -1,0 +1,146 @@
+//! What the server does with one request.
+
+use std::time::Duration;
+
+use deputize_core::Reply;
+use serde_json::{Value, json};
+
+use crate::chat_sse::chat_sse;
+use crate::gate::Gate;
+
+/// How a body comes to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    /// As HTTP has it: the last chunk, and the connection stays.
+    InOrder,
+    /// Without the last chunk: the connection is closed inside the body.
+    Cut,
+    /// The connection is reset.
+    Reset,
+    /// The body has no length and ends with the connection, which tells nobody whether it is
+    /// whole.
+    WithConnection,
+}
+
+/// An answer of the [`MockServer`](crate::MockServer): a status, headers and a body, and how
+/// badly it is delivered.
+///
+/// ```
+/// use deputize_core::Reply;
+/// use deputize_testkit::Answer;
+/// let slow = Answer::error(503, "loading").header("retry-after", "1");
+/// let cut = Answer::reply(&Reply::text("m", "A long answer.")).pieces(7).cut_at(150);
+/// # let _ = (slow, cut);
+/// ```
+#[derive(Debug, Clone)]
+pub struct Answer {
+    pub(super) status: u16,
+    pub(super) headers: Vec<(String, String)>,
+    pub(super) body: Vec<u8>,
+    pub(super) pieces: usize,
+    pub(super) latency: Duration,
+    pub(super) stall: Option<(usize, Gate)>,
+    pub(super) end: End,
+}
+
+impl Answer {
+    /// A body of some content type, with status 200.
+    #[must_use]
+    pub fn body(content_type: &str, body: impl Into<Vec<u8>>) -> Self {
+        Self {
+            status: 200,
+            headers: vec![("content-type".to_owned(), content_type.to_owned())],
+            body: body.into(),
+            pieces: usize::MAX,
+            latency: Duration::ZERO,
+            stall: None,
+            end: End::InOrder,
+        }
+    }
+
+    /// An event stream, byte for byte.
+    #[must_use]
+    pub fn sse(body: impl Into<Vec<u8>>) -> Self {
+        Self::body("text/event-stream", body)
+    }
+
+    /// A reply, streamed; see [`chat_sse`].
+    #[must_use]
+    pub fn reply(reply: &Reply) -> Self {
+        Self::sse(chat_sse(reply))
+    }
+
+    /// A JSON document.
+    #[must_use]
+    pub fn json(value: &Value) -> Self {
+        Self::body("application/json", value.to_string())
+    }
+
+    /// A failure as such servers tell it.
+    #[must_use]
+    pub fn error(status: u16, message: &str) -> Self {
+        Self::json(&json!({"error": {"message": message}})).status(status)
+    }
+
+    /// The same with another status.
+    #[must_use]
+    pub fn status(mut self, status: u16) -> Self {
+        self.status = status;
+        self
+    }
+
+    /// The same with a header more; one of the same name is replaced.
+    #[must_use]
+    pub fn header(mut self, name: &str, value: &str) -> Self {
+        self.headers.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
+        self.headers.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// The body in pieces of so many bytes.
+    #[must_use]
+    pub fn pieces(mut self, bytes: usize) -> Self {
+        self.pieces = bytes.max(1);
+        self
+    }
+
+    /// Nothing is sent before this time has passed.
+    #[must_use]
+    pub fn after(mut self, latency: Duration) -> Self {
+        self.latency = latency;
+        self
+    }
+
+    /// So many bytes of the body are sent, and the connection is closed inside it.
+    #[must_use]
+    pub fn cut_at(self, bytes: usize) -> Self {
+        Self { end: End::Cut, ..self.ending_at(bytes) }
+    }
+
+    /// So many bytes of the body are sent, and the connection is reset.
+    #[must_use]
+    pub fn reset_at(self, bytes: usize) -> Self {
+        Self { end: End::Reset, ..self.ending_at(bytes) }
+    }
+
+    /// So many bytes of the body are sent, and all looks as if that were all.
+    #[must_use]
+    pub fn ending_at(mut self, bytes: usize) -> Self {
+        self.body.truncate(bytes);
+        self
+    }
+
+    /// The body has no length and ends with the connection.
+    #[must_use]
+    pub fn ending_with_connection(mut self) -> Self {
+        self.end = End::WithConnection;
+        self
+    }
+
+    /// So many bytes of the body are sent, the rest when the gate lets it through.
+    #[must_use]
+    pub fn stall_at(mut self, bytes: usize, gate: &Gate) -> Self {
+        self.stall = Some((bytes, gate.clone()));
+        self
+    }
+}

@@ -1,0 +1,191 @@
+//! One connection: requests and answers of HTTP/1.1, one after the other.
+
+use std::io::{self, ErrorKind};
+
+use serde_json::Value;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use super::Shared;
+use super::answer::{Answer, End};
+
+/// Bytes of a request's head.
+const HEAD_BYTES: usize = 64 * 1024;
+/// Bytes of a request's body.
+const BODY_BYTES: usize = 64 * 1024 * 1024;
+
+/// A request as it came.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HttpRequest {
+    /// Its method, such as `POST`.
+    pub method: String,
+    /// Its path, with its query.
+    pub path: String,
+    /// Its headers, as written, in order.
+    pub headers: Vec<(String, String)>,
+    /// Its body.
+    pub body: Vec<u8>,
+}
+
+impl HttpRequest {
+    /// A header, by its name in any case.
+    #[must_use]
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let found = self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+        found.map(|(_, value)| value.as_str())
+    }
+
+    /// The body as text.
+    #[must_use]
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    /// The body as JSON; null when it is none.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_default()
+    }
+}
+
+/// Serves requests until either side closes.
+pub(super) async fn serve(mut stream: TcpStream, shared: &Shared) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let mut received = Vec::new();
+    while let Some(request) = read_request(&mut stream, &mut received).await? {
+        let answer = (shared.handler)(&request);
+        let close = request.header("connection").is_some_and(|it| it.eq_ignore_ascii_case("close"));
+        shared.requests.send_modify(|requests| requests.push(request));
+        let stays = write_answer(&mut stream, &answer).await?;
+        if close || !stays {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn wrong(what: &str) -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, what.to_owned())
+}
+
+/// The next request; nothing when the client closed. What comes after it stays in `received`.
+async fn read_request(
+    stream: &mut TcpStream,
+    received: &mut Vec<u8>,
+) -> io::Result<Option<HttpRequest>> {
+    let head = loop {
+        if let Some(end) = received.windows(4).position(|bytes| bytes == b"\r\n\r\n") {
+            let rest = received.split_off(end + 4);
+            break std::mem::replace(received, rest);
+        }
+        if received.len() > HEAD_BYTES {
+            return Err(wrong("the head of a request is too long"));
+        }
+        if stream.read_buf(received).await? == 0 {
+            return Ok(None);
+        }
+    };
+    let mut request = parse_head(&String::from_utf8_lossy(&head))?;
+    let length = request.header("content-length").map_or(Ok(0), str::parse::<usize>);
+    let length = length.map_err(|_| wrong("content-length is no number"))?;
+    if length > BODY_BYTES || request.header("transfer-encoding").is_some() {
+        return Err(wrong("the body of a request is too long, or has no length"));
+    }
+    while received.len() < length {
+        if stream.read_buf(received).await? == 0 {
+            return Ok(None);
+        }
+    }
+    let rest = received.split_off(length);
+    request.body = std::mem::replace(received, rest);
+    Ok(Some(request))
+}
+
+fn parse_head(head: &str) -> io::Result<HttpRequest> {
+    let mut lines = head.split("\r\n");
+    let mut words = lines.next().unwrap_or_default().split(' ');
+    let (Some(method), Some(path)) = (words.next(), words.next()) else {
+        return Err(wrong("the first line of a request is none"));
+    };
+    let header = |line: &str| {
+        let (name, value) = line.split_once(':')?;
+        Some((name.to_owned(), value.trim().to_owned()))
+    };
+    Ok(HttpRequest {
+        method: method.to_owned(),
+        path: path.to_owned(),
+        headers: lines.filter_map(header).collect(),
+        body: Vec::new(),
+    })
+}
+
+/// Writes an answer; says whether the connection stays open.
+async fn write_answer(stream: &mut TcpStream, answer: &Answer) -> io::Result<bool> {
+    if !answer.latency.is_zero() && client_left(stream, tokio::time::sleep(answer.latency)).await {
+        return Ok(false);
+    }
+    let chunked = answer.end != End::WithConnection;
+    stream.write_all(head(answer, chunked).as_bytes()).await?;
+    let stop = answer.stall.as_ref().map_or(usize::MAX, |(bytes, _)| *bytes);
+    let (before, after) = answer.body.split_at(stop.min(answer.body.len()));
+    write_pieces(stream, before, answer.pieces, chunked).await?;
+    if let Some((_, gate)) = &answer.stall
+        && client_left(stream, gate.pass()).await
+    {
+        return Ok(false);
+    }
+    write_pieces(stream, after, answer.pieces, chunked).await?;
+    match answer.end {
+        End::InOrder => stream.write_all(b"0\r\n\r\n").await.map(|()| true),
+        End::Cut | End::WithConnection => stream.shutdown().await.map(|()| false),
+        End::Reset => stream.set_zero_linger().map(|()| false),
+    }
+}
+
+fn head(answer: &Answer, chunked: bool) -> String {
+    let mut head = format!("HTTP/1.1 {} Scripted\r\n", answer.status);
+    for (name, value) in &answer.headers {
+        head.push_str(&format!("{name}: {value}\r\n"));
+    }
+    head.push_str(if chunked {
+        "transfer-encoding: chunked\r\n\r\n"
+    } else {
+        "connection: close\r\n\r\n"
+    });
+    head
+}
+
+async fn write_pieces(
+    stream: &mut TcpStream,
+    body: &[u8],
+    pieces: usize,
+    chunked: bool,
+) -> io::Result<()> {
+    for piece in body.chunks(pieces) {
+        if chunked {
+            let mut chunk = format!("{:x}\r\n", piece.len()).into_bytes();
+            chunk.extend_from_slice(piece);
+            chunk.extend_from_slice(b"\r\n");
+            stream.write_all(&chunk).await?;
+        } else {
+            stream.write_all(piece).await?;
+        }
+        tokio::task::yield_now().await;
+    }
+    Ok(())
+}
+
+/// Waits; says whether the client went away before the end.
+async fn client_left(stream: &TcpStream, wait: impl Future<Output = ()>) -> bool {
+    let gone = async {
+        let mut byte = [0];
+        // Bytes of a next request are left where they are; only an end matters here.
+        !matches!(stream.peek(&mut byte).await, Ok(1..))
+    };
+    tokio::select! {
+        biased;
+        () = wait => false,
+        true = gone => true,
+        else => false,
+    }
+}
