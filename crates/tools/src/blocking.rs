@@ -1,6 +1,6 @@
 //! File work runs off the asynchronous threads.
 
-use deputize_core::{ToolCallResult, ToolCx, ToolError, ToolOutput};
+use deputize_core::{ToolCallResult, ToolCx, ToolError};
 
 /// Runs the work of one call on a thread that may block. The work itself looks at
 /// `cx.cancel`; dropping the future does not end it.
@@ -18,7 +18,7 @@ pub(crate) async fn blocking(
 /// An error when the call was told to end before anything was done.
 pub(crate) fn still_wanted(cx: &ToolCx) -> Result<(), ToolError> {
     if cx.cancel.is_cancelled() {
-        return Err(ToolError::Cancelled(Box::new(ToolOutput::default())));
+        return Err(ToolError::Cancelled(Box::default()));
     }
     Ok(())
 }

@@ -41,7 +41,7 @@ impl Indent {
         if let Some(files) = self.seen.get(mine) {
             return files.clone();
         }
-        let deeper = self.seen.iter().filter(|(seen, _)| mine.starts_with(*seen)).next_back();
+        let deeper = self.seen.iter().rfind(|(seen, _)| mine.starts_with(*seen));
         if let Some((seen, files)) = deeper {
             return format!("{files}{}", self.levels(mine.get(seen.len()..).unwrap_or_default()));
         }

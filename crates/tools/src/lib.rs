@@ -19,6 +19,7 @@ mod edit_file;
 #[cfg(test)]
 mod fixture;
 mod indent;
+mod list_dir;
 mod matching;
 mod nearest_name;
 mod nearest_text;
@@ -27,9 +28,12 @@ mod path_error;
 mod place;
 mod read_file;
 mod replace;
+mod search;
+mod search_files;
 mod settings;
 mod shown;
 mod text;
+mod walk;
 mod write_file;
 
 pub use settings::{

@@ -54,9 +54,12 @@ struct Found {
     new: String,
 }
 
+/// Finds the places of an edit's old text.
+type Find = fn(&str, Edit<'_>) -> Vec<Found>;
+
 /// Does an edit. The old text must not be empty.
 pub(crate) fn edit(text: &str, edit: Edit<'_>) -> Result<Edited, Miss> {
-    let rungs: [(Rung, fn(&str, Edit<'_>) -> Vec<Found>); 4] = [
+    let rungs: [(Rung, Find); 4] = [
         (Rung::Exact, exact),
         (Rung::LineEnds, line_ends),
         (Rung::TrailingSpace, |text, edit| lines(text, edit, trailing_space)),

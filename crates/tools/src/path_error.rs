@@ -1,6 +1,6 @@
 //! What can be wrong with a path, in the words that a model gets.
 
-use std::error::Error;
+use std::error::Error as _;
 use std::io;
 
 use cap_std::fs::{FileType, FileTypeExt as _};

@@ -16,9 +16,14 @@ pub(crate) fn shown(name: &str) -> String {
     line
 }
 
-/// `1 line`, `2 lines`.
+/// `1 line`, `2 lines`, `2 matches`, `2 entries`.
 pub(crate) fn count(number: u64, thing: &str) -> String {
-    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
+    match (number, thing.strip_suffix('y')) {
+        (1, _) => format!("1 {thing}"),
+        (_, Some(stem)) => format!("{number} {stem}ies"),
+        (_, None) if thing.ends_with("ch") => format!("{number} {thing}es"),
+        (_, None) => format!("{number} {thing}s"),
+    }
 }
 
 #[cfg(test)]

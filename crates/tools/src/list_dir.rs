@@ -1,0 +1,245 @@
+//! `list_dir`: the names in a directory.
+
+use std::os::unix::ffi::OsStrExt as _;
+
+use deputize_core::{
+    Example, ToolCallResult, ToolCx, ToolError, ToolOutput, ToolSpec, TypedTool, spec_of,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::Settings;
+use crate::blocking::blocking;
+use crate::path_error::PathError;
+use crate::place::{Access, Place};
+use crate::shown::{count, shown};
+use crate::walk::{Entry, Kind, Walk};
+
+/// The deepest listing.
+const MAX_DEPTH: usize = 5;
+
+const DESCRIPTION: &str = "List a directory: `name/` for a directory, name, tab and bytes for a \
+    file, `name -> target` for a link. Leaves out what is hidden or ignored.";
+
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Args {
+    /// The directory; without it, the working directory.
+    #[serde(default)]
+    path: Option<String>,
+    /// How many levels to show; 1 without it.
+    #[schemars(range(min = 1, max = 5))]
+    #[serde(default)]
+    depth: Option<usize>,
+    /// Show what is hidden or ignored too.
+    #[serde(default)]
+    hidden: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct ListDir;
+
+impl TypedTool for ListDir {
+    type Args = Args;
+
+    fn spec() -> ToolSpec {
+        let example = |title, arguments| Example { title, arguments };
+        ToolSpec {
+            examples: vec![
+                example("The working directory", serde_json::json!({})),
+                example("Two levels, everything", serde_json::json!({"depth": 2, "hidden": true})),
+            ],
+            ..ToolSpec::read_only(spec_of::<Args>("list_dir", DESCRIPTION))
+        }
+    }
+
+    async fn run(&self, args: Args, cx: &ToolCx) -> ToolCallResult {
+        blocking(cx, move |cx| list(&args, cx)).await
+    }
+}
+
+deputize_core::register_tool!("file", ListDir);
+
+fn list(args: &Args, cx: &ToolCx) -> ToolCallResult {
+    let place = Place::existing(cx, args.path.as_deref().unwrap_or("."), Access::Read)?;
+    if !place.metadata()?.is_dir() {
+        return Err(PathError::NotDirectory(place.shown().to_owned()).into());
+    }
+    let depth = args.depth.unwrap_or(1).clamp(1, MAX_DEPTH);
+    let limit = Settings::of(cx).list_entries;
+    let mut walk = Walk::new(&place, depth, args.hidden);
+    let (mut lines, mut all, mut no_text) = (Vec::new(), 0_u64, 0_u64);
+    let mut cancelled = false;
+    for entry in walk.by_ref() {
+        if cx.cancel.is_cancelled() {
+            cancelled = true;
+            break;
+        }
+        all += 1;
+        no_text += u64::from(entry.rel.file_name().is_some_and(|name| name.to_str().is_none()));
+        if lines.len() < limit {
+            lines.push(line(&place, &entry));
+        }
+    }
+    let shown = lines.len() as u64;
+    let mut output = ToolOutput::text(lines.join("\n"));
+    let mut note = |wanted: bool, note: String| output.notes.extend(wanted.then_some(note));
+    note(
+        all == 0 && walk.left_out == 0 && walk.unreadable == 0,
+        "the directory is empty".to_owned(),
+    );
+    note(
+        shown < all,
+        format!(
+            "{shown} of {all} entries shown; list a directory in it, or use search_files with a glob"
+        ),
+    );
+    note(
+        walk.left_out > 0,
+        format!(
+            "{} hidden or ignored and not shown; hidden: true shows them",
+            count(walk.left_out, "entry")
+        ),
+    );
+    note(walk.unreadable > 0, format!("{} could not be read", count(walk.unreadable, "entry")));
+    note(
+        no_text > 0,
+        format!(
+            "{} not UTF-8 in the name; only the terminal can name them",
+            count(no_text, "entry")
+        ),
+    );
+    if cancelled { Err(ToolError::Cancelled(Box::new(output))) } else { Ok(output) }
+}
+
+fn line(place: &Place, entry: &Entry) -> String {
+    let rel = entry.rel.strip_prefix(place.rel()).unwrap_or(&entry.rel);
+    let name = shown(&rel.to_string_lossy());
+    match entry.kind {
+        Kind::Directory => format!("{name}/"),
+        Kind::File => match place.root().symlink_metadata(&entry.rel) {
+            Ok(meta) => format!("{name}\t{}", meta.len()),
+            Err(_) => format!("{name}\t?"),
+        },
+        Kind::Link => match place.root().read_link_contents(&entry.rel) {
+            Ok(target) => {
+                format!(
+                    "{name} -> {}",
+                    shown(&String::from_utf8_lossy(target.as_os_str().as_bytes()))
+                )
+            }
+            Err(_) => format!("{name} -> ?"),
+        },
+        Kind::Special => match place.root().symlink_metadata(&entry.rel) {
+            Ok(meta) => format!("{name} ({})", crate::path_error::special(meta.file_type())),
+            Err(_) => format!("{name} (?)"),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{Bench, result, show};
+    use deputize_core::CancelReason;
+    use serde_json::json;
+    use std::ffi::OsStr;
+
+    async fn list_in(bench: &Bench, arguments: serde_json::Value) -> String {
+        bench.call(ListDir, arguments).await
+    }
+
+    #[tokio::test]
+    async fn each_kind_of_entry_has_its_form() {
+        let bench = Bench::new();
+        bench.put("src/main.rs", "fn main() {}\n").put("Cargo.toml", "").fifo("pipe");
+        bench.link("../outside", "out").link("src", "in").link("gone", "dangling");
+        bench.put(".hidden", "").put(".gitignore", "target\n").put("target/x", "");
+        insta::assert_snapshot!(list_in(&bench, json!({})).await, @r"
+        Cargo.toml	0
+        dangling -> gone
+        in -> src
+        out -> ../outside
+        pipe (named pipe)
+        src/
+        [3 entries hidden or ignored and not shown; hidden: true shows them]
+        ");
+        insta::assert_snapshot!(list_in(&bench, json!({"depth": 2, "hidden": true})).await, @r"
+        .gitignore	7
+        .hidden	0
+        Cargo.toml	0
+        dangling -> gone
+        in -> src
+        out -> ../outside
+        pipe (named pipe)
+        src/
+        src/main.rs	13
+        target/
+        target/x	0
+        ");
+        assert_eq!(list_in(&bench, json!({"path": "in"})).await, "main.rs\t13");
+        assert_eq!(bench.call_as(&bench.within("src"), ListDir, json!({})).await, "main.rs\t13");
+    }
+
+    #[tokio::test]
+    async fn names_cannot_forge_lines() {
+        let bench = Bench::new();
+        bench.put("a\nb", "").put("\u{1b}[2Jx", "");
+        std::fs::write(bench.root().join(OsStr::from_bytes(b"z\xff")), "").unwrap();
+        assert_eq!(
+            list_in(&bench, json!({"hidden": true})).await,
+            "\\u{1b}[2Jx\t0\na\\u{a}b\t0\nz\u{fffd}\t0\n[1 entry not UTF-8 in the name; only the \
+             terminal can name them]"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_large_directory_is_cut_with_a_count() {
+        let bench = Bench::new();
+        std::fs::create_dir(bench.path("many")).unwrap();
+        for number in 0..50_000 {
+            std::fs::File::create(bench.path(&format!("many/{number:05}"))).unwrap();
+        }
+        let text = list_in(&bench, json!({"path": "many"})).await;
+        assert!(text.starts_with("00000\t0\n00001\t0\n"));
+        assert!(text.ends_with(
+            "00999\t0\n[1000 of 50000 entries shown; list a directory in it, or use search_files with a glob]"
+        ));
+    }
+
+    #[tokio::test]
+    async fn what_is_no_directory_is_refused() {
+        let bench = Bench::new();
+        bench.put("f", "").link("../outside", "out").put("d/.keep", "");
+        std::fs::create_dir(bench.path("empty")).unwrap();
+        assert_eq!(
+            list_in(&bench, json!({"path": "f"})).await,
+            "refused: not a directory: f; read_file shows a file"
+        );
+        assert_eq!(
+            list_in(&bench, json!({"path": "out"})).await,
+            "refused: symlink leaves the workspace: out"
+        );
+        assert_eq!(
+            list_in(&bench, json!({"path": ".."})).await,
+            "refused: outside the workspace: .."
+        );
+        assert_eq!(
+            list_in(&bench, json!({"path": "emty"})).await,
+            "refused: not found: emty; did you mean empty?"
+        );
+        assert_eq!(list_in(&bench, json!({"path": "empty"})).await, "\n[the directory is empty]");
+        assert_eq!(
+            list_in(&bench, json!({"path": "d"})).await,
+            "\n[1 entry hidden or ignored and not shown; hidden: true shows them]"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_cancelled_listing_settles() {
+        let bench = Bench::new();
+        bench.put("f", "");
+        bench.cx.cancel.cancel(CancelReason::Interrupted);
+        assert!(show(&result(&bench.cx, ListDir, json!({})).await).starts_with("cancelled\n"));
+    }
+}

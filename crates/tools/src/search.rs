@@ -1,0 +1,311 @@
+//! Looks for a pattern in one file after the other, and keeps a page of what it finds.
+
+use std::fs::File;
+use std::io::{self, Read};
+
+use deputize_core::Cancel;
+use grep_matcher::{LineTerminator, Matcher as _};
+use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+use grep_searcher::{
+    BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkContextKind, SinkMatch,
+};
+
+/// Bytes of the longest pattern.
+const PATTERN_BYTES: usize = 2_000;
+/// Bytes that a compiled pattern may take, twice: once for the program, once for its cache.
+const PATTERN_MEMORY: usize = 8 * 1024 * 1024;
+/// Bytes of the longest line that is searched.
+const LINE_MEMORY: usize = 64 * 1024 * 1024;
+/// Bytes shown of a line.
+const LINE_BYTES: usize = 500;
+/// Between lines that do not follow each other.
+const GAP: &str = "--";
+/// Bytes shown before a match that is far into its line.
+const BEFORE_MATCH: usize = 100;
+
+/// Why there is no pattern to look for.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PatternError {
+    #[error("the pattern is empty: leave it out to find files by name")]
+    Empty,
+    #[error("the pattern has {0} bytes; the limit is {PATTERN_BYTES}")]
+    TooLong(usize),
+    #[error("the pattern is no regular expression (to find it literally, escape it with \\): {0}")]
+    Bad(grep_regex::Error),
+}
+
+/// A pattern to look for, and how.
+#[derive(Debug)]
+pub(crate) struct Search {
+    matcher: RegexMatcher,
+    searcher: Searcher,
+    show: Show,
+}
+
+/// What is shown of the lines found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Show {
+    /// The lines, with so many around each.
+    Lines(usize),
+    /// How many there are in each file.
+    Count,
+    /// Whether there is one.
+    Any,
+}
+
+impl Search {
+    pub(crate) fn new(pattern: &str, ignore_case: bool, show: Show) -> Result<Self, PatternError> {
+        if pattern.is_empty() {
+            return Err(PatternError::Empty);
+        }
+        if pattern.len() > PATTERN_BYTES {
+            return Err(PatternError::TooLong(pattern.len()));
+        }
+        let matcher = RegexMatcherBuilder::new()
+            .case_insensitive(ignore_case)
+            // Anchors are those of a line, wherever the searcher's buffer begins and ends.
+            .multi_line(true)
+            .crlf(true)
+            .size_limit(PATTERN_MEMORY)
+            .dfa_size_limit(PATTERN_MEMORY)
+            .build(pattern)
+            .map_err(PatternError::Bad)?;
+        let context = if let Show::Lines(context) = show { context } else { 0 };
+        let searcher = SearcherBuilder::new()
+            .line_terminator(LineTerminator::crlf())
+            .before_context(context)
+            .after_context(context)
+            .binary_detection(BinaryDetection::quit(0))
+            .heap_limit(Some(LINE_MEMORY))
+            .build();
+        Ok(Self { matcher, searcher, show })
+    }
+
+    /// Looks through a file. Lines found go to the page, unless the file is binary.
+    pub(crate) fn file(
+        &mut self,
+        name: &str,
+        file: Cancelling<'_>,
+        page: &mut Page,
+    ) -> io::Result<Seen> {
+        let (matcher, show) = (&self.matcher, self.show);
+        let mut sink = FileSink {
+            page,
+            matcher,
+            name,
+            show,
+            part: Part::default(),
+            before: Vec::new(),
+            gap: false,
+            shows_after: false,
+            binary: false,
+        };
+        self.searcher.search_reader(matcher, file, &mut sink)?;
+        let FileSink { part, binary, page, .. } = sink;
+        if binary {
+            return Ok(Seen::Binary);
+        }
+        let matches = part.found;
+        if let Show::Lines(context) = show {
+            page.take(part, context > 0);
+        }
+        Ok(Seen::Matches(matches))
+    }
+}
+
+/// What was seen of one file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Seen {
+    /// So many lines match.
+    Matches(u64),
+    /// It is binary, so that nothing of it counts.
+    Binary,
+}
+
+/// The part of all that is found that is shown.
+#[derive(Debug)]
+pub(crate) struct Page {
+    /// How many are passed over.
+    offset: u64,
+    /// How many are shown at most.
+    limit: u64,
+    /// How many bytes are shown at most.
+    bytes: usize,
+    taken: Part,
+}
+
+/// What was found in one file, or in all until now.
+#[derive(Debug, Default)]
+struct Part {
+    lines: Vec<String>,
+    bytes: usize,
+    found: u64,
+    shown: u64,
+    /// Whether something did not fit. Nothing after it is shown, so that an offset leads on.
+    full: bool,
+}
+
+impl Page {
+    pub(crate) fn new(offset: u64, limit: u64, bytes: usize) -> Self {
+        Self { offset, limit, bytes, taken: Part::default() }
+    }
+
+    /// Adds a line that is a thing found by itself.
+    pub(crate) fn add(&mut self, line: &str) {
+        let mut part = Part::default();
+        if self.shows_next(&mut part, line.len() + 1) {
+            part.lines.push(line.to_owned());
+        }
+        part.found = 1;
+        self.take(part, false);
+    }
+
+    /// How many were found, and how many of them are shown.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        (self.taken.found, self.taken.shown)
+    }
+
+    /// The offset at which the next page begins, if there is one.
+    pub(crate) fn next(&self) -> Option<u64> {
+        let next = self.offset + self.taken.shown;
+        (next < self.taken.found).then_some(next)
+    }
+
+    /// What is shown.
+    pub(crate) fn text(&self) -> String {
+        self.taken.lines.join("\n")
+    }
+
+    /// Whether the next thing found in a file is shown, given what was found in it before and
+    /// the bytes that it takes; if so it counts as shown.
+    fn shows_next(&self, part: &mut Part, bytes: usize) -> bool {
+        if self.taken.found + part.found < self.offset {
+            return false;
+        }
+        let shown = self.taken.shown + part.shown;
+        let used = self.taken.bytes + part.bytes + bytes;
+        part.full |= self.taken.full || shown >= self.limit || (used > self.bytes && shown > 0);
+        if part.full {
+            return false;
+        }
+        part.bytes += bytes;
+        part.shown += 1;
+        true
+    }
+
+    fn take(&mut self, part: Part, apart: bool) {
+        let taken = &mut self.taken;
+        if apart && !taken.lines.is_empty() && !part.lines.is_empty() {
+            taken.lines.push(GAP.to_owned());
+        }
+        taken.lines.extend(part.lines);
+        taken.bytes += part.bytes;
+        taken.found += part.found;
+        taken.shown += part.shown;
+        taken.full |= part.full;
+    }
+}
+
+/// Takes what the searcher finds in one file.
+struct FileSink<'a> {
+    page: &'a mut Page,
+    matcher: &'a RegexMatcher,
+    name: &'a str,
+    show: Show,
+    part: Part,
+    /// Lines before a match of which it is not known yet whether it is shown.
+    before: Vec<String>,
+    /// Whether lines were passed over since the last one.
+    gap: bool,
+    /// Whether the last match is shown, and so the lines after it.
+    shows_after: bool,
+    binary: bool,
+}
+
+impl FileSink<'_> {
+    /// A line as it is shown, with the part around the match.
+    fn line(&self, mark: char, number: Option<u64>, bytes: &[u8]) -> String {
+        let text = String::from_utf8_lossy(bytes);
+        let text = text.trim_end_matches(['\r', '\n']);
+        let far = |at: &usize| *at > LINE_BYTES - BEFORE_MATCH;
+        let start = if text.len() > LINE_BYTES {
+            let at = self.matcher.find(text.as_bytes()).ok().flatten().map(|found| found.start());
+            at.filter(far).map_or(0, |at| at - BEFORE_MATCH)
+        } else {
+            0
+        };
+        format!("{}{mark}{}{mark}{}", self.name, number.unwrap_or(0), cut(text, start))
+    }
+}
+
+/// At most [`LINE_BYTES`] of a line, with counts of what is left out.
+fn cut(text: &str, start: usize) -> String {
+    let start = text.ceil_char_boundary(start);
+    let end = text.floor_char_boundary(start + LINE_BYTES);
+    let left_out =
+        |bytes: usize| if bytes > 0 { format!("[{bytes} bytes]…") } else { String::new() };
+    let after = text.len() - end;
+    let after = if after > 0 { format!("…[{after} bytes]") } else { String::new() };
+    format!("{}{}{after}", left_out(start), text.get(start..end).unwrap_or_default())
+}
+
+impl Sink for FileSink<'_> {
+    type Error = io::Error;
+
+    fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
+        if let Show::Lines(_) = self.show {
+            let line = self.line(':', found.line_number(), found.bytes());
+            let bytes = self.before.iter().chain([&line]).map(|line| line.len() + 1).sum();
+            self.shows_after = self.page.shows_next(&mut self.part, bytes);
+            if self.shows_after {
+                if std::mem::take(&mut self.gap) && !self.part.lines.is_empty() {
+                    self.part.lines.push(GAP.to_owned());
+                }
+                self.part.lines.append(&mut self.before);
+                self.part.lines.push(line);
+            }
+            self.before.clear();
+        }
+        self.part.found += 1;
+        Ok(self.show != Show::Any)
+    }
+
+    fn context(&mut self, _: &Searcher, context: &SinkContext<'_>) -> io::Result<bool> {
+        let line = self.line('-', context.line_number(), context.bytes());
+        match context.kind() {
+            SinkContextKind::After if self.shows_after => {
+                self.part.bytes += line.len() + 1;
+                self.part.lines.push(line);
+            }
+            SinkContextKind::Before => self.before.push(line),
+            SinkContextKind::After | SinkContextKind::Other => {}
+        }
+        Ok(true)
+    }
+
+    fn context_break(&mut self, _: &Searcher) -> io::Result<bool> {
+        self.gap = true;
+        Ok(true)
+    }
+
+    fn binary_data(&mut self, _: &Searcher, _: u64) -> io::Result<bool> {
+        self.binary = true;
+        Ok(false)
+    }
+}
+
+/// A file that fails to be read on once the call is told to end.
+#[derive(Debug)]
+pub(crate) struct Cancelling<'c> {
+    pub(crate) file: File,
+    pub(crate) cancel: &'c Cancel,
+}
+
+impl Read for Cancelling<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.cancel.is_cancelled() {
+            return Err(io::Error::other("told to end"));
+        }
+        self.file.read(buffer)
+    }
+}

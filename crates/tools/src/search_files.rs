@@ -1,0 +1,523 @@
+//! `search_files`: lines by pattern, files by name.
+
+use std::path::Path;
+
+use deputize_core::{
+    Example, ToolCallResult, ToolCx, ToolError, ToolOutput, ToolSpec, TypedTool, spec_of,
+};
+use globset::{GlobBuilder, GlobMatcher};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::Settings;
+use crate::blocking::blocking;
+use crate::place::{Access, Place, open_beneath};
+use crate::search::{Cancelling, Page, Search, Seen, Show};
+use crate::shown::count;
+use crate::walk::{Kind, Walk, relative};
+
+/// The most results that one call may ask for.
+const MAX_LIMIT: u64 = 2_000;
+/// The most lines around a match.
+const MAX_CONTEXT: usize = 10;
+/// Bytes of the longest glob.
+const GLOB_BYTES: usize = 1_000;
+
+const DESCRIPTION: &str = "Find lines that match a regular expression in the files of a tree, as \
+    `path:line:text`; without a pattern, find files by glob, as path, tab and bytes. Ignored, \
+    hidden and binary files are skipped unless path names them.";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Mode {
+    Content,
+    Files,
+    Count,
+}
+
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Args {
+    /// Regular expression, for one line (Rust syntax).
+    #[serde(default)]
+    pattern: Option<String>,
+    /// File or directory; without it, the working directory.
+    #[serde(default)]
+    path: Option<String>,
+    /// Only files of such a name, as `*.rs`, or path, as `src/**/*.{c,h}`.
+    #[serde(default)]
+    glob: Option<String>,
+    /// Show matching lines (the default), the files that have some, or their number in each.
+    #[serde(default)]
+    mode: Option<Mode>,
+    #[serde(default)]
+    ignore_case: bool,
+    /// Lines to show around each match.
+    #[schemars(range(max = 10))]
+    #[serde(default)]
+    context: usize,
+    /// Most results; 200 without it.
+    #[schemars(range(min = 1, max = 2000))]
+    #[serde(default)]
+    limit: Option<u64>,
+    /// Results to pass over.
+    #[serde(default)]
+    offset: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct SearchFiles;
+
+impl TypedTool for SearchFiles {
+    type Args = Args;
+
+    fn spec() -> ToolSpec {
+        let example = |title, arguments| Example { title, arguments };
+        ToolSpec {
+            examples: vec![
+                example("Files by name", serde_json::json!({"glob": "*.md"})),
+                example(
+                    "Lines with what is around them",
+                    serde_json::json!({"pattern": "TODO|FIXME", "context": 2}),
+                ),
+                example(
+                    "The number of lines of each file",
+                    serde_json::json!({"pattern": "^", "mode": "count"}),
+                ),
+            ],
+            ..ToolSpec::read_only(spec_of::<Args>("search_files", DESCRIPTION))
+        }
+    }
+
+    async fn run(&self, args: Args, cx: &ToolCx) -> ToolCallResult {
+        blocking(cx, move |cx| search_files(&args, cx)).await
+    }
+}
+
+deputize_core::register_tool!("file", SearchFiles);
+
+fn search_files(args: &Args, cx: &ToolCx) -> ToolCallResult {
+    let settings = Settings::of(cx);
+    let show = match (args.mode, &args.pattern) {
+        (None | Some(Mode::Content), Some(_)) => Show::Lines(args.context.min(MAX_CONTEXT)),
+        (Some(Mode::Count), Some(_)) => Show::Count,
+        (Some(Mode::Files), Some(_)) | (None | Some(Mode::Files), None) => Show::Any,
+        (Some(Mode::Content | Mode::Count), None) => {
+            return Err(ToolError::refused("this mode needs a pattern; `^` matches every line"));
+        }
+    };
+    let search = match &args.pattern {
+        Some(pattern) => Some(
+            Search::new(pattern, args.ignore_case, show)
+                .map_err(|error| ToolError::refused(error.to_string()))?,
+        ),
+        None => None,
+    };
+    let limit = args.limit.unwrap_or(settings.search_matches as u64).clamp(1, MAX_LIMIT);
+    let place = Place::existing(cx, args.path.as_deref().unwrap_or("."), Access::Read)?;
+    let mut hunt = Hunt {
+        cx,
+        place: &place,
+        glob: args.glob.as_deref().map(Glob::new).transpose()?,
+        search,
+        show,
+        page: Page::new(args.offset, limit, settings.read_bytes),
+        tally: Tally::default(),
+    };
+    let left_out = hunt.all()?;
+    let ended_early = cx.cancel.is_cancelled();
+    let output = hunt.report(left_out, ended_early);
+    if ended_early { Err(ToolError::Cancelled(Box::new(output))) } else { Ok(output) }
+}
+
+/// Files by their name or path.
+struct Glob {
+    matcher: GlobMatcher,
+    by_name: bool,
+}
+
+impl Glob {
+    fn new(glob: &str) -> Result<Self, ToolError> {
+        if glob.len() > GLOB_BYTES {
+            let bytes = glob.len();
+            return Err(ToolError::refused(format!(
+                "the glob has {bytes} bytes; the limit is {GLOB_BYTES}"
+            )));
+        }
+        let plain = glob.trim_start_matches("./").trim_start_matches('/');
+        let built = GlobBuilder::new(plain).literal_separator(true).build();
+        let glob = built.map_err(|error| ToolError::refused(error.to_string()))?;
+        Ok(Self { matcher: glob.compile_matcher(), by_name: !plain.contains('/') })
+    }
+
+    /// Whether a file is one of them: its path is taken from where the search begins, or from
+    /// the working directory.
+    fn is_match(&self, searched: &Path, cwd: &Path, file: &Path) -> bool {
+        if self.by_name {
+            return file.file_name().is_some_and(|name| self.matcher.is_match(name));
+        }
+        [searched, cwd]
+            .iter()
+            .filter_map(|from| file.strip_prefix(from).ok())
+            .any(|path| self.matcher.is_match(path))
+    }
+}
+
+/// What was met on the way.
+#[derive(Debug, Default)]
+struct Tally {
+    files: u64,
+    with_matches: u64,
+    matches: u64,
+    binary: u64,
+    special: u64,
+    links: u64,
+    unreadable: u64,
+}
+
+/// A search in progress.
+struct Hunt<'a> {
+    cx: &'a ToolCx,
+    place: &'a Place,
+    glob: Option<Glob>,
+    search: Option<Search>,
+    show: Show,
+    page: Page,
+    tally: Tally,
+}
+
+impl Hunt<'_> {
+    /// Goes through everything; gives how many entries were left out as hidden or ignored.
+    fn all(&mut self) -> Result<u64, ToolError> {
+        let place = self.place;
+        if !place.metadata()?.is_dir() {
+            place.open()?;
+            self.file(place.rel());
+            return Ok(0);
+        }
+        let mut walk = Walk::new(place, usize::MAX, false);
+        for entry in walk.by_ref() {
+            if self.cx.cancel.is_cancelled() {
+                break;
+            }
+            match entry.kind {
+                Kind::Directory => {}
+                Kind::File => self.file(&entry.rel),
+                Kind::Link => self.tally.links += 1,
+                Kind::Special => self.tally.special += 1,
+            }
+        }
+        self.tally.unreadable += walk.unreadable;
+        Ok(walk.left_out)
+    }
+
+    fn file(&mut self, rel: &Path) {
+        let path = self.place.absolute(rel);
+        let cwd = &self.cx.agent.spec.cwd;
+        if self.glob.as_ref().is_some_and(|glob| !glob.is_match(&self.place.path(), cwd, &path)) {
+            return;
+        }
+        self.tally.files += 1;
+        let name = relative(cwd, &path);
+        let seen = match &mut self.search {
+            None => Some(Seen::Matches(1)),
+            Some(search) => {
+                let file = open_beneath(self.place.root(), rel)
+                    .ok()
+                    .filter(|file| file.metadata().is_ok_and(|meta| meta.is_file()));
+                let cancel = &self.cx.cancel;
+                file.and_then(|file| {
+                    let file = Cancelling { file: file.into_std(), cancel };
+                    search.file(&name, file, &mut self.page).ok()
+                })
+            }
+        };
+        match seen {
+            None if self.cx.cancel.is_cancelled() => {}
+            None => self.tally.unreadable += 1,
+            Some(Seen::Binary) => self.tally.binary += 1,
+            Some(Seen::Matches(0)) => {}
+            Some(Seen::Matches(matches)) => {
+                self.tally.with_matches += 1;
+                self.tally.matches += matches;
+                match self.show {
+                    Show::Lines(_) => {}
+                    Show::Count => self.page.add(&format!("{name}:{matches}")),
+                    Show::Any => self.page.add(&format!("{name}\t{}", self.bytes(rel))),
+                }
+            }
+        }
+    }
+
+    fn bytes(&self, rel: &Path) -> String {
+        let meta = self.place.root().symlink_metadata(rel);
+        meta.map_or_else(|_| "?".to_owned(), |meta| meta.len().to_string())
+    }
+
+    fn report(&self, left_out: u64, ended_early: bool) -> ToolOutput {
+        let mut output = ToolOutput::text(self.page.text());
+        output.notes.push(self.summary());
+        if ended_early {
+            let files = count(self.tally.files, "file");
+            output = output.note(format!("ended early, after {files}: narrow path or glob"));
+        }
+        let Tally { matches, binary, special, links, unreadable, .. } = self.tally;
+        let some = |number, thing| (number > 0).then(|| count(number, thing));
+        let unreadable = (unreadable > 0)
+            .then(|| format!("{unreadable} unreadable or with a line above 64 MiB"));
+        let mut skipped: Vec<_> = [some(binary, "binary file"), unreadable].into();
+        // What is left out always is worth a word only when nothing was found.
+        if matches == 0 {
+            skipped.push(some(left_out, "hidden or ignored entry"));
+            skipped.extend([some(links, "symlink"), some(special, "special file")]);
+        }
+        let skipped: Vec<_> = skipped.into_iter().flatten().collect();
+        if !skipped.is_empty() {
+            output = output.note(format!("skipped: {}", skipped.join(", ")));
+        }
+        output
+    }
+
+    /// How many were found and shown, and how to get the others.
+    fn summary(&self) -> String {
+        let (found, shown) = self.page.counts();
+        let files = |number| count(number, "file");
+        let Tally { files: looked_at, with_matches, matches, .. } = self.tally;
+        let head = match (&self.search, self.show) {
+            (Some(_), _) if found == 0 => format!("no match in {}", files(looked_at)),
+            (None, _) if found == 0 => "no such file".to_owned(),
+            (Some(_), Show::Lines(_) | Show::Count) => {
+                let matches = count(matches, "match");
+                format!("{matches} in {}", files(with_matches))
+            }
+            (Some(_) | None, _) => files(found),
+        };
+        match self.page.next() {
+            Some(next) => format!("{head}; shown {shown}; offset {next} for more"),
+            None if shown < found => format!("{head}; shown {shown}"),
+            None => head,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{Bench, result, show};
+    use deputize_core::CancelReason;
+    use serde_json::json;
+
+    async fn search_in(bench: &Bench, arguments: serde_json::Value) -> String {
+        bench.call(SearchFiles, arguments).await
+    }
+
+    fn tree() -> Bench {
+        let bench = Bench::new();
+        bench.put("src/main.rs", "fn main() {\n    run();\n}\n").put("src/run.rs", "fn run() {}\n");
+        bench.put("README.md", "# Run\n\nfn\n").put(".gitignore", "target\n");
+        bench.put("target/x.rs", "fn x() {}\n").put(".env", "fn\n").put("bin", b"fn\0fn\n");
+        bench
+    }
+
+    #[tokio::test]
+    async fn lines_come_with_path_and_number() {
+        let bench = tree();
+        insta::assert_snapshot!(search_in(&bench, json!({"pattern": "^fn"})).await, @r"
+        README.md:3:fn
+        src/main.rs:1:fn main() {
+        src/run.rs:1:fn run() {}
+        [3 matches in 3 files]
+        [skipped: 1 binary file]
+        ");
+        let within = json!({"pattern": "RUN", "ignore_case": true, "path": ".."});
+        insta::assert_snapshot!(bench.call_as(&bench.within("src"), SearchFiles, within).await, @r"
+        ROOT/README.md:1:# Run
+        main.rs:2:    run();
+        run.rs:1:fn run() {}
+        [3 matches in 3 files]
+        [skipped: 1 binary file]
+        ");
+    }
+
+    #[tokio::test]
+    async fn what_path_names_is_searched_whatever_it_is() {
+        let bench = tree();
+        assert_eq!(
+            search_in(&bench, json!({"pattern": "fn", "path": "target"})).await,
+            "target/x.rs:1:fn x() {}\n[1 match in 1 file]"
+        );
+        assert_eq!(
+            search_in(&bench, json!({"pattern": "fn", "path": ".env"})).await,
+            ".env:1:fn\n[1 match in 1 file]"
+        );
+        assert_eq!(
+            search_in(&bench, json!({"pattern": "fn", "path": "bin"})).await,
+            "\n[no match in 1 file]\n[skipped: 1 binary file]"
+        );
+    }
+
+    #[tokio::test]
+    async fn files_are_found_by_name_and_counted_by_lines() {
+        let bench = tree();
+        assert_eq!(
+            search_in(&bench, json!({"glob": "*.rs"})).await,
+            "src/main.rs\t25\nsrc/run.rs\t12\n[2 files]"
+        );
+        for glob in ["src/m*.rs", "./src/m*", "**/main.{rs,c}", "/src/[l-n]*"] {
+            let text = search_in(&bench, json!({"glob": glob})).await;
+            assert_eq!(text, "src/main.rs\t25\n[1 file]", "{glob}");
+        }
+        assert_eq!(
+            search_in(&bench, json!({"glob": "main.rs", "path": "src"})).await,
+            "src/main.rs\t25\n[1 file]"
+        );
+        assert_eq!(
+            search_in(&bench, json!({"pattern": "^", "mode": "count", "glob": "*.rs"})).await,
+            "src/main.rs:3\nsrc/run.rs:1\n[4 matches in 2 files]"
+        );
+        assert_eq!(
+            search_in(&bench, json!({"pattern": "run", "mode": "files"})).await,
+            "src/main.rs\t25\nsrc/run.rs\t12\n[2 files]\n[skipped: 1 binary file]"
+        );
+    }
+
+    #[tokio::test]
+    async fn context_is_set_apart() {
+        let bench = Bench::new();
+        bench.put("a", "1\n2\nx\n4\n5\n6\n7\nx\n").put("b", "x\n");
+        insta::assert_snapshot!(search_in(&bench, json!({"pattern": "x", "context": 1})).await, @r"
+        a-2-2
+        a:3:x
+        a-4-4
+        --
+        a-7-7
+        a:8:x
+        --
+        b:1:x
+        [3 matches in 2 files]
+        ");
+        insta::assert_snapshot!(
+            search_in(&bench, json!({"pattern": "x", "context": 1, "offset": 1, "limit": 1})).await, @r"
+        a-7-7
+        a:8:x
+        [3 matches in 2 files; shown 1; offset 2 for more]
+        ");
+    }
+
+    #[tokio::test]
+    async fn pages_of_results_make_up_all_of_them() {
+        let bench = Bench::with(Settings { read_bytes: 100, ..Settings::default() });
+        for file in ["a", "b", "c"] {
+            bench.put(file, (0..40).map(|n| format!("line {n}\n")).collect::<String>());
+        }
+        let mut seen = Vec::new();
+        for mode in ["content", "count"] {
+            let mut offset = 0;
+            loop {
+                let arguments =
+                    json!({"pattern": "line", "mode": mode, "limit": 7, "offset": offset});
+                let text = search_in(&bench, arguments).await;
+                let (lines, note) = text.rsplit_once("\n[").unwrap();
+                assert!(lines.len() <= 100);
+                seen.extend(lines.lines().map(str::to_owned));
+                let Some((_, next)) = note.split_once("offset ") else { break };
+                offset = next.split(' ').next().unwrap().parse::<u64>().unwrap();
+            }
+        }
+        let lines = |file| (0..40).map(move |n| format!("{file}:{}:line {n}", n + 1));
+        let counts = ["a", "b", "c"].map(|file| format!("{file}:40"));
+        let all: Vec<_> = ["a", "b", "c"].into_iter().flat_map(lines).chain(counts).collect();
+        assert_eq!(seen, all);
+    }
+
+    #[tokio::test]
+    async fn long_lines_are_cut_around_the_match() {
+        let bench = Bench::new();
+        bench.put(
+            "f",
+            format!("{}needle{}\nneedle{}\n", "x".repeat(9000), "é".repeat(500), "y".repeat(600)),
+        );
+        let text = search_in(&bench, json!({"pattern": "needle"})).await;
+        let lines: Vec<_> = text.lines().collect();
+        assert!(lines[0].starts_with("f:1:[8900 bytes]…xxx"), "{}", lines[0]);
+        assert!(
+            lines[0].ends_with("éé…[606 bytes]") && lines[0].contains("needle"),
+            "{}",
+            lines[0]
+        );
+        assert!(
+            lines[1].starts_with("f:2:needleyyy") && lines[1].ends_with("y…[106 bytes]"),
+            "{}",
+            lines[1]
+        );
+    }
+
+    #[tokio::test]
+    async fn other_line_ends_and_encodings_are_searched() {
+        let bench = Bench::new();
+        bench.put("crlf", "one\r\ntwo\r\n").put("wide", b"\xff\xfeo\0n\0e\0\n\0");
+        bench.put("latin", b"one \xe9\n");
+        assert_eq!(
+            search_in(&bench, json!({"pattern": "one( .)?$"})).await,
+            "crlf:1:one\nwide:1:one\n[2 matches in 2 files]"
+        );
+        assert_eq!(
+            search_in(&bench, json!({"pattern": "^one "})).await,
+            "latin:1:one \u{fffd}\n[1 match in 1 file]"
+        );
+    }
+
+    #[tokio::test]
+    async fn bad_questions_get_an_answer() {
+        let bench = Bench::new();
+        let long = "x".repeat(2001);
+        let mut seen = String::new();
+        for arguments in [
+            json!({"pattern": "a(b"}),
+            json!({"pattern": ""}),
+            json!({"pattern": "a\nb"}),
+            json!({"pattern": "\\w{1000}{1000}"}),
+            json!({"pattern": long}),
+            json!({"glob": "a[b"}),
+            json!({"glob": long}),
+            json!({"mode": "count"}),
+            json!({"pattern": "x", "path": "../outside"}),
+            json!({"pattern": "x", "path": "gone"}),
+            json!({"pattern": "x", "mode": "lines"}),
+        ] {
+            seen += &(search_in(&bench, arguments).await + "\n");
+        }
+        insta::assert_snapshot!("bad_questions", seen);
+    }
+
+    #[tokio::test]
+    async fn nothing_found_says_where_was_not_looked() {
+        let bench = tree();
+        bench.link("../outside", "out").fifo("pipe");
+        std::fs::write(bench.path("../outside/f"), "needle").unwrap();
+        assert_eq!(
+            search_in(&bench, json!({"pattern": "needle"})).await,
+            "\n[no match in 4 files]\n[skipped: 1 binary file, 3 hidden or ignored entries, 1 symlink, 1 special file]"
+        );
+        assert_eq!(
+            search_in(&bench, json!({"glob": "*.py", "path": "src"})).await,
+            "\n[no such file]"
+        );
+        assert_eq!(
+            search_in(&bench, json!({"pattern": "x", "path": "pipe"})).await,
+            "refused: not a regular file (named pipe): pipe"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_cancelled_search_gives_what_it_has() {
+        let bench = tree();
+        bench.cx.cancel.cancel(CancelReason::TimeLimit);
+        let text = show(&result(&bench.cx, SearchFiles, json!({"pattern": "fn"})).await);
+        assert_eq!(
+            text,
+            "cancelled\n\n[no match in 0 files]\n[ended early, after 0 files: narrow path or glob]\n\
+             [skipped: 3 hidden or ignored entries]"
+        );
+    }
+}
