@@ -8,7 +8,8 @@
 //! use deputize_runtime::prompt::{BaseParts, Environment, Platform, base_prompt};
 //!
 //! let environment = Environment { os: "linux", cwd: Path::new("/work"), git: true };
-//! let parts = BaseParts::new("2026-01-31", environment, Platform::Pipe);
+//! let parts =
+//!     BaseParts { platform: Some(Platform::Pipe), ..BaseParts::new("2026-01-31", environment) };
 //! let prompt = base_prompt(&parts)?.render().to_string();
 //! assert!(prompt.contains("Working directory: /work (in a git repository)"));
 //! # Ok::<(), deputize_core::FillError>(())
@@ -52,14 +53,15 @@ pub struct BaseParts<'a> {
     pub date: &'a str,
     /// Where it runs.
     pub environment: Environment<'a>,
-    /// Who reads its answer.
-    pub platform: Platform,
+    /// Who reads its answer; nothing for children, whose own prompt says it.
+    pub platform: Option<Platform>,
 }
 
 impl<'a> BaseParts<'a> {
-    /// The smallest parts: built-in identity, no caller's text, no project files.
+    /// The smallest parts, as children have them: built-in identity, no caller's text, no
+    /// project files.
     #[must_use]
-    pub fn new(date: &'a str, environment: Environment<'a>, platform: Platform) -> Self {
+    pub fn new(date: &'a str, environment: Environment<'a>) -> Self {
         Self {
             identity: None,
             system_text: None,
@@ -67,7 +69,7 @@ impl<'a> BaseParts<'a> {
             project: Vec::new(),
             date,
             environment,
-            platform,
+            platform: None,
         }
     }
 }
@@ -119,10 +121,11 @@ pub fn base_prompt(parts: &BaseParts<'_>) -> Result<PromptParts, FillError> {
     volatile.extend(project(&parts.project)?);
     volatile.push(Section::plain(&format!("Date: {}", parts.date)));
     volatile.push(environment(&parts.environment)?);
-    volatile.push(Section::plain(match parts.platform {
+    let platform = parts.platform.map(|platform| match platform {
         Platform::Terminal => TERMINAL,
         Platform::Pipe => PIPE,
-    }));
+    });
+    volatile.extend(platform.map(Section::plain));
     Ok(PromptParts { stable, volatile })
 }
 
@@ -197,7 +200,7 @@ mod tests {
 
     fn smallest() -> BaseParts<'static> {
         let environment = Environment { os: "linux", cwd: Path::new("/work/app"), git: false };
-        BaseParts::new("2026-01-31", environment, Platform::Pipe)
+        BaseParts::new("2026-01-31", environment)
     }
 
     fn typical() -> BaseParts<'static> {
@@ -206,7 +209,7 @@ mod tests {
             delegation_tool: Some(ToolName::literal("delegate_task")),
             project: vec![ProjectFile { path: "AGENTS.md", text: AGENTS }],
             environment,
-            platform: Platform::Terminal,
+            platform: Some(Platform::Terminal),
             ..smallest()
         }
     }
@@ -238,6 +241,7 @@ mod tests {
             identity: Some("You are the release engineer of this team."),
             system_text: Some("Answer in French."),
             project,
+            platform: Some(Platform::Pipe),
             ..typical()
         }));
     }

@@ -19,6 +19,7 @@ const TOOLS: &str = "file/read_file file/write_file delegation/delegate_task";
 /// - `wait`: until it is released or interrupted;
 /// - `panic`, `refuse`: that;
 /// - `write FILE`: writes it;
+/// - `wrote FILE`: has written it before this process was;
 /// - anything else: it answers with its goal.
 #[derive(Default)]
 struct Children {
@@ -50,7 +51,12 @@ impl Agent for Child {
             tokio::task::yield_now().await;
             let status = self.work().await;
             self.home.running.fetch_sub(1, Ordering::SeqCst);
-            outcome(&self.spec, status)
+            let mut outcome = outcome(&self.spec, status);
+            if let Some(path) = self.spec.goal.strip_prefix("wrote ") {
+                let version = Version::of(b"new");
+                outcome.receipts.files_written.insert(PathBuf::from(path), version);
+            }
+            outcome
         })
     }
 }
@@ -335,6 +341,17 @@ async fn files_that_the_parent_had_read_and_a_child_wrote_are_noted() {
     let output =
         rig.call(tasks(&["write /work/app/a.rs", "write /work/app/new.rs"])).await.unwrap();
     insta::assert_snapshot!(output.notes.join("\n"), @"Changed since you read them, so read them again before you edit or rely on them: `a.rs` (by s1/1.0.0).");
+}
+
+#[tokio::test]
+async fn what_a_child_wrote_before_a_resume_is_noted_too() {
+    let rig = Rig::new(Policy::default());
+    let root = rig.agent.id().clone();
+    rig.agent.session.files.saw(&root, Path::new("/work/app/a.rs"), Version::of(b"old"));
+    rig.agent.session.files.saw(&root, Path::new("/work/app/b.rs"), Version::of(b"new"));
+    let output = rig.call(tasks(&["wrote /work/app/a.rs", "wrote /work/app/b.rs"])).await.unwrap();
+    assert_eq!(output.notes.len(), 1);
+    assert!(output.notes[0].ends_with(": `a.rs` (by s1/1.0.0)."), "{}", output.notes[0]);
 }
 
 #[tokio::test]
