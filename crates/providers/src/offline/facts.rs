@@ -107,6 +107,11 @@ pub(super) struct Facts {
     pub(super) size: Size,
     /// Of them, those by others or by programs.
     pub(super) foreign: Size,
+    /// Files that are not text, and their bytes.
+    pub(super) binary: u64,
+    pub(super) binary_bytes: u64,
+    /// Files with nothing in them.
+    pub(super) empty: u64,
     /// By language.
     pub(super) languages: BTreeMap<String, Size>,
     /// The longest files of code by hand.
@@ -136,6 +141,9 @@ impl Facts {
     pub(super) fn add(&mut self, other: Self) {
         self.size.add(other.size.files, other.size.lines);
         self.foreign.add(other.foreign.files, other.foreign.lines);
+        self.binary += other.binary;
+        self.binary_bytes += other.binary_bytes;
+        self.empty += other.empty;
         for (language, size) in other.languages {
             self.languages.entry(language).or_default().add(size.files, size.lines);
         }
@@ -183,7 +191,7 @@ impl Facts {
         let mut all: Vec<_> = self
             .findings
             .iter()
-            .filter_map(|(id, finding)| Some((risk::by_id(id)?, finding)))
+            .filter_map(|(id, finding)| Some((risk::with_id(id)?, finding)))
             .collect();
         all.sort_by(|(a, x), (b, y)| a.gravity.cmp(&b.gravity).then(y.total.cmp(&x.total)));
         all

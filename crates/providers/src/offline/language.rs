@@ -217,6 +217,13 @@ impl Language {
         extensions.chain(self.names.iter().map(|&name| name.to_owned())).collect()
     }
 
+    /// Whether a line that begins like this goes on in a comment.
+    pub(super) fn in_comment(&self, before: &str) -> bool {
+        let opens = |mark: &&&str| mark.len() > 1 || **mark == "#";
+        self.is_comment(before)
+            || self.comments.iter().filter(opens).any(|mark| before.contains(mark))
+    }
+
     /// Whether a line is nothing but a comment.
     pub(super) fn is_comment(&self, line: &str) -> bool {
         let line = line.trim_start();

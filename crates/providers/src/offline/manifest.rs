@@ -54,7 +54,7 @@ fn is_manifest(path: &str) -> bool {
 /// The naming lines of all manifests.
 pub(super) fn ask<'t>(ask: &mut Ask<'t, '_>, scope: &Scope, files: &[(&str, u64)]) -> Found<'t> {
     if !files.iter().any(|(path, _)| is_manifest(path)) {
-        return Found::default();
+        return Found::nothing();
     }
     Search::lines(scope, PATTERN, NAMES).first(LINES).ask(ask)
 }
@@ -185,6 +185,8 @@ pub(super) fn landmarks(files: &[(&str, u64)]) -> Vec<Place> {
                 "continuous integration"
             }
             "Procfile" => "processes",
+            "lib.rs" if path.ends_with("src/lib.rs") => "library begins",
+            "__main__.py" => "program begins",
             "manage.py" => "Django commands",
             _ if path.contains(".github/workflows/") => "continuous integration",
             _ => return None,

@@ -54,6 +54,8 @@ const TEST_FOLDERS: &[&str] = &[
     "__mocks__",
     "e2e",
     "testsuite",
+    "snapshots",
+    "__snapshots__",
 ];
 const TEST_ENDS: &[&str] = &[
     "_test.go",

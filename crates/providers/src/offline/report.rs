@@ -107,6 +107,17 @@ fn about(facts: &Facts) -> String {
     let (files, lines) = (facts.size.files, facts.size.lines);
     let _ =
         write!(out, "{more}{} and {} in text files.", count(files, "file"), count(lines, "line"));
+    let also = [(facts.binary, "binary"), (facts.empty, "empty")];
+    let also: Vec<String> = also
+        .iter()
+        .filter(|(files, _)| *files > 0)
+        .map(|(files, what)| format!("{} {what}", number(*files)))
+        .collect();
+    if !also.is_empty() {
+        let _ = write!(out, " Beside them {} files", also.join(" and "));
+        let kib = facts.binary_bytes.div_ceil(1024);
+        let _ = if kib > 0 { write!(out, " ({} KiB).", number(kib)) } else { write!(out, ".") };
+    }
     if facts.languages.values().all(|size| size.lines == 0) {
         return out;
     }
@@ -290,7 +301,7 @@ fn findings(facts: &Facts) -> Option<String> {
         let left = finding.files.saturating_sub(places.len() as u64);
         let more =
             if left > 0 { format!(" and {} more", count(left, "file")) } else { String::new() };
-        let lines = count(finding.total, "line");
+        let lines = count(finding.total, risk.unit());
         format!("**{gravity}** {}, {lines}: {}{more}", risk.title, places.join(", "))
     };
     let left = ranked.len().saturating_sub(NAMED);

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::Next;
 use super::conversation::{Ask, Done, Turn};
-use super::facts::Facts;
+use super::facts::{Facts, Size};
 use super::frame::unframe;
 use super::housekeeping;
 use super::plan;
@@ -45,12 +45,16 @@ pub(super) fn step(turn: &Turn<'_>, root: &str, sharing: Sharing, closing: bool)
         Handed::Not => (survey(&mut ask, &whole, closing), Vec::new(), None),
         Handed::Refused(why) => (survey(&mut ask, &whole, closing), Vec::new(), Some(why)),
     };
+    let sum = facts.size;
     let housekeeping = housekeeping::remarks(&mut ask, root, listing, &facts);
     if ask.waits() && !closing {
         return Next::Calls(ask.into_missing());
     }
     let children = parts.len();
     let mut report = Report { subject: format!("`{root}`"), facts, parts, housekeeping };
+    if children > 0 && report.parts.iter().all(|part| part.facts.is_some()) && !sizes.more {
+        report.facts.gaps.extend(unequal(sum, &files));
+    }
     report.facts.gaps.extend(note.map(|why| format!("by children: handing parts on {why}")));
     report.facts.gaps.extend(
         ask.lacking().iter().map(|tool| format!("what needs `{tool}`: not among the tools")),
@@ -150,6 +154,19 @@ fn together(parts: &[PartReport]) -> Facts {
         all.add(facts.clone());
     }
     all
+}
+
+/// What to say when the parts do not add up to the whole that was counted first.
+fn unequal(sum: Size, files: &[(&str, u64)]) -> Option<String> {
+    let mut whole = Size::default();
+    files.iter().for_each(|(_, lines)| whole.add(1, *lines));
+    (sum != whole).then(|| {
+        format!(
+            "the difference between the parts ({} files, {} lines) and the whole as it was \
+             counted before ({} files, {} lines): files changed meanwhile",
+            sum.files, sum.lines, whole.files, whole.lines
+        )
+    })
 }
 
 fn made_by(children: usize) -> String {

@@ -18,6 +18,9 @@ pub(super) struct Scope {
     pub(super) pieces: Vec<Piece>,
 }
 
+/// Bytes of the longest glob that a search takes.
+const LONGEST_GLOB: usize = 1_000;
+
 const HEAD: &str = "Survey the part ";
 const OF: &str = " of ";
 const TAIL: &str = ": languages and sizes, entry points, public items, tests, open remarks and \
@@ -71,33 +74,75 @@ impl Scope {
         Some(Self { root: root.to_owned(), pieces: pieces? })
     }
 
-    /// Where to search, and the glob that keeps a search inside the scope, for files with
-    /// these name patterns (all files: none).
-    pub(super) fn search(&self, names: &[&str]) -> (String, Option<String>) {
-        let path = match self.pieces.as_slice() {
-            [Piece { dir, .. }] => dir.clone(),
-            _ => self.root.clone(),
-        };
-        let all = ["*"];
-        let patterns = if names.is_empty() { all.as_slice() } else { names };
-        let within = |piece: &Piece| {
-            let dir = relative(&path, &piece.dir);
-            let deep = if piece.deep { "**/" } else { "" };
-            let place = |name: &&str| under(&escape(dir), &format!("{deep}{name}"));
-            patterns.iter().map(place).collect::<Vec<_>>()
-        };
-        let deep_root = [Piece { dir: path.clone(), deep: true }];
-        let whole = matches!(self.pieces.as_slice(), [] | [Piece { deep: true, .. }]);
-        let pieces = if self.pieces.is_empty() { &deep_root } else { self.pieces.as_slice() };
-        if whole && names.is_empty() {
-            return (path, None);
+    /// Where to search, with the globs that keep a search inside the scope, for files with
+    /// these name patterns (none: all files). More than one where a glob would get too long.
+    pub(super) fn places(&self, names: &[&str]) -> Vec<(String, Option<String>)> {
+        if let [] | [Piece { deep: true, .. }] = self.pieces.as_slice() {
+            let path = self.pieces.first().map_or(&self.root, |piece| &piece.dir);
+            return vec![(path.clone(), (!names.is_empty()).then(|| braces(names)))];
         }
-        let globs: Vec<String> = pieces.iter().flat_map(within).collect();
-        let glob = match globs.as_slice() {
-            [one] => one.clone(),
-            many => format!("{{{}}}", many.join(",")),
-        };
-        (path, Some(glob))
+        let path = self.common();
+        let mut out: Vec<(String, Option<String>)> = Vec::new();
+        let mut group: Vec<&Piece> = Vec::new();
+        for piece in &self.pieces {
+            group.push(piece);
+            if group.len() > 1 && glob(&path, &group, names).len() > LONGEST_GLOB {
+                group.pop();
+                out.push((path.clone(), Some(glob(&path, &group, names))));
+                group = vec![piece];
+            }
+        }
+        out.push((path.clone(), Some(glob(&path, &group, names))));
+        out
+    }
+
+    /// The deepest directory that holds all pieces.
+    fn common(&self) -> String {
+        let mut common = self.pieces.first().map_or(self.root.as_str(), |piece| &piece.dir);
+        while common != self.root
+            && !self.pieces.iter().all(|piece| relative(common, &piece.dir).is_some())
+        {
+            common = common.rsplit_once('/').map_or(self.root.as_str(), |(above, _)| above);
+        }
+        common.to_owned()
+    }
+}
+
+/// A glob for files with these names in these pieces, as seen from a directory above them.
+fn glob(path: &str, pieces: &[&Piece], names: &[&str]) -> String {
+    let names = if names.is_empty() { "*".to_owned() } else { braces(names) };
+    let (mut deep, mut flat, mut here) = (Vec::new(), Vec::new(), false);
+    for piece in pieces {
+        let dir = relative(path, &piece.dir).unwrap_or(&piece.dir);
+        match (piece.deep, dir) {
+            (false, ".") => here = true,
+            (true, dir) => deep.push(escape(dir)),
+            (false, dir) => flat.push(escape(dir)),
+        }
+    }
+    let mut ways = Vec::new();
+    if !deep.is_empty() {
+        ways.push(format!("{}/**/{names}", braces(&deep)));
+    }
+    if !flat.is_empty() {
+        ways.push(format!("{}/{names}", braces(&flat)));
+    }
+    if here {
+        ways.push(names);
+        // A glob without a separator would match names in any directory.
+        ways.push("./".to_owned());
+    }
+    braces(&ways)
+}
+
+/// One pattern, or several as alternatives.
+fn braces(patterns: &[impl AsRef<str>]) -> String {
+    match patterns {
+        [one] => one.as_ref().to_owned(),
+        many => {
+            let many: Vec<&str> = many.iter().map(AsRef::as_ref).collect();
+            format!("{{{}}}", many.join(","))
+        }
     }
 }
 
@@ -110,14 +155,12 @@ pub(super) fn under(dir: &str, name: &str) -> String {
     }
 }
 
-/// A directory relative to one above it; `.` for itself.
-fn relative<'d>(base: &str, dir: &'d str) -> &'d str {
-    if base == dir {
-        return ".";
-    }
+/// A directory relative to one above it; `.` for itself, nothing when it lies elsewhere.
+fn relative<'d>(base: &str, dir: &'d str) -> Option<&'d str> {
     match base {
-        "." | "" => dir,
-        base => dir.strip_prefix(base).map_or(dir, |rest| rest.trim_start_matches('/')),
+        base if base == dir => Some("."),
+        "." | "" => Some(dir),
+        base => dir.strip_prefix(base)?.strip_prefix('/'),
     }
 }
 
@@ -175,27 +218,38 @@ mod tests {
 
     #[test]
     fn a_search_stays_inside_its_scope() {
-        let cases: [(Scope, &[&str], &str, Option<&str>); 7] = [
+        type Case<'c> = (Scope, &'c [&'c str], &'c str, Option<&'c str>);
+        let cases: [Case<'_>; 9] = [
             (scope(".", &[]), &[], ".", None),
-            (scope(".", &[]), &["*.rs"], ".", Some("**/*.rs")),
+            (scope(".", &[]), &["*.rs"], ".", Some("*.rs")),
             (scope(".", &[("src", true)]), &[], "src", None),
-            (scope(".", &[("src", true)]), &["*.rs", "*.py"], "src", Some("{**/*.rs,**/*.py}")),
-            (scope(".", &[(".", false)]), &[], ".", Some("*")),
+            (scope(".", &[("src", true)]), &["*.rs", "*.py"], "src", Some("{*.rs,*.py}")),
+            (scope(".", &[(".", false)]), &[], ".", Some("{*,./}")),
+            (scope(".", &[("a/b", false)]), &["*.rs"], "a/b", Some("{*.rs,./}")),
+            (scope(".", &[("a/b/c", true), ("a/b/d", true)]), &[], "a/b", Some("{c,d}/**/*")),
             (
-                scope("x", &[("x/a[1]", true), ("x", false)]),
-                &["*.rs"],
+                scope("x", &[("x/a[1]", true), ("x/b", true), ("x/c", false), ("x", false)]),
+                &["*.rs", "*.c"],
                 "x",
-                Some("{a[[]1[]]/**/*.rs,*.rs}"),
+                Some("{{a[[]1[]],b}/**/{*.rs,*.c},c/{*.rs,*.c},{*.rs,*.c},./}"),
             ),
-            (
-                scope("/srv", &[("/srv/a", true), ("/srv/b", true)]),
-                &[],
-                "/srv",
-                Some("{a/**/*,b/**/*}"),
-            ),
+            (scope("/srv", &[("/srv/a", true), ("/srv/b", true)]), &[], "/srv", Some("{a,b}/**/*")),
         ];
         for (scope, names, path, glob) in cases {
-            assert_eq!(scope.search(names), (path.to_owned(), glob.map(str::to_owned)));
+            assert_eq!(scope.places(names), [(path.to_owned(), glob.map(str::to_owned))]);
+        }
+    }
+
+    #[test]
+    fn a_long_glob_becomes_several() {
+        let dirs: Vec<String> = (0..40).map(|n| format!("{n:0>50}")).collect();
+        let scope = Scope::new(".", dirs.iter().map(|dir| (dir.as_str(), true)));
+        let places = scope.places(&["*.rs"]);
+        assert_eq!(places.len(), 3);
+        for dir in &dirs {
+            let holds =
+                |(_, glob): &&(String, Option<String>)| glob.as_ref().unwrap().contains(dir);
+            assert_eq!(places.iter().filter(holds).count(), 1);
         }
     }
 }

@@ -16,9 +16,9 @@ pub(super) const PAGE: u64 = 2_000;
 /// A search, page by page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Search {
-    pattern: String,
-    path: String,
-    glob: Option<String>,
+    /// Nothing: files by name.
+    pattern: Option<String>,
+    places: Vec<(String, Option<String>)>,
     counts: bool,
     limit: u64,
     pages: usize,
@@ -27,8 +27,13 @@ pub(super) struct Search {
 impl Search {
     /// For the lines of a scope that match, in files with these name patterns (none: all).
     pub(super) fn lines(scope: &Scope, pattern: impl Into<String>, names: &[&str]) -> Self {
-        let (path, glob) = scope.search(names);
-        Self { pattern: pattern.into(), path, glob, counts: false, limit: PAGE, pages: 2 }
+        Self { pattern: Some(pattern.into()), ..Self::files(scope, names) }
+    }
+
+    /// For the files of a scope, by name, with their bytes.
+    pub(super) fn files(scope: &Scope, names: &[&str]) -> Self {
+        let places = scope.places(names);
+        Self { pattern: None, places, counts: false, limit: PAGE, pages: 2 }
     }
 
     /// For how many lines match, file by file.
@@ -46,14 +51,16 @@ impl Search {
         Self { limit, pages: 1, ..self }
     }
 
-    fn arguments(&self, offset: u64) -> Value {
+    fn arguments(&self, path: &str, glob: Option<&str>, offset: u64) -> Value {
         let mut map = Map::new();
-        map.insert("pattern".into(), self.pattern.as_str().into());
-        map.insert("path".into(), self.path.as_str().into());
-        if let Some(glob) = &self.glob {
-            map.insert("glob".into(), glob.as_str().into());
+        map.insert("path".into(), path.into());
+        if let Some(pattern) = &self.pattern {
+            map.insert("pattern".into(), pattern.as_str().into());
+            map.insert("mode".into(), if self.counts { "count" } else { "content" }.into());
         }
-        map.insert("mode".into(), if self.counts { "count" } else { "content" }.into());
+        if let Some(glob) = glob {
+            map.insert("glob".into(), glob.into());
+        }
         map.insert("limit".into(), self.limit.into());
         if offset > 0 {
             map.insert("offset".into(), offset.into());
@@ -61,46 +68,60 @@ impl Search {
         Value::Object(map)
     }
 
-    /// What it found so far; the next page is asked for when there is one.
+    /// What it found so far; what is not there yet is asked for.
     pub(super) fn ask<'t>(&self, ask: &mut Ask<'t, '_>) -> Found<'t> {
-        let mut found = Found { read: false, ..Found::default() };
+        let mut found = Found::nothing();
+        for (path, glob) in &self.places {
+            self.ask_place(ask, &mut found, path, glob.as_deref());
+        }
+        found
+    }
+
+    /// The pages of one place, one after the other.
+    fn ask_place<'t>(
+        &self,
+        ask: &mut Ask<'t, '_>,
+        found: &mut Found<'t>,
+        path: &str,
+        glob: Option<&str>,
+    ) {
         let mut offset = 0;
-        for _ in 0..self.pages {
-            let Some(done) = ask.call("search_files", self.arguments(offset)) else {
-                return found;
+        for page in 0..self.pages {
+            let Some(done) = ask.call("search_files", self.arguments(path, glob, offset)) else {
+                found.read = false;
+                return;
             };
-            found.read = true;
-            found.more = false;
             if done.status != CallStatus::Ok {
                 found.problem = done.problem();
-                return found;
+                return;
             }
-            if done.content.trim() != "" {
+            if !done.content.trim().is_empty() {
                 found.lines.extend(done.content.lines());
             }
             let note = Note::of(&done.notes);
-            found.total = note.total.or(found.total);
-            found.files = note.files.or(found.files);
+            if page == 0 {
+                found.total += note.total;
+                found.files += note.files;
+            }
             match note.next {
                 Some(next) if next > offset => offset = next,
-                Some(_) | None => return found,
+                Some(_) | None => return,
             }
-            found.more = true;
         }
-        found
+        found.more = true;
     }
 }
 
 /// What a search found.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Found<'t> {
-    /// Whether any page is there.
+    /// Whether all that was to be read is there.
     pub(super) read: bool,
     lines: Vec<&'t str>,
     /// All matches, as the tool counted them.
-    pub(super) total: Option<u64>,
+    pub(super) total: u64,
     /// All files with matches, as the tool counted them.
-    pub(super) files: Option<u64>,
+    pub(super) files: u64,
     /// Whether there is more that was not read.
     pub(super) more: bool,
     /// Why it found nothing more.
@@ -116,6 +137,11 @@ pub(super) struct Hit<'t> {
 }
 
 impl<'t> Found<'t> {
+    /// What a search finds where there is nothing to search.
+    pub(super) fn nothing() -> Self {
+        Self { read: true, ..Self::default() }
+    }
+
     /// How many lines were read.
     pub(super) const fn len(&self) -> usize {
         self.lines.len()
@@ -131,6 +157,16 @@ impl<'t> Found<'t> {
         self.lines.iter().filter_map(|line| {
             let (path, count) = line.rsplit_once(':')?;
             Some((tidy(path), count.trim().parse().ok()?))
+        })
+    }
+}
+
+impl<'t> Found<'t> {
+    /// Files with their bytes, of a search for files.
+    pub(super) fn sizes(&self) -> impl Iterator<Item = (&'t str, u64)> + use<'t, '_> {
+        self.lines.iter().filter_map(|line| {
+            let (path, bytes) = line.rsplit_once('\t')?;
+            Some((tidy(path), bytes.trim().parse().ok()?))
         })
     }
 }
@@ -159,8 +195,8 @@ fn tidy(path: &str) -> &str {
 /// What the tool remarks about its result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Note {
-    total: Option<u64>,
-    files: Option<u64>,
+    total: u64,
+    files: u64,
     next: Option<u64>,
 }
 
@@ -170,15 +206,15 @@ static NEXT: LazyLock<Regex> = LazyLock::new(|| fixed(r"offset[ =:]+([\d,]+)"));
 
 impl Note {
     fn of(notes: &[String]) -> Self {
-        let number = |text: &str| text.replace(',', "").parse().ok();
+        let number = |text: regex::Match<'_>| text.as_str().replace(',', "").parse::<u64>().ok();
         let mut out = Self::default();
         for note in notes {
             if let Some(found) = TOTALS.captures(note) {
-                out.total = found.get(1).and_then(|n| number(n.as_str()));
-                out.files = found.get(2).and_then(|n| number(n.as_str()));
+                out.total = found.get(1).and_then(number).unwrap_or(0);
+                out.files = found.get(2).and_then(number).unwrap_or(0);
             }
             if let Some(found) = NEXT.captures(note) {
-                out.next = found.get(1).and_then(|n| number(n.as_str()));
+                out.next = found.get(1).and_then(number);
             }
         }
         out
@@ -205,9 +241,9 @@ mod tests {
     #[test]
     fn a_note_tells_the_totals_and_the_next_page() {
         let note = |text: &str| Note::of(&[text.to_owned()]);
-        let all = Note { total: Some(3), files: Some(2), next: None };
+        let all = Note { total: 3, files: 2, next: None };
         assert_eq!(note("3 matches in 2 files"), all);
-        let some = Note { total: Some(1), files: Some(1), next: Some(2000) };
+        let some = Note { total: 1, files: 1, next: Some(2000) };
         assert_eq!(note("1 match in 1 file; shown 2000; offset 2000 for more"), some);
         assert_eq!(note("something else"), Note::default());
     }

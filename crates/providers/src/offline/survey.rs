@@ -1,6 +1,6 @@
 //! One survey of one scope: which searches it takes, and what their results say.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::conversation::Ask;
 use super::facts::{Facts, NOTABLE, Place, REFERENCES};
@@ -28,11 +28,15 @@ const REMARKS: &str = r"\b(?:TODO|FIXME)\b|(?://|#|\*|--|;)\s*(?:XXX|HACK)\b|\b(
 pub(super) fn survey(ask: &mut Ask<'_, '_>, scope: &Scope, closing: bool) -> Facts {
     let mut facts = Facts::default();
     let sizes = Search::counts(scope, "^", &[]).pages(SIZE_PAGES).ask(ask);
+    let names = Search::files(scope, &[]).pages(SIZE_PAGES).ask(ask);
     let files: Vec<(&str, u64)> = sizes.counts().collect();
     if ask.waits() && !closing {
         return facts;
     }
     count(&mut facts, &files);
+    if !sizes.more && sizes.problem.is_none() {
+        no_text(&mut facts, &files, &names);
+    }
     size_gaps(&mut facts, scope, &sizes, files.len() as u64);
     let languages = main_languages(&mut facts);
     let asked = Asked {
@@ -42,7 +46,7 @@ pub(super) fn survey(ask: &mut Ask<'_, '_>, scope: &Scope, closing: bool) -> Fac
         items: languages.iter().filter_map(|name| items(ask, scope, name)).collect(),
         tests: languages.iter().filter_map(|name| tests(ask, scope, name)).collect(),
         dense: languages.iter().filter_map(|name| dense(ask, scope, name)).collect(),
-        rare: Search::lines(scope, risk::rare(&present(&facts)), &[]).ask(ask),
+        rare: rare(ask, scope, &present(&facts)),
         remarks: Search::lines(scope, REMARKS, &[]).ask(ask),
     };
     if ask.waits() && !closing {
@@ -60,13 +64,14 @@ struct Asked<'t> {
     items: Vec<(&'static str, Found<'t>)>,
     tests: Vec<(&'static str, Found<'t>)>,
     dense: Vec<(&'static str, Found<'t>)>,
-    rare: Found<'t>,
+    rare: Vec<Found<'t>>,
     remarks: Found<'t>,
 }
 
 impl Asked<'_> {
     fn judge(self, facts: &mut Facts, files: &[(&str, u64)]) {
         facts.readme = self.readme;
+        note_gap(facts, &self.manifests, "packages", "manifests");
         let (packages, total) = manifest::packages(&self.manifests, files);
         facts.packages = packages;
         facts.packages_total = total;
@@ -91,10 +96,12 @@ impl Asked<'_> {
                 facts.test_files += 1;
             }
         }
-        note_gap(facts, &self.rare, "risks", "all languages");
-        let dense = self.dense.iter().map(|(_, found)| found);
-        for found in dense.chain([&self.rare]) {
-            judge.risks(facts, found);
+        let mut seen = BTreeSet::new();
+        for found in self.dense.iter().map(|(_, found)| found).chain(&self.rare) {
+            judge.risks(facts, &mut seen, found);
+        }
+        for found in &self.rare {
+            note_gap(facts, found, "risks", "all languages");
         }
         facts.findings.values_mut().for_each(super::facts::Finding::settle);
         note_gap(facts, &self.remarks, "open remarks", "all languages");
@@ -148,8 +155,9 @@ impl Judge<'_> {
         facts.notable.truncate(NOTABLE);
     }
 
-    fn risks(&self, facts: &mut Facts, found: &Found<'_>) {
-        for hit in found.hits() {
+    /// Judges each line once, though several searches may have found it.
+    fn risks<'t>(&self, facts: &mut Facts, seen: &mut BTreeSet<(&'t str, u64)>, found: &Found<'t>) {
+        for hit in found.hits().filter(|hit| seen.insert((hit.path, hit.line))) {
             let language = language::of(hit.path);
             if !risk::looks_at(language, part_of(hit.path)) {
                 continue;
@@ -163,15 +171,17 @@ impl Judge<'_> {
     fn remarks(&self, facts: &mut Facts, found: &Found<'_>) {
         let mut others = Vec::new();
         for hit in found.hits() {
-            let class = language::of(hit.path).class;
+            let language = language::of(hit.path);
+            let class = language.class;
             let foreign = part_of(hit.path) == Part::Foreign;
             if foreign || !matches!(class, Class::Code | Class::Markup) {
                 continue;
             }
             let words = ["FIXME", "TODO", "HACK", "XXX"];
             let Some((word, text)) = words.iter().find_map(|word| {
-                let at = hit.text.find(word)?;
-                Some((*word, hit.text.get(at..)?))
+                let (before, _) = hit.text.split_once(word)?;
+                let said = language.in_comment(before);
+                said.then(|| (*word, hit.text.get(before.len()..).unwrap_or_default()))
             }) else {
                 continue;
             };
@@ -230,13 +240,31 @@ fn count(facts: &mut Facts, files: &[(&str, u64)]) {
     facts.longest.truncate(REFERENCES);
 }
 
+/// What is in the list of names and has no lines: not text, or empty.
+fn no_text(facts: &mut Facts, files: &[(&str, u64)], names: &Found<'_>) {
+    let text: BTreeSet<&str> = files.iter().map(|(path, _)| *path).collect();
+    for (path, bytes) in names.sizes() {
+        let binary = bytes > 0 && !text.contains(path);
+        if binary {
+            facts.binary += 1;
+            facts.binary_bytes += bytes;
+        }
+        facts.empty += u64::from(bytes == 0);
+        if part_of(path) != Part::Foreign {
+            for id in risk::file_risks(path, bytes, binary) {
+                facts.findings.entry(id.to_owned()).or_default().hit(path, 0);
+            }
+        }
+    }
+}
+
 fn size_gaps(facts: &mut Facts, scope: &Scope, sizes: &Found<'_>, seen: u64) {
     if let Some(problem) = &sizes.problem {
         facts.gaps.push(format!("counting the lines of {} {problem}", scope.label()));
     } else if !sizes.read {
         facts.gaps.push(format!("the sizes of {}", scope.label()));
     } else if sizes.more {
-        let all = sizes.files.map_or_else(|| "more".to_owned(), |files| files.to_string());
+        let all = sizes.files;
         facts
             .gaps
             .push(format!("sizes beyond the first {seen} of {all} files in {}", scope.label()));
@@ -261,9 +289,14 @@ fn present(facts: &Facts) -> Vec<&'static str> {
     facts.languages.keys().map(|name| language::by_name(name).name).collect()
 }
 
-type Part2<'t> = Option<(&'static str, Found<'t>)>;
+fn rare<'t>(ask: &mut Ask<'t, '_>, scope: &Scope, languages: &[&str]) -> Vec<Found<'t>> {
+    let search = |pattern| Search::lines(scope, pattern, &[]).ask(ask);
+    risk::rare(languages).into_iter().map(search).collect()
+}
 
-fn items<'t>(ask: &mut Ask<'t, '_>, scope: &Scope, language: &'static str) -> Part2<'t> {
+type InLanguage<'t> = Option<(&'static str, Found<'t>)>;
+
+fn items<'t>(ask: &mut Ask<'t, '_>, scope: &Scope, language: &'static str) -> InLanguage<'t> {
     let grammar = grammar::grammar(language)?;
     let patterns = [grammar.items, grammar.entry];
     let pattern: Vec<&str> = patterns.into_iter().filter(|p| !p.is_empty()).collect();
@@ -271,13 +304,13 @@ fn items<'t>(ask: &mut Ask<'t, '_>, scope: &Scope, language: &'static str) -> Pa
     Some((language, found))
 }
 
-fn tests<'t>(ask: &mut Ask<'t, '_>, scope: &Scope, language: &'static str) -> Part2<'t> {
+fn tests<'t>(ask: &mut Ask<'t, '_>, scope: &Scope, language: &'static str) -> InLanguage<'t> {
     let grammar = grammar::grammar(language)?;
     let found = by_language(scope, grammar.tests, language, true).pages(PAGES).ask(ask);
     Some((language, found))
 }
 
-fn dense<'t>(ask: &mut Ask<'t, '_>, scope: &Scope, language: &'static str) -> Part2<'t> {
+fn dense<'t>(ask: &mut Ask<'t, '_>, scope: &Scope, language: &'static str) -> InLanguage<'t> {
     let pattern = risk::dense(language)?;
     Some((language, by_language(scope, &pattern, language, false).pages(PAGES).ask(ask)))
 }
@@ -306,9 +339,9 @@ fn note_gap(facts: &mut Facts, found: &Found<'_>, what: &str, language: &str) {
     } else if !found.read {
         facts.gaps.push(format!("{what} ({language})"));
     } else if found.more {
-        let total = found.total.map_or_else(String::new, |total| format!(" of {total}"));
+        let total = found.total;
         let seen = found.len();
-        facts.gaps.push(format!("{what} ({language}) beyond the first {seen} lines{total}"));
+        facts.gaps.push(format!("{what} ({language}) beyond the first {seen} lines of {total}"));
         facts.at_least.push(what.to_owned());
     }
 }

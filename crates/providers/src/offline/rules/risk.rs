@@ -63,7 +63,17 @@ const fn risk(
     Risk { id, title, gravity, pattern, except: "", languages, places: Where::Code, dense: false }
 }
 
+/// A rule about files rather than lines.
+const fn by_name(id: &'static str, title: &'static str) -> Risk {
+    risk(Gravity::Medium, id, title, ANY, "")
+}
+
 impl Risk {
+    /// What it counts.
+    pub(in crate::offline) const fn unit(&self) -> &'static str {
+        if self.pattern.is_empty() { "file" } else { "line" }
+    }
+
     const fn except(self, except: &'static str) -> Self {
         Self { except, ..self }
     }
@@ -108,12 +118,33 @@ static RISKS: &[Risk] = &[
     risk(Gravity::Medium, "unsafe-rust", "`unsafe` code", RUST, r"\bunsafe\s*(?:\{|fn\b|impl\b)").except(r#"["`].*\bunsafe\b.*["`]"#),
     risk(Gravity::Medium, "unsafe-go", "`unsafe.Pointer`", &["Go"], r"\bunsafe\.Pointer\b"),
     risk(Gravity::Medium, "unfinished", "`todo!()` or `unimplemented!()`", RUST, r"\b(?:todo|unimplemented)!\s*\("),
+    by_name("artefact", "compiled or packed file in the repository"),
+    by_name("large-file", "file of more than 5 MiB"),
     risk(Gravity::Low, "debugger", "debugging left in", &["Python", "JavaScript", "TypeScript", "PHP", "Ruby", "Rust", "Vue", "Svelte"], r"^\s*(?:breakpoint\(\)|import i?pdb\b|i?pdb\.set_trace|debugger;?\s*$|binding\.pry\b|byebug\b|var_dump\()|\bdbg!\("),
     risk(Gravity::Low, "silenced", "checks switched off for a line or file", &["Python", "JavaScript", "TypeScript", "Go", "Vue", "Svelte"], r"@ts-(?:ignore|nocheck)|eslint-disable|#\s*type:\s*ignore|//nolint"),
     risk(Gravity::Low, "latest-image", "image without a fixed version", &["Dockerfile"], r"^FROM\s+\S+:latest\b|^FROM\s+[a-z][\w./-]*\s*$").except(r"(?i)^FROM\s+scratch|\sAS\s"),
     risk(Gravity::Low, "console", "`console.log` in the code", JS, r"\bconsole\.(?:log|debug)\s*\(").dense(),
     risk(Gravity::Low, "panic", "`unwrap`, `expect` or `panic!` outside tests", RUST, r"\.unwrap\(\)|\.expect\(|\bpanic!\s*\(").dense(),
 ];
+
+/// Ends of the names of files that are made from others.
+const ARTEFACTS: &[&str] = &[
+    ".exe", ".dll", ".so", ".dylib", ".a", ".o", ".obj", ".class", ".jar", ".war", ".pyc", ".whl",
+    ".egg", ".node", ".wasm", ".zip", ".tar", ".gz", ".tgz", ".7z", ".rar", ".dmg", ".deb", ".rpm",
+    ".msi", ".apk",
+];
+/// A file of more bytes is large.
+const LARGE: u64 = 5 * 1024 * 1024;
+
+/// The ids of the rules that a file meets by its name and its bytes.
+pub(in crate::offline) fn file_risks(path: &str, bytes: u64, binary: bool) -> Vec<&'static str> {
+    let made = binary && ARTEFACTS.iter().any(|end| path.ends_with(end));
+    let large = (bytes > LARGE).then_some("large-file");
+    made.then_some("artefact").into_iter().chain(large).collect()
+}
+
+/// Bytes of the longest pattern that a search takes.
+const LONGEST_PATTERN: usize = 2_000;
 
 /// Begins the tests inside a file of Rust: what follows it in the file is one.
 const RUST_TESTS: &str = r"^\s*(?:pub(?:\([a-z]+\))?\s+)?mod\s+(?:\w+_)?tests?(?:_\w+)?\s*\{";
@@ -131,25 +162,38 @@ static COMPILED: LazyLock<Vec<Compiled>> = LazyLock::new(|| {
 
 static RUST_TESTS_BEGIN: LazyLock<Regex> = LazyLock::new(|| fixed(RUST_TESTS));
 
+static PATTERN_INSIDE: LazyLock<Regex> = LazyLock::new(|| fixed(r"\\[sbwdSW(.|]"));
+
 /// Whether a line of Rust begins the tests inside its file.
 pub(in crate::offline) fn begins_rust_tests(line: &str) -> bool {
     RUST_TESTS_BEGIN.is_match(line)
 }
 
 /// A rule by its id.
-pub(in crate::offline) fn by_id(id: &str) -> Option<&'static Risk> {
+pub(in crate::offline) fn with_id(id: &str) -> Option<&'static Risk> {
     RISKS.iter().find(|risk| risk.id == id)
 }
 
-/// The pattern of a search for everything rare, in files of these languages.
-pub(in crate::offline) fn rare(languages: &[&str]) -> String {
+/// The patterns of the searches for everything rare, in files of these languages: as few as
+/// the longest pattern that a search takes allows.
+pub(in crate::offline) fn rare(languages: &[&str]) -> Vec<String> {
     let wanted = |risk: &&Risk| {
         let here =
             risk.languages.is_empty() || risk.languages.iter().any(|l| languages.contains(l));
-        here && !risk.dense
+        here && !risk.dense && !risk.pattern.is_empty()
     };
-    let patterns = RISKS.iter().filter(wanted).map(|risk| format!("(?:{})", risk.pattern));
-    patterns.collect::<Vec<_>>().join("|")
+    let mut searches: Vec<String> = Vec::new();
+    for risk in RISKS.iter().filter(wanted) {
+        let pattern = format!("(?:{})", risk.pattern);
+        match searches.last_mut() {
+            Some(last) if last.len() + pattern.len() < LONGEST_PATTERN => {
+                last.push('|');
+                last.push_str(&pattern);
+            }
+            Some(_) | None => searches.push(pattern),
+        }
+    }
+    searches
 }
 
 /// The pattern of a search for what one language has in plenty, if it has such rules.
@@ -178,14 +222,21 @@ pub(in crate::offline) fn risks(
     line: &str,
 ) -> impl Iterator<Item = &'static Risk> {
     let comment = language.is_comment(line);
+    // A line with a pattern in it looks like what the pattern finds.
+    let pattern = PATTERN_INSIDE.is_match(line);
     let code = language.class != Class::Prose;
     RISKS.iter().zip(COMPILED.iter()).filter_map(move |(risk, compiled)| {
         let here = risk.languages.is_empty() || risk.languages.contains(&language.name);
         let looked_at = risk.places == Where::All || !tested;
         let speaks = risk.id == "silenced" || risk.places == Where::All || !comment;
         let is = |regex: &Option<Regex>| regex.as_ref().is_some_and(|regex| regex.is_match(line));
-        let met =
-            code && here && looked_at && speaks && is(&compiled.pattern) && !is(&compiled.except);
+        let met = !pattern
+            && code
+            && here
+            && looked_at
+            && speaks
+            && is(&compiled.pattern)
+            && !is(&compiled.except);
         met.then_some(risk)
     })
 }
@@ -216,8 +267,12 @@ mod tests {
             }
         }
         let all: Vec<_> = language::LANGUAGES.iter().map(|language| language.name).collect();
-        Regex::new(&rare(&all)).unwrap();
-        Regex::new(&dense("Rust").unwrap()).unwrap();
+        let rare = rare(&all);
+        assert!(rare.len() < 5, "{}", rare.len());
+        for pattern in rare.iter().chain(&dense("Rust")) {
+            assert!(pattern.len() <= LONGEST_PATTERN);
+            Regex::new(pattern).unwrap();
+        }
     }
 
     #[test]
@@ -255,6 +310,7 @@ mod tests {
             ("a.js", "el.innerHTML = text;", "raw-html"),
             ("a.ts", "// @ts-ignore", "silenced"),
             ("a.rs", "<<<<<<< HEAD", "merge-marker"),
+            ("a.rs", r"regex(r#'\bunsafe\s*\{'#)", ""),
             ("Dockerfile", "FROM node:latest", "latest-image"),
         ] {
             assert_eq!(met(path, line), ids, "{path}: {line}");
