@@ -8,9 +8,9 @@ use clap_complete::Shell;
 const RUN_EXAMPLES: &str = "\
 Examples:
   deputize run \"explain what src/main.rs does\"
-  git diff | deputize run \"write a commit message for this\"
+  deputize run - < task.txt
   deputize run -m openai/NAME --base-url http://127.0.0.1:8080/v1 \"list the open tasks\"
-  deputize run --output json --approve deny - < task.txt
+  deputize run --output json --approve deny \"count the tests\"
   deputize run --resume SESSION \"now the tests\"
 
 Exit codes: 0 completed, 1 failed, 2 wrong usage or configuration, 3 the provider could not be used,
@@ -185,9 +185,6 @@ pub(crate) struct ChildPrompt {
     /// The directory the child is told to work in
     #[arg(long, value_name = "DIR", requires = "child")]
     pub(crate) workspace: Option<PathBuf>,
-    /// A file with the JSON Schema that the child's answer must satisfy
-    #[arg(long, value_name = "FILE", requires = "child")]
-    pub(crate) output_schema: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

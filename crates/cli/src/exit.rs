@@ -63,6 +63,11 @@ impl CliError {
         Self { hint: Some(hint.into()), ..self }
     }
 
+    /// The chain of causes, without a prefix.
+    pub(crate) fn chain(&self) -> String {
+        Chain(self.source.as_ref()).to_string()
+    }
+
     /// What the program ends with.
     pub(crate) const fn exit(&self) -> Exit {
         self.exit
@@ -71,7 +76,7 @@ impl CliError {
 
 impl fmt::Display for CliError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "error: {}", Chain(self.source.as_ref()))?;
+        write!(f, "error: {}", self.chain())?;
         if let Some(hint) = &self.hint {
             write!(f, "\nhint: {}", to_screen(hint))?;
         }

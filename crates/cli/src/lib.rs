@@ -1,15 +1,32 @@
-//! The `deputize` command as a library: configuration and commands.
+//! The `deputize` command as a library: configuration, composition, commands, rendering.
 //!
-//! Only this crate reads the environment, the clock and the working directory;
-//! everything below it is given values.
+//! A program of one's own is [`Cli`] with the tool crates it names; its `main` has five lines.
+//! Only this crate reads the environment, the clock and the working directory; everything
+//! below it is given values.
+//!
+//! ```no_run
+//! # use std::process::ExitCode;
+//! fn main() -> ExitCode {
+//!     deputize::Cli::new().tools(deputize_tools::LINK).run()
+//! }
+//! ```
 
 pub mod config;
 
 mod approve;
 mod args;
+mod cli;
+mod command;
+mod compose;
 mod exit;
 #[cfg(test)]
 mod fixture;
 mod output;
 mod policy;
+mod project;
 mod screen;
+mod stop;
+mod surroundings;
+mod task;
+
+pub use cli::Cli;

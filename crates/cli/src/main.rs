@@ -1,2 +1,7 @@
 //! The `deputize` command.
-fn main() {}
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    deputize::Cli::new().tools(deputize_tools::LINK).run()
+}

@@ -34,11 +34,16 @@ impl Projection {
         Self { texts: BTreeMap::new(), prompt_layout }
     }
 
-    /// The line of a record, without a line's end.
-    pub(crate) fn line(&mut self, record: &Record) -> Result<String, serde_json::Error> {
+    /// Takes an earlier record whose line nobody wants.
+    pub(crate) fn know(&mut self, record: &Record) {
         if let Event::AgentStart(start) = &record.event {
             self.texts.extend(start.texts.iter().map(|(hash, text)| (hash.clone(), text.clone())));
         }
+    }
+
+    /// The line of a record, without a line's end.
+    pub(crate) fn line(&mut self, record: &Record) -> Result<String, serde_json::Error> {
+        self.know(record);
         to_json_line(&Line {
             v: VERSION,
             seq: Some(record.seq),

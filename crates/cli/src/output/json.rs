@@ -1,43 +1,69 @@
 //! The one object of `--output json`.
 
 use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 
-use deputize_core::{AgentId, Event, Outcome, Receipts, Record, ToolTrace, Usage};
+use deputize_core::{AgentId, Event, Observer, Outcome, Record, Usage};
+use deputize_delegate::result_entry;
 use serde::Serialize;
 use serde_json::Value;
 
 /// Collects from the records what the object tells of children.
 #[derive(Debug, Default)]
-pub(crate) struct Children {
+pub(crate) struct Children(Mutex<Family>);
+
+#[derive(Debug, Default)]
+struct Family {
     by_parent: BTreeMap<AgentId, Vec<AgentId>>,
-    ended: BTreeMap<AgentId, Ended>,
+    agents: BTreeMap<AgentId, Child>,
 }
 
 #[derive(Debug)]
-struct Ended {
+struct Child {
     task_index: u32,
-    has_schema: bool,
     outcome: Option<Outcome>,
 }
 
+impl Observer for Children {
+    fn see(&self, record: &Record) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).apply(record);
+    }
+}
+
 impl Children {
-    /// Takes a record.
-    pub(crate) fn apply(&mut self, record: &Record) {
+    /// The object for the agent whose end this is.
+    pub(crate) fn object(&self, outcome: &Outcome) -> impl Serialize + use<> {
+        let family = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let usage = outcome.tree_usage();
+        Object {
+            session: outcome.agent.as_str().split('/').next().unwrap_or_default().to_owned(),
+            status: outcome.status.as_str(),
+            answer: outcome.text.clone(),
+            error: outcome.error.clone(),
+            exit_reason: outcome.exit_reason.as_str(),
+            iterations: outcome.iterations,
+            tokens: Tokens::from(usage),
+            cost_usd: outcome.cost_usd,
+            duration_seconds: seconds(outcome.duration_ms),
+            children: family.entries(&outcome.agent),
+        }
+    }
+}
+
+impl Family {
+    fn apply(&mut self, record: &Record) {
         match &record.event {
             Event::AgentStart(start) => {
                 let Some(parent) = &record.parent else { return };
-                let fresh = Ended {
-                    task_index: start.spec.spawned_by.as_ref().map_or(0, |by| by.task_index),
-                    has_schema: start.spec.output_schema.is_some(),
-                    outcome: None,
-                };
-                if self.ended.insert(record.agent.clone(), fresh).is_none() {
+                let by = start.spec.spawned_by.as_ref();
+                let child = Child { task_index: by.map_or(0, |by| by.task_index), outcome: None };
+                if self.agents.insert(record.agent.clone(), child).is_none() {
                     let siblings = self.by_parent.entry(parent.clone()).or_default();
                     siblings.push(record.agent.clone());
                 }
             }
             Event::AgentEnd(outcome) => {
-                if let Some(child) = self.ended.get_mut(&record.agent) {
+                if let Some(child) = self.agents.get_mut(&record.agent) {
                     child.outcome = Some((**outcome).clone());
                 }
             }
@@ -45,50 +71,32 @@ impl Children {
         }
     }
 
-    /// The object for the agent whose end this is.
-    pub(crate) fn object(&self, outcome: &Outcome) -> impl Serialize {
-        let session = outcome.agent.as_str().split('/').next().unwrap_or_default().to_owned();
-        Object {
-            session,
-            status: outcome.status.as_str(),
-            answer: outcome.text.clone(),
-            error: outcome.error.clone(),
-            exit_reason: outcome.exit_reason.as_str(),
-            iterations: outcome.iterations,
-            tokens: Tokens::from(outcome.tree_usage()),
-            cost_usd: outcome.cost_usd,
-            duration_seconds: seconds(outcome.duration_ms),
-            children: self.entries(&outcome.agent),
-        }
-    }
-
-    /// The ended children of an agent, in the order they were started.
-    fn entries(&self, parent: &AgentId) -> Vec<Entry> {
+    /// The children of an agent that have ended, by the call and the task that they come from.
+    fn entries(&self, parent: &AgentId) -> Vec<Value> {
         let ids = self.by_parent.get(parent).into_iter().flatten();
-        ids.filter_map(|id| self.ended.get(id)).filter_map(|child| self.entry(child)).collect()
+        let mut ended: Vec<(u32, &Outcome)> = ids
+            .filter_map(|id| self.agents.get(id))
+            .filter_map(|child| Some((child.task_index, child.outcome.as_ref()?)))
+            .collect();
+        ended.sort_by_key(|(index, outcome)| (call_of(&outcome.agent), *index));
+        ended.into_iter().map(|(index, outcome)| self.entry(index, outcome)).collect()
     }
 
-    fn entry(&self, child: &Ended) -> Option<Entry> {
-        let outcome = child.outcome.as_ref()?;
-        let output = outcome.text.as_deref().filter(|_| child.has_schema);
-        Some(Entry {
-            task_index: child.task_index,
-            status: outcome.status.as_str(),
-            summary: outcome.text.clone(),
-            output: output.and_then(|text| serde_json::from_str(text).ok()),
-            error: outcome.error.clone(),
-            exit_reason: outcome.exit_reason.as_str(),
-            api_calls: outcome.iterations,
-            duration_seconds: seconds(outcome.duration_ms),
-            model: outcome.model.clone(),
-            tokens: Tokens::from(outcome.tree_usage()),
-            cost_usd: outcome.cost_usd,
-            tool_trace: outcome.trace.clone(),
-            receipts: ReceiptsOut::from(&outcome.receipts),
-            agent: outcome.agent.clone(),
-            children: self.entries(&outcome.agent),
-        })
+    fn entry(&self, index: u32, outcome: &Outcome) -> Value {
+        let mut entry = result_entry(outcome, index);
+        let below = self.entries(&outcome.agent);
+        if let (Some(map), false) = (entry.as_object_mut(), below.is_empty()) {
+            map.insert("children".to_owned(), Value::Array(below));
+        }
+        entry
     }
+}
+
+/// Step and slot of the call that a child comes from, as its id has them.
+fn call_of(child: &AgentId) -> (u32, u32) {
+    let own = child.as_str().rsplit('/').next().unwrap_or_default();
+    let mut parts = own.split('.').map(|part| part.parse().unwrap_or(u32::MAX));
+    (parts.next().unwrap_or(u32::MAX), parts.next().unwrap_or(u32::MAX))
 }
 
 /// Milliseconds as seconds, to the hundredth.
@@ -109,7 +117,7 @@ struct Object {
     tokens: Tokens,
     cost_usd: Option<f64>,
     duration_seconds: f64,
-    children: Vec<Entry>,
+    children: Vec<Value>,
 }
 
 #[derive(Serialize)]
@@ -125,68 +133,6 @@ impl From<Usage> for Tokens {
     }
 }
 
-/// A child, as the result of `delegate_task` tells of it.
-#[derive(Serialize)]
-struct Entry {
-    task_index: u32,
-    status: &'static str,
-    summary: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    output: Option<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<String>,
-    exit_reason: &'static str,
-    api_calls: u32,
-    duration_seconds: f64,
-    model: String,
-    tokens: Tokens,
-    cost_usd: Option<f64>,
-    tool_trace: Vec<ToolTrace>,
-    receipts: ReceiptsOut,
-    agent: AgentId,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    children: Vec<Entry>,
-}
-
-#[derive(Serialize)]
-struct ReceiptsOut {
-    files_written: Vec<FileOut>,
-    commands: Vec<CommandOut>,
-    unfinished: Vec<AgentId>,
-}
-
-#[derive(Serialize)]
-struct FileOut {
-    path: String,
-    sha256: String,
-    bytes: u64,
-}
-
-#[derive(Serialize)]
-struct CommandOut {
-    command: String,
-    exit_code: Option<i32>,
-}
-
-impl From<&Receipts> for ReceiptsOut {
-    fn from(receipts: &Receipts) -> Self {
-        let file = |(path, version): (&std::path::PathBuf, &deputize_core::Version)| FileOut {
-            path: path.to_string_lossy().into_owned(),
-            sha256: version.sha256.clone(),
-            bytes: version.bytes,
-        };
-        let command = |(command, exit_code): &(String, Option<i32>)| CommandOut {
-            command: command.clone(),
-            exit_code: *exit_code,
-        };
-        Self {
-            files_written: receipts.files_written.iter().map(file).collect(),
-            commands: receipts.commands.iter().map(command).collect(),
-            unfinished: receipts.unfinished.clone(),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use deputize_core::{ExitReason, Status};
@@ -196,8 +142,8 @@ mod tests {
     use crate::output::to_json_line;
 
     fn object(tape: &Tape, top: &Outcome) -> Value {
-        let mut children = Children::default();
-        tape.records.iter().for_each(|record| children.apply(record));
+        let children = Children::default();
+        tape.records.iter().for_each(|record| children.see(record));
         serde_json::from_str(&to_json_line(&children.object(top)).unwrap()).unwrap()
     }
 

@@ -8,6 +8,7 @@ use serde_json::ser::Formatter;
 
 pub(crate) mod events;
 pub(crate) mod json;
+pub(crate) mod stream;
 
 /// The most characters of a preview.
 pub(crate) const PREVIEW_CHARS: usize = 200;

@@ -103,6 +103,11 @@ impl Screen {
         Ok(Self { shared, drawer: Mutex::new(drawer) })
     }
 
+    /// Takes a record of an earlier run, which is not told again.
+    pub(crate) fn prime(&self, record: &Record) {
+        self.shared.lock().tree.apply(record);
+    }
+
     /// Takes the tree off the terminal and holds everything back until the guard is dropped,
     /// so that something can be asked.
     pub(crate) fn pause(&self) -> Paused {

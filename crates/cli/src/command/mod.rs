@@ -1,0 +1,11 @@
+//! The commands, one a file.
+
+pub(crate) mod config;
+pub(crate) mod doctor;
+pub(crate) mod prompt;
+pub(crate) mod run;
+pub(crate) mod sessions;
+mod table;
+pub(crate) mod tools;
+
+pub(crate) use table::table;

@@ -1,0 +1,180 @@
+//! `deputize sessions`: what is stored, to look at, hand on, and delete.
+
+use deputize_core::door::to_line;
+use deputize_core::{Event, Outcome, SessionId, Status};
+use deputize_runtime::{SessionDir, StoredSession, Tail};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use serde_json::{Value, json};
+
+use crate::args::{ExportFormat, Sessions};
+use crate::command::table;
+use crate::compose::environment_secrets;
+use crate::exit::CliError;
+use crate::output::events::{Projection, time};
+use crate::screen::summary::tokens;
+use crate::surroundings::{Surroundings, print, session_named, tell};
+
+mod markdown;
+mod show;
+
+/// The most characters of a goal in the list.
+const GOAL_CHARS: usize = 60;
+
+/// Does what the command says; `resume` is a run and done elsewhere.
+pub(crate) fn sessions(around: &Surroundings, command: &Sessions) -> Result<(), CliError> {
+    let dir = around.sessions()?;
+    match command {
+        Sessions::List { json } => list(&dir, *json),
+        Sessions::Show { session, agent } => {
+            let stored = read(&dir, session)?;
+            show::show(&stored, agent.as_deref())
+        }
+        Sessions::Resume(_) => Ok(()),
+        Sessions::Export { session, format } => export(around, &read(&dir, session)?, *format),
+        Sessions::Rm { sessions } => {
+            let ids: Result<Vec<SessionId>, CliError> =
+                sessions.iter().map(|name| session_named(&dir, name)).collect();
+            ids?.iter().try_for_each(|id| dir.remove(id).map_err(CliError::failed))
+        }
+    }
+}
+
+fn read(dir: &SessionDir, name: &str) -> Result<StoredSession, CliError> {
+    let id = session_named(dir, name)?;
+    let stored = dir.read(&id).map_err(CliError::failed)?;
+    if let Tail::Torn { bytes } = stored.tail {
+        tell(&format!("warning: the last record is incomplete; {bytes} bytes are left out"));
+    }
+    if let Some(damage) = &stored.damage {
+        let (line, what) = (damage.line, &damage.what);
+        tell(&format!("warning: line {line} is damaged ({what}); what follows is left out"));
+    }
+    Ok(stored)
+}
+
+/// A session in a few words.
+struct Glance {
+    id: SessionId,
+    created: u64,
+    status: &'static str,
+    goal: String,
+    children: usize,
+    tokens: u64,
+}
+
+impl Glance {
+    fn of(stored: &StoredSession) -> Self {
+        let mut glance = Self {
+            id: stored.header.session.clone(),
+            created: stored.header.created,
+            status: "unfinished",
+            goal: String::new(),
+            children: 0,
+            tokens: 0,
+        };
+        for record in &stored.records {
+            match &record.event {
+                Event::SessionStart(_) => glance.status = "unfinished",
+                Event::AgentStart(start) if record.depth == 0 => {
+                    glance.goal = to_line(&start.spec.goal, GOAL_CHARS);
+                }
+                Event::AgentStart(_) => glance.children += 1,
+                Event::ModelResponse { reply, .. } => {
+                    glance.tokens += reply.usage.input + reply.usage.output;
+                }
+                Event::SessionEnd { status, .. } => glance.status = status.as_str(),
+                _ => {}
+            }
+        }
+        glance
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "session": self.id,
+            "created": time(self.created),
+            "status": self.status,
+            "goal": self.goal,
+            "children": self.children,
+            "tokens": self.tokens,
+        })
+    }
+
+    fn row(&self) -> [String; 6] {
+        [
+            self.id.to_string(),
+            local(self.created),
+            self.status.to_owned(),
+            self.children.to_string(),
+            tokens(self.tokens),
+            self.goal.clone(),
+        ]
+    }
+}
+
+/// A time where the person is.
+fn local(ms: u64) -> String {
+    let at = i64::try_from(ms).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
+    let at = at.unwrap_or(Timestamp::UNIX_EPOCH).to_zoned(TimeZone::system());
+    at.strftime("%Y-%m-%d %H:%M").to_string()
+}
+
+fn list(dir: &SessionDir, as_json: bool) -> Result<(), CliError> {
+    let mut glances = Vec::new();
+    for id in dir.list().map_err(CliError::failed)? {
+        match dir.read(&id) {
+            Ok(stored) => glances.push(Glance::of(&stored)),
+            Err(error) => tell(&format!("warning: {}", CliError::failed(error).chain())),
+        }
+    }
+    glances.sort_by(|a, b| (b.created, &b.id).cmp(&(a.created, &a.id)));
+    if as_json {
+        let all: Vec<Value> = glances.iter().map(Glance::json).collect();
+        return print(&format!("{:#}\n", json!(all)));
+    }
+    if glances.is_empty() {
+        tell("there are no sessions yet");
+        return Ok(());
+    }
+    let rows = glances.iter().map(Glance::row).collect();
+    print(&table(["SESSION", "WHEN", "STATUS", "CHILDREN", "TOKENS", "GOAL"], rows))
+}
+
+/// Prints a session without the secrets that this environment knows.
+fn export(
+    around: &Surroundings,
+    stored: &StoredSession,
+    format: ExportFormat,
+) -> Result<(), CliError> {
+    let secrets = environment_secrets(around);
+    let text = match format {
+        ExportFormat::Markdown => markdown::markdown(stored),
+        ExportFormat::Jsonl => {
+            let mut projection = Projection::default();
+            let lines: Result<Vec<String>, _> =
+                stored.records.iter().map(|record| projection.line(record)).collect();
+            let mut lines = lines.map_err(CliError::failed)?.join("\n");
+            lines.push('\n');
+            lines
+        }
+    };
+    print(&secrets.scrub(&text))
+}
+
+/// How an agent ended, in a word.
+fn status_of(outcome: Option<&Outcome>) -> &'static str {
+    outcome.map_or("unfinished", |outcome| outcome.status.as_str())
+}
+
+const fn mark(outcome: Option<&Outcome>) -> &'static str {
+    match outcome {
+        None => "●",
+        Some(Outcome { status: Status::Completed, .. }) => "✓",
+        Some(Outcome { status: Status::Interrupted, .. }) => "■",
+        Some(_) => "✗",
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,62 @@
+//! A session as Markdown, for people to read.
+
+use deputize_core::door::{to_line, to_screen};
+use deputize_core::{Event, Message};
+use deputize_runtime::StoredSession;
+
+use super::local;
+
+/// The most characters of a heading.
+const HEADING_CHARS: usize = 100;
+
+/// All agents of a session, each with its conversation.
+pub(super) fn markdown(stored: &StoredSession) -> String {
+    let (session, created) = (&stored.header.session, local(stored.header.created));
+    let mut out = format!("# Session {session}\n\n{created}\n");
+    for record in &stored.records {
+        let Event::AgentStart(start) = &record.event else { continue };
+        let goal = to_line(&start.spec.goal, HEADING_CHARS);
+        out.push_str(&format!("\n## {} `{}`\n\n{goal}\n", record.agent, start.spec.model));
+        for message in stored.messages(&record.agent).unwrap_or_default() {
+            out.push_str(&told(&message));
+        }
+    }
+    out
+}
+
+fn told(message: &Message) -> String {
+    match message {
+        Message::User(user) => format!("\n### User\n\n{}\n", to_screen(&user.text)),
+        Message::Assistant(said) => {
+            let mut out = format!("\n### Agent\n\n{}\n", to_screen(&said.text));
+            for call in &said.calls {
+                let text = format!("{} {}", call.name, call.arguments);
+                out.push_str(&format!("\nCall `{}`:\n\n{}", call.id, fenced(&text)));
+            }
+            out
+        }
+        Message::Tool(result) => {
+            let status = result.status.as_str();
+            format!("\nResult of `{}` ({status}):\n\n{}", result.call, fenced(result.text.as_str()))
+        }
+    }
+}
+
+/// A block that its content cannot end: its fence is longer than any in the content.
+fn fenced(text: &str) -> String {
+    let text = to_screen(text);
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest.max(2) + 1);
+    format!("{fence}text\n{}\n{fence}\n", text.trim_end_matches('\n'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn content_cannot_end_its_block() {
+        assert_eq!(fenced("a\n````\n# x\n"), "`````text\na\n````\n# x\n`````\n");
+        assert_eq!(fenced(""), "```text\n\n```\n");
+    }
+}

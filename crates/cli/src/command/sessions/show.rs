@@ -1,0 +1,140 @@
+//! A session on the screen: its agents, and the conversation of one of them.
+
+use std::collections::BTreeMap;
+
+use deputize_core::door::{to_line, to_screen};
+use deputize_core::{AgentId, Event, Message, Outcome};
+use deputize_runtime::StoredSession;
+
+use super::{mark, status_of};
+use crate::exit::CliError;
+use crate::screen::summary::{of_call, seconds};
+use crate::surroundings::print;
+
+/// The most characters of a goal in the tree.
+const GOAL_CHARS: usize = 100;
+/// Lines of one tool result that are shown; what more there is is counted.
+const RESULT_LINES: usize = 40;
+
+#[derive(Debug, thiserror::Error)]
+#[error("there is no agent `{agent}` in this session")]
+struct NoAgent {
+    agent: String,
+}
+
+/// An agent of a session.
+struct Agent<'s> {
+    id: &'s AgentId,
+    depth: u32,
+    goal: &'s str,
+    outcome: Option<&'s Outcome>,
+}
+
+/// Prints the tree and one agent's conversation.
+pub(super) fn show(stored: &StoredSession, wanted: Option<&str>) -> Result<(), CliError> {
+    print(&shown(stored, wanted)?)
+}
+
+/// The tree and the top agent's conversation, or the conversation of the agent that is wanted.
+pub(super) fn shown(stored: &StoredSession, wanted: Option<&str>) -> Result<String, CliError> {
+    let agents = agents(stored);
+    let chosen = match wanted {
+        None => agents.first(),
+        Some(name) => agents.iter().find(|agent| is_called(agent.id, name)),
+    };
+    let Some(chosen) = chosen else {
+        let agent = wanted.unwrap_or("the top one").to_owned();
+        return Err(
+            CliError::usage(NoAgent { agent }).hint("`deputize sessions show SESSION` lists them")
+        );
+    };
+    let mut out = String::new();
+    if wanted.is_none() {
+        agents.iter().for_each(|agent| out.push_str(&row(agent)));
+        out.push('\n');
+    }
+    out.push_str(&conversation(stored, chosen));
+    Ok(out)
+}
+
+/// The agents in the order of the tree: each before its children, children as they started.
+fn agents(stored: &StoredSession) -> Vec<Agent<'_>> {
+    let mut started: Vec<Agent<'_>> = Vec::new();
+    let mut outcomes: BTreeMap<&AgentId, &Outcome> = BTreeMap::new();
+    for record in &stored.records {
+        match &record.event {
+            Event::AgentStart(start) => {
+                let goal = start.spec.goal.as_str();
+                let agent = Agent { id: &record.agent, depth: record.depth, goal, outcome: None };
+                started.push(agent);
+            }
+            Event::AgentEnd(outcome) => {
+                outcomes.insert(&record.agent, outcome);
+            }
+            _ => {}
+        }
+    }
+    for agent in &mut started {
+        agent.outcome = outcomes.get(agent.id).copied();
+    }
+    started.sort_by_cached_key(|agent| place(agent.id));
+    started
+}
+
+/// Where an agent stands in the tree: the numbers of its id.
+fn place(id: &AgentId) -> Vec<u32> {
+    id.as_str().split(['/', '.']).skip(1).map(|part| part.parse().unwrap_or(u32::MAX)).collect()
+}
+
+/// The id without the session's: as the tree names it.
+fn short(id: &AgentId) -> &str {
+    id.as_str().split_once('/').map_or("top", |(_, path)| path)
+}
+
+fn is_called(id: &AgentId, name: &str) -> bool {
+    id.as_str() == name || short(id) == name
+}
+
+fn row(agent: &Agent<'_>) -> String {
+    let indent = "  ".repeat(agent.depth as usize);
+    let time = agent.outcome.map(|outcome| format!(" ({})", seconds(outcome.duration_ms)));
+    format!(
+        "{indent}{} {}  {}{}\n",
+        mark(agent.outcome),
+        short(agent.id),
+        to_line(agent.goal, GOAL_CHARS),
+        time.unwrap_or_default()
+    )
+}
+
+fn conversation(stored: &StoredSession, agent: &Agent<'_>) -> String {
+    let mut out = format!("=== {} ({})\n", agent.id, status_of(agent.outcome));
+    for message in stored.messages(agent.id).unwrap_or_default() {
+        match &*message {
+            Message::User(user) => out.push_str(&format!("\n> {}\n", to_screen(&user.text))),
+            Message::Assistant(said) => {
+                if !said.text.trim().is_empty() {
+                    out.push_str(&format!("\n{}\n", to_screen(&said.text)));
+                }
+                for call in &said.calls {
+                    out.push_str(&format!("\n* {}\n", of_call(&call.name, &call.arguments)));
+                }
+            }
+            Message::Tool(result) => {
+                let text = to_screen(result.text.as_str());
+                let lines: Vec<&str> = text.lines().collect();
+                for line in lines.iter().take(RESULT_LINES) {
+                    out.push_str(&format!("  | {line}\n"));
+                }
+                let rest = lines.len().saturating_sub(RESULT_LINES);
+                if rest > 0 {
+                    out.push_str(&format!("  | ({rest} more lines)\n"));
+                }
+            }
+        }
+    }
+    if let Some(error) = agent.outcome.and_then(|outcome| outcome.error.as_deref()) {
+        out.push_str(&format!("\nerror: {}\n", to_screen(error)));
+    }
+    out
+}

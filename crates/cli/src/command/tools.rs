@@ -1,0 +1,169 @@
+//! `deputize tools` and `deputize toolsets`.
+
+use std::sync::Arc;
+
+use deputize_core::{ApproverMode, Entry, SessionId, ToolCrate, ToolDecl, Usable, headline};
+use deputize_runtime::SystemClock;
+use serde_json::{Value, json};
+
+use crate::args::{Tools, Toolsets, View};
+use crate::command::table;
+use crate::compose::{Composition, Ingredients};
+use crate::exit::CliError;
+use crate::surroundings::{Surroundings, print, tell};
+
+#[derive(Debug, thiserror::Error)]
+#[error("there is no tool `{name}`")]
+struct NoTool {
+    name: String,
+}
+
+/// Lists or shows tools.
+pub(crate) fn tools(
+    links: &[ToolCrate],
+    around: &Surroundings,
+    command: &Tools,
+) -> Result<(), CliError> {
+    match command {
+        Tools::List { view } => {
+            let composition = compose(links, around, view)?;
+            if view.json {
+                let tools: Vec<Value> = composition.catalog.iter().map(row_json).collect();
+                return print(&format!("{:#}\n", json!(tools)));
+            }
+            let rows = composition.catalog.iter().map(row).collect();
+            print(&table(["TOOL", "TOOLSET", "FROM", "USABLE", "WHAT IT DOES"], rows))
+        }
+        Tools::Show { name, view } => {
+            let composition = compose(links, around, view)?;
+            show(&composition, name, view.json)
+        }
+    }
+}
+
+/// Lists toolsets.
+pub(crate) fn toolsets(
+    links: &[ToolCrate],
+    around: &Surroundings,
+    command: &Toolsets,
+) -> Result<(), CliError> {
+    let Toolsets::List { view } = command;
+    let composition = compose(links, around, view)?;
+    let sets: Vec<(String, Vec<String>)> = composition
+        .catalog
+        .toolsets()
+        .into_iter()
+        .map(|set| {
+            let tools = composition.catalog.iter().filter(|entry| entry.toolset == set);
+            (set.to_string(), tools.map(|entry| entry.name().to_string()).collect())
+        })
+        .collect();
+    let given = |set: &str| composition.toolsets.iter().any(|given| given.as_str() == set);
+    if view.json {
+        let sets: Vec<Value> = sets
+            .iter()
+            .map(|(set, tools)| json!({"toolset": set, "enabled": given(set), "tools": tools}))
+            .collect();
+        return print(&format!("{:#}\n", json!(sets)));
+    }
+    let rows = sets
+        .iter()
+        .map(|(set, tools)| {
+            let enabled = if given(set) { "yes" } else { "no" };
+            [set.clone(), enabled.to_owned(), tools.join(", ")]
+        })
+        .collect();
+    print(&table(["TOOLSET", "ENABLED", "TOOLS"], rows))
+}
+
+fn compose(
+    links: &[ToolCrate],
+    around: &Surroundings,
+    view: &View,
+) -> Result<Composition, CliError> {
+    let sources = around.sources(&view.settings, Vec::new())?;
+    let loaded = around.load(&sources)?;
+    let composition = Composition::new(&Ingredients {
+        links,
+        config: &loaded.config,
+        surroundings: around,
+        cwd: sources.cwd.clone(),
+        home: sources.home(),
+        clock: Arc::new(SystemClock),
+    })?;
+    composition.warnings.iter().for_each(|warning| tell(&format!("warning: {warning}")));
+    Ok(composition)
+}
+
+fn usable(entry: &Entry) -> String {
+    match &entry.tool.spec().usable {
+        Usable::Yes => "yes".to_owned(),
+        Usable::No(why) => format!("no: {why}"),
+    }
+}
+
+fn row(entry: &Entry) -> [String; 5] {
+    [
+        entry.name().to_string(),
+        entry.toolset.to_string(),
+        entry.origin.to_string(),
+        usable(entry),
+        headline(&entry.tool.spec().decl.description).into_owned(),
+    ]
+}
+
+fn row_json(entry: &Entry) -> Value {
+    let spec = entry.tool.spec();
+    let why = match &spec.usable {
+        Usable::Yes => Value::Null,
+        Usable::No(why) => json!(why),
+    };
+    json!({
+        "name": entry.name(),
+        "toolset": entry.toolset,
+        "origin": entry.origin,
+        "usable": spec.usable == Usable::Yes,
+        "why_not": why,
+        "effects": spec.effects,
+        "description": spec.decl.description,
+    })
+}
+
+/// A tool as the top agent's model is told of it, or as its author wrote it when the top agent
+/// does not have it.
+fn show(composition: &Composition, name: &str, as_json: bool) -> Result<(), CliError> {
+    let Some(entry) = composition.catalog.get(name) else {
+        let near = composition
+            .catalog
+            .iter()
+            .map(|entry| entry.name().as_str())
+            .max_by(|a, b| strsim::jaro(a, name).total_cmp(&strsim::jaro(b, name)));
+        let error = CliError::usage(NoTool { name: name.to_owned() });
+        let hint = near.map(|near| format!("the nearest name is `{near}`"));
+        return Err(match hint {
+            Some(hint) => error.hint(hint),
+            None => error,
+        });
+    };
+    let top = composition.top_agent(&SessionId::literal("preview"), "", "", ApproverMode::Deny);
+    let authority = composition.authority(ApproverMode::Deny, top.cwd.clone());
+    let view = composition.view(top, authority);
+    let told = view.declared.iter().find(|tool| tool.name.as_str() == name);
+    let decl: &ToolDecl = told.map_or(&entry.tool.spec().decl, Arc::as_ref);
+    let schema: Value = serde_json::from_str(decl.parameters.as_str()).map_err(CliError::failed)?;
+    if as_json {
+        let mut shown = row_json(entry);
+        if let Some(map) = shown.as_object_mut() {
+            map.insert("description".to_owned(), json!(decl.description));
+            map.insert("parameters".to_owned(), schema);
+        }
+        return print(&format!("{shown:#}\n"));
+    }
+    print(&format!(
+        "{name}\ntoolset: {}\nfrom:    {}\nusable:  {}\n\n{}\n\n{schema:#}\n",
+        entry.toolset,
+        entry.origin,
+        usable(entry),
+        decl.description
+    ))
+}

@@ -1,0 +1,132 @@
+use std::fs;
+
+use deputize_core::FixedClock;
+
+use super::*;
+use crate::config::{Sources, load};
+use crate::fixture::START;
+use crate::surroundings::Surroundings;
+
+struct Bench {
+    dir: tempfile::TempDir,
+    around: Surroundings,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let around = Surroundings::for_tests(&[("TZ", "UTC"), ("MY_TOKEN", "tok-1234567")]);
+        Self { dir: tempfile::tempdir().unwrap(), around }
+    }
+
+    fn compose(&self, set: &[&str]) -> Result<Composition, String> {
+        let cwd = self.dir.path().canonicalize().unwrap();
+        let set = set.iter().map(|set| (*set).to_owned()).collect();
+        let loaded = load(&Sources { cwd: cwd.clone(), set, ..Sources::default() }).unwrap();
+        Composition::new(&Ingredients {
+            links: &[deputize_tools::LINK],
+            config: &loaded.config,
+            surroundings: &self.around,
+            home: Some(cwd.clone()),
+            cwd,
+            clock: Arc::new(FixedClock(START)),
+        })
+        .map_err(|error| error.chain())
+    }
+
+    fn top(&self, set: &[&str]) -> AgentView {
+        let composition = self.compose(set).unwrap();
+        let session = SessionId::literal("s");
+        let spec = composition.top_agent(&session, "offline", "Tidy up", ApproverMode::Ask);
+        let authority = composition.authority(ApproverMode::Ask, spec.cwd.clone());
+        composition.view(spec, authority)
+    }
+}
+
+fn told(view: &AgentView) -> Vec<&str> {
+    view.declared.iter().map(|tool| tool.name.as_str()).collect()
+}
+
+#[test]
+fn every_toolset_or_those_that_are_named() {
+    let bench = Bench::new();
+    let all = bench.top(&[]);
+    assert!(told(&all).contains(&"read_file") && told(&all).contains(&"delegate_task"));
+    assert_eq!(all.spec.role, Role::Orchestrator);
+    let file = bench.top(&["toolsets=[file]"]);
+    assert!(told(&file).contains(&"read_file") && !told(&file).contains(&"delegate_task"));
+    assert_eq!(file.spec.role, Role::Leaf);
+    assert!(!file.authority.has("delegate_task"), "what is not given is not allowed either");
+}
+
+#[test]
+fn a_toolset_that_is_none_is_named_and_one_of_a_later_version_is_told() {
+    let bench = Bench::new();
+    let error = bench.compose(&["toolsets=[flie]"]).err().unwrap();
+    assert!(
+        error.starts_with("there is no toolset `flie`; there are: delegation, file"),
+        "{error}"
+    );
+    let composition = bench.compose(&["toolsets=[file, web]"]).unwrap();
+    assert_eq!(composition.warnings, ["toolset `web` has no tools in this version"]);
+}
+
+#[test]
+fn the_top_agent_reads_what_the_project_and_the_person_say_and_children_do_not() {
+    let bench = Bench::new();
+    fs::write(bench.dir.path().join("AGENTS.md"), "Use tabs.\n").unwrap();
+    fs::write(bench.dir.path().join("SOUL.md"), "You are the gardener.\n").unwrap();
+    let top = bench.top(&["system_prompt=Answer in French."]).spec.system.join("\n\n");
+    for text in ["You are the gardener.", "Use tabs.", "Answer in French.", "Date: 2026-01-02"] {
+        assert!(top.contains(text), "{text} is missing in {top}");
+    }
+    let composition = bench.compose(&["system_prompt=Answer in French."]).unwrap();
+    let child = composition.delegation.child_base.join("\n\n");
+    assert!(child.contains("Answer in French.") && child.contains("Date: 2026-01-02"));
+    assert!(!child.contains("gardener") && !child.contains("tabs"), "{child}");
+}
+
+#[test]
+fn writes_stay_under_the_working_directory() {
+    let bench = Bench::new();
+    let top = bench.top(&[]);
+    let cwd = bench.dir.path().canonicalize().unwrap();
+    assert!(top.authority.may_write(&cwd.join("a")));
+    assert!(!top.authority.may_write(&cwd.join("..").canonicalize().unwrap().join("a")));
+    assert_eq!(top.authority.spawn_depth(), 1);
+    assert_eq!(top.authority.spawn_number(), 200);
+}
+
+#[test]
+fn children_may_be_approved_although_the_top_agent_is_not() {
+    let bench = Bench::new();
+    let composition = bench.compose(&["delegation.subagent_auto_approve=true"]).unwrap();
+    let session = SessionId::literal("s");
+    let spec = composition.top_agent(&session, "offline", "x", ApproverMode::Deny);
+    let authority = composition.authority(ApproverMode::Deny, spec.cwd.clone());
+    let view = composition.view(spec, authority);
+    assert_eq!(deputize_core::effective_mode(&view), ApproverMode::Deny);
+    assert_eq!(view.authority.approver(), ApproverMode::Auto);
+}
+
+#[test]
+fn a_model_without_its_key_is_told_with_the_variable() {
+    let bench = Bench::new();
+    let composition = bench.compose(&[]).unwrap();
+    let ask = |model: &str| {
+        let model = Some(model.to_owned());
+        let overrides = ModelOverrides { model, ..ModelOverrides::default() };
+        composition.models(&overrides, &bench.around).map(|chosen| chosen.name)
+    };
+    let error = ask("openai/x").unwrap_err();
+    assert_eq!(error.exit().code(), 3);
+    assert_eq!(error.chain(), "provider openai needs a key: set OPENAI_API_KEY");
+    assert_eq!(ask("offline").unwrap(), "offline");
+    assert_eq!(ask("ollama/x").unwrap(), "ollama/x");
+}
+
+#[test]
+fn variables_that_sound_like_secrets_are_left_out_of_exports() {
+    let bench = Bench::new();
+    let secrets = environment_secrets(&bench.around);
+    assert_eq!(secrets.scrub("a tok-1234567 b UTC"), "a [redacted:MY_TOKEN] b UTC");
+}

@@ -1,0 +1,136 @@
+//! What the project and the person tell agents in files of their own.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+/// Files of a project that speak to agents, in each directory from the repository's root down.
+const NAMES: [&str; 2] = ["AGENTS.md", ".cursorrules"];
+/// The file of the person's home directory that says who the agent is.
+const SOUL: &str = "SOUL.md";
+/// A larger file is not read at all.
+const FILE_BYTES: u64 = 1024 * 1024;
+
+/// What was found.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Project {
+    /// The root of the repository, if it is in one.
+    pub(crate) root: Option<PathBuf>,
+    /// Paths as the model reads them, and texts.
+    pub(crate) files: Vec<(String, String)>,
+    /// What was not read, and why.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Reads the project's files: from the root of the repository that holds `cwd` down to `cwd`.
+pub(crate) fn read(cwd: &Path) -> Project {
+    let root = root(cwd);
+    let top = root.clone().unwrap_or_else(|| cwd.to_owned());
+    let mut project = Project { root, ..Project::default() };
+    let mut dirs: Vec<&Path> = cwd.ancestors().take_while(|dir| dir.starts_with(&top)).collect();
+    dirs.reverse();
+    for path in dirs.iter().flat_map(|dir| NAMES.map(|name| dir.join(name))) {
+        let shown = path.strip_prefix(&top).unwrap_or(&path).to_string_lossy().into_owned();
+        match text_of(&path, Some(&top)) {
+            Ok(Some(text)) => project.files.push((shown, text)),
+            Ok(None) => {}
+            Err(error) => project.warnings.push(format!("{shown} was not read: {error}")),
+        }
+    }
+    project
+}
+
+/// The root of the repository that holds a directory.
+pub(crate) fn root(cwd: &Path) -> Option<PathBuf> {
+    cwd.ancestors().find(|dir| dir.join(".git").exists()).map(Path::to_owned)
+}
+
+/// Who the agent is, as the person's home directory says.
+pub(crate) fn identity(home: &Path) -> Result<Option<String>, String> {
+    text_of(&home.join(SOUL), None).map_err(|error| format!("{SOUL} was not read: {error}"))
+}
+
+/// The text of a regular file; nothing when there is none. A link may not lead out of `within`:
+/// a project must not send other files to the model.
+fn text_of(path: &Path, within: Option<&Path>) -> io::Result<Option<String>> {
+    let real = match path.canonicalize() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        real => real?,
+    };
+    if within.is_some_and(|within| !real.starts_with(within)) {
+        return Err(io::Error::other("it is a link that leaves the project"));
+    }
+    let meta = real.metadata()?;
+    if !meta.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    let mut bytes = Vec::new();
+    File::open(&real)?.take(FILE_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > FILE_BYTES {
+        let message = format!("it has {} bytes, more than {FILE_BYTES}", meta.len());
+        return Err(io::Error::other(message));
+    }
+    Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn names(project: &Project) -> Vec<&str> {
+        project.files.iter().map(|(path, _)| path.as_str()).collect()
+    }
+
+    #[test]
+    fn files_from_the_root_down_and_none_above_or_beside() {
+        let dir = tempfile::tempdir().unwrap();
+        let base = dir.path().canonicalize().unwrap();
+        let repo = base.join("repo");
+        fs::create_dir_all(repo.join("a/b")).unwrap();
+        fs::create_dir_all(repo.join("a/c")).unwrap();
+        for path in ["AGENTS.md", "repo/AGENTS.md", "repo/a/.cursorrules", "repo/a/b/AGENTS.md"] {
+            fs::write(base.join(path), path).unwrap();
+        }
+        fs::write(repo.join("a/c/AGENTS.md"), "beside").unwrap();
+        let project = read(&repo.join("a/b"));
+        assert_eq!(names(&project), ["AGENTS.md"], "without a repository only its own");
+        fs::write(repo.join(".git"), "gitdir: elsewhere").unwrap();
+        let project = read(&repo.join("a/b"));
+        assert_eq!(names(&project), ["AGENTS.md", "a/.cursorrules", "a/b/AGENTS.md"]);
+        assert_eq!(project.files[0].1, "repo/AGENTS.md");
+        assert_eq!((project.root, project.warnings), (Some(repo), Vec::<String>::new()));
+    }
+
+    #[test]
+    fn what_must_not_be_read_is_not_and_said() {
+        let dir = tempfile::tempdir().unwrap();
+        let base = dir.path().canonicalize().unwrap();
+        let repo = base.join("repo");
+        fs::create_dir_all(repo.join(".git")).unwrap();
+        fs::write(base.join("secret"), "s").unwrap();
+        std::os::unix::fs::symlink("../secret", repo.join("AGENTS.md")).unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, repo.join(".cursorrules"), 0o600.into()).unwrap();
+        let project = read(&repo);
+        assert_eq!(project.files, Vec::new());
+        assert_eq!(
+            project.warnings,
+            [
+                "AGENTS.md was not read: it is a link that leaves the project",
+                ".cursorrules was not read: it is not a regular file"
+            ]
+        );
+        fs::remove_file(repo.join("AGENTS.md")).unwrap();
+        fs::write(repo.join("AGENTS.md"), vec![b'x'; FILE_BYTES as usize + 1]).unwrap();
+        assert!(read(&repo).warnings[0].contains("1048577 bytes, more than 1048576"));
+    }
+
+    #[test]
+    fn an_identity_is_read_as_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(identity(dir.path()), Ok(None));
+        fs::write(dir.path().join(SOUL), b"I am\xff").unwrap();
+        assert_eq!(identity(dir.path()), Ok(Some("I am\u{fffd}".to_owned())));
+    }
+}

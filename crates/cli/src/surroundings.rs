@@ -1,0 +1,183 @@
+//! What a process finds around itself, read once.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use deputize_core::SessionId;
+use deputize_core::door::to_screen;
+use deputize_runtime::SessionDir;
+
+use crate::args::Settings;
+use crate::config::{FlagValue, Loaded, Sources, load};
+use crate::exit::CliError;
+
+/// The environment, the working directory, and which of the standard streams are terminals.
+pub(crate) struct Surroundings {
+    /// Variables whose names and values are text.
+    pub(crate) env: BTreeMap<String, String>,
+    /// All variables.
+    pub(crate) os_env: BTreeMap<OsString, OsString>,
+    cwd: PathBuf,
+    pub(crate) stdin_is_terminal: bool,
+    pub(crate) stdout_is_terminal: bool,
+    pub(crate) stderr_is_terminal: bool,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum DirectoryError {
+    #[error("the working directory cannot be used")]
+    Cwd(#[source] io::Error),
+    #[error("cannot work in `{}`", path.display())]
+    Chosen {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("cannot work in `{}`: it is not a directory", .0.display())]
+    NotDirectory(PathBuf),
+    #[error("there is no place for sessions: set DEPUTIZE_HOME to a directory")]
+    NoState,
+    #[error("there is no session `{0}`")]
+    NoSession(String),
+}
+
+impl Surroundings {
+    /// Those of this process.
+    #[expect(clippy::disallowed_methods, reason = "this is the one place that reads them")]
+    pub(crate) fn of_process() -> Result<Self, CliError> {
+        let os_env: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
+        let text = |(name, value): (&OsString, &OsString)| {
+            Some((name.to_str()?.to_owned(), value.to_str()?.to_owned()))
+        };
+        Ok(Self {
+            env: os_env.iter().filter_map(text).collect(),
+            cwd: std::env::current_dir().map_err(DirectoryError::Cwd).map_err(CliError::usage)?,
+            os_env,
+            stdin_is_terminal: io::stdin().is_terminal(),
+            stdout_is_terminal: io::stdout().is_terminal(),
+            stderr_is_terminal: io::stderr().is_terminal(),
+        })
+    }
+
+    /// Those of a process with these variables, in `/`, without terminals.
+    #[cfg(test)]
+    pub(crate) fn for_tests(env: &[(&str, &str)]) -> Self {
+        Self {
+            env: env.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect(),
+            os_env: BTreeMap::new(),
+            cwd: PathBuf::from("/"),
+            stdin_is_terminal: false,
+            stdout_is_terminal: false,
+            stderr_is_terminal: false,
+        }
+    }
+
+    /// A variable that is set to something.
+    pub(crate) fn var(&self, name: &str) -> Option<&str> {
+        self.env.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    /// Whether the terminal takes cursor movements.
+    pub(crate) fn moves_cursor(&self) -> bool {
+        self.var("TERM").is_some_and(|term| term != "dumb")
+    }
+
+    /// Whether colours are welcome.
+    pub(crate) fn colour(&self) -> bool {
+        self.moves_cursor() && self.var("NO_COLOR").is_none()
+    }
+
+    /// The directory to work in, absolute and without links.
+    pub(crate) fn cwd(&self, chosen: Option<&Path>) -> Result<PathBuf, CliError> {
+        let path = self.cwd.join(chosen.unwrap_or(Path::new("")));
+        let found = path.canonicalize().map_err(|source| {
+            let path = path.clone();
+            CliError::usage(DirectoryError::Chosen { path, source })
+        })?;
+        if !found.is_dir() {
+            return Err(CliError::usage(DirectoryError::NotDirectory(path)));
+        }
+        Ok(found)
+    }
+
+    /// Where the configuration comes from.
+    pub(crate) fn sources(
+        &self,
+        settings: &Settings,
+        flags: Vec<FlagValue>,
+    ) -> Result<Sources, CliError> {
+        Ok(Sources {
+            cwd: self.cwd(settings.cwd.as_deref())?,
+            config_file: settings.config.as_ref().map(|path| self.cwd.join(path)),
+            env: self.env.clone(),
+            set: settings.set.clone(),
+            flags,
+        })
+    }
+
+    /// The configuration; its warnings are told.
+    pub(crate) fn load(&self, sources: &Sources) -> Result<Loaded, CliError> {
+        match load(sources) {
+            Ok(loaded) => {
+                loaded.warnings.iter().for_each(|warning| tell(&format!("warning: {warning}")));
+                Ok(loaded)
+            }
+            Err(error) => {
+                error.warnings.iter().for_each(|warning| tell(&format!("warning: {warning}")));
+                Err(CliError::usage(error))
+            }
+        }
+    }
+
+    /// The folder of session files: under `$DEPUTIZE_HOME`, or in the platform's state
+    /// directory.
+    pub(crate) fn sessions(&self) -> Result<SessionDir, CliError> {
+        let dir = |name: &str| self.var(name).map(|value| self.cwd.join(value));
+        let state = || {
+            if cfg!(windows) {
+                return dir("LOCALAPPDATA");
+            }
+            if cfg!(target_os = "macos") {
+                return dir("HOME").map(|home| home.join("Library/Application Support"));
+            }
+            let xdg = self.var("XDG_STATE_HOME").map(PathBuf::from);
+            let xdg = xdg.filter(|path| path.is_absolute());
+            xdg.or_else(|| dir("HOME").map(|home| home.join(".local/state")))
+        };
+        let home = dir("DEPUTIZE_HOME").or_else(|| state().map(|state| state.join("deputize")));
+        let home = home.ok_or(DirectoryError::NoState).map_err(CliError::usage)?;
+        Ok(SessionDir::new(home.join("sessions")))
+    }
+}
+
+/// A stored session by what a person calls it.
+pub(crate) fn session_named(dir: &SessionDir, name: &str) -> Result<SessionId, CliError> {
+    let missing = || {
+        CliError::usage(DirectoryError::NoSession(name.to_owned()))
+            .hint("`deputize sessions list` shows those there are")
+    };
+    let id = SessionId::new(name).map_err(|_| missing())?;
+    if dir.file(&id).is_file() { Ok(id) } else { Err(missing()) }
+}
+
+/// Tells the person at standard error. Whether anyone reads it does not matter.
+pub(crate) fn tell(text: &str) {
+    let _unread = writeln!(io::stderr(), "{}", to_screen(text));
+}
+
+/// Prints on standard output. A reader that has gone is no failure.
+pub(crate) fn print(text: &str) -> Result<(), CliError> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(CliError::failed(PrintError(error)))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("cannot write to standard output")]
+pub(crate) struct PrintError(#[source] pub(crate) io::Error);
