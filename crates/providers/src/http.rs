@@ -14,7 +14,7 @@ use reqwest::{Client, Response, Url};
 use tokio::time::{Instant, timeout_at};
 
 use crate::endpoint::{Endpoint, EndpointError, is_loopback};
-use crate::limits::{AFTER_FINISH, ERROR_BODY_BYTES};
+use crate::limits::{AFTER_DONE, AFTER_FINISH, ERROR_BODY_BYTES};
 use crate::retry_after;
 use crate::server_error::ServerError;
 use crate::stream::{Ending, EventParser, Flow, Live, ReplyBytes};
@@ -191,12 +191,13 @@ async fn receive<P: EventParser>(
     }
 }
 
-/// Takes the end of a body that is there already, so that the connection can serve again.
+/// Takes the end of a body after its end mark, so that the connection can serve again.
 async fn drain(mut response: Response) {
-    tokio::select! {
-        biased;
-        _rest = response.chunk() => {}
-        () = std::future::ready(()) => {}
+    let until = Instant::now() + AFTER_DONE;
+    while let Ok(Ok(Some(_rest))) = timeout_at(until, response.chunk()).await {
+        if Instant::now() >= until {
+            break;
+        }
     }
 }
 
@@ -214,8 +215,12 @@ async fn refusal(remote: &Remote, mut response: Response) -> Failure {
             Ok(Ok(None) | Err(_)) | Err(_) => break,
         }
     }
+    let cut = body.len() >= ERROR_BODY_BYTES;
     body.truncate(ERROR_BODY_BYTES);
     let mut error = ServerError::of_answer(status, &String::from_utf8_lossy(&body), waits);
+    if cut {
+        error.message.push_str(&format!(" [of the first {ERROR_BODY_BYTES} bytes]"));
+    }
     if let Some(target) = header("location").filter(|_| (300..400).contains(&status)) {
         let target = crate::line::shown(&target);
         error.message = format!("a redirect to {target}, which is not followed");

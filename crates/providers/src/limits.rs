@@ -20,3 +20,6 @@ pub const ERROR_BODY_BYTES: usize = 8 * 1024;
 pub const SHOWN_CHARS: usize = 500;
 /// How long a server may leave a stream open after the finish reason.
 pub const AFTER_FINISH: Duration = Duration::from_secs(5);
+/// How long the end of a body is waited for after the end mark, so that the connection can
+/// serve again.
+pub const AFTER_DONE: Duration = Duration::from_millis(200);

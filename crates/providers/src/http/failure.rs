@@ -149,8 +149,10 @@ fn refused(error: &ServerError, told: &Told<'_>) -> String {
     let advice = told.key_advice();
     match (error.kind(), error.status) {
         (FailureKind::Unavailable, _) if error.is_quota() => {
+            let variable = told.endpoint.key_env.as_deref().unwrap_or("api_key_env");
             format!(
-                "the quota for model `{model}` is used up ({error}); add credit or {advice}{kept}"
+                "the quota for model `{model}` is used up ({error}); add credit, or set {variable} \
+                 to another key{kept}"
             )
         }
         (FailureKind::Unavailable, Some(404 | 405 | 410)) => format!(
@@ -169,9 +171,7 @@ fn refused(error: &ServerError, told: &Told<'_>) -> String {
         }
         (FailureKind::Fatal, _) => format!("the request for model `{model}` was refused ({error})"),
         (FailureKind::Transient | FailureKind::Incomplete | FailureKind::Cancelled, _) => {
-            let wait = error
-                .retry_after
-                .map(|wait| format!("; it asks to wait {:.1} s", wait.as_secs_f64()));
+            let wait = error.retry_after.map(|wait| format!("; it asks to wait {wait:?}"));
             format!("{error}{kept}{}", wait.unwrap_or_default())
         }
     }

@@ -40,6 +40,7 @@ pub struct Answer {
     pub(super) pieces: usize,
     pub(super) latency: Duration,
     pub(super) stall: Option<(usize, Gate)>,
+    pub(super) forever: Option<(Vec<u8>, Duration)>,
     pub(super) end: End,
 }
 
@@ -54,6 +55,7 @@ impl Answer {
             pieces: usize::MAX,
             latency: Duration::ZERO,
             stall: None,
+            forever: None,
             end: End::InOrder,
         }
     }
@@ -141,6 +143,14 @@ impl Answer {
     #[must_use]
     pub fn stall_at(mut self, bytes: usize, gate: &Gate) -> Self {
         self.stall = Some((bytes, gate.clone()));
+        self
+    }
+
+    /// After the body the same bytes again and again, with a pause before each, until the
+    /// client leaves.
+    #[must_use]
+    pub fn then_forever(mut self, bytes: impl Into<Vec<u8>>, pause: Duration) -> Self {
+        self.forever = Some((bytes.into(), pause));
         self
     }
 }

@@ -135,6 +135,12 @@ async fn write_answer(stream: &mut TcpStream, answer: &Answer) -> io::Result<boo
         return Ok(false);
     }
     write_pieces(stream, after, answer.pieces, chunked).await?;
+    while let Some((bytes, pause)) = &answer.forever {
+        if client_left(stream, tokio::time::sleep(*pause)).await {
+            return Ok(false);
+        }
+        write_pieces(stream, bytes, answer.pieces, chunked).await?;
+    }
     match answer.end {
         End::InOrder => stream.write_all(b"0\r\n\r\n").await.map(|()| true),
         End::Cut | End::WithConnection => stream.shutdown().await.map(|()| false),

@@ -1,0 +1,336 @@
+//! Chat Completions over real connections: what is sent, what comes of odd answers, and that
+//! every exchange ends.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use deputize_core::{
+    Cancel, CancelReason, Delta, FailureKind, FixedClock, Message, Model as _, ModelError,
+    ModelOptions, Reply, Request, ToolChoice, UserMessage,
+};
+use deputize_providers::openai_chat::{Dialect, request_body};
+use deputize_providers::{Endpoint, OpenAiChat, Secret, http_client};
+use deputize_testkit::{Answer, Gate, MockServer, chat_sse};
+use insta::assert_snapshot;
+
+const KEY: &str = "sk-very-secret-1234";
+const SHORT: Duration = Duration::from_millis(60);
+
+/// Six minutes before a date that answers ask to wait for.
+const NOW_MS: u64 = 784_111_417_000;
+
+fn endpoint(server: &MockServer) -> Endpoint {
+    let mut endpoint = Endpoint::new("mock", server.base_url());
+    endpoint.key = Some(Secret::new(KEY));
+    endpoint.key_env = Some("MOCK_API_KEY".to_owned());
+    endpoint
+}
+
+fn model(endpoint: Endpoint) -> OpenAiChat {
+    OpenAiChat::new(endpoint, &http_client(Arc::new(FixedClock(NOW_MS)))).unwrap()
+}
+
+fn messages() -> Vec<Arc<Message>> {
+    vec![Arc::new(Message::User(UserMessage { text: "Hello.".into(), from: None }))]
+}
+
+fn request<'a>(messages: &'a [Arc<Message>], options: &'a ModelOptions) -> Request<'a> {
+    let tool_choice = ToolChoice::Auto;
+    Request { model: "m-1", system: &[], tools: &[], messages, tool_choice, options }
+}
+
+async fn ask_with(
+    model: &OpenAiChat,
+    live: &mut (dyn FnMut(Delta<'_>) + Send),
+    cancel: &Cancel,
+) -> Result<Reply, ModelError> {
+    model.reply(&request(&messages(), &ModelOptions::default()), live, cancel).await
+}
+
+async fn ask(model: &OpenAiChat) -> Result<Reply, ModelError> {
+    ask_with(model, &mut |_| {}, &Cancel::new()).await
+}
+
+/// What one answer leads to, with the server's address and the time it took left out.
+async fn outcome_with(answer: Answer, change: impl FnOnce(&mut Endpoint)) -> String {
+    let server = MockServer::start([answer]).await.unwrap();
+    let mut endpoint = endpoint(&server);
+    change(&mut endpoint);
+    let shown = match ask(&model(endpoint)).await {
+        Ok(reply) => format!("{reply:?}"),
+        Err(error) => {
+            let waits = error.retry_after().map_or(String::new(), |wait| format!(" {wait:?}"));
+            let partial = error.partial.as_str();
+            format!("{:?}{waits}: {} [{partial}]", error.kind, error.message)
+        }
+    };
+    assert_eq!(server.requests().len(), 1, "nothing is sent twice: {shown}");
+    assert!(!shown.contains(KEY), "{shown}");
+    let shown = shown.replace(&server.address().to_string(), "HOST");
+    let (mut left_out, mut rest) = (String::new(), shown.as_str());
+    while let Some((before, after)) = rest.split_once("after ") {
+        let number = after.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(0);
+        left_out.push_str(before);
+        left_out.push_str(if number == 0 { "after " } else { "after N" });
+        rest = &after[number..];
+    }
+    left_out + rest
+}
+
+async fn outcome(answer: Answer) -> String {
+    outcome_with(answer, |_| {}).await
+}
+
+fn hello() -> String {
+    chat_sse(&Reply::text("served", "Hello, this is a longer text."))
+}
+
+/// Where the finish reason of [`hello`] has arrived.
+fn after_finish() -> usize {
+    let body = hello();
+    let finish = body.find("\"finish_reason\":\"stop\"").unwrap();
+    finish + body[finish..].find("\n\n").unwrap() + 2
+}
+
+#[tokio::test]
+async fn what_is_sent_is_the_body_and_the_key_and_nothing_more() {
+    let answers = [3, 1024].map(|size| Answer::sse(hello()).pieces(size));
+    let server = MockServer::start(answers).await.unwrap();
+    let mut endpoint = endpoint(&server);
+    endpoint.base_url.push_str("/?version=2");
+    endpoint.headers.insert("x-team".into(), "blue".into());
+    endpoint.extra = BTreeMap::from([("top_k".to_owned(), 5.into())]);
+    let dialect = Dialect { extra: endpoint.extra.clone(), ..Dialect::default() };
+    let model = model(endpoint);
+    for _ in 0..2 {
+        let mut live = String::new();
+        let mut see = |delta: Delta<'_>| {
+            let (Delta::Text(text) | Delta::Reasoning(text)) = delta;
+            live.push_str(text);
+        };
+        let reply = ask_with(&model, &mut see, &Cancel::new()).await.unwrap();
+        assert_eq!(reply, Reply::text("served", "Hello, this is a longer text."));
+        assert_eq!(live, reply.text);
+    }
+    let requests = server.requests();
+    assert_eq!(requests[0], requests[1]);
+    let sent = &requests[0];
+    assert_eq!(sent.path, "/v1/chat/completions?version=2");
+    assert_eq!(sent.body, request_body(&request(&messages(), &ModelOptions::default()), &dialect));
+    let headers = ["authorization", "content-type", "accept", "x-team"];
+    assert_eq!(
+        headers.map(|name| sent.header(name).unwrap()),
+        [
+            &format!("Bearer {KEY}"),
+            "application/json",
+            "text/event-stream, application/json",
+            "blue"
+        ]
+    );
+    assert_eq!(server.connections(), 1, "the connection serves again");
+}
+
+#[tokio::test]
+async fn failures_by_status_are_told_with_what_to_do() {
+    let error = |status, message| Answer::error(status, message);
+    let quota = r#"{"error":{"message":"no credit","code":"insufficient_quota"}}"#;
+    let page = "<html><title>502 Bad Gateway</title></html>";
+    let date = "Sun, 06 Nov 1994 08:49:37 GMT";
+    let answers = [
+        error(400, "tools[0] is wrong"),
+        error(400, "This model's maximum context length is 10 tokens"),
+        error(401, &format!("bad key {KEY}")),
+        error(402, "pay"),
+        error(403, "not you"),
+        error(404, "no such model"),
+        error(408, ""),
+        error(409, "conflict"),
+        error(413, "too large"),
+        error(422, "what"),
+        error(429, "slow down").header("retry-after", "2"),
+        error(429, "slow down").header("retry-after-ms", "150"),
+        error(429, "slow down").header("retry-after", date),
+        error(429, "slow down").header("retry-after", "7200"),
+        Answer::body("application/json", quota).status(429),
+        error(500, "boom"),
+        Answer::body("text/html", page).status(502),
+        Answer::body("text/plain", "loading\n\nplease\twait\u{1b}[0m").status(503),
+        error(529, "overloaded"),
+        Answer::body("text/plain", "").status(307).header("location", "http://elsewhere/v1"),
+        Answer::body("text/plain", "x".repeat(1_000_000)).status(500),
+    ];
+    let mut lines = Vec::new();
+    for answer in answers {
+        lines.push(outcome(answer).await);
+    }
+    assert_snapshot!(lines.join("\n"));
+}
+
+#[tokio::test]
+async fn without_a_key_the_variable_to_set_is_named() {
+    let refused = || Answer::error(401, "no key");
+    let unset = outcome_with(refused(), |endpoint| endpoint.key = None).await;
+    let unnamed = outcome_with(refused(), |endpoint| {
+        endpoint.key = None;
+        endpoint.key_env = None;
+    });
+    assert_snapshot!([unset, unnamed.await].join("\n"));
+}
+
+#[tokio::test]
+async fn a_reply_that_breaks_off_is_never_final() {
+    let body = hello();
+    let middle = after_finish() / 2;
+    let calls = [("run", serde_json::json!({"command": "make"}))];
+    let calls = chat_sse(&Reply::calls("served", calls));
+    let before_finish = calls.find("\"finish_reason\":\"tool_calls\"").unwrap();
+    let answers = [
+        ("cut", Answer::sse(body.as_str()).cut_at(middle)),
+        ("reset", Answer::sse(body.as_str()).pieces(50).reset_at(0)),
+        ("ends", Answer::sse(body.as_str()).ending_at(middle)),
+        (
+            "ends with the connection",
+            Answer::sse(body.as_str()).ending_at(middle).ending_with_connection(),
+        ),
+        ("ends after the arguments", Answer::sse(calls).ending_at(before_finish)),
+        ("empty", Answer::sse("")),
+        ("whole, without a length", Answer::sse(body.as_str()).ending_with_connection()),
+        ("cut after the finish reason", Answer::sse(body.as_str()).cut_at(after_finish())),
+    ];
+    let mut lines = Vec::new();
+    for (name, answer) in answers {
+        lines.push(format!("{name}: {}", outcome(answer).await));
+    }
+    assert_snapshot!(lines.join("\n"));
+}
+
+#[tokio::test]
+async fn silence_ends_by_the_limit_that_it_meets() {
+    let body = hello();
+    let never = Gate::closed();
+    let comment = ": still here\n\n";
+    let often = Duration::from_millis(2);
+    let first = |endpoint: &mut Endpoint| endpoint.first_byte_timeout = SHORT;
+    let idle = |endpoint: &mut Endpoint| endpoint.idle_timeout = SHORT;
+    let sse = |bytes: usize| Answer::sse(&body[..bytes]);
+    let part = body.split_inclusive("\n\n").take(3).map(str::len).sum();
+    let lines = [
+        outcome_with(sse(0).after(Duration::from_secs(3600)), first).await,
+        outcome_with(sse(0).stall_at(0, &never), first).await,
+        outcome_with(sse(0).then_forever(comment, often), first).await,
+        outcome_with(sse(part).then_forever(comment, often), idle).await,
+        outcome_with(sse(part).stall_at(part, &never), idle).await,
+        outcome_with(sse(after_finish()).stall_at(after_finish(), &never), idle).await,
+        outcome_with(sse(after_finish()).then_forever(comment, often), idle).await,
+    ];
+    assert_snapshot!(lines.join("\n"));
+}
+
+#[tokio::test]
+async fn a_failure_told_inside_the_stream_ends_it_though_it_stays_open() {
+    let never = Gate::closed();
+    let error = r#"data: {"error":{"message":"worker died, try again in 3s","code":500}}"#;
+    let answer = |events: usize| {
+        let hello = hello();
+        let before: String = hello.split_inclusive("\n\n").take(events).collect();
+        let body = format!("{before}{error}\n\n");
+        Answer::sse(body.as_str()).stall_at(body.len(), &never)
+    };
+    let lines = [outcome(answer(0)).await, outcome(answer(2)).await];
+    assert_snapshot!(lines.join("\n"));
+}
+
+#[tokio::test]
+async fn bodies_that_are_no_stream() {
+    let document = serde_json::json!({
+        "model": "served",
+        "choices": [{"message": {"role": "assistant", "content": "Hello."}, "finish_reason": "stop"}],
+    });
+    let page = "<!doctype html><title>Please sign in</title>";
+    let lines = [
+        outcome(Answer::json(&document)).await,
+        outcome(Answer::json(&document).header("content-type", "text/event-stream")).await,
+        outcome(Answer::sse(hello()).header("content-type", "application/json")).await,
+        outcome(Answer::json(&serde_json::json!({"status": "ok"}))).await,
+        outcome(Answer::body("text/html", page)).await,
+        outcome(Answer::sse(hello()).header("content-encoding", "gzip")).await,
+        outcome(Answer::sse("").then_forever(vec![b':'; 1 << 16], Duration::ZERO)).await,
+    ];
+    assert_snapshot!(lines.join("\n"));
+}
+
+#[tokio::test]
+async fn a_cancelled_request_ends_and_closes_its_connection() {
+    let never = Gate::closed();
+    let part = after_finish() / 2;
+    let server = MockServer::start([Answer::sse(hello()).stall_at(part, &never)]).await.unwrap();
+    let model = model(endpoint(&server));
+    let cancel = Cancel::new();
+    let mut seen = String::new();
+    let mut live = |delta: Delta<'_>| {
+        if let Delta::Text(text) = delta {
+            seen.push_str(text);
+            cancel.cancel(CancelReason::Interrupted);
+        }
+    };
+    let error = ask_with(&model, &mut live, &cancel).await.unwrap_err();
+    assert_eq!(error.kind, FailureKind::Cancelled);
+    assert!(!seen.is_empty() && error.partial == seen, "{error:?}");
+    server.until_idle().await;
+
+    let error = ask_with(&model, &mut |_| {}, &cancel).await.unwrap_err();
+    assert_eq!(error.kind, FailureKind::Cancelled);
+    assert_eq!(server.requests().len(), 1, "nothing is sent when it is cancelled before");
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_told_by_its_address() {
+    let server = MockServer::start([]).await.unwrap();
+    let (gone, address) = (endpoint(&server), server.address().to_string());
+    drop(server);
+    let model = model(gone);
+    let error = loop {
+        // The listener closes when its task has ended, which may be a moment later.
+        let error = ask(&model).await.unwrap_err();
+        if error.kind != FailureKind::Transient {
+            break error;
+        }
+    };
+    assert_eq!(error.kind, FailureKind::Unavailable);
+    assert_snapshot!(
+        error.message.replace(&address, "HOST"),
+        @"provider mock: connection refused; is the server running at http://HOST/v1/chat/completions?"
+    );
+}
+
+#[tokio::test]
+async fn hundreds_of_streams_at_once_stay_apart() {
+    let all = 300;
+    let gate = Gate::closed();
+    let held = gate.clone();
+    let server = MockServer::start_with(move |request| {
+        let said = request.json()["messages"][0]["content"].as_str().unwrap_or("").to_owned();
+        Answer::reply(&Reply::text("m", said)).pieces(40).stall_at(200, &held)
+    });
+    let server = server.await.unwrap();
+    let model = Arc::new(model(endpoint(&server)));
+    let mut tasks = tokio::task::JoinSet::new();
+    for n in 0..all {
+        let model = Arc::clone(&model);
+        tasks.spawn(async move {
+            let message = Message::User(UserMessage { text: format!("number {n}"), from: None });
+            let messages = [Arc::new(message)];
+            let options = ModelOptions::default();
+            let request = request(&messages, &options);
+            let reply = model.reply(&request, &mut |_| {}, &Cancel::new()).await;
+            (n, reply.unwrap().text)
+        });
+    }
+    gate.until_waiting(all).await;
+    gate.open();
+    while let Some(joined) = tasks.join_next().await {
+        let (n, text) = joined.unwrap();
+        assert_eq!(text, format!("number {n}"));
+    }
+}
