@@ -117,6 +117,9 @@ fn report(place: &Place, old: &str, edited: &Edited) -> ToolOutput {
     let how = match edited.rung {
         Rung::Exact | Rung::LineEnds => None,
         Rung::TrailingSpace => Some("old was found with other trailing space"),
+        Rung::Unshown => {
+            Some("old was found but for invisible characters, which are gone from there now")
+        }
         Rung::Indentation => {
             Some("old was found with other indentation; new was indented like the file")
         }

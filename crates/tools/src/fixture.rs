@@ -194,6 +194,25 @@ pub(crate) fn show(result: &ToolCallResult) -> String {
     }
 }
 
+/// Runs a test of this program once more as a user without rights, if this one has all; there,
+/// `work` is done. Where that user cannot run it, the test says that it did not run.
+pub(crate) fn again_without_rights(test: &str, work: impl FnOnce()) {
+    use std::os::unix::process::CommandExt as _;
+    const NOBODY: u32 = 65_534;
+    if !rustix::process::geteuid().is_root() {
+        return work();
+    }
+    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", test, "--nocapture"]).current_dir("/").uid(NOBODY).gid(NOBODY);
+    match command.output() {
+        Err(error) => println!("not run: {error}"),
+        Ok(done) => {
+            let text = [done.stdout, done.stderr].concat();
+            assert!(done.status.success(), "{}", String::from_utf8_lossy(&text));
+        }
+    }
+}
+
 /// The variable that tells a test where its small disk is.
 const SMALL_DISK: &str = "DEPUTIZE_TEST_SMALL_DISK";
 

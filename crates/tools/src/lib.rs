@@ -26,19 +26,90 @@ mod nearest_text;
 mod page;
 mod path_error;
 mod place;
+mod processes;
 mod read_file;
 mod replace;
 mod search;
 mod search_files;
 mod settings;
 mod shown;
+mod terminal;
 mod text;
 mod walk;
 mod write_file;
 
+pub use processes::Processes;
 pub use settings::{
     COMMAND_MAX_SECONDS, COMMAND_SECONDS, EDIT_BYTES, FILE_BYTES, LINE_BYTES, LIST_ENTRIES,
     READ_BYTES, READ_LINES, SEARCH_MATCHES, Settings,
 };
 
 deputize_core::tool_crate!();
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use deputize_core::{Catalog, ToolDecl};
+
+    /// The most bytes of all declarations together: they are sent with every request.
+    const DECLARED_BYTES: usize = 4_500;
+
+    fn declared() -> Vec<ToolDecl> {
+        let catalog = Catalog::linked(&[LINK]).unwrap();
+        catalog.iter().map(|entry| entry.tool.spec().decl.clone()).collect()
+    }
+
+    #[test]
+    fn what_a_model_is_told_stays_short() {
+        let declared = declared();
+        let text = serde_json::to_string(&declared).unwrap();
+        println!("declarations: {} bytes", text.len());
+        assert!(text.len() <= DECLARED_BYTES, "{} bytes", text.len());
+        let plain = |decl: &ToolDecl| {
+            let (name, description) = (&decl.name, &decl.description);
+            let parameters = decl.parameters.to_value();
+            serde_json::json!({"name": name, "description": description, "parameters": parameters})
+        };
+        insta::assert_json_snapshot!(
+            "declarations",
+            declared.iter().map(plain).collect::<Vec<_>>()
+        );
+    }
+
+    #[test]
+    fn every_tool_is_in_its_set() {
+        let catalog = Catalog::linked(&[LINK]).unwrap();
+        let sets: Vec<_> =
+            catalog.iter().map(|entry| format!("{}/{}", entry.toolset, entry.name())).collect();
+        assert_eq!(
+            sets,
+            [
+                "file/edit_file",
+                "file/list_dir",
+                "file/read_file",
+                "file/search_files",
+                "terminal/terminal",
+                "file/write_file"
+            ]
+        );
+    }
+
+    /// In a workspace with a `README.md` that was read.
+    #[tokio::test]
+    async fn examples_run() {
+        let path = std::env::var_os("PATH").unwrap();
+        let env = [("PATH".into(), path)].into();
+        let bench = fixture::Bench::with(Settings { env, ..Settings::default() });
+        bench.put("README.md", "# Title\n\nTODO: a\n");
+        let catalog = Catalog::linked(&[LINK]).unwrap();
+        for name in ["read_file", "edit_file", "write_file", "list_dir", "search_files", "terminal"]
+        {
+            let tool = &catalog.get(name).unwrap().tool;
+            for example in &tool.spec().examples {
+                let result = tool.call(example.arguments.clone(), &bench.cx).await;
+                assert!(result.is_ok(), "{name}: {}", fixture::show(&result));
+            }
+        }
+        bench.cx.agent.store.close().await;
+    }
+}

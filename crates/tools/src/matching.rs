@@ -2,10 +2,12 @@
 //!
 //! A ladder: the exact text; then with the file's line ends; then whole lines that differ in
 //! their trailing space; then whole lines that differ in their indentation, where the new
-//! text is indented as the file is. The first rung that finds anything decides. Nothing is
+//! text is indented as the file is; then whole lines that differ in what a reader is not shown. The first rung that finds anything decides. Nothing is
 //! ever changed outside of what was found.
 
 use std::ops::Range;
+
+use deputize_core::door;
 
 use crate::indent::Indent;
 
@@ -25,6 +27,7 @@ pub(crate) enum Rung {
     LineEnds,
     TrailingSpace,
     Indentation,
+    Unshown,
 }
 
 /// The file after an edit.
@@ -59,11 +62,12 @@ type Find = fn(&str, Edit<'_>) -> Vec<Found>;
 
 /// Does an edit. The old text must not be empty.
 pub(crate) fn edit(text: &str, edit: Edit<'_>) -> Result<Edited, Miss> {
-    let rungs: [(Rung, Find); 4] = [
+    let rungs: [(Rung, Find); 5] = [
         (Rung::Exact, exact),
         (Rung::LineEnds, line_ends),
         (Rung::TrailingSpace, |text, edit| lines(text, edit, trailing_space)),
         (Rung::Indentation, |text, edit| lines(text, edit, indentation)),
+        (Rung::Unshown, |text, edit| lines(text, edit, unshown)),
     ];
     for (rung, find) in rungs {
         let found = find(text, edit);
@@ -217,6 +221,15 @@ fn trailing_space(old: &[&str], file: &[FileLine<'_>], new: &str) -> Option<Stri
     old.iter().zip(file).all(same).then(|| new.to_owned())
 }
 
+/// What a model reads has passed the door, which takes away what is invisible; so its old text
+/// lacks that.
+fn unshown(old: &[&str], file: &[FileLine<'_>], new: &str) -> Option<String> {
+    let same = |(old, file): (&&str, &FileLine<'_>)| {
+        old.trim_end() == door::clean(file.text).text.trim_end()
+    };
+    old.iter().zip(file).all(same).then(|| new.to_owned())
+}
+
 fn indentation(old: &[&str], file: &[FileLine<'_>], new: &str) -> Option<String> {
     let same = |(old, file): (&&str, &FileLine<'_>)| old.trim() == file.text.trim();
     if !old.iter().zip(file).all(same) {
@@ -250,6 +263,7 @@ mod tests {
             "Indentation: x\n  y\n".replace("x", "  x")
         );
         assert_eq!(one("a\n", "b", "x"), "Nowhere");
+        assert_eq!(one("a\u{200b}b <|x|>\n", "ab ‹|x|>", "c"), "Unshown: c\n");
         // Two lines that differ in one word are not the same lines.
         assert_eq!(one("a\nb\n", "a\nc\n", "x"), "Nowhere");
     }

@@ -48,6 +48,7 @@ pub(crate) struct Args {
     #[serde(default)]
     glob: Option<String>,
     /// Show matching lines (the default), the files that have some, or their number in each.
+    #[schemars(with = "Mode")]
     #[serde(default)]
     mode: Option<Mode>,
     #[serde(default)]

@@ -131,7 +131,7 @@ pub(crate) fn shown_diff(place: &Place, difference: &Difference) -> Display {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::{Bench, again_on_small_disk, result, show};
+    use crate::fixture::{Bench, again_on_small_disk, again_without_rights, result, show};
     use crate::read_file::ReadFile;
     use deputize_core::{CancelReason, Fact, OnStaleWrite, Version};
     use serde_json::json;
@@ -284,6 +284,35 @@ mod tests {
         let result = result(&bench.cx, WriteFile, json!({"path": "f", "content": "x"})).await;
         assert_eq!(show(&result), "cancelled\n");
         assert_eq!(names(&bench), Vec::<String>::new());
+    }
+
+    #[test]
+    fn without_permission_nothing_happens() {
+        const NAME: &str = "write_file::tests::without_permission_nothing_happens";
+        again_without_rights(NAME, || {
+            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            runtime.block_on(async {
+                let bench = Bench::new();
+                bench.put("d/f", "old").put("secret", "s");
+                read_in(&bench, "d/f").await;
+                let mode = |name, mode| {
+                    let mode = PermissionsExt::from_mode(mode);
+                    std::fs::set_permissions(bench.path(name), mode).unwrap();
+                };
+                mode("secret", 0);
+                mode("d", 0o555);
+                assert_eq!(
+                    write_in(&bench, "d/f", "new").await,
+                    "refused: cannot write d/f: Permission denied (os error 13)"
+                );
+                assert_eq!(
+                    bench.call(ReadFile, json!({"path": "secret"})).await,
+                    "refused: cannot open secret: Permission denied (os error 13)"
+                );
+                mode("d", 0o755);
+                assert_eq!(bench.get("d/f"), b"old");
+            });
+        });
     }
 
     #[test]

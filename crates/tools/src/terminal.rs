@@ -1,0 +1,449 @@
+//! `terminal`: one command after the other in a shell that keeps its place.
+
+use std::error::Error;
+use std::ffi::OsStr;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::time::Duration;
+
+use deputize_core::{
+    BoxFuture, Effects, Example, Fact, ModelText, Resource, ToolCallResult, ToolCx, ToolError,
+    ToolOutput, ToolSpec, TypedTool, spec_of,
+};
+use deputize_process::{
+    Background, Exit, Finished, Owner, Script, Shell, ShellFinished, ShellState, Spill, SpillFile,
+    StateChange, base_env, drop_hooks,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tokio::sync::Mutex;
+
+use crate::Settings;
+use crate::processes::Processes;
+use crate::shown::{count, shown};
+
+const DESCRIPTION: &str = "Run a command in a shell. Its directory and exported variables last \
+    from call to call. It gets no input and no terminal. Of long output the beginning and the end \
+    are shown; a remark says where the whole is. Remarks tell the exit code. Processes left in the \
+    background live until you end; send their output to a file.";
+
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Args {
+    /// The command, as typed into bash.
+    command: String,
+    /// After how long it is ended with all that it started; 120 without it, at most 600.
+    #[schemars(range(min = 1))]
+    #[serde(default)]
+    timeout_seconds: Option<u32>,
+}
+
+#[derive(Debug)]
+pub(crate) struct TerminalTool;
+
+impl TypedTool for TerminalTool {
+    type Args = Args;
+
+    fn spec() -> ToolSpec {
+        let example = |title, arguments| Example { title, arguments };
+        ToolSpec {
+            // The command's own limit ends it and everything that it started.
+            time_limit: None,
+            examples: vec![
+                example("A command", serde_json::json!({"command": "echo hello"})),
+                example(
+                    "A longer one",
+                    serde_json::json!({"command": "ls | wc -l", "timeout_seconds": 300}),
+                ),
+            ],
+            ..ToolSpec::effectful(spec_of::<Args>("terminal", DESCRIPTION), Effects::Unknown)
+        }
+    }
+
+    async fn run(&self, args: Args, cx: &ToolCx) -> ToolCallResult {
+        if args.command.trim().is_empty() {
+            return Err(ToolError::refused("the command is empty"));
+        }
+        let terminal = cx.agent.store.get_or_insert_with(Terminal::default);
+        let mut terminal = terminal.0.lock().await;
+        let running = match &mut *terminal {
+            Some(running) => running,
+            empty => empty.insert(Running::start(cx)?),
+        };
+        running.run(args, cx).await
+    }
+}
+
+deputize_core::register_tool!("terminal", TerminalTool);
+
+/// An agent's terminal; nothing before its first command.
+#[derive(Debug, Default)]
+struct Terminal(Mutex<Option<Running>>);
+
+impl Resource for Terminal {
+    fn close<'a>(&'a self) -> BoxFuture<'a, ()> {
+        Box::pin(async {
+            if let Some(running) = self.0.lock().await.take() {
+                let _what_could_not_be_ended_is_gone_with_the_program = running.owner.end().await;
+            }
+        })
+    }
+}
+
+#[derive(Debug)]
+struct Running {
+    owner: Owner,
+    shell: Shell,
+    state: ShellState,
+}
+
+impl Running {
+    fn start(cx: &ToolCx) -> Result<Self, ToolError> {
+        let settings = Settings::of(cx);
+        let mut env = base_env(&settings.env);
+        drop_hooks(&mut env);
+        let cwd = settings.terminal_cwd.clone().unwrap_or_else(|| cx.agent.spec.cwd.clone());
+        let path = env.get(OsStr::new("PATH")).map(AsRef::as_ref);
+        let shell = Shell::find(path).map_err(|error| unavailable(&error))?;
+        let supervisor = Processes::supervisor(cx).map_err(|error| unavailable(&error))?;
+        Ok(Self { owner: supervisor.owner(), shell, state: ShellState { cwd, env } })
+    }
+
+    async fn run(&mut self, args: Args, cx: &ToolCx) -> ToolCallResult {
+        let settings = Settings::of(cx);
+        let asked = args.timeout_seconds.unwrap_or(settings.command_seconds).max(1);
+        let seconds = asked.min(settings.command_max_seconds);
+        let script = Script {
+            time_limit: Duration::from_secs(seconds.into()),
+            spill: spill(cx),
+            ..Script::new(&args.command)
+        };
+        let before = self.state.cwd.clone();
+        let done = self.shell.run(&self.owner, &mut self.state, script, cx.cancel.token()).await;
+        let ShellFinished { finished, state, .. } = match done {
+            Ok(done) => done,
+            Err(_) if cx.cancel.is_cancelled() => return Err(ToolError::Cancelled(Box::default())),
+            Err(error) => return Err(ToolError::refused(chain(&error))),
+        };
+        let mut output = output(&finished);
+        output.notes.extend(state_notes(&state));
+        if self.state.cwd != before {
+            let now = shown(&self.state.cwd.to_string_lossy());
+            output.notes.push(format!("working directory is now {now}"));
+        }
+        if asked > seconds {
+            output.notes.push(format!("the time limit was {seconds} seconds, which is the most"));
+        }
+        let exit_code = if let Exit::Code(code) = finished.exit { Some(code) } else { None };
+        output.facts.push(Fact::Command { command: args.command, exit_code });
+        match finished.exit {
+            Exit::Cancelled => Err(ToolError::Cancelled(Box::new(output))),
+            Exit::TimedOut => Err(ToolError::Partly {
+                text: ModelText::own(format!(
+                    "timed out after {}; the command and all that it started were ended",
+                    count(seconds.into(), "second")
+                )),
+                output: Box::new(output),
+            }),
+            Exit::Code(_) | Exit::Signal(_) | Exit::Unknown => Ok(output),
+        }
+    }
+}
+
+/// Where output goes that is too long to be shown; nowhere when the folder cannot be made.
+fn spill(cx: &ToolCx) -> Option<SpillFile> {
+    let folder = &cx.agent.session.spill;
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).ok()?;
+    Some(SpillFile::new(cx.spill_path("log")))
+}
+
+/// What the command wrote, and remarks on how it went.
+fn output(finished: &Finished) -> ToolOutput {
+    let written = &finished.output;
+    let left_out = written.omitted();
+    let content = if left_out == 0 {
+        let all = [written.head.as_slice(), &written.tail].concat();
+        String::from_utf8_lossy(&all).into_owned()
+    } else {
+        let (head, tail) =
+            (whole_characters(&written.head), String::from_utf8_lossy(&written.tail));
+        // The tail may begin inside a character.
+        let tail = tail.trim_start_matches('\u{fffd}');
+        format!("{head}\n[… {left_out} bytes left out …]\n{tail}")
+    };
+    let mut output = ToolOutput::text(content);
+    if left_out > 0 {
+        output.notes.push(rest(written.total, left_out, finished.spill.as_ref()));
+    }
+    output.notes.push(finished.exit.to_string());
+    match finished.background {
+        Background::None => {}
+        Background::Discarded => output.notes.push(
+            "a process in the background still holds the output; what it writes from now on is \
+             lost, and it is ended with this agent"
+                .to_owned(),
+        ),
+        Background::Closed => output.notes.push(
+            "a process in the background held the output, which is closed now, because too many do"
+                .to_owned(),
+        ),
+    }
+    if !finished.ended.left.is_empty() {
+        let left: Vec<_> = finished.ended.left.iter().map(ToString::to_string).collect();
+        output.notes.push(format!("could not be ended: process {}", left.join(", ")));
+    }
+    output
+}
+
+fn whole_characters(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    text.trim_end_matches('\u{fffd}').to_owned()
+}
+
+/// Says where the output is that is not shown.
+fn rest(total: u64, left_out: u64, spill: Option<&Spill>) -> String {
+    let head = format!("{left_out} of {total} bytes of output left out");
+    match spill {
+        None => format!("{head}; they are not kept"),
+        Some(Spill { path, written, problem: None, .. }) => {
+            format!("{head}; all {written} are in {}", path.display())
+        }
+        Some(Spill { path, written, problem: Some(problem), .. }) => {
+            format!("{head}; the first {written} are in {}: {}", path.display(), chain(problem))
+        }
+    }
+}
+
+fn state_notes(state: &StateChange) -> Option<String> {
+    match state {
+        StateChange::Taken { dropped } if dropped.is_empty() => None,
+        StateChange::Taken { dropped } => {
+            let names: Vec<_> = dropped.iter().map(|name| shown(&name.to_string_lossy())).collect();
+            let names = names.join(", ");
+            Some(format!(
+                "not kept for the next command, because programs run what it names: {names}"
+            ))
+        }
+        StateChange::Kept(kept) => Some(kept.to_string()),
+    }
+}
+
+fn unavailable(error: &dyn Error) -> ToolError {
+    ToolError::refused(format!("terminal unavailable: {}", chain(error)))
+}
+
+/// An error with its causes, on one line.
+fn chain(error: &dyn Error) -> String {
+    let mut words = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        words.push_str(": ");
+        words.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{Bench, result, show};
+    use crate::read_file::ReadFile;
+    use deputize_core::CancelReason;
+    use serde_json::json;
+    use std::path::Path;
+
+    fn bench() -> Bench {
+        bench_with(Settings::default())
+    }
+
+    fn bench_with(settings: Settings) -> Bench {
+        let mut env = settings.env.clone();
+        env.insert("PATH".into(), std::env::var_os("PATH").unwrap());
+        Bench::with(Settings { env, ..settings })
+    }
+
+    async fn run_in(bench: &Bench, command: &str) -> String {
+        bench.call(TerminalTool, json!({"command": command})).await
+    }
+
+    fn alive(pid: &str) -> bool {
+        Path::new("/proc").join(pid.trim()).exists()
+    }
+
+    #[tokio::test]
+    async fn a_result_has_output_and_exit_code() {
+        let bench = bench();
+        assert_eq!(
+            run_in(&bench, "echo out; echo err >&2; exit 3").await,
+            "out\nerr\n\n[exit code 3]"
+        );
+        assert_eq!(
+            run_in(&bench, "kill -9 $$").await,
+            "\n[ended by signal 9]\n[the directory and variables are those from before this command: the script replaced the shell (exec), set its own EXIT trap, or was killed]"
+        );
+        assert_eq!(
+            run_in(&bench, "cat; test -t 0 || echo no terminal").await,
+            "no terminal\n\n[exit code 0]"
+        );
+        assert_eq!(run_in(&bench, "printf 'a\\xffb'").await, "a\u{fffd}b\n[exit code 0]");
+        assert_eq!(run_in(&bench, " \n").await, "refused: the command is empty");
+        let nul = run_in(&bench, "echo a\0b").await;
+        assert!(nul.starts_with("refused: ") && nul.contains("NUL"), "{nul}");
+    }
+
+    #[tokio::test]
+    async fn a_command_is_a_fact() {
+        let bench = bench();
+        let output = result(&bench.cx, TerminalTool, json!({"command": "exit 3"})).await.unwrap();
+        assert_eq!(output.facts, [Fact::Command { command: "exit 3".into(), exit_code: Some(3) }]);
+    }
+
+    #[tokio::test]
+    async fn directory_and_variables_last() {
+        let bench = bench();
+        bench.put("d/f", "");
+        assert_eq!(
+            run_in(&bench, "cd d; export A='1 2'; B=3").await,
+            "\n[exit code 0]\n[working directory is now ROOT/d]"
+        );
+        assert_eq!(run_in(&bench, "ls; echo $A-$B").await, "f\n1 2-\n\n[exit code 0]");
+        // Another agent has a shell of its own.
+        let roots = bench.cx.agent.authority.read_roots().clone();
+        let grant = deputize_core::Grant { read: Some(roots), ..Default::default() };
+        let child = bench.child(&grant);
+        let arguments = json!({"command": "pwd; echo $A"});
+        assert_eq!(bench.call_as(&child, TerminalTool, arguments).await, "ROOT\n\n\n[exit code 0]");
+    }
+
+    #[tokio::test]
+    async fn a_command_sees_no_more_of_the_environment_than_it_should() {
+        let env = [("API_KEY", "secret"), ("LD_PRELOAD", "x"), ("LANG", "C")];
+        let env = env.map(|(name, value)| (name.into(), value.into())).into();
+        let bench = bench_with(Settings { env, ..Settings::default() });
+        let text = run_in(&bench, "env").await;
+        assert!(
+            text.contains("LANG=C\n") && !text.contains("secret") && !text.contains("LD_PRELOAD")
+        );
+        assert_eq!(
+            run_in(&bench, "export BASH_ENV=x A=1").await,
+            "\n[exit code 0]\n[not kept for the next command, because programs run what it names: BASH_ENV]"
+        );
+    }
+
+    #[tokio::test]
+    async fn long_output_is_cut_in_the_middle_and_the_whole_can_be_read() {
+        let bench = bench();
+        let text = run_in(&bench, "seq 1 100000").await;
+        assert!(text.starts_with("1\n2\n3\n"));
+        let (shown, notes) = text.split_once("\n[… 556127 bytes left out …]\n").unwrap();
+        assert_eq!(shown.len(), 16 * 1024);
+        let (tail, notes) = notes.split_once("\n\n[").unwrap();
+        assert!(tail.ends_with("99999\n100000"));
+        let path = bench.cx.agent.session.spill.join("s~call_1_1.log");
+        let said = format!(
+            "556127 of 588895 bytes of output left out; all 588895 are in {}]\n[exit code 0]",
+            path.display()
+        );
+        assert_eq!(notes, said);
+        let read = bench.call(ReadFile, json!({"path": path, "offset": 99999})).await;
+        assert_eq!(read, "99999\t99999\n100000\t100000");
+    }
+
+    #[tokio::test]
+    async fn a_command_that_takes_too_long_is_ended_with_its_children() {
+        let bench = bench();
+        let command = "sleep 1000 & echo $! > pid; cd /; echo begun; wait";
+        let arguments = json!({"command": command, "timeout_seconds": 1});
+        assert_eq!(
+            bench.call(TerminalTool, arguments).await,
+            "refused: timed out after 1 second; the command and all that it started were ended\n\
+             begun\n\n[ended at the time limit]\n\
+             [the directory and variables are those from before this command: it did not finish]"
+        );
+        assert!(!alive(&String::from_utf8(bench.get("pid")).unwrap()));
+        assert_eq!(run_in(&bench, "pwd").await, "ROOT\n\n[exit code 0]");
+    }
+
+    #[tokio::test]
+    async fn the_time_limit_has_a_limit() {
+        let bench = bench_with(Settings { command_max_seconds: 5, ..Settings::default() });
+        let arguments = json!({"command": "true", "timeout_seconds": 9});
+        assert_eq!(
+            bench.call(TerminalTool, arguments).await,
+            "\n[exit code 0]\n[the time limit was 5 seconds, which is the most]"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_cancelled_command_gives_what_it_wrote() {
+        let bench = bench();
+        bench.fifo("begun");
+        let begun = bench.path("begun");
+        let cancel = bench.cx.cancel.clone();
+        let (result, pid) = tokio::join!(
+            result(
+                &bench.cx,
+                TerminalTool,
+                json!({"command": "echo some; echo $$ > begun; sleep 1000"})
+            ),
+            async move {
+                // Ends when the command has opened the pipe and written to it.
+                let pid = tokio::task::spawn_blocking(move || std::fs::read_to_string(begun));
+                let pid = pid.await.unwrap().unwrap();
+                cancel.cancel(CancelReason::Interrupted);
+                pid
+            }
+        );
+        let text = show(&result);
+        assert!(text.starts_with("cancelled\nsome\n\n[cancelled]"), "{text}");
+        assert!(!alive(&pid));
+        bench.cx.agent.store.close().await;
+    }
+
+    #[tokio::test]
+    async fn background_processes_live_until_the_agent_ends() {
+        let bench = bench();
+        let text = run_in(&bench, "sleep 1000 & echo $!").await;
+        let (pid, notes) = text.split_once("\n\n[exit code 0]\n").unwrap();
+        assert!(
+            notes.starts_with("[a process in the background still holds the output"),
+            "{notes}"
+        );
+        assert!(alive(pid));
+        bench.cx.agent.store.close().await;
+        assert!(!alive(pid));
+    }
+
+    #[tokio::test]
+    async fn a_directory_that_is_gone_is_said_before_anything_runs() {
+        let bench = bench();
+        run_in(&bench, "mkdir -p a/b; cd a/b").await;
+        std::fs::remove_dir(bench.path("a/b")).unwrap();
+        assert_eq!(
+            run_in(&bench, "touch x").await,
+            "refused: nothing was run: working directory `ROOT/a/b` no longer exists; the next \
+             command runs in `ROOT/a`"
+        );
+        assert_eq!(run_in(&bench, "pwd; ls").await, "ROOT/a\n\n[exit code 0]");
+    }
+
+    #[tokio::test]
+    async fn without_a_shell_the_terminal_says_what_is_missing() {
+        let env = [("PATH".into(), "/nowhere".into())].into();
+        let bench = Bench::with(Settings { env, ..Settings::default() });
+        let text = run_in(&bench, "true").await;
+        assert!(
+            text.starts_with("refused: terminal unavailable: program `sh` not found in PATH"),
+            "{text}"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_terminal_can_start_elsewhere_than_its_agent() {
+        let elsewhere = tempfile::tempdir().unwrap();
+        let terminal_cwd = Some(elsewhere.path().canonicalize().unwrap());
+        let expected = format!("{}\n\n[exit code 0]", terminal_cwd.as_ref().unwrap().display());
+        let bench = bench_with(Settings { terminal_cwd, ..Settings::default() });
+        assert_eq!(run_in(&bench, "pwd").await, expected);
+    }
+}
