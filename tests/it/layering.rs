@@ -128,6 +128,23 @@ fn unsafe_code_is_only_in_the_process_crate_and_the_plugin_boundary() {
 }
 
 #[test]
+fn no_hash_order_and_no_linker_order() {
+    for (name, package) in packages() {
+        if name == "deputize-tests" {
+            continue;
+        }
+        for (path, text) in sources(&package) {
+            let hashed = ["HashMap", "HashSet"].iter().any(|word| text.contains(word));
+            assert!(!hashed, "{path} has a collection without an order");
+        }
+    }
+    // What the linker brought comes out by name, and so do the toolsets.
+    let catalog = deputize_core::Catalog::linked(&[deputize_tools::LINK]).unwrap();
+    let names: Vec<_> = catalog.iter().map(|entry| entry.name().as_str().to_owned()).collect();
+    assert!(names.is_sorted() && names.len() > 1, "{names:?}");
+}
+
+#[test]
 fn no_test_file_is_forgotten() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("it");
     let main = std::fs::read_to_string(folder.join("main.rs")).unwrap();

@@ -4,27 +4,28 @@ use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::time::Duration;
 
-use deputize_core::door::{Source, to_line, to_model};
+use deputize_core::door::to_line;
 use deputize_core::{
     Answer, ApproverMode, CallStatus, Cancel, CancelReason, Entry, Event, Fact, JournalError,
-    LogLevel, ModelText, NotPermitted, Question, Record, Step, ToolCall, ToolCallResult, ToolCx,
-    ToolEnd, ToolError, ToolOutput, ToolResult, Usable, Verdict, effective_mode,
+    LogLevel, NotPermitted, Question, Record, Step, ToolCall, ToolCx, ToolEnd, ToolResult, Usable,
+    Verdict, effective_mode,
 };
 use futures_util::FutureExt as _;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use serde_json::Value;
-use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
-use crate::driver::{Driver, chain};
-use crate::session::SyncMode;
+use crate::driver::Driver;
+use crate::parts::SyncMode;
+
+mod result;
+
+use result::Done;
 
 /// How long a call may take to settle after it was told to end.
 const GRACE: Duration = Duration::from_millis(1200);
 /// How much longer for each level of agents that may be below it.
 const GRACE_PER_LEVEL: Duration = Duration::from_millis(150);
-/// The most bytes of one result that a model gets; tools keep their own, smaller limits.
-const MOST_RESULT_BYTES: usize = 512 * 1024;
 
 impl Driver {
     /// Brings a result for every open call. Calls that may run side by side do; one that may
@@ -264,72 +265,6 @@ impl Driver {
         self.done(call, result, timed_out.then_some(limit).flatten())
     }
 
-    /// What the model and the record get of a tool's result.
-    fn done(&self, call: &ToolCall, result: ToolCallResult, timed_out: Option<Duration>) -> Done {
-        let (status, lead, output, error) = match result {
-            Ok(output) => (CallStatus::Ok, None, output, None),
-            Err(ToolError::Refused(text)) => {
-                (CallStatus::Error, Some(text.into_string()), ToolOutput::default(), None)
-            }
-            Err(ToolError::Partly { text, output }) => {
-                (CallStatus::Error, Some(text.into_string()), *output, None)
-            }
-            Err(ToolError::Cancelled(output)) => {
-                let lead = timed_out.map_or_else(
-                    || "cancelled".to_owned(),
-                    |limit| format!("cancelled at its time limit of {} s", limit.as_secs()),
-                );
-                (CallStatus::Cancelled, Some(lead), *output, None)
-            }
-            Err(error) => {
-                let lead = "the tool failed for a reason of this machine; the person was told. Try another way.".to_owned();
-                (CallStatus::Error, Some(lead), ToolOutput::default(), Some(chain(&error)))
-            }
-        };
-        let (text, fingerprint) = self.text(call, lead.as_deref(), &output);
-        Done { status, text, fingerprint, output, error }
-    }
-
-    /// The text of a result: what we say of it, the framed content, the tool's remarks.
-    fn text(
-        &self,
-        call: &ToolCall,
-        lead: Option<&str>,
-        output: &ToolOutput,
-    ) -> (ModelText, String) {
-        let secrets = &self.shared.parts.secrets;
-        let mut parts: Vec<String> = Vec::new();
-        parts.extend(lead.map(|lead| format!("error: {}", secrets.scrub(lead))));
-        let content = secrets.scrub(&output.content);
-        let (content, cut) = cap(&content);
-        if !content.is_empty() {
-            let tool = || Source::Tool(call.name.clone());
-            let source = output.source.clone().unwrap_or_else(tool);
-            let framed =
-                to_model(&self.shared.parts.secret, self.view.id(), call.id, &source, content);
-            parts.push(framed.into_string());
-        } else if parts.is_empty() && output.notes.is_empty() {
-            parts.push("(no output)".to_owned());
-        }
-        if cut > 0 {
-            parts.push(format!("[{cut} bytes left out: a result has at most {MOST_RESULT_BYTES}]"));
-        }
-        for note in &output.notes {
-            parts.push(format!("[{}]", to_line(&secrets.scrub(note), 2000)));
-        }
-        let mut hash = Sha256::new();
-        for part in [lead.unwrap_or_default(), content]
-            .into_iter()
-            .chain(output.notes.iter().map(String::as_str))
-        {
-            hash.update(part.as_bytes());
-            hash.update([0]);
-        }
-        let sum = hash.finalize();
-        let fingerprint = data_encoding::HEXLOWER.encode(sum.get(..8).unwrap_or_default());
-        (ModelText::own(parts.join("\n")), fingerprint)
-    }
-
     async fn record_end(
         &self,
         call: &ToolCall,
@@ -369,30 +304,6 @@ impl Driver {
     }
 }
 
-/// A call that has its result.
-struct Done {
-    status: CallStatus,
-    text: ModelText,
-    fingerprint: String,
-    output: ToolOutput,
-    error: Option<String>,
-}
-
-impl Done {
-    /// A result in our own words.
-    fn own(status: CallStatus, text: impl Into<String>) -> Self {
-        let text: String = text.into();
-        let sum = Sha256::digest(text.as_bytes());
-        Self {
-            status,
-            fingerprint: data_encoding::HEXLOWER.encode(sum.get(..8).unwrap_or_default()),
-            text: ModelText::own(format!("error: {text}")),
-            output: ToolOutput::default(),
-            error: None,
-        }
-    }
-}
-
 /// Waits for a call. At its time limit, or when told from above, it is told to end and has
 /// the grace to settle; nothing means that it did not.
 async fn settle<F: Future>(
@@ -414,14 +325,4 @@ async fn settle<F: Future>(
         () = timer => cancel.cancel(CancelReason::TimeLimit),
     }
     tokio::time::timeout(grace, future).await.ok()
-}
-
-/// Cuts a content at the limit, at a character's border; tells how many bytes it cut.
-fn cap(content: &str) -> (&str, usize) {
-    if content.len() <= MOST_RESULT_BYTES {
-        return (content, 0);
-    }
-    let end = content.floor_char_boundary(MOST_RESULT_BYTES);
-    let kept = content.get(..end).unwrap_or_default();
-    (kept, content.len() - kept.len())
 }

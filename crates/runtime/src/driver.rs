@@ -12,7 +12,8 @@ use deputize_core::{
 use futures_util::FutureExt as _;
 use tokio::time::Instant;
 
-use crate::session::{Shared, SyncMode};
+use crate::parts::SyncMode;
+use crate::session::Shared;
 
 /// One agent and all it needs to go on.
 pub(crate) struct Driver {

@@ -9,7 +9,8 @@ use deputize_core::{
     Status, Step, ToolDecl, ToolEnd, ToolResult, UserMessage,
 };
 
-use crate::session::{Parts, Restored, Session, SessionError, Shared};
+use crate::parts::Parts;
+use crate::session::{Restored, Session, SessionError, Shared};
 use crate::store::{SessionDir, SessionFile, StoredSession, Tail};
 
 /// An agent as the journal has it.

@@ -7,113 +7,22 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use deputize_core::door::{FrameSecret, Secrets};
 use deputize_core::{
-    Agent, AgentId, AgentSpec, AgentView, AllowAll, Approver, ApproverMode, AttachError, Authority,
-    BoxFuture, Cancel, CancelReason, Catalog, Clock, Event, FileLedger, Grant, JournalError,
-    Limits, Model, ModelOptions, NoPerson, Observer, Outcome, Policy, RetryPolicy, Role, Run,
-    SessionId, SessionStart, SessionView, Spawn, Store, ToolDecl, Usable, Usage,
+    AgentId, AgentSpec, AgentView, Approver, ApproverMode, AttachError, Authority, Cancel,
+    CancelReason, Catalog, Event, FileLedger, Grant, JournalError, Limits, ModelOptions, Outcome,
+    Policy, RetryPolicy, Role, Run, SessionId, SessionStart, SessionView, Store, ToolDecl, Usable,
+    Usage,
 };
 use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
 
 use crate::bus::Bus;
-use crate::clock::SystemClock;
 use crate::driver::{Driver, host_fault};
+use crate::parts::{Models, Parts, SyncMode};
 use crate::resume::Stored;
+use crate::spawn::{AgentState, LocalAgent, Spawner};
 use crate::store::{Header, ReadError, SessionDir, SessionFile};
+use crate::tree::Tree;
 use crate::validate::Checker;
-
-/// When the session file is synced to the storage.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum SyncMode {
-    /// Before a call that may not be repeated, and at a turn's end.
-    #[default]
-    Turn,
-    /// After every record of an agent's loop.
-    Always,
-    /// Never: what was appended survives the end of the process, not that of the machine.
-    Never,
-}
-
-/// Models by the name that agents use, `PROVIDER/MODEL`.
-#[derive(Clone, Default)]
-pub struct Models(BTreeMap<String, (Arc<dyn Model>, String)>);
-
-impl Models {
-    /// Adds a model: the name agents use, its name at the provider, the way to it.
-    pub fn insert(&mut self, name: &str, at_provider: &str, model: Arc<dyn Model>) {
-        self.0.insert(name.to_owned(), (model, at_provider.to_owned()));
-    }
-
-    pub(crate) fn get(&self, name: &str) -> Option<&(Arc<dyn Model>, String)> {
-        self.0.get(name)
-    }
-}
-
-impl fmt::Debug for Models {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.0.keys()).finish()
-    }
-}
-
-/// What a session is made of. Plain fields; start from [`Parts::new`].
-pub struct Parts {
-    /// The program's tools.
-    pub catalog: Arc<Catalog>,
-    /// The models.
-    pub models: Models,
-    /// The rules.
-    pub policy: Arc<dyn Policy>,
-    /// Who is asked.
-    pub approver: Arc<dyn Approver>,
-    /// The time.
-    pub clock: Arc<dyn Clock>,
-    /// How failed requests are tried again.
-    pub retry: RetryPolicy,
-    /// Values that must not leave the program.
-    pub secrets: Secrets,
-    /// Who sees records.
-    pub observers: Vec<Arc<dyn Observer>>,
-    /// Settings for tools.
-    pub settings: Store,
-    /// When the session file is synced.
-    pub sync: SyncMode,
-    /// What frame boundaries are derived from: random bytes.
-    pub secret: FrameSecret,
-    /// This program and its version, for the record.
-    pub program: String,
-}
-
-impl Parts {
-    /// Parts with these tools, no model, no person to ask, and rules that allow everything.
-    #[must_use]
-    pub fn new(catalog: Catalog) -> Self {
-        let mut random = [0; 16];
-        if getrandom::fill(&mut random).is_err() {
-            // A boundary that is only hard to guess is better than no session.
-            random = [(); 16].map(|()| fastrand::u8(..));
-        }
-        Self {
-            catalog: Arc::new(catalog),
-            models: Models::default(),
-            policy: Arc::new(AllowAll),
-            approver: Arc::new(NoPerson),
-            clock: Arc::new(SystemClock),
-            retry: RetryPolicy::default(),
-            secrets: Secrets::default(),
-            observers: Vec::new(),
-            settings: Store::default(),
-            sync: SyncMode::default(),
-            secret: FrameSecret::new(&random),
-            program: concat!("deputize-runtime ", env!("CARGO_PKG_VERSION")).to_owned(),
-        }
-    }
-}
-
-impl fmt::Debug for Parts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Parts({:?}, {:?})", self.catalog, self.models)
-    }
-}
 
 /// Why a session cannot be had.
 #[derive(Debug, thiserror::Error)]
@@ -148,49 +57,8 @@ pub(crate) struct SharedParts {
     program: String,
 }
 
-/// What is known of the tree of agents.
-#[derive(Default)]
-struct Tree {
-    /// Agents of the journal that nobody has attached to yet.
-    stored: BTreeMap<AgentId, Stored>,
-    /// Agents that run.
-    live: BTreeSet<AgentId>,
-    /// Tokens of descendants that ended, by parent.
-    usage: BTreeMap<AgentId, Usage>,
-    /// How many descendants each agent has had, ended ones among them.
-    descendants: BTreeMap<AgentId, u32>,
-    /// How many it may have.
-    most_descendants: BTreeMap<AgentId, u32>,
-}
-
-impl Tree {
-    fn of(stored: BTreeMap<AgentId, Stored>) -> Self {
-        let mut tree = Self::default();
-        stored.keys().for_each(|id| tree.note(id));
-        Self { stored, ..tree }
-    }
-
-    /// Counts a new agent at all agents above it, or at none.
-    fn count(&mut self, new: &AgentId) -> Result<(), AttachError> {
-        for agent in new.ancestors() {
-            let limit = self.most_descendants.get(&agent).copied().unwrap_or(u32::MAX);
-            if self.descendants.get(&agent).is_some_and(|had| *had >= limit) || limit == 0 {
-                return Err(AttachError::TooMany { agent, limit });
-            }
-        }
-        self.note(new);
-        Ok(())
-    }
-
-    fn note(&mut self, new: &AgentId) {
-        for agent in new.ancestors() {
-            *self.descendants.entry(agent).or_default() += 1;
-        }
-    }
-}
-
 impl Shared {
-    fn tree(&self) -> MutexGuard<'_, Tree> {
+    pub(crate) fn tree(&self) -> MutexGuard<'_, Tree> {
         self.tree.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -211,7 +79,7 @@ impl Shared {
     }
 
     /// Makes the driver of an agent and puts its start on record.
-    fn start(
+    pub(crate) fn start(
         self: &Arc<Self>,
         spec: AgentSpec,
         authority: Authority,
@@ -228,7 +96,7 @@ impl Shared {
     }
 
     /// Makes the driver of an agent of the journal.
-    fn revive(
+    pub(crate) fn revive(
         self: &Arc<Self>,
         stored: Stored,
         authority: Authority,
@@ -261,7 +129,7 @@ impl Shared {
     }
 
     /// Runs an agent as a task of the session.
-    fn launch(self: &Arc<Self>, driver: Driver) -> LocalAgent {
+    pub(crate) fn launch(self: &Arc<Self>, driver: Driver) -> LocalAgent {
         let id = driver.view.id().clone();
         let cancel = driver.cancel.clone();
         let spec = Arc::clone(&driver.view.spec);
@@ -346,10 +214,7 @@ impl Session {
                 spawn: Arc::new(Spawner { shared: weak.clone() }),
             }),
             cancel: Cancel::new(),
-            tree: Mutex::new(Tree {
-                usage: usage_below(&restored.agents),
-                ..Tree::of(restored.agents)
-            }),
+            tree: Mutex::new(Tree::of(restored.agents)),
             tasks: TaskTracker::new(),
             parts: SharedParts {
                 catalog: parts.catalog,
@@ -490,17 +355,6 @@ impl Session {
     }
 }
 
-/// Tokens of descendants that ended, by the parent that has not ended for good.
-fn usage_below(agents: &BTreeMap<AgentId, Stored>) -> BTreeMap<AgentId, Usage> {
-    let mut below: BTreeMap<AgentId, Usage> = BTreeMap::new();
-    for stored in agents.values() {
-        if let (Some(outcome), Some(parent)) = (&stored.outcome, &stored.spec.parent) {
-            *below.entry(parent.clone()).or_default() += outcome.tree_usage();
-        }
-    }
-    below
-}
-
 /// What a session that is taken up again brings along.
 #[derive(Default)]
 pub(crate) struct Restored {
@@ -508,109 +362,6 @@ pub(crate) struct Restored {
     pub(crate) texts: BTreeSet<String>,
     pub(crate) files: FileLedger,
     pub(crate) agents: BTreeMap<AgentId, Stored>,
-}
-
-/// The runtime's [`Spawn`]. It does not keep the session alive.
-struct Spawner {
-    shared: Weak<Shared>,
-}
-
-impl Spawn for Spawner {
-    fn attach(
-        &self,
-        parent: &AgentView,
-        spec: AgentSpec,
-        cancel: &Cancel,
-    ) -> Result<Box<dyn Agent>, AttachError> {
-        let gone = || AttachError::Journal("the session has ended".to_owned());
-        let shared = self.shared.upgrade().ok_or_else(gone)?;
-        let stored = shared.tree().stored.remove(&spec.id);
-        match stored {
-            Some(Stored { outcome: Some(outcome), spec, .. }) => {
-                let state = AgentState::Ended(Box::new(outcome));
-                let spec = Arc::new(spec);
-                Ok(Box::new(LocalAgent { id: spec.id.clone(), spec, cancel: None, state }))
-            }
-            Some(stored) => {
-                let authority = parent.authority.meet(&stored.spec.grant);
-                let settled = crate::resume::settle(&shared, stored)
-                    .map_err(|error| AttachError::Journal(error.to_string()))?;
-                let driver = shared.revive(settled, authority, cancel.child())?;
-                Ok(Box::new(shared.launch(driver)))
-            }
-            None => {
-                let driver = shared.spawn_new(parent, spec, cancel)?;
-                Ok(Box::new(shared.launch(driver)))
-            }
-        }
-    }
-}
-
-impl Shared {
-    fn spawn_new(
-        self: &Arc<Self>,
-        parent: &AgentView,
-        spec: AgentSpec,
-        cancel: &Cancel,
-    ) -> Result<Driver, AttachError> {
-        if parent.authority.spawn_depth() == 0 {
-            return Err(AttachError::Depth);
-        }
-        self.tree().count(&spec.id)?;
-        // A level is used up on every path, whatever the spec asks for.
-        let levels = parent.authority.spawn_depth() - 1;
-        let grant = Grant {
-            spawn_depth: Some(spec.grant.spawn_depth.map_or(levels, |asked| asked.min(levels))),
-            ..spec.grant.clone()
-        };
-        let spec = AgentSpec { grant, ..spec };
-        let authority = parent.authority.meet(&spec.grant);
-        self.start(spec, authority, cancel.child())
-    }
-}
-
-enum AgentState {
-    Runs(oneshot::Receiver<Outcome>),
-    Ended(Box<Outcome>),
-    Told,
-}
-
-/// An agent of this process. Whoever drops it without waiting tells it to end.
-struct LocalAgent {
-    id: AgentId,
-    spec: Arc<AgentSpec>,
-    cancel: Option<Cancel>,
-    state: AgentState,
-}
-
-impl LocalAgent {
-    async fn wait(mut self) -> Outcome {
-        let outcome = match std::mem::replace(&mut self.state, AgentState::Told) {
-            AgentState::Runs(outcome) => outcome.await.ok(),
-            AgentState::Ended(outcome) => Some(*outcome),
-            AgentState::Told => None,
-        };
-        self.cancel = None;
-        outcome.unwrap_or_else(|| host_fault(&self.spec, "the agent's task was lost".to_owned()))
-    }
-}
-
-impl Agent for LocalAgent {
-    fn id(&self) -> &AgentId {
-        &self.id
-    }
-
-    fn outcome(self: Box<Self>) -> BoxFuture<'static, Outcome> {
-        Box::pin((*self).wait())
-    }
-}
-
-impl Drop for LocalAgent {
-    fn drop(&mut self) {
-        if let Some(cancel) = &self.cancel {
-            cancel.cancel(CancelReason::Interrupted);
-        }
-    }
 }
 
 /// The spec of a top agent with nothing but a model and a task; set the other fields as
