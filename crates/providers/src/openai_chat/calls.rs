@@ -280,6 +280,8 @@ mod tests {
         assert_eq!(calls(&["0 a f {\"x\":1}", "0 a f {\"x\":1}"]), r#"f{"x":1}"#);
         assert_eq!(calls(&["0 a f {\"x\":1}", "0 a f -"]), r#"f{"x":1}"#);
         assert_eq!(calls(&["0 a f {\"x\":1}{\"x\":1}"]), r#"f{"x":1}"#);
+        let unclear = ["0 a f {\"x\":1}", "0 a f {\"x\":2}"];
+        assert_eq!(calls(&unclear), r#"f{"x":1}{"x":2}"#, "left for the model to be told");
     }
 
     #[test]
