@@ -102,6 +102,16 @@ mod kernel {
 
     use super::{Process, Table, parse_limit, parse_stat};
 
+    /// Numbers of all processes, the highest first.
+    pub(crate) fn list() -> io::Result<Vec<i32>> {
+        let mut pids = Vec::new();
+        for entry in fs::read_dir("/proc")? {
+            pids.extend(entry?.file_name().to_str().and_then(|name| name.parse::<i32>().ok()));
+        }
+        pids.sort_unstable_by(|a, b| b.cmp(a));
+        Ok(pids)
+    }
+
     /// Reads the process table. Fails if `/proc` is not there, or shows another process
     /// namespace than ours.
     pub(crate) fn read_table() -> io::Result<Table> {
@@ -110,9 +120,7 @@ mod kernel {
             return Err(io::Error::new(io::ErrorKind::Unsupported, "/proc shows other processes"));
         }
         let mut table = Table::new();
-        for entry in fs::read_dir("/proc")? {
-            let name = entry?.file_name();
-            let Some(pid) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
+        for pid in list()? {
             match read_process(pid) {
                 Ok(Some(process)) => _ = table.insert(pid, process),
                 Ok(None) => {}
@@ -151,6 +159,10 @@ mod kernel {
 
     use super::{Process, Table};
 
+    pub(crate) fn list() -> io::Result<Vec<i32>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     pub(crate) fn read_table() -> io::Result<Table> {
         Err(io::ErrorKind::Unsupported.into())
     }
@@ -168,7 +180,7 @@ mod kernel {
     }
 }
 
-pub(crate) use kernel::{read_environ, read_limit, read_process, read_table};
+pub(crate) use kernel::{list, read_environ, read_limit, read_process, read_table};
 
 #[cfg(test)]
 mod tests {

@@ -45,6 +45,7 @@
 
 mod capture;
 mod census;
+mod chase;
 mod command;
 mod environment;
 mod finished;

@@ -6,6 +6,7 @@ use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe::Receiver;
@@ -117,8 +118,9 @@ impl Owner {
         let ends = Ends { stdin, stdout: writer.into(), stderr };
         let pipes = Pipes::new(output, side).map_err(system)?;
 
-        let (child, mark) = self.launch(command, &program, ends)?;
-        Ok((Running::new(self, child, mark), pipes))
+        let started = Instant::now();
+        let child = self.launch(command, &program, ends)?;
+        Ok((Running::new(self, child, started), pipes))
     }
 
     /// Starts and registers the first process of a command.

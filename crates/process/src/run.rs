@@ -62,9 +62,9 @@ enum Stop {
 }
 
 impl<'a> Running<'a> {
-    pub(crate) fn new(owner: &'a Owner, child: Child, mark: Mark) -> Self {
-        let watch = Watch::new(child);
-        Self { owner, watch, mark, started: Instant::now(), finished: false }
+    /// `started` is the moment before the start: the child may be ahead of us.
+    pub(crate) fn new(owner: &'a Owner, (child, mark): (Child, Mark), started: Instant) -> Self {
+        Self { owner, watch: Watch::new(child), mark, started, finished: false }
     }
 
     pub(crate) async fn finish(

@@ -11,6 +11,7 @@ use rustix::process::{Pid, WaitOptions, waitpid};
 use tokio::sync::oneshot;
 
 use crate::census::{Process, Table, attribute, read_environ, read_limit, read_table};
+use crate::chase::chase;
 use crate::mark::Mark;
 use crate::owner::Owner;
 use crate::registry::{Registry, Root, Scope, Shared};
@@ -49,7 +50,8 @@ pub enum SupervisorError {
 #[must_use = "processes may be left that could not be ended"]
 pub struct Ended {
     /// Numbers of the processes that were still alive at the limit, for example because they
-    /// changed their user or hang in the kernel. Empty in every normal case.
+    /// changed their user or hang in the kernel; or, if none was seen alive, of those that had
+    /// just ended and may have left a successor. Empty in every normal case.
     pub left: Vec<i32>,
     /// The process table could not be read, always or at the last look: process groups were
     /// killed, and who had left them was not seen. Always so where there is no `/proc`.
@@ -184,6 +186,7 @@ impl Warden {
                 let marks = self.marks(&table, &roots);
                 self.step_jobs(now, &table, &marks);
                 self.reap(&table, &marks);
+                self.chase(now, &table);
                 self.forget_empty_sessions(&table, &roots);
             }
             Err(error) => {
@@ -197,7 +200,6 @@ impl Warden {
 
     fn marks(&mut self, table: &Table, roots: &BTreeMap<i32, Root>) -> BTreeMap<i32, Mark> {
         let Self { shared, known, .. } = self;
-        let me = i32::try_from(std::process::id()).unwrap_or_default();
         let owners = shared.registry().owners.clone();
         let evidence = |process: &Process| {
             known
@@ -209,7 +211,7 @@ impl Warden {
                 .or_else(|| shared.seal.mark_in_environ(&read_environ(process.pid)))
                 .or_else(|| roots.get(&process.session).map(|root| root.mark))
         };
-        let mut marks = attribute(table, me, evidence);
+        let mut marks = attribute(table, me(), evidence);
         marks.retain(|_, mark| owners.contains(&mark.owner));
         for (pid, mark) in &marks {
             if let Some(process) = table.get(pid) {
@@ -220,15 +222,17 @@ impl Warden {
     }
 
     fn step_jobs(&mut self, now: Instant, table: &Table, marks: &BTreeMap<i32, Mark>) {
+        let roots = self.shared.registry().roots.clone();
+        // Ours to collect. One that a command will collect says nothing new.
+        let is_orphan = |process: &Process| {
+            process.parent == me() && !roots.get(&process.pid).is_some_and(|root| root.watched)
+        };
         self.jobs.retain_mut(|job| {
-            let alive = table
-                .values()
-                .filter(|p| {
-                    !p.zombie && marks.get(&p.pid).is_some_and(|mark| job.scope.holds(*mark))
-                })
-                .copied()
-                .collect();
-            match job.walk.step(now, alive) {
+            let holds = |pid| marks.get(pid).is_some_and(|mark| job.scope.holds(*mark));
+            let tree = table.values().filter(|process| holds(&process.pid)).copied();
+            let (mut ended, alive): (Vec<_>, Vec<_>) = tree.partition(|process| process.zombie);
+            ended.retain(is_orphan);
+            match job.walk.step(now, alive, ended) {
                 Step::Look => true,
                 Step::Send(order, processes) => {
                     for process in &processes {
@@ -242,6 +246,15 @@ impl Warden {
                 }
             }
         });
+    }
+
+    fn chase(&self, now: Instant, table: &Table) {
+        let restless = self.jobs.iter().filter(|job| job.walk.is_restless(now));
+        let scopes: Vec<Scope> = restless.map(|job| job.scope).collect();
+        if !scopes.is_empty() {
+            let wanted = |mark| scopes.iter().any(|scope| scope.holds(mark));
+            chase(table, &self.shared.seal, wanted);
+        }
     }
 
     fn step_jobs_blind(&mut self, now: Instant, roots: &BTreeMap<i32, Root>, sight: Sight) {
@@ -262,11 +275,10 @@ impl Warden {
     /// Collects ended orphans and ended children that nobody waits for; by number, never "any
     /// child", which would take the exit status of a running command.
     fn reap(&self, table: &Table, marks: &BTreeMap<i32, Mark>) {
-        let me = i32::try_from(std::process::id()).unwrap_or_default();
         // A command is started with the registry locked, so that its first process is never seen
         // here before it is registered.
         let registry = self.shared.registry();
-        for process in table.values().filter(|process| process.zombie && process.parent == me) {
+        for process in table.values().filter(|process| process.zombie && process.parent == me()) {
             if marks.contains_key(&process.pid) {
                 collect(&registry, process.pid);
             }
@@ -307,6 +319,10 @@ impl Job {
         }
         false
     }
+}
+
+fn me() -> i32 {
+    i32::try_from(std::process::id()).unwrap_or_default()
 }
 
 /// Takes note of the end of one child, unless a running command does.

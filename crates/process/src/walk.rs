@@ -46,6 +46,7 @@ pub(crate) struct Walk {
     stop_rounds: u32,
     quiet_rounds: u32,
     blind_kills: u32,
+    restless: bool,
 }
 
 /// Why there is no process table.
@@ -66,6 +67,7 @@ impl Walk {
             stop_rounds: 0,
             quiet_rounds: 0,
             blind_kills: 0,
+            restless: false,
         }
     }
 
@@ -74,22 +76,32 @@ impl Walk {
         self.asked && self.quiet_rounds == 0 && !self.grace_is_over(now)
     }
 
-    /// Decides from the processes of the tree that are alive.
-    pub(crate) fn step(&mut self, now: Instant, alive: Vec<Process>) -> Step {
-        if alive.is_empty() {
+    /// True if the tree changes faster than it is looked at: its processes start others and end.
+    pub(crate) fn is_restless(&self, now: Instant) -> bool {
+        self.restless && self.grace_is_over(now)
+    }
+
+    /// Decides from the processes of the tree that are alive, and those that ended since the
+    /// last look: where one has just ended, its successor may have been overlooked.
+    pub(crate) fn step(&mut self, now: Instant, alive: Vec<Process>, ended: Vec<Process>) -> Step {
+        self.restless = !ended.is_empty();
+        if alive.is_empty() && ended.is_empty() {
             self.quiet_rounds += 1;
             return if self.quiet_rounds >= QUIET_ROUNDS { Step::Done(alive) } else { Step::Look };
         }
         self.quiet_rounds = 0;
+        if now.duration_since(self.began) > GRACE + KILL_LIMIT {
+            return Step::Done(if alive.is_empty() { ended } else { alive });
+        }
+        if alive.is_empty() {
+            return Step::Look;
+        }
         if !self.asked {
             self.asked = true;
             return Step::Send(Order::Term, alive);
         }
         if !self.grace_is_over(now) {
             return Step::Look;
-        }
-        if now.duration_since(self.began) > GRACE + KILL_LIMIT {
-            return Step::Done(alive);
         }
         let (old, new): (Vec<_>, Vec<_>) =
             alive.into_iter().partition(|p| self.stopped.contains(&(p.pid, p.started)));
@@ -140,16 +152,20 @@ mod tests {
         pids.iter().map(|pid| process(*pid)).collect()
     }
 
+    /// Milliseconds since the start, who is alive (and, negative, who has just ended).
     fn walk(looks: &[(u64, &[i32])]) -> Vec<String> {
         let start = Instant::now();
         let mut walk = Walk::new(start);
         let show = |processes: Vec<Process>| processes.iter().map(|p| p.pid).collect::<Vec<_>>();
         looks
             .iter()
-            .map(|(ms, pids)| match walk.step(start + Duration::from_millis(*ms), tree(pids)) {
-                Step::Send(order, to) => format!("{order:?} {:?}", show(to)),
-                Step::Look => "Look".to_owned(),
-                Step::Done(left) => format!("Done {:?}", show(left)),
+            .map(|(ms, pids)| {
+                let (alive, ended) = tree(pids).into_iter().partition(|p| p.pid > 0);
+                match walk.step(start + Duration::from_millis(*ms), alive, ended) {
+                    Step::Send(order, to) => format!("{order:?} {:?}", show(to)),
+                    Step::Look => "Look".to_owned(),
+                    Step::Done(left) => format!("Done {:?}", show(left)),
+                }
             })
             .collect()
     }
@@ -177,6 +193,14 @@ mod tests {
     fn quiet_rounds_must_follow_each_other() {
         let steps = walk(&[(0, &[1]), (5, &[]), (10, &[]), (15, &[2]), (20, &[]), (25, &[])]);
         assert_eq!(steps, ["Term [1]", "Look", "Look", "Look", "Look", "Look"]);
+    }
+
+    #[test]
+    fn a_tree_whose_processes_have_just_ended_is_not_quiet() {
+        let steps =
+            walk(&[(0, &[1]), (500, &[-1]), (505, &[]), (510, &[-2]), (515, &[]), (520, &[])]);
+        assert_eq!(steps, ["Term [1]", "Look", "Look", "Look", "Look", "Look"]);
+        assert_eq!(walk(&[(0, &[1]), (5501, &[-3])]), ["Term [1]", "Done [-3]"]);
     }
 
     #[test]

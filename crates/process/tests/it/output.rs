@@ -101,6 +101,13 @@ async fn output_before_a_time_limit_is_kept() {
 }
 
 #[tokio::test]
+async fn a_stopped_process_is_asked_too() {
+    let mut command = bash("trap 'echo told; exit' TERM; echo begun; kill -STOP $$");
+    command.time_limit = Duration::from_millis(500);
+    assert_eq!(run(command).await.output.head, b"begun\ntold\n");
+}
+
+#[tokio::test]
 async fn a_flood_can_be_cancelled() {
     let supervisor = supervisor();
     let (owner, cancel) = (supervisor.owner(), CancellationToken::new());

@@ -64,6 +64,21 @@ const TREES: &[(&str, &str, usize)] = &[
     ),
 ];
 
+/// Trees whose processes start a successor and end, faster than a process table can be read.
+const HOPPERS: &[(&str, &str, usize)] = &[
+    (
+        "hops from process to process",
+        "hop() { trap '' TERM; setsid -f bash -c 'hop; : {S}'; }; export -f hop; hop; {S}",
+        1,
+    ),
+    (
+        "hops with a cleared environment",
+        "hop='trap \"\" TERM; env -i setsid -f bash -c \"$0\" \"$0\"; : {S}'; bash -c \"$hop\" \"$hop\"; {S}",
+        1,
+    ),
+    ("hops without a program", "hop() { hop & exit; }; ( trap '' TERM; hop & ); exec {S}", 1),
+];
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancel_leaves_nothing_of_any_tree() {
     let supervisor = supervisor();
@@ -91,6 +106,25 @@ async fn a_cancel_leaves_nothing_of_any_tree() {
     let slowest = rows.join_all().await.into_iter().max();
     println!("{} trees ended together, the slowest {slowest:?}", TREES.len());
     until("no zombies", || zombies().is_empty()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn processes_that_hop_are_caught() {
+    let supervisor = supervisor();
+    for (name, script, sleeps) in HOPPERS {
+        let (owner, marker, cancel) = (supervisor.owner(), Marker::new(), CancellationToken::new());
+        let command = bash(&marker.fill(script));
+        let cancelling = async {
+            until(name, || marker.sleeping() >= *sleeps).await;
+            cancel.cancel();
+            Instant::now()
+        };
+        let (finished, cancelled) = tokio::join!(owner.run(command, &cancel), cancelling);
+        println!("{name}: {:?}", cancelled.elapsed());
+        assert_eq!(finished.unwrap().ended.left, [0; 0], "{name}");
+        // One that got away would show up in one of many looks.
+        assert!((0..200).all(|_| marker.alive().is_empty()), "{name}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
