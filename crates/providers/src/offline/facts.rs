@@ -9,7 +9,7 @@ use super::rules::risk::{self, Gravity};
 /// References kept of one kind of finding.
 pub(super) const REFERENCES: usize = 5;
 /// Notable items, entry points and packages kept.
-pub(super) const NOTABLE: usize = 40;
+pub(super) const NOTABLE: usize = 24;
 
 /// Files and their lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -116,13 +116,18 @@ pub(super) struct Facts {
     pub(super) languages: BTreeMap<String, Size>,
     /// The longest files of code by hand.
     pub(super) longest: Vec<(String, u64)>,
+    /// The largest files of any kind, by bytes.
+    pub(super) heaviest: Vec<(String, u64)>,
+    /// Documents by their first heading, where there are no programs.
+    pub(super) documents: Vec<Place>,
     pub(super) readme: Option<Readme>,
     pub(super) packages: Vec<Package>,
     pub(super) packages_total: u64,
     pub(super) entries: Vec<Place>,
     /// Public items, by kind.
     pub(super) items: BTreeMap<String, u64>,
-    pub(super) notable: Vec<Place>,
+    /// Items worth naming, each with how many lines import it.
+    pub(super) notable: Vec<(u64, Place)>,
     pub(super) test_cases: u64,
     pub(super) test_files: u64,
     /// Open remarks, by word.
@@ -150,6 +155,11 @@ impl Facts {
         self.longest.extend(other.longest);
         self.longest.sort_by_key(|(_, lines)| std::cmp::Reverse(*lines));
         self.longest.truncate(REFERENCES);
+        self.heaviest.extend(other.heaviest);
+        self.heaviest.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
+        self.heaviest.truncate(REFERENCES);
+        self.documents.extend(other.documents);
+        self.documents.truncate(NOTABLE);
         self.readme = match (self.readme.take(), other.readme) {
             (Some(mine), Some(other)) => Some(nearest(mine, other)),
             (mine, other) => mine.or(other),
@@ -163,7 +173,7 @@ impl Facts {
         for (kind, count) in other.items {
             *self.items.entry(kind).or_default() += count;
         }
-        self.notable = interleave(std::mem::take(&mut self.notable), other.notable);
+        self.notable = merged(std::mem::take(&mut self.notable), other.notable);
         self.test_cases += other.test_cases;
         self.test_files += other.test_files;
         for (word, count) in other.remarks {
@@ -212,16 +222,18 @@ fn nearest(one: Readme, other: Readme) -> Readme {
     if depth(&other.path) < depth(&one.path) { other } else { one }
 }
 
-/// Takes from both in turn, so that neither crowds the other out.
-fn interleave(one: Vec<Place>, other: Vec<Place>) -> Vec<Place> {
+/// What is used most first; what is used alike, from both in turn.
+fn merged(one: Vec<(u64, Place)>, other: Vec<(u64, Place)>) -> Vec<(u64, Place)> {
     let mut out = Vec::new();
     let (mut one, mut other) = (one.into_iter(), other.into_iter());
     loop {
         let pair = [one.next(), other.next()];
-        if pair.iter().all(Option::is_none) || out.len() >= NOTABLE {
-            out.truncate(NOTABLE);
-            return out;
+        if pair.iter().all(Option::is_none) {
+            break;
         }
         out.extend(pair.into_iter().flatten());
     }
+    out.sort_by_key(|(uses, _)| std::cmp::Reverse(*uses));
+    out.truncate(NOTABLE);
+    out
 }

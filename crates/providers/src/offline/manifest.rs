@@ -9,7 +9,7 @@ use super::facts::{NOTABLE, Package, Place};
 use super::language;
 use super::part::{Part, part_of};
 use super::readme::plain;
-use super::scope::Scope;
+use super::scope::{Scope, under};
 use super::search::{Found, Search};
 use super::survey::shorten;
 
@@ -39,7 +39,7 @@ const NAMES: &[&str] = &[
 ];
 
 /// The lines of manifests that name things.
-const PATTERN: &str = r#"^\s{0,4}"?(?:name|description|summary|synopsis|private|version)"?\s*[:=]|^\[|^module\s|^\s*\w+\.(?:name|summary)\s*=|^\s{0,4}<(?:artifactId|name|description)>|^[\w.-]+\s*=\s*"[\w.]+:[\w.]+"|^\s+app:\s|^\s*name:\s*"|^(?i:project)\s*\(|^\s*<Description>"#;
+const PATTERN: &str = r#"^\s{0,4}"?(?:name|description|summary|synopsis|private|version)"?\s*[:=]|^\[|^module\s|^\s*\w+\.(?:name|summary|description)\s*=|^\s{0,4}<(?:artifactId|name|description)>|^\s*</?parent>|^[\w.-]+\s*=\s*"[\w.]+:[\w.]+"|^\s+app:\s|^\s*name:\s*"|^(?i:project)\s*\(|^\s*<Description>"#;
 
 /// Whether a file is a manifest of the project itself.
 fn is_manifest(path: &str) -> bool {
@@ -87,6 +87,13 @@ fn line(package: &mut Package, section: &mut String, text: &str) {
         set(&mut package.name, name);
         return;
     }
+    if text == "<parent>" || text == "</parent>" {
+        text.trim_matches(['<', '>']).clone_into(section);
+        return;
+    }
+    if section == "parent" {
+        return;
+    }
     if let Some((_, tagged)) = text.strip_prefix('<').and_then(|text| text.split_once('>')) {
         let value = tagged.split('<').next().unwrap_or_default();
         let about = text.starts_with("<description") || text.starts_with("<Description");
@@ -118,24 +125,26 @@ fn bare(value: &str) -> &str {
 /// Sets what is not set yet: the first line of a manifest that names something is about itself.
 fn set(field: &mut String, value: &str) {
     let value = bare(value);
-    let plain = !value.is_empty() && !value.starts_with(['{', '[', '$', '|', '>']);
+    let plain = !value.starts_with(['{', '[', '$', '|', '>']) && !value.contains("#{");
+    let plain = plain && !value.is_empty();
     if field.is_empty() && plain {
         *field = shorten(value, 160);
     }
 }
 
-/// The scripts and programs of the nearest `package.json`.
-pub(super) fn ask_scripts(ask: &mut Ask<'_, '_>, files: &[(&str, u64)]) -> Vec<Place> {
-    let manifests = files
-        .iter()
-        .map(|(path, _)| *path)
-        .filter(|path| language::file_name(path) == "package.json" && part_of(path) == Part::Main);
-    let Some(path) = manifests.min_by_key(|path| (path.matches('/').count(), path.len())) else {
+/// The scripts and programs of the `package.json` at the top.
+pub(super) fn ask_scripts(
+    ask: &mut Ask<'_, '_>,
+    scope: &Scope,
+    files: &[(&str, u64)],
+) -> Vec<Place> {
+    let path = under(&scope.root, "package.json");
+    if !files.iter().any(|(file, _)| *file == path) {
         return Vec::new();
-    };
+    }
     let done = ask.call("read_file", json!({"path": path, "limit": 600}));
     let Some(text) = done.and_then(super::conversation::Done::ok) else { return Vec::new() };
-    scripts(path, &plain(text))
+    scripts(&path, &plain(text))
 }
 
 fn scripts(path: &str, text: &str) -> Vec<Place> {

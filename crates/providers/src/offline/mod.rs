@@ -38,6 +38,7 @@ mod conversation;
 mod facts;
 mod frame;
 mod housekeeping;
+mod items;
 mod language;
 mod manifest;
 mod part;

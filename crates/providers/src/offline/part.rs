@@ -9,7 +9,7 @@ pub(super) enum Part {
     Main,
     /// Tests, and what they need.
     Test,
-    /// Examples and benchmarks.
+    /// Examples, benchmarks, and settings written as programs.
     Example,
     /// Written by a program, or by others and copied here.
     Foreign,
@@ -105,11 +105,15 @@ pub(super) fn part_of(path: &str) -> Part {
         || lower.contains(".test.")
         || lower.contains(".spec.")
         || lower.starts_with("test_")
-        || matches!(stem, "tests" | "conftest")
+        || matches!(
+            stem,
+            "tests" | "conftest" | "fixture" | "fixtures" | "testutil" | "test_util" | "testutils"
+        )
     {
         return Part::Test;
     }
-    if folder(EXAMPLE_FOLDERS) { Part::Example } else { Part::Main }
+    let settings = matches!(name, "setup.py" | "conf.py" | "noxfile.py");
+    if settings || folder(EXAMPLE_FOLDERS) { Part::Example } else { Part::Main }
 }
 
 #[cfg(test)]

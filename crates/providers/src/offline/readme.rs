@@ -48,34 +48,113 @@ pub(super) fn plain(content: &str) -> String {
 
 /// Title and first paragraph of prose.
 fn read(path: &str, text: &str) -> Readme {
-    let mut title = String::new();
-    let mut lead: Vec<&str> = Vec::new();
-    let mut fenced = false;
+    let mut reader = Reader::default();
     for line in text.lines().map(str::trim) {
-        if line.starts_with("```") {
-            fenced = !fenced;
-        }
-        let heading = line.starts_with('#') || line.starts_with("= ");
-        let underline = line.len() > 2 && line.chars().all(|c| "=-~*".contains(c));
-        if underline {
-            // The line before it was a heading.
-            if let (true, Some(above)) = (title.is_empty(), lead.pop()) {
-                above.clone_into(&mut title);
-            }
-            lead.clear();
-        } else if heading && title.is_empty() {
-            strip(line.trim_start_matches(['#', '=', ' ']).trim_end_matches('#'))
-                .clone_into(&mut title);
-        } else if heading || line.is_empty() {
-            if !lead.is_empty() {
-                break;
-            }
-        } else if !fenced && !decoration(line) && !line.starts_with("```") {
-            lead.push(line);
+        reader.line(line);
+        if !reader.lead.is_empty() {
+            break;
         }
     }
-    let lead = shorten(&strip(&lead.join(" ")), LEAD);
-    Readme { path: path.to_owned(), title: shorten(&title, 80), lead }
+    reader.end_paragraph();
+    let lead = if reader.lead.is_empty() { &reader.tagline } else { &reader.lead };
+    let lead = without_announcement(lead);
+    Readme { path: path.to_owned(), title: shorten(&reader.title, 80), lead: shorten(&lead, LEAD) }
+}
+
+/// A text without the sentence at its end that announces something further down.
+fn without_announcement(text: &str) -> String {
+    let Some(text) = text.strip_suffix(':') else { return text.to_owned() };
+    text.rsplit_once(". ").map_or_else(|| format!("{text}."), |(before, _)| format!("{before}."))
+}
+
+/// Headings after which a paragraph no longer says what the whole is.
+const HEADINGS: usize = 2;
+
+/// Reads prose line by line, until it knows the title and the lead.
+#[derive(Default)]
+struct Reader<'t> {
+    title: String,
+    tagline: String,
+    lead: String,
+    paragraph: Vec<&'t str>,
+    /// Inside a block of code.
+    fenced: bool,
+    /// Inside a block of HTML, which lasts until a blank line.
+    html: bool,
+    headings: usize,
+    /// Under a heading of which no text says what the whole is.
+    aside: bool,
+}
+
+impl<'t> Reader<'t> {
+    fn line(&mut self, line: &'t str) {
+        if line.starts_with("```") {
+            self.fenced = !self.fenced;
+            return;
+        }
+        if self.fenced {
+            return;
+        }
+        if line.is_empty() {
+            self.html = false;
+            self.end_paragraph();
+        } else if self.html || line.starts_with('<') {
+            self.html = true;
+            self.tags(line);
+        } else if line.starts_with('#') || line.starts_with("= ") {
+            self.end_paragraph();
+            self.heading(line.trim_matches(['#', '=', ' ']));
+        } else if line.len() > 2 && line.chars().all(|c| "=-~*".contains(c)) {
+            // The line before it was a heading.
+            if let Some(above) = self.paragraph.pop() {
+                self.heading(above);
+            }
+        } else if !decoration(line) {
+            self.paragraph.push(line.trim_start_matches("> "));
+        }
+    }
+
+    fn tags(&mut self, line: &str) {
+        if line.starts_with("<h1") && self.title.is_empty() {
+            self.title = strip(line);
+        } else if ["<h2", "<h3", "<h4"].iter().any(|tag| line.starts_with(tag))
+            && self.tagline.is_empty()
+        {
+            self.tagline = strip(&line.replace("<br", " <br"));
+        }
+    }
+
+    fn heading(&mut self, text: &str) {
+        if self.title.is_empty() {
+            self.title = strip(text);
+        }
+        self.headings += 1;
+        let lower = text.to_ascii_lowercase();
+        let aside = [
+            "install",
+            "require",
+            "licen",
+            "prerequisite",
+            "quick",
+            "getting started",
+            "table of",
+            "contents",
+            "usage",
+            "status",
+            "sponsor",
+            "news",
+        ];
+        self.aside = self.headings > HEADINGS || aside.iter().any(|word| lower.contains(word));
+    }
+
+    fn end_paragraph(&mut self) {
+        let text = strip(&std::mem::take(&mut self.paragraph).join(" "));
+        let letters = || text.chars().filter(|c| c.is_alphabetic());
+        let shouted = letters().filter(|c| c.is_uppercase()).count() * 2 > letters().count();
+        if self.lead.is_empty() && !self.aside && !shouted {
+            self.lead = text;
+        }
+    }
 }
 
 /// Lines that say nothing: badges, pictures, tags, comments, rules, links alone.
@@ -111,10 +190,18 @@ fn link(from: &str) -> Option<(&str, &str)> {
     }
     if let Some(tag) = from.strip_prefix('<') {
         let (inner, rest) = tag.split_once('>')?;
-        return (inner.len() < 200 && !inner.contains(' ') || inner.contains('='))
-            .then_some(("", rest));
+        if !inner.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/') {
+            return None;
+        }
+        return (inner.len() < 200 && !inner.contains(' ')
+            || inner.contains('=')
+            || inner.ends_with('/'))
+        .then_some(("", rest));
     }
     let (shown, rest) = from.strip_prefix('[')?.split_once(']')?;
+    if !rest.starts_with(['(', '[']) {
+        return (shown.trim().len() > 1).then_some((shown, rest));
+    }
     if let Some(target) = rest.strip_prefix('(') {
         return Some((shown, target.split_once(')')?.1));
     }
@@ -134,9 +221,18 @@ mod tests {
                 "A tool to read `frames`.",
             ),
             ("Tool\n====\n\nA tool.\n", "Tool", "A tool."),
-            ("<h1 align=\"center\">Tool</h1>\n\n## About\nText.\n", "About", "Text."),
+            ("<h1 align=\"center\">Tool</h1>\n\n## About\nText.\n", "Tool", "Text."),
+            (
+                "<div>\n<h1>T</h1>\n<h3>Fast.<br />Easy.</h3>\nno\n</div>\n\n## Install\nDo.\n",
+                "T",
+                "Fast. Easy.",
+            ),
+            ("# T\n\nNO WARRANTY AT ALL.\n\nA [tool][x] of [Yaml].\n", "T", "A tool of Yaml."),
+            ("# T\n\n## Requirements\nNode.\n\n## What\nA tool.\n", "T", ""),
+            ("# T\nA tool. It has:\n- x\n", "T", "A tool."),
+            ("# T\nA tool with:\n", "T", "A tool with."),
             ("", "", ""),
-            ("```\ncode\n```\n\nText", "", "Text"),
+            ("```\ncode\n```\n\nText said.", "", "Text said."),
             ("# A\n```sh\nrun\n```\nThen text.", "A", "Then text."),
         ];
         for (text, title, lead) in cases {

@@ -64,6 +64,8 @@ pub(super) fn render(report: &Report) -> String {
     let sections = [
         ("Languages", languages(facts)),
         ("Parts", parts(&report.parts)),
+        ("Documents", documents(facts)),
+        ("Largest files", heaviest(facts)),
         ("Packages", packages(facts)),
         ("Where it starts", entries(facts)),
         ("Public items", items(facts)),
@@ -82,23 +84,28 @@ pub(super) fn render(report: &Report) -> String {
     out
 }
 
-fn about(facts: &Facts) -> String {
-    let mut out = String::new();
+/// What it is, in the words of its manifest and its README.
+fn introduction(facts: &Facts) -> String {
     let package = facts.packages.iter().find(|package| !package.path.contains('/'));
-    let title = facts.readme.as_ref().map(|readme| readme.title.as_str()).filter(|t| !t.is_empty());
-    if let Some(name) = package.map(|package| package.name.as_str()).or(title) {
-        let _ = write!(out, "**{name}**: ");
+    let readme = facts.readme.as_ref();
+    let title = readme.map(|readme| readme.title.as_str()).filter(|title| !title.is_empty());
+    let named = package.filter(|package| title.is_none() || !package.about.is_empty());
+    let Some(name) = named.map(|package| package.name.as_str()).or(title) else {
+        return String::new();
+    };
+    let about = package.filter(|package| !package.about.is_empty());
+    let about = about.map(|package| format!("{} (`{}`)", package.about, package.path));
+    let lead = readme.filter(|readme| !readme.lead.is_empty());
+    let lead = lead.map(|readme| format!("{} (`{}`)", readme.lead, readme.path));
+    let said: Vec<String> = [about, lead].into_iter().flatten().collect();
+    if said.is_empty() {
+        return format!("**{name}**: no description found.\n\n");
     }
-    let stated = package.map(|package| (package.about.as_str(), package.path.as_str()));
-    let lead = facts.readme.as_ref().map(|readme| (readme.lead.as_str(), readme.path.as_str()));
-    let said = [lead, stated].into_iter().flatten().find(|(text, _)| !text.is_empty());
-    match said {
-        Some((text, path)) => {
-            let _ = write!(out, "{text} (`{path}`)\n\n");
-        }
-        None if !out.is_empty() => out.push_str("no description found.\n\n"),
-        None => {}
-    }
+    format!("**{name}**: {}\n\n", said.join(" "))
+}
+
+fn about(facts: &Facts) -> String {
+    let mut out = introduction(facts);
     if facts.size.files == 0 {
         out.push_str("No text file with a line in it was found here.");
         return out;
@@ -107,16 +114,9 @@ fn about(facts: &Facts) -> String {
     let (files, lines) = (facts.size.files, facts.size.lines);
     let _ =
         write!(out, "{more}{} and {} in text files.", count(files, "file"), count(lines, "line"));
-    let also = [(facts.binary, "binary"), (facts.empty, "empty")];
-    let also: Vec<String> = also
-        .iter()
-        .filter(|(files, _)| *files > 0)
-        .map(|(files, what)| format!("{} {what}", number(*files)))
-        .collect();
-    if !also.is_empty() {
-        let _ = write!(out, " Beside them {} files", also.join(" and "));
-        let kib = facts.binary_bytes.div_ceil(1024);
-        let _ = if kib > 0 { write!(out, " ({} KiB).", number(kib)) } else { write!(out, ".") };
+    if facts.binary > 0 {
+        let kib = number(facts.binary_bytes.div_ceil(1024));
+        let _ = write!(out, " {} beside them ({kib} KiB).", count(facts.binary, "binary file"));
     }
     if facts.languages.values().all(|size| size.lines == 0) {
         return out;
@@ -124,7 +124,10 @@ fn about(facts: &Facts) -> String {
     let code = |name: &&String| language::by_name(name).class == Class::Code;
     let code: u64 =
         facts.languages.iter().filter(|(name, _)| code(name)).map(|(_, s)| s.lines).sum();
-    let own = facts.size.lines - facts.foreign.lines;
+    let own = facts.size.lines.saturating_sub(facts.foreign.lines);
+    if code == 0 {
+        return out;
+    }
     let _ = write!(
         out,
         " Of the {} written here, {} are code.",
@@ -140,12 +143,13 @@ fn languages(facts: &Facts) -> Option<String> {
         return None;
     }
     all.sort_by_key(|(_, size)| std::cmp::Reverse(size.lines));
+    let most = if all.len() == LANGUAGES + 1 { all.len() } else { LANGUAGES };
     let mut rows: Vec<(String, u64, u64)> = all
         .iter()
-        .take(LANGUAGES)
+        .take(most)
         .map(|(name, size)| ((*name).clone(), size.files, size.lines))
         .collect();
-    let rest = all.get(LANGUAGES..).unwrap_or_default();
+    let rest = all.get(most..).unwrap_or_default();
     if !rest.is_empty() {
         let (files, lines) = rest.iter().fold((0, 0), |(f, l), (_, s)| (f + s.files, l + s.lines));
         rows.push((count(rest.len() as u64, "more language"), files, lines));
@@ -204,6 +208,27 @@ fn parts(parts: &[PartReport]) -> Option<String> {
     Some(out)
 }
 
+fn has_code(facts: &Facts) -> bool {
+    facts.languages.keys().any(|name| language::by_name(name).class == Class::Code)
+}
+
+fn documents(facts: &Facts) -> Option<String> {
+    // Where there are programs, in any part, documents are not what it is about.
+    if has_code(facts) {
+        return None;
+    }
+    let places = facts.documents.iter().take(NAMED);
+    bullets(places.map(|place| format!("{} ({})", inert(&place.what), place.reference())))
+}
+
+fn heaviest(facts: &Facts) -> Option<String> {
+    if has_code(facts) || facts.heaviest.len() < 2 {
+        return None;
+    }
+    let files = facts.heaviest.iter().filter(|(_, bytes)| *bytes > 0);
+    bullets(files.map(|(path, bytes)| format!("`{path}`: {} KiB", number(bytes.div_ceil(1024)))))
+}
+
 fn packages(facts: &Facts) -> Option<String> {
     // A single package is what the first paragraph is about.
     if facts.packages.len() < 2 {
@@ -214,9 +239,11 @@ fn packages(facts: &Facts) -> Option<String> {
             if package.about.is_empty() { String::new() } else { format!(": {}", package.about) };
         format!("`{}`{about} (`{}`)", package.name, package.path)
     };
-    let shown = facts.packages.iter().take(NAMED).map(line);
-    let left = facts.packages_total.saturating_sub(NAMED.min(facts.packages.len()) as u64);
-    bullets(shown.chain((left > 0).then(|| format!("and {} more", count(left, "manifest")))))
+    // A manifest at the top that says nothing of itself only holds the others together.
+    let own = facts.packages.iter().filter(|p| p.path.contains('/') || !p.about.is_empty());
+    let shown = own.take(NAMED).map(line);
+    let left = facts.packages_total.saturating_sub(NAMED.max(facts.packages.len()) as u64);
+    bullets(shown.chain((left > 0).then(|| format!("and {}", count(left, "more manifest")))))
 }
 
 fn entries(facts: &Facts) -> Option<String> {
@@ -246,8 +273,7 @@ fn items(facts: &Facts) -> Option<String> {
     }
     let mut kinds: Vec<_> = facts.items.iter().collect();
     kinds.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
-    let kinds: Vec<_> =
-        kinds.iter().map(|(kind, count)| format!("{} {kind}", number(**count))).collect();
+    let kinds: Vec<_> = kinds.iter().map(|(kind, count)| plural(**count, kind)).collect();
     let more = lower_bound(facts, "public items");
     let mut out =
         format!("{more}{} outside tests and examples ({}).\n", number(total), kinds.join(", "));
@@ -255,7 +281,7 @@ fn items(facts: &Facts) -> Option<String> {
         .notable
         .iter()
         .take(NAMED)
-        .map(|place| {
+        .map(|(_, place)| {
             let (kind, name) = place.what.split_once(' ').unwrap_or(("", &place.what));
             format!("{kind} `{name}` {}", place.reference())
         })
@@ -267,9 +293,7 @@ fn items(facts: &Facts) -> Option<String> {
 }
 
 fn tests(facts: &Facts) -> Option<String> {
-    let code = |name: &&String| language::by_name(name).class == Class::Code;
-    let code = facts.languages.keys().any(|name| code(&name));
-    match (facts.test_cases, code) {
+    match (facts.test_cases, has_code(facts)) {
         (0, true) => Some("No test case was found by the patterns of these languages.".to_owned()),
         (0, false) => None,
         (cases, _) => {
@@ -300,7 +324,7 @@ fn findings(facts: &Facts) -> Option<String> {
             .collect();
         let left = finding.files.saturating_sub(places.len() as u64);
         let more =
-            if left > 0 { format!(" and {} more", count(left, "file")) } else { String::new() };
+            if left > 0 { format!(" and {}", count(left, "more file")) } else { String::new() };
         let lines = count(finding.total, risk.unit());
         format!("**{gravity}** {}, {lines}: {}{more}", risk.title, places.join(", "))
     };
@@ -369,6 +393,16 @@ pub(super) fn number(number: u64) -> String {
 /// `1 line`, `2,000 lines`.
 pub(super) fn count(many: u64, thing: &str) -> String {
     format!("{} {thing}{}", number(many), if many == 1 { "" } else { "s" })
+}
+
+/// `1 class`, `2 classes`, `3 entries`.
+fn plural(many: u64, kind: &str) -> String {
+    let ending = match kind {
+        _ if many == 1 => "",
+        kind if kind.ends_with('s') => "es",
+        _ => "s",
+    };
+    format!("{} {kind}{ending}", number(many))
 }
 
 fn percent(part: u64, whole: u64) -> String {

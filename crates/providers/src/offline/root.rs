@@ -79,7 +79,7 @@ pub(super) fn part_step(turn: &Turn<'_>, scope: &Scope, closing: bool) -> Next {
     facts.gaps.extend(
         ask.lacking().iter().map(|tool| format!("what needs `{tool}`: not among the tools")),
     );
-    Next::Say(report::of_part(&scope.label(), &facts))
+    Next::Say(report::of_part(&scope.short_label(), &facts))
 }
 
 /// What to say when there is nothing to look at.
@@ -145,7 +145,7 @@ fn read_part(scope: &Scope, result: Option<&Value>) -> PartReport {
     let unread =
         (facts.is_none() && failed.is_none()).then(|| "its figures could not be read".to_owned());
     let text = summary.filter(|_| facts.is_none()).map(str::to_owned);
-    PartReport { label: scope.label(), facts, problem: failed.or(unread), text }
+    PartReport { label: scope.short_label(), facts, problem: failed.or(unread), text }
 }
 
 fn together(parts: &[PartReport]) -> Facts {

@@ -21,6 +21,9 @@ pub(super) struct Scope {
 /// Bytes of the longest glob that a search takes.
 const LONGEST_GLOB: usize = 1_000;
 
+/// Pieces that a short label names.
+const SHOWN: usize = 5;
+
 const HEAD: &str = "Survey the part ";
 const OF: &str = " of ";
 const TAIL: &str = ": languages and sizes, entry points, public items, tests, open remarks and \
@@ -54,6 +57,19 @@ impl Scope {
             format!("`{}`", under(&piece.dir, stars))
         };
         self.pieces.iter().map(mark).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The same for a report, where many pieces are not all named.
+    pub(super) fn short_label(&self) -> String {
+        let left = self.pieces.len().saturating_sub(SHOWN);
+        if left < 2 {
+            return self.label();
+        }
+        let first = Self {
+            root: self.root.clone(),
+            pieces: self.pieces.iter().take(SHOWN).cloned().collect(),
+        };
+        format!("{} and {left} more", first.label())
     }
 
     /// Reads a goal back.

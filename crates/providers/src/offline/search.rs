@@ -55,7 +55,8 @@ impl Search {
         let mut map = Map::new();
         map.insert("path".into(), path.into());
         if let Some(pattern) = &self.pattern {
-            map.insert("pattern".into(), pattern.as_str().into());
+            // Names and keywords are ASCII; so said, the search is many times as fast.
+            map.insert("pattern".into(), format!("(?-u){pattern}").into());
             map.insert("mode".into(), if self.counts { "count" } else { "content" }.into());
         }
         if let Some(glob) = glob {

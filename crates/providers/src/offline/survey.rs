@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::conversation::Ask;
 use super::facts::{Facts, NOTABLE, Place, REFERENCES};
+use super::items::{self, Item};
 use super::language::{self, Class};
 use super::manifest;
 use super::part::{Part, part_of};
 use super::readme;
-use super::rules::grammar::{self, Begins};
+use super::rules::grammar;
 use super::rules::risk;
 use super::scope::Scope;
 use super::search::{Found, Hit, Search};
@@ -42,17 +43,30 @@ pub(super) fn survey(ask: &mut Ask<'_, '_>, scope: &Scope, closing: bool) -> Fac
     let asked = Asked {
         readme: readme::ask(ask, &files),
         manifests: manifest::ask(ask, scope, &files),
-        scripts: manifest::ask_scripts(ask, &files),
+        scripts: manifest::ask_scripts(ask, scope, &files),
         items: languages.iter().filter_map(|name| items(ask, scope, name)).collect(),
         tests: languages.iter().filter_map(|name| tests(ask, scope, name)).collect(),
         dense: languages.iter().filter_map(|name| dense(ask, scope, name)).collect(),
         rare: rare(ask, scope, &present(&facts)),
         remarks: Search::lines(scope, REMARKS, &[]).ask(ask),
+        headings: headings(ask, scope, &facts),
     };
     if ask.waits() && !closing {
         return facts;
     }
-    asked.judge(&mut facts, &files);
+    let judge = Judge::of(&asked);
+    facts.entries.clone_from(&asked.scripts);
+    let items = judge.items(&mut facts, &asked);
+    let imports = items::imports(&items).map_or_else(Found::nothing, |pattern| {
+        let globs = globs(languages.iter().map(|name| language::by_name(name)));
+        let globs: Vec<&str> = globs.iter().map(String::as_str).collect();
+        Search::lines(scope, pattern, &globs).pages(1).ask(ask)
+    });
+    if ask.waits() && !closing {
+        return facts;
+    }
+    facts.notable = items::notable(&items, &imports);
+    asked.judge(&mut facts, &judge, &files);
     facts
 }
 
@@ -66,28 +80,32 @@ struct Asked<'t> {
     dense: Vec<(&'static str, Found<'t>)>,
     rare: Vec<Found<'t>>,
     remarks: Found<'t>,
+    headings: Found<'t>,
 }
 
-impl Asked<'_> {
-    fn judge(self, facts: &mut Facts, files: &[(&str, u64)]) {
+impl<'t> Asked<'t> {
+    fn judge(self, facts: &mut Facts, judge: &Judge<'t>, files: &[(&str, u64)]) {
         facts.readme = self.readme;
         note_gap(facts, &self.manifests, "packages", "manifests");
         let (packages, total) = manifest::packages(&self.manifests, files);
         facts.packages = packages;
         facts.packages_total = total;
-        facts.entries = self.scripts;
-        let mut tests_from = BTreeMap::new();
-        for (language, found) in &self.dense {
-            note_gap(facts, found, "frequent risks", language);
-            tests_begin(&mut tests_from, found);
-        }
-        let judge = Judge { tests_from };
-        for (language, found) in &self.items {
-            note_gap(facts, found, "public items", language);
-            judge.items(facts, language, found);
-        }
         facts.entries.extend(manifest::landmarks(files));
         facts.entries.truncate(NOTABLE);
+        for (language, found) in &self.dense {
+            note_gap(facts, found, "frequent risks", language);
+        }
+        for (language, found) in &self.items {
+            note_gap(facts, found, "public items", language);
+        }
+        for hit in self.headings.hits() {
+            let new = facts.documents.last().is_none_or(|last| last.path != hit.path);
+            if new && facts.documents.len() < NOTABLE {
+                let what = shorten(hit.text.trim_start_matches(['#', ' ']), 80);
+                let (path, line) = (hit.path.to_owned(), hit.line);
+                facts.documents.push(Place { path, line, what });
+            }
+        }
         for (language, found) in &self.tests {
             note_gap(facts, found, "test cases", language);
             let mine = |path: &&str| part_of(path) != Part::Foreign;
@@ -114,45 +132,28 @@ struct Judge<'t> {
     tests_from: BTreeMap<&'t str, u64>,
 }
 
-impl Judge<'_> {
+impl<'j> Judge<'j> {
+    fn of(asked: &Asked<'j>) -> Self {
+        let mut tests_from = BTreeMap::new();
+        for (_, found) in &asked.dense {
+            tests_begin(&mut tests_from, found);
+        }
+        Self { tests_from }
+    }
+
     fn tested(&self, hit: &Hit<'_>) -> bool {
         let within = self.tests_from.get(hit.path).is_some_and(|from| hit.line >= *from);
         within || part_of(hit.path) != Part::Main
     }
 
-    fn items(&self, facts: &mut Facts, language: &str, found: &Found<'_>) {
-        let mut notable = Vec::new();
-        for hit in found.hits().filter(|hit| !self.tested(hit)) {
-            match grammar::begins(language, hit.text) {
-                Some(Begins::Program) => facts.entries.push(Place {
-                    path: hit.path.to_owned(),
-                    line: hit.line,
-                    what: "program begins".to_owned(),
-                }),
-                Some(Begins::Item(kind, name)) => {
-                    let inner = hit.text.starts_with([' ', '\t']);
-                    notable.push((rank(&kind, inner, hit.path), format!("{kind} {name}"), hit));
-                    *facts.items.entry(kind).or_default() += 1;
-                }
-                None => {}
-            }
+    fn items(&self, facts: &mut Facts, asked: &Asked<'_>) -> Vec<Item> {
+        let mut all = Vec::new();
+        for (language, found) in &asked.items {
+            let own = found.hits().filter(|hit| !self.tested(hit));
+            all.extend(items::collect(facts, language, own));
         }
-        notable
-            .sort_by(|(a, _, x), (b, _, y)| a.cmp(b).then((x.path, x.line).cmp(&(y.path, y.line))));
-        // One of each file first, so that a file with many does not hide the others.
-        let mut turns: BTreeMap<&str, usize> = BTreeMap::new();
-        let mut ranked: Vec<_> = notable
-            .into_iter()
-            .map(|(rank, what, hit)| {
-                let turn = turns.entry(hit.path).or_default();
-                *turn += 1;
-                (*turn, rank, Place { path: hit.path.to_owned(), line: hit.line, what })
-            })
-            .collect();
-        ranked.sort_by_key(|(turn, rank, _)| (*turn, *rank));
-        let places = ranked.into_iter().map(|(.., place)| place);
-        facts.notable.extend(places.take(NOTABLE / 2));
-        facts.notable.truncate(NOTABLE);
+        items::sort(&mut all);
+        all
     }
 
     /// Judges each line once, though several searches may have found it.
@@ -174,7 +175,8 @@ impl Judge<'_> {
             let language = language::of(hit.path);
             let class = language.class;
             let foreign = part_of(hit.path) == Part::Foreign;
-            if foreign || !matches!(class, Class::Code | Class::Markup) {
+            let pattern = risk::holds_pattern(hit.text);
+            if foreign || pattern || !matches!(class, Class::Code | Class::Markup) {
                 continue;
             }
             let words = ["FIXME", "TODO", "HACK", "XXX"];
@@ -188,6 +190,9 @@ impl Judge<'_> {
             *facts.remarks.entry(word.to_owned()).or_default() += 1;
             let place =
                 Place { path: hit.path.to_owned(), line: hit.line, what: shorten(text, 90) };
+            if facts.remark_places.iter().chain(&others).any(|other| other.what == place.what) {
+                continue;
+            }
             if self.tested(&hit) {
                 others.push(place);
             } else {
@@ -198,18 +203,6 @@ impl Judge<'_> {
         facts.remark_places.extend(others);
         facts.remark_places.truncate(2 * REFERENCES);
     }
-}
-
-/// What is worth naming first: the kinds that others build on, near the top of the tree.
-fn rank(kind: &str, inner: bool, path: &str) -> usize {
-    let kind = match kind {
-        "trait" | "interface" | "protocol" | "defprotocol" => 0,
-        "class" | "struct" | "type" | "defmodule" => 1,
-        "enum" | "record" | "object" | "data" => 2,
-        "function" | "fn" | "func" if !inner => 2,
-        _ => 4,
-    };
-    kind * 2 + path.matches('/').count()
 }
 
 /// Text on one line, cut with a mark.
@@ -250,12 +243,24 @@ fn no_text(facts: &mut Facts, files: &[(&str, u64)], names: &Found<'_>) {
             facts.binary_bytes += bytes;
         }
         facts.empty += u64::from(bytes == 0);
+        facts.heaviest.push((path.to_owned(), bytes));
         if part_of(path) != Part::Foreign {
             for id in risk::file_risks(path, bytes, binary) {
                 facts.findings.entry(id.to_owned()).or_default().hit(path, 0);
             }
         }
     }
+    facts.heaviest.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
+    facts.heaviest.truncate(REFERENCES);
+}
+
+/// The headings of documents, where there is no program to speak of.
+fn headings<'t>(ask: &mut Ask<'t, '_>, scope: &Scope, facts: &Facts) -> Found<'t> {
+    let code = |name: &String| language::by_name(name).class == Class::Code;
+    if facts.languages.keys().any(code) || !facts.languages.contains_key("Markdown") {
+        return Found::nothing();
+    }
+    Search::lines(scope, r"^#\s+\S", &["*.md", "*.markdown", "*.mdx"]).first(500).ask(ask)
 }
 
 fn size_gaps(facts: &mut Facts, scope: &Scope, sizes: &Found<'_>, seen: u64) {
@@ -289,9 +294,27 @@ fn present(facts: &Facts) -> Vec<&'static str> {
     facts.languages.keys().map(|name| language::by_name(name).name).collect()
 }
 
-fn rare<'t>(ask: &mut Ask<'t, '_>, scope: &Scope, languages: &[&str]) -> Vec<Found<'t>> {
-    let search = |pattern| Search::lines(scope, pattern, &[]).ask(ask);
-    risk::rare(languages).into_iter().map(search).collect()
+fn globs(languages: impl Iterator<Item = &'static language::Language>) -> Vec<String> {
+    languages.flat_map(language::Language::globs).collect()
+}
+
+/// The searches for rare risks: for keys in all files, for the others in programs and settings.
+fn rare<'t>(ask: &mut Ask<'t, '_>, scope: &Scope, languages: &[&'static str]) -> Vec<Found<'t>> {
+    let known = languages.iter().map(|name| language::by_name(name));
+    let told = known.filter(|language| {
+        let silent = ["SVG", "CSV", "Lock file", "Patch", "Snapshot", "Log", "JSON Lines"];
+        let speaks = !matches!(language.class, Class::Prose | Class::Other);
+        speaks && !silent.contains(&language.name)
+    });
+    let globs = globs(told);
+    let globs: Vec<&str> = globs.iter().map(String::as_str).collect();
+    let (everywhere, code) = risk::rare(languages);
+    let mut searches: Vec<Search> =
+        everywhere.into_iter().map(|pattern| Search::lines(scope, pattern, &[])).collect();
+    if !globs.is_empty() {
+        searches.extend(code.into_iter().map(|pattern| Search::lines(scope, pattern, &globs)));
+    }
+    searches.iter().map(|search| search.ask(ask)).collect()
 }
 
 type InLanguage<'t> = Option<(&'static str, Found<'t>)>;

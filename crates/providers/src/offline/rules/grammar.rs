@@ -36,7 +36,7 @@ const GRAMMARS: &[Grammar] = &[
     Grammar { language: "TypeScript", items: TYPESCRIPT, tests: JEST, entry: "" },
     Grammar {
         language: "JavaScript",
-        items: r"^\s*export\s+(?:default\s+)?(?:async\s+)?(?P<kind>function|class|const|let)\*?\s+(?P<name>[\w$]+)|^(?:module\.)?exports\.(?P<member>[\w$]+)\s*=",
+        items: r"^\s*export\s+(?:default\s+)?(?:async\s+)?(?P<kind>function|class|const|let)\*?\s+(?P<name>[\w$]+)|^(?:module\.)?exports\.(?P<member>[\w$]+)\s*=|^module\.exports\s*=\s*(?:(?:async\s+)?(?:class|function)\s+)?(?P<whole>[A-Za-z_$][\w$]*)",
         tests: JEST,
         entry: "",
     },
@@ -172,7 +172,7 @@ pub(in crate::offline) fn begins(language: &str, line: &str) -> Option<Begins> {
     }
     let found = items.as_ref()?.captures(line)?;
     let group = |name: &str| found.name(name).map(|part| part.as_str().to_owned());
-    let name = group("name").or_else(|| group("member"))?;
+    let name = ["name", "member", "whole"].iter().find_map(|name| group(name))?;
     let kind = group("kind").unwrap_or_else(|| match language {
         "JavaScript" => "export".to_owned(),
         _ => "function".to_owned(),
@@ -224,6 +224,8 @@ mod tests {
             ("TypeScript", "export default async function load() {", "function load"),
             ("TypeScript", "export const x = 1", "const x"),
             ("JavaScript", "exports.parse = function", "export parse"),
+            ("JavaScript", "module.exports = class List extends Base {", "export List"),
+            ("JavaScript", "module.exports = {", ""),
             ("Go", "func (s *Server) Serve() error {", "function Serve"),
             ("Go", "func (s *Server) serve() error {", ""),
             ("Go", "type Server struct {", "type Server"),

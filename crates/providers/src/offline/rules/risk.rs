@@ -105,7 +105,8 @@ static RISKS: &[Risk] = &[
     risk(Gravity::High, "pipe-to-shell", "download piped into a shell", &["Shell", "Dockerfile", "Make", "YAML", "Python", "JavaScript", "Ruby"], r"\b(?:curl|wget)\b[^|]*\|\s*(?:sudo\s+)?(?:ba|z|da)?sh\b"),
     risk(Gravity::High, "shell-true", "command line built for a shell", PY, r"\bshell\s*=\s*True\b|\bos\.(?:system|popen)\s*\("),
     risk(Gravity::High, "shell-exec", "command run through a shell", &["JavaScript", "TypeScript", "PHP", "Ruby"], r"\bexec(?:Sync)?\(\s*`[^`]*\$\{|\b(?:shell_exec|passthru|proc_open)\s*\(|\bsystem\s*\(\s*[\x22'][^\x22']*#\{"),
-    risk(Gravity::High, "eval", "text executed as code", &["Python", "JavaScript", "TypeScript", "PHP", "Ruby", "Vue", "Svelte"], r"(?:^|[^.\w>])(?:eval|exec)\s*\(|\bnew\s+Function\s*\(").except(r"\bdef\s+(?:eval|exec)\b|function\s+(?:eval|exec)\b|\bexec\(\s*`"),
+    risk(Gravity::High, "eval", "text executed as code", &["Python", "JavaScript", "TypeScript", "PHP", "Ruby", "Vue", "Svelte"], r"(?:^|[^.\w>])eval\s*\(|\bnew\s+Function\s*\(").except(r"\b(?:def|function)\s+eval\b|\beval\s*\([^()]*\)\s*\{"),
+    risk(Gravity::High, "exec", "text executed as code", PY, r"(?:^|[^.\w>])exec\s*\(").except(r"\bdef\s+exec\b"),
     risk(Gravity::High, "sql-concat", "SQL put together from strings", &["Python", "JavaScript", "TypeScript", "Java", "Kotlin", "Go", "PHP", "Ruby", "C#", "Rust"], r#"(?i)["'`](?:select\s+[\w*,.\s]+\s+from|insert\s+into|update\s+\w+\s+set|delete\s+from)\s[^"'`]*(?:["']\s*(?:\+|%\s*[\w(]|\.\s*format\()|\$\{|'\s*\.\s*\$)|\bf["'](?:select|insert\s+into|update|delete\s+from)\s[^"']*\{|\b(?:format!|Sprintf)\(\s*"(?:select|insert into|update|delete from)\s[^"]*(?:\{|%[sv])"#),
     risk(Gravity::High, "unsafe-c", "C function without bounds", NATIVE, r"\b(?:gets|strcpy|strcat|sprintf|vsprintf)\s*\("),
     risk(Gravity::High, "unpickle", "data decoded by a format that can run code", &["Python", "PHP", "Java", "Ruby"], r"\b(?:pickle|cPickle|dill)\.loads?\s*\(|\byaml\.(?:unsafe_)?load\s*\(|\bunserialize\s*\(|\bMarshal\.load\b|\bnew\s+ObjectInputStream\b").except(r"SafeLoader|safe_load"),
@@ -164,6 +165,11 @@ static RUST_TESTS_BEGIN: LazyLock<Regex> = LazyLock::new(|| fixed(RUST_TESTS));
 
 static PATTERN_INSIDE: LazyLock<Regex> = LazyLock::new(|| fixed(r"\\[sbwdSW(.|]"));
 
+/// Whether a line holds a regular expression, as far as one can see.
+pub(in crate::offline) fn holds_pattern(line: &str) -> bool {
+    PATTERN_INSIDE.is_match(line)
+}
+
 /// Whether a line of Rust begins the tests inside its file.
 pub(in crate::offline) fn begins_rust_tests(line: &str) -> bool {
     RUST_TESTS_BEGIN.is_match(line)
@@ -174,19 +180,25 @@ pub(in crate::offline) fn with_id(id: &str) -> Option<&'static Risk> {
     RISKS.iter().find(|risk| risk.id == id)
 }
 
-/// The patterns of the searches for everything rare, in files of these languages: as few as
-/// the longest pattern that a search takes allows.
-pub(in crate::offline) fn rare(languages: &[&str]) -> Vec<String> {
-    let wanted = |risk: &&Risk| {
-        let here =
-            risk.languages.is_empty() || risk.languages.iter().any(|l| languages.contains(l));
-        here && !risk.dense && !risk.pattern.is_empty()
+/// The patterns of the searches for everything rare: those for all files, and those for files
+/// of these languages. They are as few as the longest pattern that a search takes allows.
+pub(in crate::offline) fn rare(languages: &[&str]) -> (Vec<String>, Vec<String>) {
+    let wanted = |places: Where| {
+        RISKS.iter().filter(move |risk| {
+            let mut names = risk.languages.iter();
+            let here = risk.languages.is_empty() || names.any(|name| languages.contains(name));
+            here && risk.places == places && !risk.dense && !risk.pattern.is_empty()
+        })
     };
+    (joined(wanted(Where::All)), joined(wanted(Where::Code)))
+}
+
+fn joined<'r>(risks: impl Iterator<Item = &'r Risk>) -> Vec<String> {
     let mut searches: Vec<String> = Vec::new();
-    for risk in RISKS.iter().filter(wanted) {
+    for risk in risks {
         let pattern = format!("(?:{})", risk.pattern);
         match searches.last_mut() {
-            Some(last) if last.len() + pattern.len() < LONGEST_PATTERN => {
+            Some(last) if last.len() + pattern.len() + 8 < LONGEST_PATTERN => {
                 last.push('|');
                 last.push_str(&pattern);
             }
@@ -223,7 +235,7 @@ pub(in crate::offline) fn risks(
 ) -> impl Iterator<Item = &'static Risk> {
     let comment = language.is_comment(line);
     // A line with a pattern in it looks like what the pattern finds.
-    let pattern = PATTERN_INSIDE.is_match(line);
+    let pattern = holds_pattern(line);
     let code = language.class != Class::Prose;
     RISKS.iter().zip(COMPILED.iter()).filter_map(move |(risk, compiled)| {
         let here = risk.languages.is_empty() || risk.languages.contains(&language.name);
@@ -267,11 +279,11 @@ mod tests {
             }
         }
         let all: Vec<_> = language::LANGUAGES.iter().map(|language| language.name).collect();
-        let rare = rare(&all);
-        assert!(rare.len() < 5, "{}", rare.len());
-        for pattern in rare.iter().chain(&dense("Rust")) {
-            assert!(pattern.len() <= LONGEST_PATTERN);
-            Regex::new(pattern).unwrap();
+        let (everywhere, code) = rare(&all);
+        assert_eq!((everywhere.len(), code.len() < 5), (1, true));
+        for pattern in everywhere.iter().chain(&code).chain(&dense("Rust")) {
+            assert!(pattern.len() + 5 <= LONGEST_PATTERN);
+            regex::bytes::Regex::new(&format!("(?-u){pattern}")).unwrap();
         }
     }
 
@@ -293,6 +305,8 @@ mod tests {
             ("a.py", "model.eval()", ""),
             ("a.py", "    eval(text)", "eval"),
             ("a.js", "re.exec(text)", ""),
+            ("a.js", "  async exec (args) {", ""),
+            ("a.py", "exec(text)", "exec"),
             ("a.py", "cur.execute(\"SELECT a FROM t WHERE b = '\" + x)", ""),
             ("a.py", "cur.execute(\"SELECT a FROM t WHERE b = \" + x)", "sql-concat"),
             ("a.py", "cur.execute(f\"SELECT a FROM t WHERE b = {x}\")", "sql-concat"),
