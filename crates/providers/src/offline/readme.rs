@@ -109,6 +109,8 @@ impl<'t> Reader<'t> {
             if let Some(above) = self.paragraph.pop() {
                 self.heading(above);
             }
+        } else if ["- ", "* ", "+ ", "1. "].iter().any(|mark| line.starts_with(mark)) {
+            self.end_paragraph();
         } else if !decoration(line) {
             self.paragraph.push(line.trim_start_matches("> "));
         }
@@ -159,7 +161,7 @@ impl<'t> Reader<'t> {
 
 /// Lines that say nothing: badges, pictures, tags, comments, rules, links alone.
 fn decoration(line: &str) -> bool {
-    let marks = ["<", "[!", "![", "|", ".. ", ":", "---", "[comment", "[//", "- [", "* ["];
+    let marks = ["<", "[!", "![", "|", ".. ", ":", "---", "[comment", "[//"];
     let link_alone = line.starts_with('[') && line.ends_with(')') && !line.contains(". ");
     marks.iter().any(|mark| line.starts_with(mark)) || link_alone
 }
