@@ -52,8 +52,11 @@ fn the_architecture_page_is_short_and_gives_a_reason_for_each_dependency() {
     let manifest = read("Cargo.toml");
     let dependencies = manifest.split("[workspace.dependencies]").nth(1).unwrap();
     let dependencies = dependencies.split("\n[").next().unwrap();
-    let names: BTreeSet<&str> =
-        dependencies.lines().filter_map(|line| line.split_once(" = ")).map(|(name, _)| name).collect();
+    let names: BTreeSet<&str> = dependencies
+        .lines()
+        .filter_map(|line| line.split_once(" = "))
+        .map(|(name, _)| name)
+        .collect();
     let (_, reasons) = page.split_once("## Dependencies").unwrap();
     let missing: Vec<_> = names
         .iter()

@@ -3,5 +3,12 @@
 
 #![cfg(test)]
 
+mod docs;
+mod faults;
+mod kill;
 mod layering;
+mod program;
+mod prompt;
 mod providers;
+mod readme;
+mod signals;

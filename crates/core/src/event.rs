@@ -149,7 +149,10 @@ pub enum Event {
     },
     /// An agent that had ended goes on.
     #[serde(rename = "agent.resume")]
-    AgentResume,
+    AgentResume {
+        /// Model requests that its turns now have.
+        max_iterations: u32,
+    },
     /// An agent ended.
     #[serde(rename = "agent.end")]
     AgentEnd(Box<Outcome>),
@@ -186,7 +189,9 @@ impl Event {
             Self::ToolEnd(end) => Some(Input::Result(&end.result)),
             Self::AgentStop { reason } => Some(Input::Stop(*reason)),
             Self::AgentWrapUp => Some(Input::WrapUp),
-            Self::AgentResume => Some(Input::Resume),
+            Self::AgentResume { max_iterations } => {
+                Some(Input::Resume { max_iterations: *max_iterations })
+            }
             Self::SessionStart(_)
             | Self::AgentStart(_)
             | Self::ModelRequest { .. }

@@ -38,8 +38,11 @@ pub enum Input<'a> {
     WrapUp,
     /// It must end now.
     Stop(CancelReason),
-    /// It goes on after an end.
-    Resume,
+    /// It goes on, after an end with a new turn.
+    Resume {
+        /// Model requests that its turns now have.
+        max_iterations: u32,
+    },
 }
 
 /// What to do next. A driver handles every one, so this is exhaustive on purpose.
@@ -178,7 +181,7 @@ impl Run {
             Input::Result(result) => self.result(result),
             Input::WrapUp => self.close(Closing::Time),
             Input::Stop(reason) => self.stop(reason),
-            Input::Resume => self.resume(),
+            Input::Resume { max_iterations } => self.resume(max_iterations),
         }
     }
 
@@ -234,7 +237,6 @@ impl Run {
             State::Resting | State::Done(_) => {
                 self.push(Message::User(message.clone()));
                 self.begin_turn();
-                self.last_text = None;
             }
         }
     }
@@ -242,13 +244,15 @@ impl Run {
     fn begin_turn(&mut self) {
         self.turn_start = self.iteration;
         self.closing = None;
+        self.last_text = None;
         self.empty_replies = 0;
         self.repetition = Repetition::default();
         self.state = State::Asking;
         self.check_iterations();
     }
 
-    fn resume(&mut self) {
+    fn resume(&mut self, max_iterations: u32) {
+        self.limits.max_iterations = max_iterations;
         if matches!(self.state, State::Done(_)) {
             self.begin_turn();
         }

@@ -163,7 +163,7 @@ fn a_failure_keeps_the_text_that_had_come() {
     };
     run.apply(Input::Failed(&broken));
     assert_eq!(end(&run), (Status::Failed, ExitReason::Error, Some("Half of".into())));
-    run.apply(Input::Resume);
+    run.apply(Input::Resume { max_iterations: 9 });
     assert!(matches!(run.step(), Step::Ask { iteration: 1, .. }));
 }
 
@@ -226,7 +226,7 @@ fn apply(run: &mut Run, step: &Move) {
         } else {
             CancelReason::Interrupted
         })),
-        Move::Resume => run.apply(Input::Resume),
+        Move::Resume => run.apply(Input::Resume { max_iterations: 7 }),
         Move::Message => run.apply(Input::Message(&message("and"))),
     }
 }

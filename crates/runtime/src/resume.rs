@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use deputize_core::{
     AgentId, AgentSpec, AgentStart, Authority, CallId, CallStatus, Cancel, Catalog, Event,
-    FileLedger, Input, JournalError, Message, ModelText, Outcome, Receipts, Record, Run, SessionId,
-    Status, Step, ToolDecl, ToolEnd, ToolResult, UserMessage,
+    ExitReason, FileLedger, Input, JournalError, Message, ModelText, Outcome, Receipts, Record,
+    Run, SessionId, Status, Step, ToolDecl, ToolEnd, ToolResult, UserMessage,
 };
 
 use crate::parts::Parts;
@@ -70,6 +70,8 @@ pub struct Continue {
     pub message: Option<String>,
     /// Another model for the top agent, if any.
     pub model: Option<String>,
+    /// Model requests that a turn of the top agent now has, if it is to be another number.
+    pub max_iterations: Option<u32>,
 }
 
 impl Session {
@@ -129,7 +131,7 @@ impl Session {
         let mut stored =
             self.take_stored(&root).ok_or_else(|| ResumeError::Empty(self.id().clone()))?;
         if how.message.is_none()
-            && stored.outcome.as_ref().is_some_and(|end| end.status == Status::Completed)
+            && stored.outcome.as_ref().is_some_and(|end| end.exit_reason == ExitReason::Completed)
         {
             return Err(ResumeError::Complete(self.id().clone()));
         }
@@ -138,18 +140,15 @@ impl Session {
         }
         self.record_start(&stored.spec)?;
         let mut stored = settle(self.shared(), stored)?;
-        let next = match how.message {
-            Some(text) => Some(Event::Message(UserMessage { text, from: None })),
-            None if matches!(stored.run.step(), Step::Done(_)) => Some(Event::AgentResume),
-            None => None,
-        };
-        if let Some(event) = next {
-            // A first message that a crash kept from the record comes before a second one.
-            if !stored.begun {
-                stored.begin(self)?;
-            }
-            self.record(&stored.spec, event.clone())?;
-            event.input().into_iter().for_each(|input| stored.run.apply(input));
+        // A first message that a crash kept from the record comes before anything else.
+        if !stored.begun {
+            let task = stored.spec.task.clone();
+            stored.put(self, Event::Message(UserMessage { text: task, from: None }))?;
+        }
+        let max_iterations = how.max_iterations.unwrap_or(stored.spec.limits.max_iterations);
+        stored.put(self, Event::AgentResume { max_iterations })?;
+        if let Some(text) = how.message {
+            stored.put(self, Event::Message(UserMessage { text, from: None }))?;
         }
         let authority = authority.meet(&stored.spec.grant);
         Ok(self.run_stored(stored, authority, cancel).await)
@@ -157,11 +156,10 @@ impl Session {
 }
 
 impl Stored {
-    fn begin(&mut self, session: &Session) -> Result<(), JournalError> {
-        let message = UserMessage { text: self.spec.task.clone(), from: None };
-        session.record(&self.spec, Event::Message(message.clone()))?;
-        self.run.apply(Input::Message(&message));
-        self.begun = true;
+    /// Puts an event of this agent on record and takes it.
+    fn put(&mut self, session: &Session, event: Event) -> Result<(), JournalError> {
+        let record = session.record(&self.spec, event)?;
+        self.take(&record.event);
         Ok(())
     }
 
@@ -262,7 +260,7 @@ impl Stored {
                 self.begun = true;
                 self.outcome = None;
             }
-            Event::AgentResume => self.outcome = None,
+            Event::AgentResume { .. } => self.outcome = None,
             _ => {}
         }
         if let Some(input) = event.input() {

@@ -10,6 +10,7 @@ use deputize_core::{ApproverMode, Cancel, Clock, Observer, Outcome, SessionId, S
 use deputize_runtime::{
     Continue, Parts, Recovery, Session, SessionDir, StoredSession, SystemClock,
 };
+use deputize_tools::Processes;
 use jiff::Timestamp;
 use rustix::termios::tcgetwinsize;
 use serde_json::json;
@@ -87,7 +88,12 @@ pub(crate) fn run(
     };
     let parts = stage.parts(composition.parts(chosen));
     let id = stored.as_ref().map(|stored| stored.header.session.clone());
-    let outcome = stage.play(&composition, (&dir, id), parts, plan)?;
+    // Whoever lets go of them last waits for their end. That is here, also when the run is left
+    // before its end: a thread of the runtime would be left in the middle of it.
+    let processes = parts.settings.get_or_insert_with(Processes::default);
+    let outcome = stage.play(&composition, (&dir, id), parts, plan);
+    drop(processes);
+    let outcome = outcome?;
     let Some(outcome) = outcome else { return Ok(Exit::Interrupted.code()) };
     stage.report(&outcome, options)?;
     Ok(outcome.exit_code())
@@ -258,7 +264,8 @@ impl Stage {
         let (session, recovery) = Session::open(dir, id, parts).map_err(CliError::failed)?;
         recovered(&recovery);
         let model = plan.explicit_model.then_some(plan.model);
-        let how = Continue { message: plan.task, model };
+        let max_iterations = Some(composition.config.max_iterations);
+        let how = Continue { message: plan.task, model, max_iterations };
         session.resume(how, authority, &self.cancel).await.map_err(CliError::usage)
     }
 

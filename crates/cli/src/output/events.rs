@@ -91,7 +91,9 @@ impl Projection {
             }
             Event::AgentWrapUp => Body::AgentWrapUp {},
             Event::AgentStop { reason } => Body::AgentStop { reason },
-            Event::AgentResume => Body::AgentResume {},
+            Event::AgentResume { max_iterations } => {
+                Body::AgentResume { max_iterations: *max_iterations }
+            },
             Event::AgentEnd(outcome) => agent_end(outcome),
             Event::Log { level, message } => Body::Log { level, message },
             Event::SessionEnd { status, exit_code, usage, cost_usd } => Body::SessionEnd {
@@ -399,7 +401,7 @@ enum Body<'r> {
     #[serde(rename = "agent.stop")]
     AgentStop { reason: &'r deputize_core::CancelReason },
     #[serde(rename = "agent.resume")]
-    AgentResume {},
+    AgentResume { max_iterations: u32 },
     #[serde(rename = "agent.end")]
     AgentEnd {
         status: &'static str,

@@ -14,6 +14,8 @@ use super::tree::Tree;
 
 /// The most characters of a remark on one line.
 const REMARK_CHARS: usize = 300;
+/// The most characters of the goal of a finished task.
+const TOLD_CHARS: usize = 100;
 /// Bytes of an arriving reply that are held back for a line's end.
 const HELD_BYTES: usize = 2000;
 
@@ -107,7 +109,7 @@ fn worth(tree: &Tree, record: &Record, detail: Detail) -> Option<Line> {
         | Event::FileRead { .. }
         | Event::FileWrite { .. }
         | Event::AgentStop { .. }
-        | Event::AgentResume
+        | Event::AgentResume { .. }
         | Event::SessionEnd { .. } => None,
     }
 }
@@ -151,9 +153,10 @@ fn finished(tree: &Tree, record: &Record, outcome: &Outcome) -> Line {
     if !tag.is_empty() {
         line.push(Style::Dim, format!("[{tag}] "));
     }
-    line.push(Style::Plain, goal);
+    line.push(Style::Plain, to_line(&goal, TOLD_CHARS));
     line.push(Style::Dim, format!(" ({})", seconds(outcome.duration_ms)));
-    if let Some(error) = &outcome.error {
+    // What the top agent failed of is told at the very end.
+    if let (Some(error), false) = (&outcome.error, tag.is_empty()) {
         line.push(Style::Plain, format!(": {}", to_line(error, REMARK_CHARS)));
     }
     line

@@ -86,7 +86,7 @@ impl Tree {
             }
             Event::ApprovalDecision { .. } => node.doing = node.call(),
             Event::AgentWrapUp | Event::AgentStop { .. } => node.doing = Doing::Stopping,
-            Event::AgentResume => node.ended = None,
+            Event::AgentResume { .. } => node.ended = None,
             Event::AgentEnd(outcome) => node.end(record.at, outcome),
             Event::SessionStart(_)
             | Event::AgentStart(_)

@@ -40,7 +40,7 @@ async fn a_complete_session_takes_a_new_message_and_keeps_its_history() {
     drop(session);
     let session = open(&dir).unwrap();
     let authority = authority(session.catalog());
-    let more = Continue { message: Some("and?".into()), model: None };
+    let more = Continue { message: Some("and?".into()), ..Continue::default() };
     let outcome = session.resume(more, authority, &Cancel::new()).await.unwrap();
     assert_eq!(outcome.status, Status::Completed);
     assert_eq!(outcome.text.as_deref(), Some("answer 3"));

@@ -44,7 +44,7 @@ fn every_event() -> Tape {
     tape.add(&top, Event::AgentWrapUp);
     tape.add(&top, Event::AgentStop { reason: CancelReason::Interrupted });
     tape.add(&top, ended(&top, Status::Interrupted, ExitReason::Interrupted));
-    tape.add(&top, Event::AgentResume);
+    tape.add(&top, Event::AgentResume { max_iterations: 90 });
     let message = "sub\u{1b}[31mject".to_owned();
     tape.add(&top, Event::Log { level: LogLevel::Warn, message });
     let usage = usage(4000);

@@ -1,0 +1,203 @@
+//! Disks that are full, read-only or not what they should be.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use deputize_core::Reply;
+use deputize_testkit::{Answer, MockServer};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::process::{Child, Command};
+
+use crate::program::{Asked, Ended, Lab, PROGRAM, Running, model, soon};
+
+fn call(tool: &str, arguments: Value) -> Answer {
+    Answer::reply(&Reply::calls("mock", [(tool, arguments)]))
+}
+
+fn text(text: &str) -> Answer {
+    Answer::reply(&Reply::text("mock", text))
+}
+
+/// A disk of its own: a file system in memory, in a mount namespace that a waiting process
+/// holds. Where the machine does not allow that there is none.
+struct Disk {
+    holder: Child,
+}
+
+impl Disk {
+    async fn mount(lab: &Lab, at: &Path, options: &str) -> Option<Self> {
+        fs::create_dir_all(at).unwrap();
+        let mut command = lab.command("unshare");
+        let script = "mount -t tmpfs -o \"$1\" none \"$2\" && echo mounted && exec cat";
+        command.args(["-rm", "sh", "-c", script, "sh", options]).arg(at);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut holder = command.spawn().unwrap();
+        let mut said = String::new();
+        let mut out = BufReader::new(holder.stdout.take().unwrap());
+        soon("the mount", out.read_line(&mut said)).await.unwrap();
+        if said != "mounted\n" {
+            println!("not run: this machine mounts no file system for a test");
+            return None;
+        }
+        Some(Self { holder })
+    }
+
+    /// A path of the lab as it is on this disk.
+    fn path(&self, path: &Path) -> PathBuf {
+        let root = format!("/proc/{}/root", self.holder.id().unwrap());
+        Path::new(&root).join(path.strip_prefix("/").unwrap())
+    }
+
+    /// The program where the disk is mounted.
+    fn deputize(&self, lab: &Lab, args: &[&str]) -> Command {
+        let mut command = lab.command("nsenter");
+        let holder = self.holder.id().unwrap().to_string();
+        command.args(["--preserve-credentials", "-U", "-m", "-t", &holder, PROGRAM]).args(args);
+        command
+    }
+
+    async fn run(&self, lab: &Lab, server: &MockServer, args: &[&str]) -> Ended {
+        let (url, work) = (server.base_url(), lab.work(""));
+        let work = work.to_str().unwrap();
+        let args = [&["run", "-m", "openai/mock", "--base-url", &url, "-C", work], args].concat();
+        Running::start(self.deputize(lab, &args)).end().await
+    }
+}
+
+#[tokio::test]
+async fn a_disk_that_fills_stops_the_turn_and_keeps_what_was_acknowledged() {
+    let lab = Lab::new();
+    let home = lab.path("home");
+    let Some(disk) = Disk::mount(&lab, &home, "size=512k").await else { return };
+    let ballast = disk.path(&home.join("ballast"));
+    fs::write(&ballast, vec![0; 256 << 10]).unwrap();
+    let server = model(|asked| {
+        if asked.last_user() == "Go on" {
+            return text("There is room again.");
+        }
+        let mut reply = Reply::calls("mock", [("list_dir", json!({"n": asked.replies()}))]);
+        reply.text = "words ".repeat(4000);
+        Answer::reply(&reply)
+    });
+    let server = server.await;
+    let ended = disk.run(&lab, &server, &["--output", "events", "Write a lot"]).await;
+    println!("{}", ended.err);
+    let ended = ended.with_code(1);
+    assert!(ended.err.contains("No space left on device"), "{}", ended.err);
+    let requests = server.requests().len();
+    assert!((3..40).contains(&requests), "{requests} requests");
+
+    let sessions = disk.path(&home.join("sessions"));
+    let files: Vec<_> = fs::read_dir(sessions).unwrap().map(|it| it.unwrap().path()).collect();
+    assert_eq!(files.len(), 1, "{files:?}");
+    let kept = fs::read_to_string(&files[0]).unwrap();
+    let shown = ended.out.lines().count();
+    assert_eq!(kept.lines().count(), shown + 1, "what was shown is kept, behind one header");
+    let whole = kept.lines().all(|line| serde_json::from_str::<Value>(line).is_ok());
+    assert!(whole && kept.ends_with('\n'));
+
+    let id = files[0].file_stem().unwrap().to_str().unwrap();
+    let shown = Running::start(disk.deputize(&lab, &["sessions", "show", id])).end().await;
+    assert!(shown.with_code(0).out.contains("Write a lot"));
+    let full = disk.run(&lab, &server, &["--resume", id, "Go on"]).await;
+    assert!(full.with_code(1).err.contains("No space left on device"));
+    fs::remove_file(ballast).unwrap();
+    let ended = disk.run(&lab, &server, &["--resume", id, "Go on"]).await.with_code(0);
+    assert_eq!(ended.out, "There is room again.\n");
+    assert!(!ended.err.contains("incomplete"), "{}", ended.err);
+}
+
+#[tokio::test]
+async fn a_file_that_does_not_fit_leaves_the_old_one_whole() {
+    let lab = Lab::new();
+    let work = lab.work("");
+    let Some(disk) = Disk::mount(&lab, &work, "size=128k").await else { return };
+    let old = "line\n".repeat(8000);
+    fs::write(disk.path(&work.join("a.txt")), &old).unwrap();
+    let much = "y".repeat(100 << 10);
+    let server = MockServer::start([
+        call("read_file", json!({"path": "a.txt", "limit": 1})),
+        call("write_file", json!({"path": "a.txt", "content": much})),
+        call("write_file", json!({"path": "new.txt", "content": much})),
+        call("write_file", json!({"path": "small.txt", "content": "It fits.\n"})),
+        text("Done."),
+    ]);
+    let server = server.await.unwrap();
+    let ended = disk.run(&lab, &server, &["Write"]).await.with_code(0);
+    assert_eq!(ended.out, "Done.\n");
+    let requests = server.requests();
+    let last = Asked::of(requests.last().unwrap());
+    for (place, result) in last.results().into_iter().enumerate() {
+        println!("{place}: {}", result.chars().take(300).collect::<String>());
+        assert_eq!(result.starts_with("error:"), [1, 2].contains(&place), "{place}: {result}");
+    }
+    assert_eq!(fs::read_to_string(disk.path(&work.join("a.txt"))).unwrap(), old);
+    let names = fs::read_dir(disk.path(&work)).unwrap();
+    let mut names: Vec<_> = names.map(|name| name.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["a.txt", "small.txt"], "no half-written file is left");
+}
+
+#[tokio::test]
+async fn a_home_that_is_read_only_is_told_before_anything_is_sent() {
+    let lab = Lab::new();
+    let Some(disk) = Disk::mount(&lab, &lab.path("home"), "ro").await else { return };
+    let server = MockServer::start([]).await.unwrap();
+    let ended = disk.run(&lab, &server, &["Hello"]).await;
+    println!("{}", ended.err);
+    let ended = ended.with_code(1);
+    assert!(ended.err.contains("Read-only file system"), "{}", ended.err);
+    assert!(ended.err.contains(lab.path("home/sessions").to_str().unwrap()), "{}", ended.err);
+    assert_eq!(server.requests().len(), 0);
+}
+
+#[tokio::test]
+async fn a_home_is_made_for_its_owner_alone() {
+    let lab = Lab::new();
+    let server = MockServer::start([text("Hello.")]).await.unwrap();
+    lab.run(&server, &["Hello"]).end().await.with_code(0);
+    let mode = |path: PathBuf| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(lab.path("home/sessions")), 0o700);
+    assert_eq!(mode(lab.session_file()), 0o600);
+}
+
+#[tokio::test]
+async fn a_home_that_is_none_is_told_before_anything_is_sent() {
+    let make: [(&str, fn(&Lab)); 4] = [
+        ("a file", |lab| fs::write(lab.path("home"), "x").unwrap()),
+        ("sessions are a file", |lab| {
+            fs::create_dir(lab.path("home")).unwrap();
+            fs::write(lab.path("home/sessions"), "x").unwrap();
+        }),
+        ("a link to nowhere", |lab| symlink("/proc/nowhere", lab.path("home")).unwrap()),
+        ("a link to itself", |lab| symlink("home", lab.path("home")).unwrap()),
+    ];
+    for (name, make) in make {
+        let lab = Lab::new();
+        make(&lab);
+        let server = MockServer::start([]).await.unwrap();
+        let ended = lab.run(&server, &["Hello"]).end().await;
+        println!("{name}: {:?} {}", ended.code, ended.err);
+        assert!(matches!(ended.code, Some(1 | 2)), "{name}: {ended:#?}");
+        assert!(ended.err.contains(lab.path("home").to_str().unwrap()), "{name}: {}", ended.err);
+        assert!(!ended.err.contains("panicked") && server.requests().is_empty(), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_cannot_be_printed_is_a_failure() {
+    for output in ["text", "json", "events"] {
+        let lab = Lab::new();
+        let server = MockServer::start([text("Hello.")]).await.unwrap();
+        let mut command = lab.run_command(&server, &["--output", output, "Hello"]);
+        command.stdout(fs::OpenOptions::new().write(true).open("/dev/full").unwrap());
+        let ended = Running::with_stdout(command).end().await;
+        println!("{output}: {:?} {}", ended.code, ended.err);
+        assert!(!ended.err.contains("panicked"), "{ended:#?}");
+        assert_ne!(ended.code, Some(0), "{output}: {ended:#?}");
+        assert!(ended.err.contains("cannot write to standard output"), "{output}: {}", ended.err);
+    }
+}

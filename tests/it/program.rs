@@ -1,0 +1,364 @@
+//! The program as a person starts it: a directory of its own, a model server, real signals.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use deputize_testkit::{Answer, HttpRequest, MockServer};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, BufReader};
+use tokio::net::unix::pipe;
+use tokio::process::{Child, Command};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+/// Whatever is waited for comes within this time, or the test fails.
+const DEADLINE: Duration = Duration::from_secs(40);
+
+/// What is waited for, for as long as a test may wait.
+pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
+    let waited = timeout(DEADLINE, future).await;
+    waited.unwrap_or_else(|_| panic!("{what}: not within {DEADLINE:?}"))
+}
+
+/// A working directory, a home, and a mark by which processes that come of it are found.
+pub(crate) struct Lab {
+    dir: TempDir,
+    mark: String,
+}
+
+impl Lab {
+    pub(crate) fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(1);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir_all(dir.path().join("work")).unwrap();
+        Self { dir, mark: format!("36000.{:07}{number:03}", std::process::id()) }
+    }
+
+    pub(crate) fn path(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// A file in the working directory.
+    pub(crate) fn work(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.path("work").join(name)
+    }
+
+    /// Seconds that `sleep` takes and that no other process is told: ten hours and a bit.
+    pub(crate) fn mark(&self) -> &str {
+        &self.mark
+    }
+
+    /// What is to be run, with an environment of its own.
+    pub(crate) fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command
+            .env_clear()
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .env("HOME", self.dir.path())
+            .env("DEPUTIZE_HOME", self.path("home"))
+            .env("LANG", "C.UTF-8")
+            .current_dir(self.work(""))
+            .stdin(Stdio::null())
+            .kill_on_drop(true);
+        command
+    }
+
+    /// The program with arguments.
+    pub(crate) fn deputize(&self, args: &[&str]) -> Command {
+        let mut command = self.command(PROGRAM);
+        command.args(args);
+        command
+    }
+
+    /// `run` against a model server.
+    pub(crate) fn run_command(&self, server: &MockServer, args: &[&str]) -> Command {
+        let mut command =
+            self.deputize(&["run", "-m", "openai/mock", "--base-url", &server.base_url()]);
+        command.args(args);
+        command
+    }
+
+    pub(crate) fn run(&self, server: &MockServer, args: &[&str]) -> Running {
+        Running::start(self.run_command(server, args))
+    }
+
+    /// The file of the only session.
+    pub(crate) fn session_file(&self) -> PathBuf {
+        let entries = fs::read_dir(self.path("home/sessions")).unwrap();
+        let paths = entries.map(|entry| entry.unwrap().path());
+        let mut files: Vec<_> = paths.filter(|path| path.extension().is_some()).collect();
+        assert_eq!(files.len(), 1, "{files:?}");
+        files.pop().unwrap()
+    }
+
+    /// The id of the only session.
+    pub(crate) fn session(&self) -> String {
+        self.session_file().file_stem().unwrap().to_str().unwrap().to_owned()
+    }
+
+    /// Holds that a secret is in nothing that came out: streams, and files of the home.
+    #[track_caller]
+    pub(crate) fn holds_no(&self, secret: &str, ended: &Ended) {
+        assert!(!ended.out.contains(secret), "on standard output: {}", ended.out);
+        assert!(!ended.err.contains(secret), "on standard error: {}", ended.err);
+        let mut folders = vec![self.path("home")];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).into_iter().flatten() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                    continue;
+                }
+                let text = String::from_utf8_lossy(&fs::read(&path).unwrap()).into_owned();
+                let lines: Vec<_> = text.lines().filter(|line| line.contains(secret)).collect();
+                assert!(lines.is_empty(), "in {}: {lines:#?}", path.display());
+            }
+        }
+    }
+
+    /// A pipe that commands write lines into.
+    pub(crate) fn pipe(&self, name: &str) -> Pipe {
+        let path = self.work(name);
+        rustix::fs::mkfifoat(rustix::fs::CWD, &path, 0o600.into()).unwrap();
+        let receiver = pipe::OpenOptions::new().read_write(true).open_receiver(path).unwrap();
+        Pipe(BufReader::new(receiver))
+    }
+
+    /// The processes that come of this lab: by the mark in their arguments, or by its directory
+    /// in their environment.
+    pub(crate) fn processes(&self) -> Vec<(Pid, String)> {
+        let place = self.dir.path().to_str().unwrap().as_bytes();
+        let mut found = Vec::new();
+        for entry in fs::read_dir("/proc").unwrap().flatten() {
+            let Ok(number) = entry.file_name().to_string_lossy().parse::<i32>() else { continue };
+            let read = |file: &str| fs::read(entry.path().join(file)).unwrap_or_default();
+            // A process that has ended has no arguments any more.
+            let arguments = read("cmdline");
+            if holds(&arguments, self.mark.as_bytes())
+                || (!arguments.is_empty() && holds(&read("environ"), place))
+            {
+                let shown = String::from_utf8_lossy(&arguments).replace('\0', " ");
+                found.push((Pid::from_raw(number).unwrap(), shown));
+            }
+        }
+        found
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        for (pid, _) in self.processes() {
+            let _gone = kill_process(pid, Signal::KILL);
+        }
+    }
+}
+
+fn holds(bytes: &[u8], part: &[u8]) -> bool {
+    bytes.windows(part.len()).any(|window| window == part)
+}
+
+/// The program under test.
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_deputize-it");
+
+/// See [`Lab::pipe`].
+pub(crate) struct Pipe(BufReader<pipe::Receiver>);
+
+impl Pipe {
+    /// Waits for so many lines.
+    pub(crate) async fn lines(&mut self, count: usize) -> Vec<String> {
+        let mut lines = Vec::new();
+        for _ in 0..count {
+            let mut line = String::new();
+            soon("a line in the pipe", self.0.read_line(&mut line)).await.unwrap();
+            lines.push(line.trim_end().to_owned());
+        }
+        lines
+    }
+}
+
+/// What came out of a stream so far, and whether it is at its end.
+type Text = watch::Receiver<(Vec<u8>, bool)>;
+
+/// The program while it runs.
+pub(crate) struct Running {
+    child: Child,
+    begun: Instant,
+    out: Text,
+    err: Text,
+    readers: JoinSet<()>,
+}
+
+impl Running {
+    /// Starts a command and reads what it prints.
+    pub(crate) fn start(mut command: Command) -> Self {
+        command.stdout(Stdio::piped());
+        Self::with_stdout(command)
+    }
+
+    /// The same with the standard output that the command has.
+    pub(crate) fn with_stdout(mut command: Command) -> Self {
+        let begun = Instant::now();
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let mut readers = JoinSet::new();
+        let out = collect(&mut readers, child.stdout.take());
+        let err = collect(&mut readers, child.stderr.take());
+        Self { child, begun, out, err, readers }
+    }
+
+    pub(crate) fn pid(&self) -> Pid {
+        Pid::from_raw(i32::try_from(self.child.id().unwrap()).unwrap()).unwrap()
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(self.pid(), signal).unwrap();
+    }
+
+    /// Waits for an event on standard output.
+    pub(crate) async fn event(&self, kind: &str, is: impl Fn(&Value) -> bool) -> Value {
+        let found =
+            |text: &str| events(text).into_iter().find(|event| event["type"] == kind && is(event));
+        until(kind, self.out.clone(), found).await
+    }
+
+    /// Waits for words on standard error.
+    pub(crate) async fn says(&self, words: &str) {
+        until(words, self.err.clone(), |text| text.contains(words).then_some(())).await;
+    }
+
+    /// Waits for its end.
+    pub(crate) async fn end(mut self) -> Ended {
+        let status = soon("the program's end", self.child.wait()).await.unwrap();
+        let took = self.begun.elapsed();
+        let streams = async { while self.readers.join_next().await.is_some() {} };
+        soon("the end of its output", streams).await;
+        let text = |text: &Text| String::from_utf8(text.borrow().0.clone()).unwrap();
+        Ended { code: status.code(), out: text(&self.out), err: text(&self.err), took }
+    }
+}
+
+fn collect(
+    readers: &mut JoinSet<()>,
+    stream: Option<impl AsyncRead + Unpin + Send + 'static>,
+) -> Text {
+    let (send, text) = watch::channel((Vec::new(), stream.is_none()));
+    if let Some(mut stream) = stream {
+        readers.spawn(async move {
+            let mut bytes = vec![0; 1 << 16];
+            while let Ok(count @ 1..) = stream.read(&mut bytes).await {
+                send.send_modify(|(text, _)| text.extend_from_slice(&bytes[..count]));
+            }
+            send.send_modify(|(_, ended)| *ended = true);
+        });
+    }
+    text
+}
+
+/// Waits until the text holds what is looked for.
+async fn until<T>(what: &str, mut text: Text, find: impl Fn(&str) -> Option<T>) -> T {
+    let mut seen = String::new();
+    let search = async {
+        loop {
+            let ended = {
+                let now = text.borrow_and_update();
+                seen.clear();
+                write!(seen, "{}", String::from_utf8_lossy(&now.0)).unwrap();
+                now.1
+            };
+            match (find(&seen), ended) {
+                (Some(found), _) => return found,
+                (None, true) => panic!("the stream ended without `{what}`:\n{seen}"),
+                (None, false) => text.changed().await.unwrap(),
+            }
+        }
+    };
+    soon(what, search).await
+}
+
+/// The lines of `--output events`; a last one that is not at its end is left out.
+pub(crate) fn events(text: &str) -> Vec<Value> {
+    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    let parse = |line: &str| serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}"));
+    whole.lines().map(parse).collect()
+}
+
+/// How the program ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+    pub(crate) took: Duration,
+}
+
+impl Ended {
+    /// The events of a type on standard output.
+    pub(crate) fn events(&self, kind: &str) -> Vec<Value> {
+        events(&self.out).into_iter().filter(|event| event["type"] == kind).collect()
+    }
+
+    /// Holds the exit code, and that nothing panicked.
+    #[track_caller]
+    pub(crate) fn with_code(self, code: i32) -> Self {
+        assert_eq!(self.code, Some(code), "{self:#?}");
+        assert!(!self.err.contains("panicked"), "{self:#?}");
+        self
+    }
+}
+
+/// A request of Chat Completions.
+pub(crate) struct Asked(Value);
+
+impl Asked {
+    pub(crate) fn of(request: &HttpRequest) -> Self {
+        Self(request.json())
+    }
+
+    fn texts(&self, role: &str) -> Vec<&str> {
+        let messages = self.0["messages"].as_array().map_or(&[][..], Vec::as_slice);
+        let mine = messages.iter().filter(|message| message["role"] == role);
+        mine.map(|message| message["content"].as_str().unwrap_or_default()).collect()
+    }
+
+    /// The system text.
+    pub(crate) fn system(&self) -> String {
+        self.texts("system").concat()
+    }
+
+    /// How many replies of the model it holds.
+    pub(crate) fn replies(&self) -> usize {
+        self.texts("assistant").len()
+    }
+
+    /// The results of calls.
+    pub(crate) fn results(&self) -> Vec<&str> {
+        self.texts("tool")
+    }
+
+    /// The last message of a user.
+    pub(crate) fn last_user(&self) -> &str {
+        self.texts("user").pop().unwrap_or_default()
+    }
+
+    /// Whether tools may be called.
+    pub(crate) fn may_call(&self) -> bool {
+        self.0["tool_choice"] != "none"
+    }
+}
+
+/// A model server that answers by a rule.
+pub(crate) async fn model(rule: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> MockServer {
+    MockServer::start_with(move |request| rule(&Asked::of(request))).await.unwrap()
+}
+
+/// Says nothing until the client leaves.
+pub(crate) fn hang() -> Answer {
+    Answer::sse("").after(Duration::from_secs(36_000))
+}

@@ -1,0 +1,113 @@
+//! Every command of the README is run, as it stands there.
+
+use std::fs;
+use std::path::Path;
+
+use deputize_core::Reply;
+use deputize_testkit::{Answer, MockServer};
+
+use crate::program::{Ended, Lab, PROGRAM, Running, model};
+
+fn readme() -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md");
+    fs::read_to_string(path).unwrap()
+}
+
+/// The lines of the shell blocks, without their remarks.
+fn commands() -> Vec<String> {
+    let readme = readme();
+    let blocks = readme.split("```sh\n").skip(1).map(|rest| rest.split("```").next().unwrap());
+    let lines = blocks.flat_map(str::lines).map(|line| line.split(" #").next().unwrap().trim());
+    lines.filter(|line| !line.is_empty()).map(str::to_owned).collect()
+}
+
+/// Runs a line of the README in a shell where `deputize` is the program under test.
+async fn run(lab: &Lab, line: &str, server: Option<&MockServer>) -> Ended {
+    let mut line = line.replace('…', "task");
+    if let Some(server) = server {
+        line = line.replace("http://127.0.0.1:8080/v1", &server.base_url());
+    }
+    let mut command = lab.command("bash");
+    command.arg("-euo").arg("pipefail").arg("-c");
+    command.arg(format!("deputize() {{ {PROGRAM} \"$@\"; }}\n{line}"));
+    command.env("DEPUTIZE__MODEL", "offline");
+    Running::start(command).end().await
+}
+
+/// A repository with parts that are worth a child each.
+fn repository(lab: &Lab) {
+    for (path, text) in [
+        ("README.md", "# Kite\n\nKite flies kites.\n"),
+        ("Cargo.toml", "[package]\nname = \"kite\"\nversion = \"0.1.0\"\n"),
+        ("src/main.rs", "fn main() {\n    // TODO: wind\n    println!(\"up\");\n}\n"),
+        ("src/lib.rs", "pub fn lift() -> u32 {\n    9\n}\n\n#[test]\nfn lifts() {}\n"),
+        ("web/app.js", "export function draw() {\n  return eval('1');\n}\n"),
+        ("docs/wind.md", "Wind.\n"),
+    ] {
+        let path = lab.work(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    for number in 0..12 {
+        for (folder, ending, line) in
+            [("src/wing", "rs", "// lift\n"), ("web/ui", "js", "// draw\n")]
+        {
+            let path = lab.work(format!("{folder}/part{number}.{ending}"));
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, line.repeat(50)).unwrap();
+        }
+    }
+    let git = std::process::Command::new("git").arg("init").arg("-q").arg(lab.work("")).status();
+    assert!(git.unwrap().success());
+}
+
+#[tokio::test]
+async fn the_first_command_surveys_a_repository_with_children() {
+    let lab = Lab::new();
+    repository(&lab);
+    let commands = commands();
+    let words = commands[0].strip_prefix("cargo run -p deputize -- ").expect("the first command");
+    let ended = run(&lab, &format!("deputize {words}"), None).await.with_code(0);
+    for part in
+        ["Kite", "Rust", "JavaScript", "src/main.rs:2", "lift", "web/app.js:2", "1 test case"]
+    {
+        assert!(ended.out.contains(part), "no `{part}` in:\n{}", ended.out);
+    }
+    assert!(ended.err.contains("delegate_task"), "{}", ended.err);
+    assert!(readme().contains("<!-- second command -->\n```sh\ncargo test\n```"));
+}
+
+#[tokio::test]
+async fn every_other_command_works_too() {
+    let lab = Lab::new();
+    repository(&lab);
+    let server = model(|_| Answer::reply(&Reply::text("mock", "An answer."))).await;
+    // A session that a limit stopped, so that there is something to go on with.
+    let first = "deputize run -q --max-iterations 1 \"Survey this repository\"";
+    run(&lab, first, None).await.with_code(4);
+    let session = lab.session();
+    let mut ran = 0;
+    for line in commands().iter().skip(1) {
+        let line = line.replace("SESSION", &session);
+        match line.as_str() {
+            // These are this test itself, and the building of what it tests.
+            "cargo test" | "cargo install --path crates/cli" => continue,
+            line if line.contains("OPENAI_API_KEY=") => {
+                let line = line.replace("gpt-5", "mock --base-url http://127.0.0.1:8080/v1");
+                let ended = run(&lab, &line, Some(&server)).await.with_code(0);
+                assert_eq!(ended.out.trim_end(), "An answer.");
+                let sent = server.requests().pop().unwrap();
+                // The key is for another place, so it stays here.
+                assert_eq!(sent.header("authorization"), None);
+            }
+            line => {
+                let ended = run(&lab, line, Some(&server)).await.with_code(0);
+                if line.contains("goes on") {
+                    assert!(ended.out.contains("Kite"), "{}", ended.out);
+                }
+            }
+        }
+        ran += 1;
+    }
+    assert!(ran >= 8, "{ran}");
+}

@@ -1,0 +1,199 @@
+//! Signals and a reader that goes: what is complete is printed, and nothing stays behind.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::time::{Duration, Instant};
+
+use deputize_core::Reply;
+use deputize_testkit::{Answer, MockServer};
+use rustix::process::Signal;
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use serde_json::json;
+
+use crate::program::{Ended, Lab, PROGRAM, Running, events, hang, model};
+
+/// The rule is two seconds; a loaded machine may need longer.
+const SOON: Duration = Duration::from_secs(4);
+const SIGNALS: [Signal; 3] = [Signal::INT, Signal::TERM, Signal::HUP];
+
+/// Sends a signal. The end comes soon, says that it was one, and leaves nothing behind.
+async fn ended_by(signal: Signal, lab: &Lab, running: Running) -> Ended {
+    let sent = Instant::now();
+    running.signal(signal);
+    let ended = running.end().await.with_code(130);
+    let took = sent.elapsed();
+    println!("{signal:?}: ended after {took:?}");
+    assert!(took < SOON, "{took:?} {ended:#?}");
+    assert_eq!(lab.processes(), []);
+    ended
+}
+
+/// A command that ignores what can be ignored, with a process in a session of its own that does
+/// too. Each writes a line into the pipe `begun` when it does.
+fn stubborn(lab: &Lab) -> String {
+    let ignore = "trap '' INT TERM HUP";
+    let stay = format!("echo > begun; while :; do sleep {}; done", lab.mark());
+    format!("{ignore}\nsetsid sh -c \"{ignore}; {stay}\" &\n{stay}")
+}
+
+fn call(tool: &str, arguments: serde_json::Value) -> Answer {
+    Answer::reply(&Reply::calls("mock", [(tool, arguments)]))
+}
+
+fn text(text: &str) -> Answer {
+    Answer::reply(&Reply::text("mock", text))
+}
+
+#[tokio::test]
+async fn while_a_model_does_not_answer_what_was_said_before_is_printed() {
+    for signal in SIGNALS {
+        let lab = Lab::new();
+        let server = model(|asked| match asked.replies() {
+            0 => {
+                let mut reply = Reply::calls("mock", [("list_dir", json!({}))]);
+                reply.text = "I look around first.".to_owned();
+                Answer::reply(&reply)
+            }
+            _ => hang(),
+        });
+        let server = server.await;
+        let running = lab.run(&server, &["Look around"]);
+        server.until_requests(2).await;
+        let ended = ended_by(signal, &lab, running).await;
+        assert_eq!(ended.out, "I look around first.\n");
+        assert!(ended.err.contains(&format!("--resume {}", lab.session())), "{}", ended.err);
+        server.until_idle().await;
+    }
+}
+
+#[tokio::test]
+async fn an_interrupt_leaves_no_process() {
+    for signal in SIGNALS {
+        let lab = Lab::new();
+        let command = stubborn(&lab);
+        let server = model(move |_| call("terminal", json!({ "command": command }))).await;
+        let mut begun = lab.pipe("begun");
+        let running = lab.run(&server, &["--approve", "auto", "--output", "events", "Work"]);
+        begun.lines(2).await;
+        assert!(lab.processes().len() >= 3, "{:?}", lab.processes());
+        let ended = ended_by(signal, &lab, running).await;
+        let all = events(&ended.out);
+        assert_eq!(all.last().unwrap()["type"], "session.end");
+        assert_eq!(all.last().unwrap()["exit_code"], 130);
+        assert_eq!(ended.events("tool.end")[0]["status"], "cancelled");
+    }
+}
+
+/// A parent with three children: the first is done at once, the others run a command.
+async fn family(lab: &Lab) -> MockServer {
+    let command = stubborn(lab);
+    let server = model(move |asked| {
+        let system = asked.system();
+        if system.contains("YOUR TASK:\nchild 0") {
+            text("The first is done.")
+        } else if system.contains("YOUR TASK:") {
+            call("terminal", json!({ "command": command }))
+        } else {
+            let task = |n: u32| json!({"goal": format!("child {n}"), "toolsets": ["terminal"]});
+            call("delegate_task", json!({"tasks": [task(0), task(1), task(2)]}))
+        }
+    });
+    server.await
+}
+
+#[tokio::test]
+async fn an_interrupt_reaches_the_commands_of_all_children() {
+    for signal in SIGNALS {
+        let lab = Lab::new();
+        let server = family(&lab).await;
+        let mut begun = lab.pipe("begun");
+        let approve = "delegation.subagent_auto_approve=true";
+        let running = lab.run(&server, &["--set", approve, "--output", "events", "Share it"]);
+        begun.lines(4).await;
+        running.event("agent.end", |end| end["status"] == "completed").await;
+        let ended = ended_by(signal, &lab, running).await;
+        let ends = ended.events("agent.end").into_iter();
+        let mut ends: Vec<_> =
+            ends.map(|end| (end["depth"].to_string(), end["status"].clone())).collect();
+        ends.sort_by_key(|(depth, status)| (depth.clone(), status.to_string()));
+        let ends: Vec<_> = ends.iter().map(|(depth, status)| format!("{depth} {status}")).collect();
+        assert_eq!(
+            ends,
+            ["0 \"interrupted\"", "1 \"completed\"", "1 \"interrupted\"", "1 \"interrupted\""]
+        );
+    }
+}
+
+/// A terminal: the end of a person, and the command that runs on its other end.
+fn on_terminal(lab: &Lab, server: &MockServer) -> (File, Running) {
+    let person = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&person).unwrap();
+    unlockpt(&person).unwrap();
+    let name = ptsname(&person, Vec::new()).unwrap().into_string().unwrap();
+    let no_tty = i32::try_from(OpenptFlags::NOCTTY.bits()).unwrap();
+    let other = OpenOptions::new().read(true).write(true).custom_flags(no_tty).open(name).unwrap();
+    // It becomes the leader of a session whose terminal this is, and then the program.
+    let mut command = lab.command("setsid");
+    command.args(["-c", PROGRAM, "run", "-m", "openai/mock", "--base-url", &server.base_url()]);
+    command.args(["--output", "events", "Ask me"]).stdin(other);
+    (File::from(person), Running::start(command))
+}
+
+#[tokio::test]
+async fn a_question_that_waits_is_a_no_when_it_is_interrupted() {
+    let (sent_by_kernel, mut ways) = (None, vec![]);
+    ways.push(sent_by_kernel);
+    ways.extend(SIGNALS.map(Some));
+    for way in ways {
+        let lab = Lab::new();
+        let server = model(|_| call("terminal", json!({"command": "touch ran"}))).await;
+        let (mut person, running) = on_terminal(&lab, &server);
+        running.event("approval.request", |_| true).await;
+        let ended = match way {
+            Some(signal) => ended_by(signal, &lab, running).await,
+            None => {
+                person.write_all(b"\x03").unwrap();
+                running.end().await.with_code(130)
+            }
+        };
+        assert_eq!(ended.events("approval.decision")[0]["decision"], "deny");
+        assert!(!lab.work("ran").exists());
+    }
+}
+
+#[tokio::test]
+async fn a_second_interrupt_leaves_at_once() {
+    let lab = Lab::new();
+    let command = stubborn(&lab);
+    let server = model(move |_| call("terminal", json!({ "command": command }))).await;
+    let mut begun = lab.pipe("begun");
+    let running = lab.run(&server, &["--approve", "auto", "Work"]);
+    begun.lines(2).await;
+    running.signal(Signal::INT);
+    running.says("once more leaves at once").await;
+    let ended = ended_by(Signal::INT, &lab, running).await;
+    assert!(!ended.err.contains("hint:"), "it ended in order: {}", ended.err);
+}
+
+#[tokio::test]
+async fn a_reader_that_goes_ends_the_run_quietly() {
+    let lab = Lab::new();
+    let server = model(|asked| match asked.replies() {
+        replies if replies < 30 => call("list_dir", json!({"path": ".", "n": replies})),
+        _ => text("Done."),
+    });
+    let server = server.await;
+    let run = format!("{PROGRAM} run -m openai/mock --base-url {}", server.base_url());
+    for reader in ["head -1", "true"] {
+        for output in ["events", "json", "text"] {
+            let mut command = lab.command("bash");
+            let pipeline = format!("{run} --output {output} {} | {reader}", lab.mark());
+            command.args(["-c", &pipeline]);
+            let ended = Running::start(command).end().await.with_code(0);
+            assert!(ended.took < Duration::from_secs(20), "{ended:#?}");
+            assert!(!ended.err.contains("Broken pipe"), "{output} {reader}: {}", ended.err);
+            assert_eq!(lab.processes(), []);
+        }
+    }
+}
