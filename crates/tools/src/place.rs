@@ -429,6 +429,15 @@ mod tests {
         assert!(Place::to_write(&bench.cx, &spilled).is_err());
     }
 
+    /// Also when a pipe takes a file's place after it was looked at.
+    #[test]
+    fn opening_never_waits_for_a_writer() {
+        let bench = Bench::new();
+        bench.fifo("p");
+        let place = Place::existing(&bench.cx, "p", Access::Read).unwrap();
+        assert!(open_beneath(place.root(), place.rel()).is_ok());
+    }
+
     #[test]
     fn a_deep_path_is_found_or_refused() {
         let bench = Bench::new();

@@ -110,3 +110,35 @@ impl Drop for Temporary {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::Bench;
+
+    #[test]
+    fn what_changed_meanwhile_is_not_overwritten() {
+        let bench = Bench::new();
+        bench.put("f", "read");
+        let place = Place::to_write(&bench.cx, "f").unwrap();
+        let read = place.metadata().unwrap();
+        bench.put("f", "written by someone else");
+        for old in [Some(&read), None] {
+            let error = replace(&bench.cx, &place, old, b"mine").unwrap_err();
+            assert!(matches!(error, PathError::Moved(_)), "{error}");
+        }
+        assert_eq!(bench.get("f"), b"written by someone else");
+        assert_eq!(std::fs::read_dir(bench.root()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_a_crash_left_behind_is_replaced() {
+        let bench = Bench::new();
+        let place = Place::to_write(&bench.cx, "f").unwrap();
+        let left = Temporary::create(&bench.cx, place.root().try_clone().unwrap()).unwrap();
+        std::mem::forget(left);
+        replace(&bench.cx, &place, None, b"new").unwrap();
+        assert_eq!(bench.get("f"), b"new");
+        assert_eq!(std::fs::read_dir(bench.root()).unwrap().count(), 1);
+    }
+}

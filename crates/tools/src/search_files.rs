@@ -520,5 +520,9 @@ mod tests {
             "cancelled\n\n[no match in 0 files]\n[ended early, after 0 files: narrow path or glob]\n\
              [skipped: 3 hidden or ignored entries]"
         );
+        // Inside of a file too.
+        let arguments = json!({"pattern": "fn", "path": "README.md"});
+        let text = show(&result(&bench.cx, SearchFiles, arguments).await);
+        assert!(text.starts_with("cancelled\n\n[no match in 1 file]"), "{text}");
     }
 }

@@ -11,7 +11,7 @@ use deputize_core::{
 };
 use deputize_process::{
     Background, Exit, Finished, Owner, Script, Shell, ShellFinished, ShellState, Spill, SpillFile,
-    StateChange, base_env, drop_hooks,
+    StateChange, base_env,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -99,8 +99,7 @@ struct Running {
 impl Running {
     fn start(cx: &ToolCx) -> Result<Self, ToolError> {
         let settings = Settings::of(cx);
-        let mut env = base_env(&settings.env);
-        drop_hooks(&mut env);
+        let env = base_env(&settings.env);
         let cwd = settings.terminal_cwd.clone().unwrap_or_else(|| cx.agent.spec.cwd.clone());
         let path = env.get(OsStr::new("PATH")).map(AsRef::as_ref);
         let shell = Shell::find(path).map_err(|error| unavailable(&error))?;
