@@ -7,7 +7,7 @@ use super::rules::grammar::{self, Begins};
 use super::search::{Found, Hit};
 
 /// Bytes of the names that are looked for in the lines that import something.
-const NAMES: usize = 1_800;
+const NAMES: usize = 1_700;
 /// A name of fewer letters is found in too many other words.
 const SHORTEST: usize = 3;
 

@@ -56,7 +56,7 @@ pub(super) fn ask<'t>(ask: &mut Ask<'t, '_>, scope: &Scope, files: &[(&str, u64)
     if !files.iter().any(|(path, _)| is_manifest(path)) {
         return Found::nothing();
     }
-    Search::lines(scope, PATTERN, NAMES).first(LINES).ask(ask)
+    Search::lines(scope, "manifests", PATTERN, NAMES).first(LINES).ask(ask)
 }
 
 /// The packages that the lines name, nearest to the top first, and how many manifests there

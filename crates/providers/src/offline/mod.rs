@@ -36,6 +36,8 @@ use deputize_core::{
 
 mod conversation;
 mod facts;
+#[cfg(test)]
+mod fixture;
 mod frame;
 mod housekeeping;
 mod items;

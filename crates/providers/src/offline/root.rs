@@ -26,7 +26,7 @@ pub(super) fn step(turn: &Turn<'_>, root: &str, sharing: Sharing, closing: bool)
     let mut ask = Ask::new(turn);
     let whole = Scope::whole(root);
     let listing = ask.call("list_dir", json!({"path": root, "depth": 1, "hidden": true}));
-    let sizes = Search::counts(&whole, "^", &[]).pages(PAGES).ask(&mut ask);
+    let sizes = Search::counts(&whole, "lines", "^", &[]).pages(PAGES).ask(&mut ask);
     if ask.waits() && !closing {
         return Next::Calls(ask.into_missing());
     }
@@ -181,4 +181,149 @@ fn made_by(children: usize) -> String {
         "---\nMade by the model `offline`: fixed rules over the results of file tools, no language \
          model.{by} Findings are lines that fit a pattern, not proofs."
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+
+    use deputize_core::CallStatus;
+
+    use super::super::fixture::{Given, Talk, ok, talk};
+    use super::*;
+
+    const FILES: &[&str] = &["list_dir", "search_files", "read_file"];
+    const ALL: &[&str] = &["list_dir", "search_files", "read_file", "delegate_task"];
+
+    /// Twenty files of 100 lines each, in two directories.
+    fn tree(tool: &str, arguments: &Value) -> Given {
+        let pattern = arguments.get("pattern").and_then(Value::as_str).unwrap_or_default();
+        let path = arguments.get("path").and_then(Value::as_str).unwrap_or_default();
+        let mut text = String::new();
+        match tool {
+            "list_dir" => return ok("a/\nb/", ""),
+            "search_files" if pattern.ends_with("^)") => {
+                for number in 0..10 {
+                    let _ = write!(text, "a/{number}.rs:100\nb/{number}.py:100\n");
+                }
+                ok(text.trim(), "2000 matches in 20 files")
+            }
+            "search_files" if path.is_empty() => panic!("no path"),
+            _ => ok("", "no match in 20 files"),
+        }
+    }
+
+    fn survey_of(play: impl FnMut(&str, &Value) -> Given) -> Talk {
+        talk("Survey this repository", ALL, 20, play)
+    }
+
+    fn child(index: u64, status: &str, summary: &str) -> Value {
+        json!({"task_index": index, "status": status, "summary": summary, "error": "too slow"})
+    }
+
+    #[test]
+    fn parts_go_to_children_in_one_call_and_come_back_as_one_report() {
+        let facts = |files, lines| Facts { size: Size { files, lines }, ..Facts::default() };
+        let talk = survey_of(|tool, arguments| match tool {
+            "delegate_task" => {
+                let goals = arguments.pointer("/tasks/1/goal").and_then(Value::as_str);
+                assert!(goals.unwrap().starts_with("Survey the part `b/**` of `.`: "));
+                let reports =
+                    [facts(10, 1000), facts(10, 1000)].map(|facts| report::of_part("x", &facts));
+                let results =
+                    [child(0, "completed", &reports[0]), child(1, "completed", &reports[1])];
+                ok(&json!({"results": results}).to_string(), "")
+            }
+            _ => tree(tool, arguments),
+        });
+        assert_eq!(talk.calls.iter().filter(|(tool, _)| tool == "delegate_task").count(), 1);
+        assert!(talk.answer.contains("20 files and 2,000 lines"), "{}", talk.answer);
+        assert!(!talk.answer.contains("Not looked at"), "{}", talk.answer);
+        assert!(talk.answer.contains("Its 2 parts were each surveyed by a child agent."));
+    }
+
+    #[test]
+    fn a_child_that_fails_is_a_gap_and_one_without_figures_is_quoted() {
+        let talk = survey_of(|tool, arguments| match tool {
+            "delegate_task" => {
+                let results =
+                    [child(0, "timeout", ""), child(1, "completed", "All is <b>well</b>.")];
+                ok(&json!({"results": results}).to_string(), "")
+            }
+            _ => tree(tool, arguments),
+        });
+        for part in [
+            "- `a/**`: the child ended as timeout: too slow",
+            "- `b/**`: its figures could not be read",
+            "> All is <b>well</b>.",
+            "| `a/**` | ? | ? |",
+        ] {
+            assert!(talk.answer.contains(part), "{}", talk.answer);
+        }
+    }
+
+    #[test]
+    fn without_children_it_does_the_work_itself_and_says_why() {
+        let error = |text: &str| (CallStatus::Error, text.to_owned(), "");
+        for (tools, refusal, said) in [
+            (FILES, None, None),
+            (ALL, Some(error("refused: spawning is paused")), Some("spawning is paused")),
+            (ALL, Some(ok(r#"{"error": "depth limit"}"#, "")), Some("depth limit")),
+            (ALL, Some(ok("no json", "")), Some("gave no results")),
+        ] {
+            let talk = talk("Survey this repository", tools, 20, |tool, arguments| match tool {
+                "delegate_task" => refusal.clone().unwrap(),
+                _ => tree(tool, arguments),
+            });
+            assert!(talk.answer.contains("20 files and 2,000 lines"), "{}", talk.answer);
+            assert!(talk.answer.contains("| Python | 10 | 1,000 | 50.0 % |"), "{}", talk.answer);
+            assert_eq!(talk.answer.contains("## Not looked at"), said.is_some(), "{}", talk.answer);
+            assert!(talk.answer.contains(said.unwrap_or_default()), "{}", talk.answer);
+        }
+    }
+
+    #[test]
+    fn what_is_denied_or_broken_is_said_and_ends() {
+        let denied = |_: &str, _: &Value| (CallStatus::Denied, "denied by policy".to_owned(), "");
+        let none = survey_of(denied);
+        assert_eq!(none.steps, 2);
+        assert!(
+            none.answer.contains("I cannot survey `.`: listing it was denied: denied by policy")
+        );
+        let half = survey_of(|tool, arguments| match tool {
+            "search_files" => (CallStatus::Error, "refused: no".to_owned(), ""),
+            _ => tree(tool, arguments),
+        });
+        assert!(half.steps < 5);
+        assert!(half.answer.contains("counting the lines of `.` failed: no"), "{}", half.answer);
+        let bare = talk("Survey this repository", &[], 9, denied);
+        assert_eq!((bare.steps, bare.calls.len()), (1, 0));
+        assert!(bare.answer.contains("neither `list_dir` nor `search_files`"), "{}", bare.answer);
+    }
+
+    #[test]
+    fn what_was_cancelled_is_asked_for_once_more() {
+        let mut left = 3;
+        let talk = talk("Survey this repository", FILES, 20, |tool, arguments| {
+            left -= i32::from(left > 0);
+            if left > 0 {
+                return (CallStatus::Cancelled, String::new(), "");
+            }
+            tree(tool, arguments)
+        });
+        assert!(talk.answer.contains("20 files and 2,000 lines"), "{}", talk.answer);
+        let never = survey_of(|_, _| (CallStatus::Cancelled, String::new(), ""));
+        assert_eq!((never.steps, never.calls.len()), (3, 4));
+        assert!(never.answer.contains("was cancelled"), "{}", never.answer);
+    }
+
+    #[test]
+    fn a_closing_answer_tells_what_there_is() {
+        let early = talk("Survey this repository", FILES, 1, tree);
+        assert!(early.answer.contains("20 files and 2,000 lines"), "{}", early.answer);
+        assert!(early.answer.contains("none could be made any more"), "{}", early.answer);
+        let part = talk(&Scope::new(".", [("a", true)]).goal(), FILES, 1, tree);
+        assert!(part.answer.starts_with("# Survey of `a/**`"), "{}", part.answer);
+        assert!(report::figures(&part.answer).unwrap().gaps.len() > 2, "{}", part.answer);
+    }
 }

@@ -16,7 +16,8 @@ pub(super) const PAGE: u64 = 2_000;
 /// A search, page by page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Search {
-    /// Nothing: files by name.
+    /// Nothing: files by name. Otherwise what is looked for, as a group around its pattern, so
+    /// that who watches the calls can tell them apart.
     pattern: Option<String>,
     places: Vec<(String, Option<String>)>,
     counts: bool,
@@ -26,8 +27,10 @@ pub(super) struct Search {
 
 impl Search {
     /// For the lines of a scope that match, in files with these name patterns (none: all).
-    pub(super) fn lines(scope: &Scope, pattern: impl Into<String>, names: &[&str]) -> Self {
-        Self { pattern: Some(pattern.into()), ..Self::files(scope, names) }
+    pub(super) fn lines(scope: &Scope, what: &str, pattern: &str, names: &[&str]) -> Self {
+        // Names and keywords are ASCII; so said, the search is many times as fast.
+        let pattern = format!("(?<{what}>(?-u){pattern})");
+        Self { pattern: Some(pattern), ..Self::files(scope, names) }
     }
 
     /// For the files of a scope, by name, with their bytes.
@@ -37,8 +40,8 @@ impl Search {
     }
 
     /// For how many lines match, file by file.
-    pub(super) fn counts(scope: &Scope, pattern: impl Into<String>, names: &[&str]) -> Self {
-        Self { counts: true, ..Self::lines(scope, pattern, names) }
+    pub(super) fn counts(scope: &Scope, what: &str, pattern: &str, names: &[&str]) -> Self {
+        Self { counts: true, ..Self::lines(scope, what, pattern, names) }
     }
 
     /// Reads at most so many pages.
@@ -55,8 +58,7 @@ impl Search {
         let mut map = Map::new();
         map.insert("path".into(), path.into());
         if let Some(pattern) = &self.pattern {
-            // Names and keywords are ASCII; so said, the search is many times as fast.
-            map.insert("pattern".into(), format!("(?-u){pattern}").into());
+            map.insert("pattern".into(), pattern.as_str().into());
             map.insert("mode".into(), if self.counts { "count" } else { "content" }.into());
         }
         if let Some(glob) = glob {

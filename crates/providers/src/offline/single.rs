@@ -88,3 +88,55 @@ fn fence(text: &str) -> String {
         text.lines().map(|line| line.trim_start().bytes().take_while(|b| *b == b'`').count()).max();
     "`".repeat(longest.unwrap_or(0).max(2) + 1)
 }
+
+#[cfg(test)]
+mod tests {
+    use deputize_core::CallStatus;
+
+    use super::super::fixture::{ok, talk};
+    use super::*;
+
+    const TOOLS: &[&str] =
+        &["list_dir", "search_files", "read_file", "write_file", "terminal", "delegate_task"];
+
+    #[test]
+    fn one_call_answers_with_what_it_gave() {
+        for (task, tool, arguments) in [
+            ("read a.rs", "read_file", json!({"path": "a.rs"})),
+            ("list src", "list_dir", json!({"path": "src", "depth": 2})),
+            ("run cargo test", "terminal", json!({"command": "cargo test"})),
+            ("write a.txt: hi", "write_file", json!({"path": "a.txt", "content": "hi\n"})),
+            (
+                "search for a.b() in src",
+                "search_files",
+                json!({"pattern": r"a\.b\(\)", "path": "src", "mode": "content", "limit": 100, "ignore_case": true}),
+            ),
+        ] {
+            let talk = talk(task, TOOLS, 9, |_, _| ok("1\t```\n2\tx", "a remark"));
+            assert_eq!(talk.calls, [(tool.to_owned(), arguments)]);
+            assert!(talk.answer.contains("\n````\n1\t```\n2\tx\n````\n"), "{}", talk.answer);
+            assert!(talk.answer.contains("(a remark)"), "{}", talk.answer);
+        }
+    }
+
+    #[test]
+    fn what_fails_is_reported_once() {
+        let denied = |_: &str, _: &Value| (CallStatus::Denied, "no approval".to_owned(), "");
+        let refused = talk("run rm -rf /", TOOLS, 9, denied);
+        assert_eq!((refused.steps, refused.calls.len()), (2, 1));
+        assert!(
+            refused.answer.contains("`rm -rf /` was denied: no approval"),
+            "{}",
+            refused.answer
+        );
+        let lacking = talk("run make", &["read_file"], 9, denied);
+        assert_eq!(lacking.calls.len(), 0);
+        assert!(lacking.answer.starts_with("I cannot do that: `terminal` is not among my tools"));
+    }
+
+    #[test]
+    fn what_no_rule_knows_does_nothing_and_says_so() {
+        let talk = talk("Fix the bug in src/main.rs", TOOLS, 9, |_, _| panic!("a call"));
+        assert_eq!((talk.steps, talk.answer.as_str()), (1, HELP));
+    }
+}

@@ -28,7 +28,7 @@ const REMARKS: &str = r"\b(?:TODO|FIXME)\b|(?://|#|\*|--|;)\s*(?:XXX|HACK)\b|\b(
 /// nothing more can be, and what there is must do.
 pub(super) fn survey(ask: &mut Ask<'_, '_>, scope: &Scope, closing: bool) -> Facts {
     let mut facts = Facts::default();
-    let sizes = Search::counts(scope, "^", &[]).pages(SIZE_PAGES).ask(ask);
+    let sizes = Search::counts(scope, "lines", "^", &[]).pages(SIZE_PAGES).ask(ask);
     let names = Search::files(scope, &[]).pages(SIZE_PAGES).ask(ask);
     let files: Vec<(&str, u64)> = sizes.counts().collect();
     if ask.waits() && !closing {
@@ -48,7 +48,7 @@ pub(super) fn survey(ask: &mut Ask<'_, '_>, scope: &Scope, closing: bool) -> Fac
         tests: languages.iter().filter_map(|name| tests(ask, scope, name)).collect(),
         dense: languages.iter().filter_map(|name| dense(ask, scope, name)).collect(),
         rare: rare(ask, scope, &present(&facts)),
-        remarks: Search::lines(scope, REMARKS, &[]).ask(ask),
+        remarks: Search::lines(scope, "open_remarks", REMARKS, &[]).ask(ask),
         headings: headings(ask, scope, &facts),
     };
     if ask.waits() && !closing {
@@ -60,7 +60,7 @@ pub(super) fn survey(ask: &mut Ask<'_, '_>, scope: &Scope, closing: bool) -> Fac
     let imports = items::imports(&items).map_or_else(Found::nothing, |pattern| {
         let globs = globs(languages.iter().map(|name| language::by_name(name)));
         let globs: Vec<&str> = globs.iter().map(String::as_str).collect();
-        Search::lines(scope, pattern, &globs).pages(1).ask(ask)
+        Search::lines(scope, "imports", &pattern, &globs).pages(1).ask(ask)
     });
     if ask.waits() && !closing {
         return facts;
@@ -260,7 +260,9 @@ fn headings<'t>(ask: &mut Ask<'t, '_>, scope: &Scope, facts: &Facts) -> Found<'t
     if facts.languages.keys().any(code) || !facts.languages.contains_key("Markdown") {
         return Found::nothing();
     }
-    Search::lines(scope, r"^#\s+\S", &["*.md", "*.markdown", "*.mdx"]).first(500).ask(ask)
+    Search::lines(scope, "headings", r"^#\s+\S", &["*.md", "*.markdown", "*.mdx"])
+        .first(500)
+        .ask(ask)
 }
 
 fn size_gaps(facts: &mut Facts, scope: &Scope, sizes: &Found<'_>, seen: u64) {
@@ -310,9 +312,11 @@ fn rare<'t>(ask: &mut Ask<'t, '_>, scope: &Scope, languages: &[&'static str]) ->
     let globs: Vec<&str> = globs.iter().map(String::as_str).collect();
     let (everywhere, code) = risk::rare(languages);
     let mut searches: Vec<Search> =
-        everywhere.into_iter().map(|pattern| Search::lines(scope, pattern, &[])).collect();
+        everywhere.into_iter().map(|pattern| Search::lines(scope, "keys", &pattern, &[])).collect();
     if !globs.is_empty() {
-        searches.extend(code.into_iter().map(|pattern| Search::lines(scope, pattern, &globs)));
+        searches.extend(
+            code.into_iter().map(|pattern| Search::lines(scope, "risks", &pattern, &globs)),
+        );
     }
     searches.iter().map(|search| search.ask(ask)).collect()
 }
@@ -323,28 +327,30 @@ fn items<'t>(ask: &mut Ask<'t, '_>, scope: &Scope, language: &'static str) -> In
     let grammar = grammar::grammar(language)?;
     let patterns = [grammar.items, grammar.entry];
     let pattern: Vec<&str> = patterns.into_iter().filter(|p| !p.is_empty()).collect();
-    let found = by_language(scope, &pattern.join("|"), language, false).pages(PAGES).ask(ask);
+    let found =
+        by_language(scope, "public_items", &pattern.join("|"), language).pages(PAGES).ask(ask);
     Some((language, found))
 }
 
 fn tests<'t>(ask: &mut Ask<'t, '_>, scope: &Scope, language: &'static str) -> InLanguage<'t> {
     let grammar = grammar::grammar(language)?;
-    let found = by_language(scope, grammar.tests, language, true).pages(PAGES).ask(ask);
+    let found = by_language(scope, "test_cases", grammar.tests, language).pages(PAGES).ask(ask);
     Some((language, found))
 }
 
 fn dense<'t>(ask: &mut Ask<'t, '_>, scope: &Scope, language: &'static str) -> InLanguage<'t> {
     let pattern = risk::dense(language)?;
-    Some((language, by_language(scope, &pattern, language, false).pages(PAGES).ask(ask)))
+    Some((language, by_language(scope, "frequent_risks", &pattern, language).pages(PAGES).ask(ask)))
 }
 
-fn by_language(scope: &Scope, pattern: &str, language: &str, counts: bool) -> Search {
+fn by_language(scope: &Scope, what: &str, pattern: &str, language: &str) -> Search {
     let globs = language::by_name(language).globs();
     let globs: Vec<&str> = globs.iter().map(String::as_str).collect();
-    if counts {
-        Search::counts(scope, pattern, &globs)
+    // Of test cases only the number counts.
+    if what == "test_cases" {
+        Search::counts(scope, what, pattern, &globs)
     } else {
-        Search::lines(scope, pattern, &globs)
+        Search::lines(scope, what, pattern, &globs)
     }
 }
 

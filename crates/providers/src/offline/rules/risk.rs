@@ -105,8 +105,8 @@ static RISKS: &[Risk] = &[
     risk(Gravity::High, "pipe-to-shell", "download piped into a shell", &["Shell", "Dockerfile", "Make", "YAML", "Python", "JavaScript", "Ruby"], r"\b(?:curl|wget)\b[^|]*\|\s*(?:sudo\s+)?(?:ba|z|da)?sh\b"),
     risk(Gravity::High, "shell-true", "command line built for a shell", PY, r"\bshell\s*=\s*True\b|\bos\.(?:system|popen)\s*\("),
     risk(Gravity::High, "shell-exec", "command run through a shell", &["JavaScript", "TypeScript", "PHP", "Ruby"], r"\bexec(?:Sync)?\(\s*`[^`]*\$\{|\b(?:shell_exec|passthru|proc_open)\s*\(|\bsystem\s*\(\s*[\x22'][^\x22']*#\{"),
-    risk(Gravity::High, "eval", "text executed as code", &["Python", "JavaScript", "TypeScript", "PHP", "Ruby", "Vue", "Svelte"], r"(?:^|[^.\w>])eval\s*\(|\bnew\s+Function\s*\(").except(r"\b(?:def|function)\s+eval\b|\beval\s*\([^()]*\)\s*\{"),
-    risk(Gravity::High, "exec", "text executed as code", PY, r"(?:^|[^.\w>])exec\s*\(").except(r"\bdef\s+exec\b"),
+    risk(Gravity::High, "eval", "`eval`: text executed as code", &["Python", "JavaScript", "TypeScript", "PHP", "Ruby", "Vue", "Svelte"], r"(?:^|[^.\w>])eval\s*\(|\bnew\s+Function\s*\(").except(r"\b(?:def|function)\s+eval\b|\beval\s*\([^()]*\)\s*\{"),
+    risk(Gravity::High, "exec", "`exec`: text executed as code", PY, r"(?:^|[^.\w>])exec\s*\(").except(r"\bdef\s+exec\b"),
     risk(Gravity::High, "sql-concat", "SQL put together from strings", &["Python", "JavaScript", "TypeScript", "Java", "Kotlin", "Go", "PHP", "Ruby", "C#", "Rust"], r#"(?i)["'`](?:select\s+[\w*,.\s]+\s+from|insert\s+into|update\s+\w+\s+set|delete\s+from)\s[^"'`]*(?:["']\s*(?:\+|%\s*[\w(]|\.\s*format\()|\$\{|'\s*\.\s*\$)|\bf["'](?:select|insert\s+into|update|delete\s+from)\s[^"']*\{|\b(?:format!|Sprintf)\(\s*"(?:select|insert into|update|delete from)\s[^"]*(?:\{|%[sv])"#),
     risk(Gravity::High, "unsafe-c", "C function without bounds", NATIVE, r"\b(?:gets|strcpy|strcat|sprintf|vsprintf)\s*\("),
     risk(Gravity::High, "unpickle", "data decoded by a format that can run code", &["Python", "PHP", "Java", "Ruby"], r"\b(?:pickle|cPickle|dill)\.loads?\s*\(|\byaml\.(?:unsafe_)?load\s*\(|\bunserialize\s*\(|\bMarshal\.load\b|\bnew\s+ObjectInputStream\b").except(r"SafeLoader|safe_load"),
@@ -127,6 +127,9 @@ static RISKS: &[Risk] = &[
     risk(Gravity::Low, "console", "`console.log` in the code", JS, r"\bconsole\.(?:log|debug)\s*\(").dense(),
     risk(Gravity::Low, "panic", "`unwrap`, `expect` or `panic!` outside tests", RUST, r"\.unwrap\(\)|\.expect\(|\bpanic!\s*\(").dense(),
 ];
+
+/// Bytes that a search puts around a pattern.
+const FRAME: usize = 40;
 
 /// Ends of the names of files that are made from others.
 const ARTEFACTS: &[&str] = &[
@@ -198,7 +201,7 @@ fn joined<'r>(risks: impl Iterator<Item = &'r Risk>) -> Vec<String> {
     for risk in risks {
         let pattern = format!("(?:{})", risk.pattern);
         match searches.last_mut() {
-            Some(last) if last.len() + pattern.len() + 8 < LONGEST_PATTERN => {
+            Some(last) if last.len() + pattern.len() + FRAME < LONGEST_PATTERN => {
                 last.push('|');
                 last.push_str(&pattern);
             }
@@ -282,7 +285,7 @@ mod tests {
         let (everywhere, code) = rare(&all);
         assert_eq!((everywhere.len(), code.len() < 5), (1, true));
         for pattern in everywhere.iter().chain(&code).chain(&dense("Rust")) {
-            assert!(pattern.len() + 5 <= LONGEST_PATTERN);
+            assert!(pattern.len() + FRAME <= LONGEST_PATTERN);
             regex::bytes::Regex::new(&format!("(?-u){pattern}")).unwrap();
         }
     }
