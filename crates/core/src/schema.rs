@@ -142,7 +142,7 @@ fn strip(value: &mut Value, named: bool) {
     }
 }
 
-/// `["string","null"]` becomes `"string"`: an optional argument is one that may be left out.
+/// `["string","null"]` becomes `"string"`, and so for enums and alternatives: an optional argument is one that may be left out.
 fn strip_nullable(map: &mut serde_json::Map<String, Value>) {
     if let Some(Value::Array(kinds)) = map.get_mut("type") {
         kinds.retain(|kind| kind != "null");
@@ -150,6 +150,9 @@ fn strip_nullable(map: &mut serde_json::Map<String, Value>) {
             let only = only.clone();
             map.insert("type".to_owned(), only);
         }
+    }
+    if let Some(Value::Array(values)) = map.get_mut("enum") {
+        values.retain(|value| !value.is_null());
     }
     if let Some(Value::Array(forms)) = map.get_mut("anyOf") {
         forms.retain(|form| form != &serde_json::json!({"type": "null"}));
@@ -200,6 +203,16 @@ mod tests {
         path: String,
         /// From which line.
         title: Option<u32>,
+        /// How.
+        mode: Option<Mode>,
+    }
+
+    #[derive(schemars::JsonSchema)]
+    #[serde(rename_all = "lowercase")]
+    #[expect(dead_code, reason = "only its schema is used")]
+    enum Mode {
+        Fast,
+        Slow,
     }
 
     #[test]
@@ -207,7 +220,7 @@ mod tests {
         let schema = Schema::of::<Args>().unwrap();
         assert_eq!(
             schema.as_str(),
-            r#"{"properties":{"path":{"description":"Where.","type":"string"},"title":{"description":"From which line.","minimum":0,"type":"integer"}},"required":["path"],"type":"object"}"#
+            r#"{"properties":{"mode":{"description":"How.","enum":["fast","slow"],"type":"string"},"path":{"description":"Where.","type":"string"},"title":{"description":"From which line.","minimum":0,"type":"integer"}},"required":["path"],"type":"object"}"#
         );
     }
 
