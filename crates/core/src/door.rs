@@ -179,6 +179,19 @@ impl Secrets {
         }
         text
     }
+
+    /// How many bytes at the end of a text may be the beginning of a value that goes on in a
+    /// later piece.
+    #[must_use]
+    pub fn begun(&self, text: &str) -> usize {
+        let begun = |value: &str| {
+            let starts = value.char_indices().map(|(at, _)| at).rev();
+            starts
+                .filter(|at| *at > 0)
+                .find(|at| value.get(..*at).is_some_and(|part| text.ends_with(part)))
+        };
+        self.0.iter().filter_map(|(value, _)| begun(value)).max().unwrap_or_default()
+    }
 }
 
 #[cfg(test)]
@@ -229,5 +242,7 @@ mod tests {
         secrets.add("KEY", "sk-12345678");
         secrets.add("SHORT", "abc");
         assert_eq!(secrets.scrub("abc sk-12345678!"), "abc [redacted:KEY]!");
+        let begun = ["", "x", "xs", "x sk-1234", "sk-12345678"].map(|text| secrets.begun(text));
+        assert_eq!(begun, [0, 0, 1, 7, 0]);
     }
 }

@@ -284,7 +284,7 @@ impl Run {
         } else if !calls.is_empty() {
             self.open(calls, reply.finish);
         } else if empty {
-            self.empty();
+            self.empty(reply.finish);
         } else {
             self.answer(reply.finish);
         }
@@ -317,13 +317,19 @@ impl Run {
         }
     }
 
-    fn empty(&mut self) {
-        if self.empty_replies > 0 || self.closing.is_some() {
-            self.end(Status::Failed, ExitReason::Error, Some("the model gave an empty answer"));
-        } else {
-            self.empty_replies += 1;
-            self.say(EMPTY);
-            self.check_iterations();
+    fn empty(&mut self, finish: Finish) {
+        match self.closing {
+            None if self.empty_replies == 0 => {
+                self.empty_replies += 1;
+                self.say(EMPTY);
+                self.check_iterations();
+            }
+            // Why it closes tells more, and what it said before is the partial answer.
+            Some(Closing::Time | Closing::Loop) => self.answer(finish),
+            Some(Closing::Iterations) if self.last_text.is_some() => self.answer(finish),
+            Some(Closing::Iterations) | None => {
+                self.end(Status::Failed, ExitReason::Error, Some("the model gave an empty answer"));
+            }
         }
     }
 

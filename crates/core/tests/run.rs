@@ -155,6 +155,29 @@ fn an_empty_reply_is_asked_about_once_and_never_enters_the_conversation() {
 }
 
 #[test]
+fn an_empty_closing_reply_does_not_hide_why_it_was_the_last() {
+    let said = |text: &str| Reply { text: text.into(), ..calls(&["f"]) };
+    let mut run = started(1);
+    run.apply(Input::Reply(&said("One step.")));
+    answer_calls(&mut run, "ok");
+    run.apply(Input::Reply(&calls(&["f"])));
+    let text = Some("One step.".to_owned());
+    assert_eq!(end(&run), (Status::Completed, ExitReason::MaxIterations, text.clone()));
+
+    let mut run = started(9);
+    run.apply(Input::Reply(&said("One step.")));
+    run.apply(Input::WrapUp);
+    run.apply(Input::Reply(&Reply::text("m", "")));
+    assert_eq!(end(&run), (Status::Timeout, ExitReason::Timeout, text));
+
+    let mut run = started(1);
+    run.apply(Input::Reply(&calls(&["f"])));
+    answer_calls(&mut run, "ok");
+    run.apply(Input::Reply(&calls(&["f"])));
+    assert_eq!(end(&run), (Status::Failed, ExitReason::Error, None), "there is nothing to show");
+}
+
+#[test]
 fn a_failure_keeps_the_text_that_had_come() {
     let mut run = started(9);
     let broken = ModelError {

@@ -1,15 +1,17 @@
 //! One request of an agent: its attempts, each on record.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use deputize_core::{
-    Delta, Event, FailureKind, JournalError, Message, ModelError, Request, Step, ToolDecl,
+    Delta, Event, FailureKind, JournalError, Message, ModelError, Reply, Request, Step, ToolDecl,
     retry_wait,
 };
 use tokio::time::Instant;
 
 use crate::driver::Driver;
+use crate::live::Live;
 
 impl Driver {
     /// Sends the request that the fold asks for, as often as the retry rule says.
@@ -21,7 +23,7 @@ impl Driver {
             let event = match self.attempt(iteration).await? {
                 Ok(reply) => {
                     let ms = u64::try_from(asked.elapsed().as_millis()).unwrap_or(u64::MAX);
-                    Event::ModelResponse { iteration, reply, ms }
+                    Event::ModelResponse { iteration, reply: self.without_secrets(reply), ms }
                 }
                 Err(error) => {
                     let error = self.scrubbed(error);
@@ -39,14 +41,25 @@ impl Driver {
     }
 
     fn scrubbed(&self, error: ModelError) -> ModelError {
-        let message = self.shared.parts.secrets.scrub(&error.message).into_owned();
-        ModelError { message, ..error }
+        let secrets = &self.shared.parts.secrets;
+        let message = secrets.scrub(&error.message).into_owned();
+        let partial = secrets.scrub(&error.partial).into_owned();
+        ModelError { message, partial, ..error }
     }
 
-    async fn attempt(
-        &self,
-        iteration: u32,
-    ) -> Result<Result<deputize_core::Reply, ModelError>, JournalError> {
+    /// A reply in which no secret is repeated. Opaque blocks go back as they came.
+    fn without_secrets(&self, mut reply: Reply) -> Reply {
+        let secrets = &self.shared.parts.secrets;
+        let arguments = reply.calls.iter_mut().map(|call| &mut call.arguments);
+        for text in [&mut reply.text, &mut reply.reasoning].into_iter().chain(arguments) {
+            if let Cow::Owned(scrubbed) = secrets.scrub(text) {
+                *text = scrubbed;
+            }
+        }
+        reply
+    }
+
+    async fn attempt(&self, iteration: u32) -> Result<Result<Reply, ModelError>, JournalError> {
         let Step::Ask { tools, .. } = self.run.step() else {
             return Ok(Err(ModelError::new(FailureKind::Cancelled, "nothing to ask")));
         };
@@ -69,9 +82,13 @@ impl Driver {
             },
         )?;
         let work = self.cancel.child();
-        let mut live = |delta: Delta<'_>| self.shared.bus.live(&spec.id, delta);
+        let mut shown = Live::new(&self.shared.parts.secrets);
+        let mut show = |delta: Delta<'_>| self.shared.bus.live(&spec.id, delta);
+        let mut live = |delta: Delta<'_>| shown.take(delta, &mut show);
         let reply = model.reply(&request, &mut live, &work);
-        Ok(self.until_deadline(&work, reply).await)
+        let reply = self.until_deadline(&work, reply).await;
+        shown.end(&mut |delta| self.shared.bus.live(&spec.id, delta));
+        Ok(reply)
     }
 
     /// Waits for the next attempt, or gives the error back when it is final.

@@ -41,6 +41,7 @@ mod bus;
 mod call;
 mod clock;
 mod driver;
+mod live;
 mod parts;
 pub mod prompt;
 mod resume;

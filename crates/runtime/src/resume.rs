@@ -148,6 +148,7 @@ impl Session {
         let max_iterations = how.max_iterations.unwrap_or(stored.spec.limits.max_iterations);
         stored.put(self, Event::AgentResume { max_iterations })?;
         if let Some(text) = how.message {
+            let text = self.shared().parts.secrets.scrub(&text).into_owned();
             stored.put(self, Event::Message(UserMessage { text, from: None }))?;
         }
         let authority = authority.meet(&stored.spec.grant);

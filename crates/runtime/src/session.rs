@@ -258,6 +258,8 @@ impl Session {
     /// Runs the top agent to the end of its turn, and its descendants with it. When this
     /// returns, nothing that the session started still runs.
     pub async fn run(&self, spec: AgentSpec, authority: Authority, cancel: &Cancel) -> Outcome {
+        let scrub = |text: &str| self.shared.parts.secrets.scrub(text).into_owned();
+        let spec = AgentSpec { goal: scrub(&spec.goal), task: scrub(&spec.task), ..spec };
         let started = self.record_start(&spec).map_err(|error| error.to_string());
         let driver = started.and_then(|()| {
             self.shared
