@@ -7,6 +7,7 @@ mod docs;
 mod faults;
 mod kill;
 mod layering;
+mod offline;
 mod program;
 mod prompt;
 mod providers;

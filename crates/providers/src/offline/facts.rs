@@ -180,6 +180,7 @@ impl Facts {
             *self.remarks.entry(word).or_default() += count;
         }
         self.remark_places.extend(other.remark_places);
+        self.remark_places.sort_by_key(|place| !place.what.starts_with("FIXME"));
         self.remark_places.truncate(2 * REFERENCES);
         for (id, finding) in other.findings {
             let mine = self.findings.entry(id).or_default();

@@ -248,7 +248,10 @@ fn packages(facts: &Facts) -> Option<String> {
 
 fn entries(facts: &Facts) -> Option<String> {
     let mut by_what: Vec<(&str, Vec<String>)> = Vec::new();
-    for place in &facts.entries {
+    // What is nearest to the top comes first.
+    let mut places: Vec<&Place> = facts.entries.iter().collect();
+    places.sort_by_key(|place| (place.path.matches('/').count(), &place.path, place.line));
+    for place in places {
         match by_what.iter_mut().find(|(what, _)| *what == place.what) {
             Some((_, places)) => places.push(place.reference()),
             None => by_what.push((&place.what, vec![place.reference()])),

@@ -201,7 +201,7 @@ mod tests {
         let path = arguments.get("path").and_then(Value::as_str).unwrap_or_default();
         let mut text = String::new();
         match tool {
-            "list_dir" => return ok("a/\nb/", ""),
+            "list_dir" => ok("a/\nb/", ""),
             "search_files" if pattern.ends_with("^)") => {
                 for number in 0..10 {
                     let _ = write!(text, "a/{number}.rs:100\nb/{number}.py:100\n");

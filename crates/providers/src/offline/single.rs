@@ -112,9 +112,9 @@ mod tests {
                 json!({"pattern": r"a\.b\(\)", "path": "src", "mode": "content", "limit": 100, "ignore_case": true}),
             ),
         ] {
-            let talk = talk(task, TOOLS, 9, |_, _| ok("1\t```\n2\tx", "a remark"));
+            let talk = talk(task, TOOLS, 9, |_, _| ok("```\nx", "a remark"));
             assert_eq!(talk.calls, [(tool.to_owned(), arguments)]);
-            assert!(talk.answer.contains("\n````\n1\t```\n2\tx\n````\n"), "{}", talk.answer);
+            assert!(talk.answer.contains("\n````\n```\nx\n````\n"), "{}", talk.answer);
             assert!(talk.answer.contains("(a remark)"), "{}", talk.answer);
         }
     }

@@ -170,7 +170,8 @@ impl<'j> Judge<'j> {
     }
 
     fn remarks(&self, facts: &mut Facts, found: &Found<'_>) {
-        let mut others = Vec::new();
+        let mut places = Vec::new();
+        let (mut said, mut turns) = (BTreeSet::new(), BTreeMap::new());
         for hit in found.hits() {
             let language = language::of(hit.path);
             let class = language.class;
@@ -190,18 +191,17 @@ impl<'j> Judge<'j> {
             *facts.remarks.entry(word.to_owned()).or_default() += 1;
             let place =
                 Place { path: hit.path.to_owned(), line: hit.line, what: shorten(text, 90) };
-            if facts.remark_places.iter().chain(&others).any(|other| other.what == place.what) {
+            if !said.insert(place.what.clone()) {
                 continue;
             }
-            if self.tested(&hit) {
-                others.push(place);
-            } else {
-                facts.remark_places.push(place);
-            }
+            let turn = turns.entry(hit.path).or_insert(0_u32);
+            *turn += 1;
+            places.push((self.tested(&hit), !text.starts_with("FIXME"), *turn, place));
         }
-        facts.remark_places.sort_by_key(|place| !place.what.starts_with("FIXME"));
-        facts.remark_places.extend(others);
-        facts.remark_places.truncate(2 * REFERENCES);
+        // What is in the work itself, what is broken, and one of each file come first.
+        places.sort_by_key(|(tested, todo, turn, _)| (*tested, *todo, *turn));
+        let first = places.into_iter().take(2 * REFERENCES).map(|(.., place)| place);
+        facts.remark_places = first.collect();
     }
 }
 

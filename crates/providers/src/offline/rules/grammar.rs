@@ -7,6 +7,8 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
+use crate::offline::pattern::fixed;
+
 /// The line patterns of a language; an empty one matches nothing.
 #[derive(Debug)]
 pub(in crate::offline) struct Grammar {
@@ -156,21 +158,35 @@ pub(in crate::offline) enum Begins {
     Item(String, String),
 }
 
-type Compiled = Vec<(&'static str, Option<Regex>, Option<Regex>)>;
+struct Compiled {
+    language: &'static str,
+    items: Option<Regex>,
+    tests: Option<Regex>,
+    entry: Option<Regex>,
+}
 
-static COMPILED: LazyLock<Compiled> = LazyLock::new(|| {
-    let regex =
-        |pattern: &str| Some(pattern).filter(|p| !p.is_empty()).and_then(|p| Regex::new(p).ok());
-    GRAMMARS.iter().map(|g| (g.language, regex(g.items), regex(g.entry))).collect()
+static COMPILED: LazyLock<Vec<Compiled>> = LazyLock::new(|| {
+    let regex = |pattern: &str| (!pattern.is_empty()).then(|| fixed(pattern));
+    let compiled = |grammar: &Grammar| Compiled {
+        language: grammar.language,
+        items: regex(grammar.items),
+        tests: regex(grammar.tests),
+        entry: regex(grammar.entry),
+    };
+    GRAMMARS.iter().map(compiled).collect()
 });
 
 /// What a line of a language begins, if it begins something.
 pub(in crate::offline) fn begins(language: &str, line: &str) -> Option<Begins> {
-    let (_, items, entry) = COMPILED.iter().find(|(name, ..)| *name == language)?;
-    if entry.as_ref().is_some_and(|entry| entry.is_match(line)) {
+    let grammar = COMPILED.iter().find(|grammar| grammar.language == language)?;
+    let is = |regex: &Option<Regex>| regex.as_ref().is_some_and(|regex| regex.is_match(line));
+    if is(&grammar.entry) {
         return Some(Begins::Program);
     }
-    let found = items.as_ref()?.captures(line)?;
+    if is(&grammar.tests) {
+        return None;
+    }
+    let found = grammar.items.as_ref()?.captures(line)?;
     let group = |name: &str| found.name(name).map(|part| part.as_str().to_owned());
     let name = ["name", "member", "whole"].iter().find_map(|name| group(name))?;
     let kind = group("kind").unwrap_or_else(|| match language {
@@ -219,6 +235,8 @@ mod tests {
             ("Rust", "async fn main() {", "program"),
             ("Python", "class Frame:", "class Frame"),
             ("Python", "def _hidden():", ""),
+            ("Python", "def test_frame():", ""),
+            ("Go", "func TestFrame(t *testing.T) {", ""),
             ("Python", "    def method(self):", ""),
             ("Python", "if __name__ == \"__main__\":", "program"),
             ("TypeScript", "export default async function load() {", "function load"),

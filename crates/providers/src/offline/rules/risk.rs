@@ -159,8 +159,7 @@ struct Compiled {
 }
 
 static COMPILED: LazyLock<Vec<Compiled>> = LazyLock::new(|| {
-    let regex =
-        |pattern: &str| Some(pattern).filter(|p| !p.is_empty()).and_then(|p| Regex::new(p).ok());
+    let regex = |pattern: &str| (!pattern.is_empty()).then(|| fixed(pattern));
     RISKS.iter().map(|r| Compiled { pattern: regex(r.pattern), except: regex(r.except) }).collect()
 });
 
