@@ -16,6 +16,8 @@ pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
     hang_up: Signal,
+    /// Taken over so that a file beyond the system's limit is an error of its write, not the end.
+    _file_size: Signal,
 }
 
 impl Signals {
@@ -25,6 +27,7 @@ impl Signals {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
             hang_up: signal(SignalKind::hangup())?,
+            _file_size: signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?,
         })
     }
 

@@ -49,14 +49,14 @@ pub(crate) fn prompt(
     let top = composition.top_agent(&session, &model, &args.prompt, mode);
     let authority = composition.authority(mode, top.cwd.clone());
     let view = composition.view(top, authority);
-    let view = if args.child.child { child(&composition, view, args, around)? } else { view };
+    let view = if args.child.child { child(&composition, &view, args, around)? } else { view };
     show(&view, args)
 }
 
 /// The child that the agent would get for this call.
 fn child(
     composition: &Composition,
-    parent: AgentView,
+    parent: &AgentView,
     args: &Prompt,
     around: &Surroundings,
 ) -> Result<AgentView, CliError> {
@@ -77,7 +77,7 @@ fn child(
 /// The parent of a child at the asked depth.
 fn at_depth(
     composition: &Composition,
-    parent: AgentView,
+    parent: &AgentView,
     child: &ChildPrompt,
     around: &Surroundings,
 ) -> Result<AgentView, CliError> {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use deputize_core::door::to_screen;
 use deputize_core::{ApproverMode, Cancel, Clock, Observer, Outcome, SessionId, Status, ToolCrate};
 use deputize_runtime::{
-    Continue, Parts, Recovery, Session, SessionDir, StoredSession, SystemClock,
+    Continue, Parts, Recovery, ResumeError, Session, SessionDir, StoredSession, SystemClock,
 };
 use deputize_tools::Processes;
 use jiff::Timestamp;
@@ -233,7 +233,7 @@ impl Stage {
             .map_err(CliError::failed)?;
         let outcome = runtime.block_on(async {
             let mut signals = Signals::listen().map_err(CliError::failed)?;
-            let work = self.work(composition, (dir, id), parts, plan);
+            let work = Box::pin(self.work(composition, (dir, id), parts, plan));
             let told = || {
                 let text = "interrupted: ending; once more leaves at once";
                 self.screen.say(Line::default().with(Style::Asking, text));
@@ -266,13 +266,20 @@ impl Stage {
         let model = plan.explicit_model.then_some(plan.model);
         let max_iterations = Some(composition.config.max_iterations);
         let how = Continue { message: plan.task, model, max_iterations };
-        session.resume(how, authority, &self.cancel).await.map_err(CliError::usage)
+        session.resume(how, authority, &self.cancel).await.map_err(|error| match error {
+            ResumeError::Journal(_) => CliError::failed(error),
+            error => CliError::usage(error),
+        })
     }
 
     /// Prints the answer, and on standard error why there is none or not all of it.
     fn report(&self, outcome: &Outcome, options: &RunOptions) -> Result<(), CliError> {
         match options.output {
-            OutputFormat::Events => {}
+            OutputFormat::Events => {
+                if let Some(error) = self.events.as_ref().and_then(|events| events.failure()) {
+                    return Err(CliError::failed(PrintError(error)));
+                }
+            }
             OutputFormat::Json => {
                 let line =
                     to_json_line(&self.children.object(outcome)).map_err(CliError::failed)?;
@@ -285,6 +292,10 @@ impl Stage {
                     print(&format!("{text}{end}"))?;
                 }
             }
+        }
+        // Who closed our output knows why there is no more of it.
+        if self.events.as_ref().is_some_and(|events| events.is_closed()) {
+            return Ok(());
         }
         if let Some(remark) = remark(outcome) {
             tell(&remark);

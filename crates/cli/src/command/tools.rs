@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use deputize_core::door::to_line;
 use deputize_core::{ApproverMode, Entry, SessionId, ToolCrate, ToolDecl, Usable, headline};
 use deputize_runtime::SystemClock;
 use serde_json::{Value, json};
@@ -11,6 +12,9 @@ use crate::command::table;
 use crate::compose::{Composition, Ingredients};
 use crate::exit::CliError;
 use crate::surroundings::{Surroundings, print, tell};
+
+/// The most characters of what a tool does, in the list.
+const WHAT_CHARS: usize = 80;
 
 #[derive(Debug, thiserror::Error)]
 #[error("there is no tool `{name}`")]
@@ -102,13 +106,20 @@ fn usable(entry: &Entry) -> String {
     }
 }
 
+/// What stands first in a description, on one line.
+fn first_sentence(description: &str) -> String {
+    let line = headline(description);
+    let end = line.find(". ").map_or(line.len(), |at| at + 1);
+    to_line(line.get(..end).unwrap_or(&line), WHAT_CHARS)
+}
+
 fn row(entry: &Entry) -> [String; 5] {
     [
         entry.name().to_string(),
         entry.toolset.to_string(),
         entry.origin.to_string(),
         usable(entry),
-        headline(&entry.tool.spec().decl.description).into_owned(),
+        first_sentence(&entry.tool.spec().decl.description),
     ]
 }
 

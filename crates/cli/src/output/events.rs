@@ -93,7 +93,7 @@ impl Projection {
             Event::AgentStop { reason } => Body::AgentStop { reason },
             Event::AgentResume { max_iterations } => {
                 Body::AgentResume { max_iterations: *max_iterations }
-            },
+            }
             Event::AgentEnd(outcome) => agent_end(outcome),
             Event::Log { level, message } => Body::Log { level, message },
             Event::SessionEnd { status, exit_code, usage, cost_usd } => Body::SessionEnd {

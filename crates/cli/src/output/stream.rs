@@ -1,6 +1,6 @@
 //! `--output events`, while it happens.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use deputize_core::{AgentId, Cancel, CancelReason, Clock, Delta, Observer, Record};
@@ -20,6 +20,8 @@ struct State {
     projection: Projection,
     out: Box<dyn Write + Send>,
     closed: bool,
+    /// Why, unless the reader just went.
+    failure: Option<io::Error>,
 }
 
 impl EventStream {
@@ -30,14 +32,25 @@ impl EventStream {
         (clock, cancel): (Arc<dyn Clock>, Cancel),
         deltas: bool,
     ) -> Self {
-        let state = Mutex::new(State { projection, out, closed: false });
+        let state = Mutex::new(State { projection, out, closed: false, failure: None });
         Self { state, clock, deltas, cancel }
+    }
+
+    /// Why lines could not be written, once. A reader that has gone is no failure.
+    pub(crate) fn failure(&self) -> Option<io::Error> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).failure.take()
+    }
+
+    /// Whether the reader has gone.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).closed
     }
 
     fn write(&self, state: &mut State, line: &str) {
         let written = writeln!(state.out, "{line}").and_then(|()| state.out.flush());
-        if written.is_err() {
+        if let Err(error) = written {
             state.closed = true;
+            state.failure = Some(error).filter(|it| it.kind() != io::ErrorKind::BrokenPipe);
             self.cancel.cancel(CancelReason::Interrupted);
         }
     }
@@ -66,7 +79,6 @@ impl Observer for EventStream {
 
 #[cfg(test)]
 mod tests {
-    use std::io;
     use std::sync::atomic::{AtomicU32, Ordering};
 
     use deputize_core::{Event, FixedClock};
@@ -103,5 +115,6 @@ mod tests {
         stream.live(&root(), Delta::Text("x"));
         assert_eq!(cancel.reason(), Some(CancelReason::Interrupted));
         assert!(writes.load(Ordering::Acquire) <= 3);
+        assert!(stream.failure().is_none(), "a reader that goes is no failure");
     }
 }

@@ -6,8 +6,8 @@ use serde_json::Value;
 /// The most characters of a call in words.
 const CALL_CHARS: usize = 120;
 /// Arguments that tell most about a call, the first one that is there.
-const TELLING: [&str; 9] =
-    ["path", "command", "goal", "pattern", "query", "url", "name", "file", "text"];
+const TELLING: [&str; 10] =
+    ["command", "goal", "pattern", "glob", "path", "query", "url", "name", "file", "text"];
 
 /// A call in words: the tool, and the one argument that tells most.
 pub(crate) fn of_call(tool: &str, arguments: &str) -> String {

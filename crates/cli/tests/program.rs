@@ -1,0 +1,328 @@
+//! The program as a person or a script starts it, against a model server on this machine.
+
+#![cfg(test)]
+use std::path::PathBuf;
+use std::process::{Output, Stdio};
+use std::time::Duration;
+
+use deputize_core::Reply;
+use deputize_testkit::{Answer, Gate, MockServer};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::process::{Child, Command};
+
+/// A person's home, a directory to work in, and perhaps a server.
+struct Desk {
+    dir: tempfile::TempDir,
+    server: Option<MockServer>,
+}
+
+impl Desk {
+    fn empty() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("work")).unwrap();
+        Self { dir, server: None }
+    }
+
+    async fn with(answers: impl IntoIterator<Item = Answer>) -> Self {
+        let server = MockServer::start(answers).await.unwrap();
+        Self { server: Some(server), ..Self::empty() }
+    }
+
+    fn work(&self) -> PathBuf {
+        self.dir.path().join("work")
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_deputize"));
+        command
+            .args(arguments)
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("HOME", self.dir.path())
+            .env("DEPUTIZE_HOME", self.dir.path().join("home"))
+            .env("TZ", "UTC")
+            .current_dir(self.work())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true);
+        command
+    }
+
+    /// `run` with the server's model.
+    fn run(&self, arguments: &[&str]) -> Command {
+        let url = self.server.as_ref().unwrap().base_url();
+        let mut all = vec!["run", "-m", "openai/m", "--base-url", &url];
+        all.extend(arguments);
+        self.command(&all)
+    }
+
+    fn sessions(&self) -> Vec<String> {
+        let sessions = std::fs::read_dir(self.dir.path().join("home/sessions")).unwrap();
+        let names = sessions.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.filter_map(|name| name.strip_suffix(".jsonl").map(str::to_owned)).collect()
+    }
+}
+
+/// What a finished program said: code, standard output, standard error.
+fn said(output: &Output) -> (Option<i32>, String, String) {
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+async fn ended(mut command: Command) -> (Option<i32>, String, String) {
+    said(&command.output().await.unwrap())
+}
+
+fn text(text: &str) -> Answer {
+    Answer::reply(&Reply::text("m", text))
+}
+
+fn calls<'c>(calls: impl IntoIterator<Item = (&'c str, Value)>) -> Answer {
+    Answer::reply(&Reply::calls("m", calls))
+}
+
+fn send(child: &Child, signal: Signal) {
+    let pid = i32::try_from(child.id().unwrap()).unwrap();
+    kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_answer_goes_to_stdout_and_nothing_else_does() {
+    let write = calls([("write_file", json!({"path": "a.txt", "content": "one\n"}))]);
+    let desk = Desk::with([write, text("Done.")]).await;
+    let (code, out, err) = ended(desk.run(&["make a file"])).await;
+    assert_eq!((code, out.as_str()), (Some(0), "Done.\n"), "{err}");
+    assert!(err.contains("write_file a.txt\n"), "{err}");
+    assert!(err.contains("1 file changed:\n  new a.txt +1\n"), "{err}");
+    assert_eq!(std::fs::read_to_string(desk.work().join("a.txt")).unwrap(), "one\n");
+    assert!(!err.contains('\u{1b}'), "no terminal, no colours: {err:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn quiet_is_quiet_and_json_is_one_object() {
+    let desk = Desk::with([text("Done.")]).await;
+    let (code, out, err) = ended(desk.run(&["-q", "--output", "json", "go"])).await;
+    assert_eq!((code, err.as_str()), (Some(0), ""));
+    let object: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(object["status"], "completed");
+    assert_eq!(object["answer"], "Done.");
+    assert_eq!(object["children"], json!([]));
+    assert_eq!(object["session"], desk.sessions()[0].as_str());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn event_lines_are_json_without_gaps_and_children_are_in_them() {
+    let delegate = calls([("delegate_task", json!({"goal": "Say b."}))]);
+    let desk = Desk::with([delegate, text("b"), text("It said b.")]).await;
+    let (code, out, _) = ended(desk.run(&["--output", "events", "-v", "go"])).await;
+    assert_eq!(code, Some(0));
+    let lines: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let numbered: Vec<&Value> = lines.iter().filter(|line| line["type"] != "model.delta").collect();
+    for (seq, line) in numbered.iter().enumerate() {
+        assert_eq!(line["seq"], seq, "{line}");
+    }
+    let kinds: Vec<&str> = numbered.iter().map(|line| line["type"].as_str().unwrap()).collect();
+    assert_eq!((kinds[0], *kinds.last().unwrap()), ("session.start", "session.end"));
+    let start = numbered.iter().find(|line| line["type"] == "agent.start" && line["depth"] == 1);
+    let start = start.unwrap();
+    assert_eq!((&start["goal"], &start["task_count"]), (&json!("Say b."), &json!(1)));
+    assert_eq!(start["prompt_sha256"].as_str().unwrap().len(), 64);
+    let deltas: Vec<&Value> = lines.iter().filter(|line| line["type"] == "model.delta").collect();
+    assert!(!deltas.is_empty() && deltas.iter().all(|line| line.get("seq").is_none()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_that_leaves_ends_the_run_quietly() {
+    let (gate, never) = (Gate::closed(), Gate::closed());
+    let first = calls([("list_dir", json!({"path": "."}))]).stall_at(0, &gate);
+    let desk = Desk::with([first, text("never").stall_at(0, &never)]).await;
+    let mut child = desk.run(&["--output", "events", "-q", "go"]).spawn().unwrap();
+    desk.server.as_ref().unwrap().until_requests(1).await;
+    drop(child.stdout.take());
+    gate.open();
+    let (code, _, err) = said(&child.wait_with_output().await.unwrap());
+    assert_eq!(code, Some(130));
+    assert_eq!(err, "");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signal_ends_the_whole_tree() {
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+        let gate = Gate::closed();
+        let delegate = calls([("delegate_task", json!({"goal": "Wait."}))]);
+        let desk = Desk::with([delegate, text("never").stall_at(0, &gate)]).await;
+        let child = desk.run(&["--output", "json", "go"]).spawn().unwrap();
+        desk.server.as_ref().unwrap().until_requests(2).await;
+        send(&child, signal);
+        let (code, out, err) = said(&child.wait_with_output().await.unwrap());
+        assert_eq!(code, Some(130), "{err}");
+        let object: Value = serde_json::from_str(&out).unwrap();
+        assert_eq!(object["status"], "interrupted");
+        assert_eq!(object["children"][0]["status"], "interrupted");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signal_ends_a_running_command() {
+    let sleep = "sleep 314159 & echo $! > pid; wait";
+    let desk = Desk::with([calls([("terminal", json!({"command": sleep}))])]).await;
+    let child = desk.run(&["--approve", "auto", "go"]).spawn().unwrap();
+    let file = desk.work().join("pid");
+    while std::fs::read_to_string(&file).map_or(true, |text| text.is_empty()) {
+        tokio::task::yield_now().await;
+    }
+    let pid: i32 = std::fs::read_to_string(&file).unwrap().trim().parse().unwrap();
+    send(&child, Signal::INT);
+    let (code, _, err) = said(&child.wait_with_output().await.unwrap());
+    assert_eq!(code, Some(130), "{err}");
+    let gone = rustix::process::test_kill_process(Pid::from_raw(pid).unwrap()).is_err();
+    assert!(gone, "process {pid} outlived the program");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_model_three_lines_say_how_to_get_one() {
+    let desk = Desk::empty();
+    let (code, out, err) = ended(desk.command(&["run", "go"])).await;
+    assert_eq!((code, out.as_str()), (Some(2), ""));
+    assert_eq!(err.lines().count(), 3, "{err}");
+    assert!(err.contains("-m offline"), "{err}");
+    let (code, out, err) = ended(desk.command(&["run", "-m", "offline", "Tell me a joke"])).await;
+    assert_eq!(code, Some(0), "{err}");
+    assert!(!out.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn exit_codes_tell_why_there_is_no_answer() {
+    let desk = Desk::with([Answer::error(401, "bad key")]).await;
+    let (code, out, err) = ended(desk.run(&["go"])).await;
+    assert_eq!((code, out.as_str()), (Some(3), ""), "{err}");
+    assert!(err.contains("error: ") && err.contains("deputize run --resume"), "{err}");
+
+    let read = || calls([("list_dir", json!({"path": "."}))]);
+    let desk = Desk::with([read(), text("So far.")]).await;
+    let (code, out, err) = ended(desk.run(&["--max-iterations", "1", "go"])).await;
+    assert_eq!((code, out.as_str()), (Some(4), "So far.\n"), "{err}");
+    assert!(err.contains("max_iterations"), "{err}");
+
+    let (code, _, err) = ended(desk.run(&["-t", "flie", "go"])).await;
+    assert_eq!(code, Some(2));
+    assert!(err.contains("there is no toolset `flie`"), "{err}");
+    let (code, _, err) = ended(desk.command(&["run", "-m", "openai/m", "go"])).await;
+    assert_eq!(code, Some(3));
+    assert!(err.contains("OPENAI_API_KEY"), "{err}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_person_commands_are_denied_and_said_so() {
+    let command = calls([("terminal", json!({"command": "touch made"}))]);
+    let desk = Desk::with([command, text("I could not.")]).await;
+    let (code, out, err) = ended(desk.run(&["--output", "events", "go"])).await;
+    assert_eq!(code, Some(0));
+    assert!(err.contains("commands are denied"), "{err}");
+    let lines: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of = |kind: &str| lines.iter().find(|line| line["type"] == kind).unwrap();
+    assert_eq!(of("approval.request")["command"], "touch made");
+    assert_eq!(of("approval.decision")["decision"], "deny");
+    assert_eq!(of("tool.end")["status"], "denied");
+    assert_eq!(of("agent.end")["denied_tool_calls"], 1);
+    assert!(!desk.work().join("made").exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_task_comes_from_a_pipe_too() {
+    for arguments in [&["-"][..], &[]] {
+        let desk = Desk::with([text("ok")]).await;
+        let mut child = desk.run(arguments).stdin(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all("count\nthe tests".as_bytes()).await.unwrap();
+        let (code, _, err) = said(&child.wait_with_output().await.unwrap());
+        assert_eq!(code, Some(0), "{err}");
+        let request = desk.server.as_ref().unwrap().requests()[0].json();
+        let messages = request["messages"].as_array().unwrap();
+        assert_eq!(messages.last().unwrap()["content"], "count\nthe tests");
+    }
+    let (code, _, err) = ended(Desk::empty().command(&["run", "-m", "offline"])).await;
+    assert_eq!((code, err.as_str()), (Some(2), "error: the task is empty\n"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_is_listed_shown_resumed_exported_and_removed() {
+    let desk = Desk::with([text("First."), text("Second.")]).await;
+    assert_eq!(ended(desk.run(&["one"])).await.0, Some(0));
+    let id = desk.sessions().remove(0);
+    let (_, list, _) = ended(desk.command(&["sessions", "list", "--json"])).await;
+    let list: Value = serde_json::from_str(&list).unwrap();
+    assert_eq!((&list[0]["session"], &list[0]["status"]), (&json!(id), &json!("completed")));
+
+    let (code, out, err) = ended(desk.run(&["--resume", &id, "two"])).await;
+    assert_eq!((code, out.as_str()), (Some(0), "Second.\n"), "{err}");
+    let requests = desk.server.as_ref().unwrap().requests();
+    let contents: Vec<Value> = requests[1].json()["messages"].as_array().unwrap()[1..]
+        .iter()
+        .map(|message| message["content"].clone())
+        .collect();
+    assert_eq!(contents, [json!("one"), json!("First."), json!("two")]);
+
+    let (_, shown, _) = ended(desk.command(&["sessions", "show", &id])).await;
+    assert!(shown.contains("> two\n") && shown.contains("Second."), "{shown}");
+    let (_, lines, _) = ended(desk.command(&["sessions", "export", &id])).await;
+    let seqs: Vec<u64> = lines
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()["seq"].as_u64().unwrap())
+        .collect();
+    assert_eq!(seqs, (0..seqs.len() as u64).collect::<Vec<_>>());
+
+    assert_eq!(ended(desk.command(&["sessions", "rm", &id])).await.0, Some(0));
+    assert!(desk.sessions().is_empty());
+    let (code, _, err) = ended(desk.command(&["sessions", "rm", &id])).await;
+    assert_eq!(code, Some(2));
+    assert!(err.starts_with(&format!("error: there is no session `{id}`")), "{err}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_in_use_is_neither_removed_nor_resumed() {
+    let gate = Gate::closed();
+    let desk = Desk::with([text("late").stall_at(0, &gate)]).await;
+    let mut child = desk.run(&["--output", "events", "go"]).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    lines.next_line().await.unwrap().unwrap();
+    let id = desk.sessions().remove(0);
+    let (code, _, err) = ended(desk.command(&["sessions", "rm", &id])).await;
+    assert_eq!(code, Some(1));
+    assert!(err.contains("is in use by"), "{err}");
+    let (code, _, err) = ended(desk.run(&["--resume", &id, "more"])).await;
+    assert_eq!(code, Some(1));
+    assert!(err.contains("is in use by"), "{err}");
+    gate.open();
+    while lines.next_line().await.unwrap().is_some() {}
+    assert_eq!(child.wait().await.unwrap().code(), Some(0));
+    assert_eq!(desk.sessions(), [id]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_signal_leaves_at_once() {
+    let gate = Gate::closed();
+    let desk = Desk::with([text("never").stall_at(0, &gate)]).await;
+    let child = desk.run(&["go"]).spawn().unwrap();
+    desk.server.as_ref().unwrap().until_requests(1).await;
+    send(&child, Signal::INT);
+    send(&child, Signal::TERM);
+    let output = tokio::time::timeout(Duration::from_secs(60), child.wait_with_output()).await;
+    assert_eq!(said(&output.unwrap().unwrap()).0, Some(130));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_prompt_shows_is_what_is_sent() {
+    let desk = Desk::with([text("ok")]).await;
+    std::fs::write(desk.work().join("AGENTS.md"), "Use tabs.\n").unwrap();
+    assert_eq!(ended(desk.run(&["go"])).await.0, Some(0));
+    let sent = desk.server.as_ref().unwrap().requests()[0].json();
+    let (code, shown, err) =
+        ended(desk.command(&["prompt", "-m", "openai/m", "--json", "go"])).await;
+    assert_eq!(code, Some(0), "{err}");
+    let shown: Value = serde_json::from_str(&shown).unwrap();
+    assert_eq!(shown, sent);
+    assert!(sent["messages"][0]["content"].as_str().unwrap().contains("Use tabs."));
+}
