@@ -143,7 +143,8 @@ async fn a_session(lab: &Lab) -> MockServer {
 
 #[tokio::test]
 async fn a_torn_last_line_is_cut_off_and_told() {
-    let tear: [(&str, fn(&mut Vec<u8>)); 4] = [
+    type Tear = fn(&mut Vec<u8>);
+    let tear: [(&str, Tear); 4] = [
         ("its end is missing", |bytes| bytes.truncate(bytes.len() - 10)),
         ("its beginning is there", |bytes| bytes.extend(b"{\"seq\":99,\"le")),
         ("zeros", |bytes| bytes.extend([0; 4096])),

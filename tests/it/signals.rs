@@ -68,6 +68,19 @@ async fn while_a_model_does_not_answer_what_was_said_before_is_printed() {
 }
 
 #[tokio::test]
+async fn a_wait_before_the_next_try_is_cut_short() {
+    for signal in SIGNALS {
+        let lab = Lab::new();
+        let server = model(|_| Answer::error(429, "slow down").header("retry-after", "50")).await;
+        let running = lab.run(&server, &["--output", "events", "Hurry"]);
+        let retry = running.event("model.retry", |_| true).await;
+        assert_eq!(retry["wait_ms"], 50_000);
+        ended_by(signal, &lab, running).await;
+        assert_eq!(server.requests().len(), 1);
+    }
+}
+
+#[tokio::test]
 async fn an_interrupt_leaves_no_process() {
     for signal in SIGNALS {
         let lab = Lab::new();
@@ -180,7 +193,7 @@ async fn a_second_interrupt_leaves_at_once() {
 async fn a_reader_that_goes_ends_the_run_quietly() {
     let lab = Lab::new();
     let server = model(|asked| match asked.replies() {
-        replies if replies < 30 => call("list_dir", json!({"path": ".", "n": replies})),
+        replies if replies < 30 => call("list_dir", json!({"path": format!("d{replies}")})),
         _ => text("Done."),
     });
     let server = server.await;

@@ -40,23 +40,24 @@ impl Driver {
         }
     }
 
-    fn scrubbed(&self, error: ModelError) -> ModelError {
-        let secrets = &self.shared.parts.secrets;
-        let message = secrets.scrub(&error.message).into_owned();
-        let partial = secrets.scrub(&error.partial).into_owned();
-        ModelError { message, partial, ..error }
+    fn scrubbed(&self, mut error: ModelError) -> ModelError {
+        self.scrub(&mut error.message);
+        self.scrub(&mut error.partial);
+        error
     }
 
     /// A reply in which no secret is repeated. Opaque blocks go back as they came.
     fn without_secrets(&self, mut reply: Reply) -> Reply {
-        let secrets = &self.shared.parts.secrets;
         let arguments = reply.calls.iter_mut().map(|call| &mut call.arguments);
-        for text in [&mut reply.text, &mut reply.reasoning].into_iter().chain(arguments) {
-            if let Cow::Owned(scrubbed) = secrets.scrub(text) {
-                *text = scrubbed;
-            }
-        }
+        let texts = [&mut reply.text, &mut reply.reasoning].into_iter().chain(arguments);
+        texts.for_each(|text| self.scrub(text));
         reply
+    }
+
+    fn scrub(&self, text: &mut String) {
+        if let Cow::Owned(scrubbed) = self.shared.parts.secrets.scrub(text) {
+            *text = scrubbed;
+        }
     }
 
     async fn attempt(&self, iteration: u32) -> Result<Result<Reply, ModelError>, JournalError> {

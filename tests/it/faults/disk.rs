@@ -1,6 +1,7 @@
 //! Disks that are full, read-only or not what they should be.
 
 use std::fs;
+use std::io::Write as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -74,15 +75,7 @@ async fn a_disk_that_fills_stops_the_turn_and_keeps_what_was_acknowledged() {
     let Some(disk) = Disk::mount(&lab, &home, "size=512k").await else { return };
     let ballast = disk.path(&home.join("ballast"));
     fs::write(&ballast, vec![0; 256 << 10]).unwrap();
-    let server = model(|asked| {
-        if asked.last_user() == "Go on" {
-            return text("There is room again.");
-        }
-        let mut reply = Reply::calls("mock", [("list_dir", json!({"n": asked.replies()}))]);
-        reply.text = "words ".repeat(4000);
-        Answer::reply(&reply)
-    });
-    let server = server.await;
+    let server = model(wordy).await;
     let ended = disk.run(&lab, &server, &["--output", "events", "Write a lot"]).await;
     println!("{}", ended.err);
     let ended = ended.with_code(1);
@@ -102,6 +95,9 @@ async fn a_disk_that_fills_stops_the_turn_and_keeps_what_was_acknowledged() {
     let id = files[0].file_stem().unwrap().to_str().unwrap();
     let shown = Running::start(disk.deputize(&lab, &["sessions", "show", id])).end().await;
     assert!(shown.with_code(0).out.contains("Write a lot"));
+    // The rest of the room, to the last byte that the system gives.
+    let mut rest = fs::File::create(disk.path(&home.join("rest"))).unwrap();
+    while rest.write(&[0]).is_ok() {}
     let full = disk.run(&lab, &server, &["--resume", id, "Go on"]).await;
     assert!(full.with_code(1).err.contains("No space left on device"));
     fs::remove_file(ballast).unwrap();
@@ -141,6 +137,32 @@ async fn a_file_that_does_not_fit_leaves_the_old_one_whole() {
     assert_eq!(names, ["a.txt", "small.txt"], "no half-written file is left");
 }
 
+/// Replies of some length and calls that never repeat, until it is told to go on.
+fn wordy(asked: &Asked) -> Answer {
+    if asked.last_user() == "Go on" {
+        return text("There is room again.");
+    }
+    let path = format!("d{}", asked.replies());
+    let mut reply = Reply::calls("mock", [("list_dir", json!({ "path": path }))]);
+    reply.text = "words ".repeat(4000);
+    Answer::reply(&reply)
+}
+
+#[tokio::test]
+async fn a_limit_of_the_system_on_files_is_a_full_disk() {
+    let lab = Lab::new();
+    let server = model(wordy).await;
+    let mut command = lab.command("bash");
+    let run = format!("ulimit -f 128; exec {PROGRAM} run -m openai/mock --base-url");
+    command.args(["-c", &format!("{run} {} 'Write a lot'", server.base_url())]);
+    let ended = Running::start(command).end().await.with_code(1);
+    assert!(ended.err.contains("File too large"), "{}", ended.err);
+    assert!(fs::read(lab.session_file()).unwrap().ends_with(b"\n"));
+    let ended = lab.run(&server, &["--resume", &lab.session(), "Go on"]).end().await.with_code(0);
+    assert_eq!(ended.out, "There is room again.\n");
+    assert!(!ended.err.contains("incomplete"), "{}", ended.err);
+}
+
 #[tokio::test]
 async fn a_home_that_is_read_only_is_told_before_anything_is_sent() {
     let lab = Lab::new();
@@ -166,7 +188,8 @@ async fn a_home_is_made_for_its_owner_alone() {
 
 #[tokio::test]
 async fn a_home_that_is_none_is_told_before_anything_is_sent() {
-    let make: [(&str, fn(&Lab)); 4] = [
+    type Make = fn(&Lab);
+    let make: [(&str, Make); 4] = [
         ("a file", |lab| fs::write(lab.path("home"), "x").unwrap()),
         ("sessions are a file", |lab| {
             fs::create_dir(lab.path("home")).unwrap();
@@ -182,6 +205,7 @@ async fn a_home_that_is_none_is_told_before_anything_is_sent() {
         let ended = lab.run(&server, &["Hello"]).end().await;
         println!("{name}: {:?} {}", ended.code, ended.err);
         assert!(matches!(ended.code, Some(1 | 2)), "{name}: {ended:#?}");
+        assert!(!ended.err.contains("File exists"), "{name}: {}", ended.err);
         assert!(ended.err.contains(lab.path("home").to_str().unwrap()), "{name}: {}", ended.err);
         assert!(!ended.err.contains("panicked") && server.requests().is_empty(), "{name}");
     }

@@ -47,7 +47,8 @@ async fn what_no_retry_heals_ends_at_once_and_says_what_to_do() {
     let overflow = "This model's maximum context length is 8192 tokens";
     let quota = r#"{"error":{"message":"no credit","code":"insufficient_quota"}}"#;
     let page = "<html><title>Please sign in</title></html>";
-    let cases: [(&str, Answer, i32, &[&str]); 11] = [
+    let line = [b"data: ".as_slice(), &vec![b'x'; 10 << 20], b"\n\n"].concat();
+    let cases: [(&str, Answer, i32, &[&str]); 12] = [
         (
             "401",
             error(401, &format!("wrong key {KEY}")),
@@ -63,6 +64,7 @@ async fn what_no_retry_heals_ends_at_once_and_says_what_to_do() {
         ("no reply", Answer::json(&json!({"status": "ok"})), 3, &["no reply of a model"]),
         ("400", error(400, "tools[0] is wrong"), 1, &["was refused", "tools[0] is wrong"]),
         ("overflow", error(400, overflow), 1, &["too long for model `mock`", "8192"]),
+        ("a line of 10 MB", Answer::sse(line), 1, &["the limit is 1048576"]),
         ("overflow, large", error(413, "too large"), 1, &["too long for model `mock`"]),
     ];
     for (name, answer, code, told) in cases {
@@ -101,9 +103,9 @@ async fn what_may_heal_is_tried_again_and_nothing_of_the_broken_reply_counts() {
         chat_sse(&reply)
     };
     let finish = broken().find("\"finish_reason\":\"tool_calls\"").unwrap();
+    let event = broken()[..finish].rfind("\n\n").unwrap() + 2;
     let never = Gate::closed();
     let page = "<html><title>502 Bad Gateway</title></html>";
-    let line = [b"data: ".as_slice(), &vec![b'x'; 10 << 20], b"\n\n"].concat();
     let inside = "data: {\"error\":{\"message\":\"worker died\",\"code\":500}}\n\n";
     let cases = [
         ("429", vec![Answer::error(429, "slow down").header("retry-after", "1")]),
@@ -114,10 +116,9 @@ async fn what_may_heal_is_tried_again_and_nothing_of_the_broken_reply_counts() {
         ("reset", vec![Answer::sse(broken()).pieces(64).reset_at(finish)]),
         ("no end mark", vec![Answer::sse(broken()).ending_at(finish)]),
         ("stalls", vec![Answer::sse(broken()).stall_at(finish, &never)]),
-        ("comments", vec![Answer::sse(&broken()[..finish]).then_forever(": .\n\n", TICK)]),
+        ("comments", vec![Answer::sse(&broken()[..event]).then_forever(": .\n\n", TICK)]),
         ("fails inside", vec![Answer::sse(inside)]),
         ("garbage", vec![Answer::sse((0..=255).cycle().take(50_000).collect::<Vec<u8>>())]),
-        ("long line", vec![Answer::sse(line)]),
     ];
     let mut all = tokio::task::JoinSet::new();
     for (name, broken) in cases {
@@ -161,8 +162,6 @@ async fn a_server_that_stays_broken_is_given_up_and_the_session_goes_on_later() 
 
 #[tokio::test]
 async fn much_of_what_is_allowed_is_taken() {
-    let mut reply = Reply::text("mock", "Done.");
-    reply.reasoning = "hm. ".repeat((10 << 20) / 4);
     let delta = |text: &str| {
         let choice = json!({"index": 0, "delta": {"reasoning_content": text}});
         format!("data: {}\n\n", json!({"model": "mock", "choices": [choice]}))
@@ -263,7 +262,10 @@ async fn models_that_never_stop_are_stopped() {
     let (ended, requests) = forever(
         "a call after the limit",
         |asked| {
-            let mut reply = Reply::calls("mock", [("list_dir", json!({"n": asked.replies()}))]);
+            let mut reply = Reply::calls(
+                "mock",
+                [("list_dir", json!({"path": format!("d{}", asked.replies())}))],
+            );
             reply.text = format!("Step {}.", asked.replies());
             Answer::reply(&reply)
         },
@@ -273,6 +275,15 @@ async fn models_that_never_stop_are_stopped() {
     let ended = ended.with_code(4);
     assert_eq!((requests, ended.out.as_str()), (4, "Step 3.\n"));
     assert!(ended.err.contains("max_iterations"), "{}", ended.err);
+
+    let (ended, requests) = forever(
+        "nothing but calls after the limit",
+        |asked| call("list_dir", json!({"path": format!("d{}", asked.replies())})),
+        limit,
+    )
+    .await;
+    assert_eq!(requests, 4);
+    assert!(ended.with_code(1).err.contains("empty answer"), "there is no partial answer");
 
     let (ended, requests) = forever(
         "an answer at the limit",

@@ -41,9 +41,14 @@ impl SessionDir {
         self.path.join(id.as_str())
     }
 
-    pub(crate) fn make(&self) -> io::Result<()> {
-        fs::create_dir_all(&self.path)?;
-        owner_only(&self.path)
+    pub(crate) fn make(&self) -> Result<(), ReadError> {
+        let made = fs::create_dir_all(&self.path).map_err(|error| match error.kind() {
+            // A file, or a link to nowhere, stands in its way.
+            io::ErrorKind::AlreadyExists => io::ErrorKind::NotADirectory.into(),
+            _ => error,
+        });
+        let made = made.and_then(|()| owner_only(&self.path));
+        made.map_err(|source| ReadError::Folder { path: self.path.clone(), source })
     }
 
     /// The sessions here, by name; none when the folder does not exist.

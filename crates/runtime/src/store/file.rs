@@ -41,7 +41,7 @@ impl SessionFile {
     pub fn create(dir: &SessionDir, header: &Header) -> Result<Self, ReadError> {
         let path = dir.file(&header.session);
         let failed = |source| ReadError::Open { path: path.clone(), source };
-        dir.make().map_err(failed)?;
+        dir.make()?;
         let mut options = OpenOptions::new();
         options.create_new(true).append(true);
         #[cfg(unix)]

@@ -28,6 +28,15 @@ pub enum ReadError {
         #[source]
         source: io::Error,
     },
+    /// The folder for session files cannot be made or used.
+    #[error("cannot use folder `{}` for sessions (DEPUTIZE_HOME chooses it)", path.display())]
+    Folder {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
     /// Its first line is not a header.
     #[error("`{}` is not a session file: its first line is no header", path.display())]
     Header {
