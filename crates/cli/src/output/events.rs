@@ -1,19 +1,20 @@
 //! The stream of facts as JSON lines: `--output events` and exported sessions.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use deputize_core::{
     AgentId, AgentStart, CallId, Delta, Event, FailureKind, Finish, ModelError, Outcome, Record,
-    Reply, SessionStart, ToolEnd, Usage, Version,
+    Reply, SessionStart, ToolEnd,
 };
 use jiff::Timestamp;
-use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
+use self::line::{AgentStartBody, Body, Call, Line, Tokens};
 use super::{preview, to_json_line};
+
+mod line;
 
 /// The version of the lines; it changes when a reader of the old ones would be wrong.
 const VERSION: u8 = 1;
@@ -278,152 +279,6 @@ fn agent_end(outcome: &Outcome) -> Body<'_> {
         denied_tool_calls: outcome.trace.iter().filter(denied).count(),
         duration_ms: outcome.duration_ms,
     }
-}
-
-#[derive(Serialize)]
-struct Line<'r> {
-    v: u8,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    seq: Option<u64>,
-    at: String,
-    session: &'r str,
-    agent: &'r str,
-    parent: Option<&'r str>,
-    depth: u32,
-    #[serde(flatten)]
-    body: Body<'r>,
-}
-
-#[derive(Serialize)]
-#[expect(
-    clippy::struct_field_names,
-    reason = "the names of the fields are those that readers of the lines know"
-)]
-struct Tokens {
-    input_tokens: u64,
-    cached_tokens: u64,
-    output_tokens: u64,
-    reasoning_tokens: u64,
-}
-
-impl From<Usage> for Tokens {
-    fn from(usage: Usage) -> Self {
-        Self {
-            input_tokens: usage.input,
-            cached_tokens: usage.cached,
-            output_tokens: usage.output,
-            reasoning_tokens: usage.reasoning,
-        }
-    }
-}
-
-#[derive(Serialize)]
-struct Call {
-    id: CallId,
-    name: String,
-    args: Value,
-}
-
-#[derive(Serialize)]
-struct AgentStartBody<'r> {
-    goal: &'r str,
-    role: &'r str,
-    model: &'r str,
-    toolsets: Vec<&'r str>,
-    tools: Vec<&'r str>,
-    task_index: Option<u32>,
-    task_count: Option<u32>,
-    tool_call: Option<CallId>,
-    context: Option<&'r str>,
-    workspace: Cow<'r, str>,
-    output_schema: Option<&'r Value>,
-    max_iterations: u32,
-    prompt_layout: Option<&'static str>,
-    prompt_sha256: Option<String>,
-}
-
-/// The fields of each type of line.
-#[derive(Serialize)]
-#[serde(tag = "type")]
-enum Body<'r> {
-    #[serde(rename = "session.start")]
-    SessionStart { cwd: Cow<'r, str>, model: &'r str, toolsets: &'r [String] },
-    #[serde(rename = "agent.start")]
-    AgentStart(Box<AgentStartBody<'r>>),
-    #[serde(rename = "message")]
-    Message { from: Option<&'r str>, bytes: usize, preview: String },
-    #[serde(rename = "model.request")]
-    ModelRequest { iteration: u32, messages: u64, bytes: u64 },
-    #[serde(rename = "model.delta")]
-    Delta {
-        #[serde(skip_serializing_if = "Option::is_none")]
-        text: Option<&'r str>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        reasoning: Option<&'r str>,
-    },
-    #[serde(rename = "model.response")]
-    ModelResponse {
-        iteration: u32,
-        model: &'r str,
-        outcome: &'static str,
-        text: &'r str,
-        tool_calls: Vec<Call>,
-        #[serde(flatten)]
-        usage: Tokens,
-        cost_usd: Option<f64>,
-        ms: u64,
-    },
-    #[serde(rename = "model.error")]
-    ModelError { kind: &'static str, status: Option<u16>, message: &'r str, partial_bytes: usize },
-    #[serde(rename = "model.retry")]
-    ModelRetry { attempt: u32, of: u32, reason: &'r str, wait_ms: u64 },
-    #[serde(rename = "tool.start")]
-    ToolStart { call: CallId, tool: &'r str, args_preview: String },
-    #[serde(rename = "tool.end")]
-    ToolEnd {
-        call: CallId,
-        tool: &'r str,
-        status: &'static str,
-        ms: u64,
-        result_bytes: usize,
-        preview: String,
-    },
-    #[serde(rename = "approval.request")]
-    ApprovalRequest { call: CallId, command: &'r str, class: &'r str, reason: &'r str },
-    #[serde(rename = "approval.decision")]
-    ApprovalDecision { call: CallId, decision: &'r str, by: &'r str },
-    #[serde(rename = "file.read")]
-    FileRead { path: Cow<'r, str>, version: &'r Version },
-    #[serde(rename = "file.write")]
-    FileWrite { path: Cow<'r, str>, version: &'r Version, created: bool },
-    #[serde(rename = "agent.wrap_up")]
-    AgentWrapUp {},
-    #[serde(rename = "agent.stop")]
-    AgentStop { reason: &'r deputize_core::CancelReason },
-    #[serde(rename = "agent.resume")]
-    AgentResume { max_iterations: u32 },
-    #[serde(rename = "agent.end")]
-    AgentEnd {
-        status: &'static str,
-        exit_reason: &'static str,
-        summary_bytes: usize,
-        #[serde(flatten)]
-        usage: Tokens,
-        cost_usd: Option<f64>,
-        tool_calls: usize,
-        denied_tool_calls: usize,
-        duration_ms: u64,
-    },
-    #[serde(rename = "log")]
-    Log { level: &'r deputize_core::LogLevel, message: &'r str },
-    #[serde(rename = "session.end")]
-    SessionEnd {
-        status: &'static str,
-        exit_code: u8,
-        #[serde(flatten)]
-        usage: Tokens,
-        cost_usd: Option<f64>,
-    },
 }
 
 #[cfg(test)]

@@ -1,0 +1,153 @@
+//! The shape of the lines: which fields each type has, by the names that readers know.
+
+use std::borrow::Cow;
+
+use deputize_core::{CallId, CancelReason, LogLevel, Usage, Version};
+use serde::Serialize;
+use serde_json::Value;
+
+#[derive(Serialize)]
+pub(super) struct Line<'r> {
+    pub(super) v: u8,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) seq: Option<u64>,
+    pub(super) at: String,
+    pub(super) session: &'r str,
+    pub(super) agent: &'r str,
+    pub(super) parent: Option<&'r str>,
+    pub(super) depth: u32,
+    #[serde(flatten)]
+    pub(super) body: Body<'r>,
+}
+
+#[derive(Serialize)]
+#[expect(
+    clippy::struct_field_names,
+    reason = "the names of the fields are those that readers of the lines know"
+)]
+pub(super) struct Tokens {
+    pub(super) input_tokens: u64,
+    pub(super) cached_tokens: u64,
+    pub(super) output_tokens: u64,
+    pub(super) reasoning_tokens: u64,
+}
+
+impl From<Usage> for Tokens {
+    fn from(usage: Usage) -> Self {
+        Self {
+            input_tokens: usage.input,
+            cached_tokens: usage.cached,
+            output_tokens: usage.output,
+            reasoning_tokens: usage.reasoning,
+        }
+    }
+}
+
+#[derive(Serialize)]
+pub(super) struct Call {
+    pub(super) id: CallId,
+    pub(super) name: String,
+    pub(super) args: Value,
+}
+
+#[derive(Serialize)]
+pub(super) struct AgentStartBody<'r> {
+    pub(super) goal: &'r str,
+    pub(super) role: &'r str,
+    pub(super) model: &'r str,
+    pub(super) toolsets: Vec<&'r str>,
+    pub(super) tools: Vec<&'r str>,
+    pub(super) task_index: Option<u32>,
+    pub(super) task_count: Option<u32>,
+    pub(super) tool_call: Option<CallId>,
+    pub(super) context: Option<&'r str>,
+    pub(super) workspace: Cow<'r, str>,
+    pub(super) output_schema: Option<&'r Value>,
+    pub(super) max_iterations: u32,
+    pub(super) prompt_layout: Option<&'static str>,
+    pub(super) prompt_sha256: Option<String>,
+}
+
+/// The fields of each type of line.
+#[derive(Serialize)]
+#[serde(tag = "type")]
+pub(super) enum Body<'r> {
+    #[serde(rename = "session.start")]
+    SessionStart { cwd: Cow<'r, str>, model: &'r str, toolsets: &'r [String] },
+    #[serde(rename = "agent.start")]
+    AgentStart(Box<AgentStartBody<'r>>),
+    #[serde(rename = "message")]
+    Message { from: Option<&'r str>, bytes: usize, preview: String },
+    #[serde(rename = "model.request")]
+    ModelRequest { iteration: u32, messages: u64, bytes: u64 },
+    #[serde(rename = "model.delta")]
+    Delta {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        text: Option<&'r str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reasoning: Option<&'r str>,
+    },
+    #[serde(rename = "model.response")]
+    ModelResponse {
+        iteration: u32,
+        model: &'r str,
+        outcome: &'static str,
+        text: &'r str,
+        tool_calls: Vec<Call>,
+        #[serde(flatten)]
+        usage: Tokens,
+        cost_usd: Option<f64>,
+        ms: u64,
+    },
+    #[serde(rename = "model.error")]
+    ModelError { kind: &'static str, status: Option<u16>, message: &'r str, partial_bytes: usize },
+    #[serde(rename = "model.retry")]
+    ModelRetry { attempt: u32, of: u32, reason: &'r str, wait_ms: u64 },
+    #[serde(rename = "tool.start")]
+    ToolStart { call: CallId, tool: &'r str, args_preview: String },
+    #[serde(rename = "tool.end")]
+    ToolEnd {
+        call: CallId,
+        tool: &'r str,
+        status: &'static str,
+        ms: u64,
+        result_bytes: usize,
+        preview: String,
+    },
+    #[serde(rename = "approval.request")]
+    ApprovalRequest { call: CallId, command: &'r str, class: &'r str, reason: &'r str },
+    #[serde(rename = "approval.decision")]
+    ApprovalDecision { call: CallId, decision: &'r str, by: &'r str },
+    #[serde(rename = "file.read")]
+    FileRead { path: Cow<'r, str>, version: &'r Version },
+    #[serde(rename = "file.write")]
+    FileWrite { path: Cow<'r, str>, version: &'r Version, created: bool },
+    #[serde(rename = "agent.wrap_up")]
+    AgentWrapUp {},
+    #[serde(rename = "agent.stop")]
+    AgentStop { reason: &'r CancelReason },
+    #[serde(rename = "agent.resume")]
+    AgentResume { max_iterations: u32 },
+    #[serde(rename = "agent.end")]
+    AgentEnd {
+        status: &'static str,
+        exit_reason: &'static str,
+        summary_bytes: usize,
+        #[serde(flatten)]
+        usage: Tokens,
+        cost_usd: Option<f64>,
+        tool_calls: usize,
+        denied_tool_calls: usize,
+        duration_ms: u64,
+    },
+    #[serde(rename = "log")]
+    Log { level: &'r LogLevel, message: &'r str },
+    #[serde(rename = "session.end")]
+    SessionEnd {
+        status: &'static str,
+        exit_code: u8,
+        #[serde(flatten)]
+        usage: Tokens,
+        cost_usd: Option<f64>,
+    },
+}
