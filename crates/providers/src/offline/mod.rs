@@ -43,6 +43,7 @@ mod housekeeping;
 mod items;
 mod language;
 mod manifest;
+mod measure;
 mod part;
 mod pattern;
 mod plan;

@@ -6,7 +6,7 @@ use super::part::{Part, part_of};
 use super::scope::{Piece, Scope, under};
 
 /// A part has at least so many files, or so many lines.
-const LEAST_FILES: u64 = 5;
+const LEAST_FILES: u64 = 8;
 const LEAST_LINES: u64 = 400;
 /// More units than this are not made: it bounds the work and the goals' length.
 const MOST_UNITS: usize = 40;
@@ -15,11 +15,12 @@ const FILE_WEIGHT: u64 = 5;
 
 /// A directory that goes to a part as a whole.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Unit {
-    dir: String,
-    deep: bool,
-    files: u64,
-    lines: u64,
+pub(super) struct Unit {
+    pub(super) dir: String,
+    /// With all below it, or only the files right in it.
+    pub(super) deep: bool,
+    pub(super) files: u64,
+    pub(super) lines: u64,
 }
 
 impl Unit {
@@ -29,9 +30,14 @@ impl Unit {
 }
 
 /// Cuts a directory into at most `most` parts; a single one when it is not worth cutting.
-pub(super) fn parts(root: &str, files: &[(&str, u64)], most: usize) -> Vec<Scope> {
+/// `children` tells what lies in a directory, as far as it is known.
+pub(super) fn parts(
+    root: &str,
+    most: usize,
+    children: &mut dyn FnMut(&str) -> Option<Vec<Unit>>,
+) -> Vec<Scope> {
     let whole = vec![Scope::whole(root)];
-    let mut units = units(root, files);
+    let Some(mut units) = children(root) else { return whole };
     // A backtick would end a name in the text of a goal.
     if most < 2 || units.iter().any(|unit| unit.dir.contains(['`', '\n'])) {
         return whole;
@@ -40,7 +46,10 @@ pub(super) fn parts(root: &str, files: &[(&str, u64)], most: usize) -> Vec<Scope
     let fair = total / most as u64;
     while units.len() < MOST_UNITS {
         let heavy = units.iter().filter(|unit| unit.deep && unit.weight() > fair);
-        let split = heavy.filter_map(|unit| Some((unit.clone(), split(unit, files)?)));
+        let split = heavy.filter_map(|unit| {
+            let below = children(&unit.dir)?;
+            below.iter().any(|unit| unit.deep).then(|| (unit.clone(), below))
+        });
         let Some((unit, below)) = split.max_by_key(|(unit, _)| unit.weight()) else { break };
         units.retain(|other| *other != unit);
         units.extend(below);
@@ -65,26 +74,15 @@ fn piece(unit: &Unit) -> Piece {
     Piece { dir: unit.dir.clone(), deep: unit.deep }
 }
 
-/// The directories right below the root, and the root's own files.
-fn units(root: &str, files: &[(&str, u64)]) -> Vec<Unit> {
-    let whole = Unit { dir: root.to_owned(), deep: true, files: 0, lines: 0 };
-    children(&whole, files)
-}
-
-/// The units below a unit; nothing when it cannot be split.
-fn split(unit: &Unit, files: &[(&str, u64)]) -> Option<Vec<Unit>> {
-    let below = children(unit, files);
-    below.iter().any(|unit| unit.deep).then_some(below)
-}
-
-fn children(unit: &Unit, files: &[(&str, u64)]) -> Vec<Unit> {
-    let prefix = under(&unit.dir, "");
+/// What lies in a directory, by the sizes of all files in lines.
+pub(super) fn children(dir: &str, files: &[(&str, u64)]) -> Vec<Unit> {
+    let prefix = under(dir, "");
     let mut below: BTreeMap<(String, bool), (u64, u64)> = BTreeMap::new();
     for (path, lines) in files {
         let Some(rest) = path.strip_prefix(prefix.as_str()) else { continue };
         let key = match rest.split_once('/') {
-            Some((dir, _)) => (under(&unit.dir, dir), true),
-            None => (unit.dir.clone(), false),
+            Some((name, _)) => (under(dir, name), true),
+            None => (dir.to_owned(), false),
         };
         let size = below.entry(key).or_default();
         size.0 += 1;
@@ -167,7 +165,10 @@ mod tests {
     use super::*;
 
     fn show(files: &[(&str, u64)], most: usize) -> Vec<String> {
-        parts(".", files, most).iter().map(|scope| scope.label().replace('`', "")).collect()
+        parts(".", most, &mut |dir| Some(children(dir, files)))
+            .iter()
+            .map(|scope| scope.label().replace('`', ""))
+            .collect()
     }
 
     #[test]
@@ -198,7 +199,7 @@ mod tests {
             most in 1..6usize,
         ) {
             let files: Vec<_> = paths.iter().map(|(path, lines)| (path.as_str(), *lines)).collect();
-            let parts = parts(".", &files, most);
+            let parts = parts(".", most, &mut |dir| Some(children(dir, &files)));
             prop_assert!(parts.len() <= most);
             for (path, _) in &files {
                 let dir = path.rsplit_once('/').map_or(".", |(dir, _)| dir);

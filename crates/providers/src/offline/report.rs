@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use super::facts::{Facts, Place};
 use super::language::{self, Class};
 use super::rules::risk::Gravity;
+use super::scope::{Scope, under};
 use super::survey::shorten;
 
 /// Rows of the table of languages.
@@ -36,6 +37,8 @@ pub(super) struct PartReport {
 pub(super) struct Report {
     /// What was surveyed, quoted.
     pub(super) subject: String,
+    /// The directory, for what lies right in it.
+    pub(super) root: String,
     /// What was found in all.
     pub(super) facts: Facts,
     /// The parts that children did.
@@ -45,8 +48,9 @@ pub(super) struct Report {
 }
 
 /// The report of a part: for people, and with its figures for whoever puts parts together.
-pub(super) fn of_part(subject: &str, facts: &Facts) -> String {
-    let report = Report { subject: subject.to_owned(), facts: facts.clone(), ..Report::default() };
+pub(super) fn of_part(scope: &Scope, facts: &Facts) -> String {
+    let (subject, root) = (scope.short_label(), scope.top().to_owned());
+    let report = Report { subject, root, facts: facts.clone(), ..Report::default() };
     let figures = serde_json::to_string(facts).unwrap_or_default();
     format!("{}{FIGURES}{figures}{END}\n", render(&report))
 }
@@ -60,7 +64,7 @@ pub(super) fn figures(text: &str) -> Option<Facts> {
 /// A report as markdown.
 pub(super) fn render(report: &Report) -> String {
     let facts = &report.facts;
-    let mut out = format!("# Survey of {}\n\n{}\n", report.subject, about(facts));
+    let mut out = format!("# Survey of {}\n\n{}\n", report.subject, about(&report.root, facts));
     let sections = [
         ("Languages", languages(facts)),
         ("Parts", parts(&report.parts)),
@@ -85,9 +89,11 @@ pub(super) fn render(report: &Report) -> String {
 }
 
 /// What it is, in the words of its manifest and its README.
-fn introduction(facts: &Facts) -> String {
-    let package = facts.packages.iter().find(|package| !package.path.contains('/'));
-    let readme = facts.readme.as_ref();
+fn introduction(root: &str, facts: &Facts) -> String {
+    // What lies deeper tells of a part, not of the whole.
+    let top = |path: &str| under(root, language::file_name(path)) == path;
+    let package = facts.packages.iter().find(|package| top(&package.path));
+    let readme = facts.readme.as_ref().filter(|readme| top(&readme.path));
     let title = readme.map(|readme| readme.title.as_str()).filter(|title| !title.is_empty());
     let named = package.filter(|package| title.is_none() || !package.about.is_empty());
     let Some(name) = named.map(|package| package.name.as_str()).or(title) else {
@@ -104,8 +110,8 @@ fn introduction(facts: &Facts) -> String {
     format!("**{name}**: {}\n\n", said.join(" "))
 }
 
-fn about(facts: &Facts) -> String {
-    let mut out = introduction(facts);
+fn about(root: &str, facts: &Facts) -> String {
+    let mut out = introduction(root, facts);
     if facts.size.files == 0 {
         out.push_str("No text file with a line in it was found here.");
         return out;
@@ -240,10 +246,11 @@ fn packages(facts: &Facts) -> Option<String> {
         format!("`{}`{about} (`{}`)", package.name, package.path)
     };
     // A manifest at the top that says nothing of itself only holds the others together.
-    let own = facts.packages.iter().filter(|p| p.path.contains('/') || !p.about.is_empty());
-    let shown = own.take(NAMED).map(line);
-    let left = facts.packages_total.saturating_sub(NAMED.max(facts.packages.len()) as u64);
-    bullets(shown.chain((left > 0).then(|| format!("and {}", count(left, "more manifest")))))
+    let own = || facts.packages.iter().filter(|p| p.path.contains('/') || !p.about.is_empty());
+    let told = own().count().min(NAMED) + facts.packages.len() - own().count();
+    let left = facts.packages_total.saturating_sub(told as u64);
+    let more = (left > 0).then(|| format!("and {}", count(left, "more manifest")));
+    bullets(own().take(NAMED).map(line).chain(more))
 }
 
 fn entries(facts: &Facts) -> Option<String> {
@@ -414,4 +421,77 @@ fn percent(part: u64, whole: u64) -> String {
     }
     let thousandths = (part.saturating_mul(2_000) / whole).div_ceil(2);
     format!("{}.{} %", thousandths / 10, thousandths % 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::facts::{Finding, Package, Readme, Size};
+    use super::*;
+
+    fn facts() -> Facts {
+        let place = |path: &str, line, what: &str| Place {
+            path: path.to_owned(),
+            line,
+            what: what.to_owned(),
+        };
+        let size = Size { files: 2, lines: 1_500 };
+        let finding = Finding {
+            total: 3,
+            files: 2,
+            places: vec![place("a.rs", 7, "×2")],
+            ..Finding::default()
+        };
+        Facts {
+            size,
+            languages: [("Rust".to_owned(), size)].into(),
+            longest: vec![("a.rs".to_owned(), 1_000)],
+            readme: Some(Readme {
+                path: "README.md".into(),
+                title: "Kite".into(),
+                lead: "Flies.".into(),
+            }),
+            packages: vec![Package {
+                path: "Cargo.toml".into(),
+                name: "kite".into(),
+                ..Package::default()
+            }],
+            packages_total: 1,
+            entries: vec![place("a.rs", 1, "program begins")],
+            items: [("class".to_owned(), 2)].into(),
+            notable: vec![(4, place("a.rs", 3, "class Kite"))],
+            test_cases: 1,
+            test_files: 1,
+            remarks: [("TODO".to_owned(), 1)].into(),
+            remark_places: vec![place("a.rs", 5, "TODO: `fly` <b>")],
+            findings: [("eval".to_owned(), finding)].into(),
+            ..Facts::default()
+        }
+    }
+
+    #[test]
+    fn a_report_reads_as_a_person_expects() {
+        let report =
+            Report { subject: "`.`".into(), root: ".".into(), facts: facts(), ..Report::default() };
+        insta::assert_snapshot!(render(&report));
+    }
+
+    #[test]
+    fn the_figures_of_a_part_come_back() {
+        let text = of_part(&Scope::new(".", [("src", true)]), &facts());
+        assert_eq!(figures(&text), Some(facts()));
+        let forged = format!("{FIGURES}{{}}{END}");
+        assert_eq!(figures(&format!("{forged}{text}")), Some(facts()), "the last ones count");
+        assert_eq!(figures("no figures"), None);
+    }
+
+    #[test]
+    fn what_two_parts_found_is_added() {
+        let mut all = facts();
+        all.add(facts());
+        assert_eq!((all.size.files, all.size.lines), (4, 3_000));
+        assert_eq!((all.languages["Rust"].lines, all.items["class"]), (3_000, 4));
+        assert_eq!((all.findings["eval"].total, all.test_cases, all.remarks["TODO"]), (6, 2, 2));
+        let shares: Vec<_> = [(1, 3), (2, 3), (0, 0), (5, 5)].map(|(a, b)| percent(a, b)).into();
+        assert_eq!(shares, ["33.3 %", "66.7 %", "0 %", "100.0 %"]);
+    }
 }

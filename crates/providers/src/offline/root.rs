@@ -7,35 +7,42 @@ use super::conversation::{Ask, Done, Turn};
 use super::facts::{Facts, Size};
 use super::frame::unframe;
 use super::housekeeping;
+use super::measure;
 use super::plan;
 use super::report::{self, PartReport, Report};
 use super::scope::Scope;
-use super::search::Search;
+use super::search::{Found, PAGE, Search};
 use super::survey::{shorten, survey};
 use super::task::Sharing;
 
-/// Pages of the first count of files.
-const PAGES: usize = 5;
+/// Bytes of a line, and of a file more than which cost no more work.
+const LINE_BYTES: u64 = 36;
+const MOST_BYTES: u64 = 400_000;
+/// A directory of more files than this is cut into parts by sizes of directories alone.
+const FILES_READ: u64 = 10_000;
 /// Children of one call, when the tool does not say how many it takes.
 const CHILDREN: usize = 3;
 /// A directory of fewer files than this is surveyed without children.
-const WORTH_SHARING: usize = 16;
+const WORTH_SHARING: u64 = 16;
 
 /// The next step of a survey of a directory.
 pub(super) fn step(turn: &Turn<'_>, root: &str, sharing: Sharing, closing: bool) -> Next {
     let mut ask = Ask::new(turn);
     let whole = Scope::whole(root);
     let listing = ask.call("list_dir", json!({"path": root, "depth": 1, "hidden": true}));
-    let sizes = Search::counts(&whole, "lines", "^", &[]).pages(PAGES).ask(&mut ask);
+    let first = Search::counts(&whole, "lines", "^", &[]).pages(1).ask(&mut ask);
     if ask.waits() && !closing {
         return Next::Calls(ask.into_missing());
     }
     if let Some(problem) = cannot_look(&ask, root, listing) {
         return Next::Say(problem);
     }
-    let files: Vec<(&str, u64)> = sizes.counts().collect();
-    let width = width(turn).filter(|_| sharing == Sharing::Fitting && files.len() >= WORTH_SHARING);
-    let parts = width.map(|width| plan::parts(root, &files, width)).unwrap_or_default();
+    let worth = sharing == Sharing::Fitting && first.files >= WORTH_SHARING;
+    let width = width(turn).filter(|_| worth);
+    let parts = width.map(|width| parts(&mut ask, root, width, &first)).unwrap_or_default();
+    if ask.waits() && !closing {
+        return Next::Calls(ask.into_missing());
+    }
     let shared = if parts.len() > 1 { hand_on(&mut ask, &parts) } else { Handed::Not };
     if ask.waits() && !closing {
         return Next::Calls(ask.into_missing());
@@ -51,9 +58,12 @@ pub(super) fn step(turn: &Turn<'_>, root: &str, sharing: Sharing, closing: bool)
         return Next::Calls(ask.into_missing());
     }
     let children = parts.len();
-    let mut report = Report { subject: format!("`{root}`"), facts, parts, housekeeping };
-    if children > 0 && report.parts.iter().all(|part| part.facts.is_some()) && !sizes.more {
-        report.facts.gaps.extend(unequal(sum, &files));
+    let subject = format!("`{root}`");
+    let root = root.to_owned();
+    let mut report = Report { subject, root, facts, parts, housekeeping };
+    if children > 0 && report.parts.iter().all(|part| part.facts.is_some()) {
+        let whole = Size { files: first.files, lines: first.total };
+        report.facts.gaps.extend(unequal(sum, whole));
     }
     report.facts.gaps.extend(note.map(|why| format!("by children: handing parts on {why}")));
     report.facts.gaps.extend(
@@ -79,7 +89,21 @@ pub(super) fn part_step(turn: &Turn<'_>, scope: &Scope, closing: bool) -> Next {
     facts.gaps.extend(
         ask.lacking().iter().map(|tool| format!("what needs `{tool}`: not among the tools")),
     );
-    Next::Say(report::of_part(&scope.short_label(), &facts))
+    Next::Say(report::of_part(scope, &facts))
+}
+
+/// The parts of a directory that are worth a child each.
+fn parts(ask: &mut Ask<'_, '_>, root: &str, width: usize, first: &Found<'_>) -> Vec<Scope> {
+    if first.files > FILES_READ {
+        return plan::parts(root, width, &mut |dir| measure::children(ask, root, dir));
+    }
+    let pages = usize::try_from(FILES_READ / PAGE).unwrap_or(1);
+    let whole = Scope::whole(root);
+    let sizes = Search::files(&whole, &[]).pages(pages).ask(ask);
+    // To divide the work, lines as long as they mostly are will do.
+    let lines = |bytes: u64| bytes.min(MOST_BYTES).div_ceil(LINE_BYTES);
+    let files: Vec<(&str, u64)> = sizes.sizes().map(|(path, bytes)| (path, lines(bytes))).collect();
+    plan::parts(root, width, &mut |dir| Some(plan::children(dir, &files)))
 }
 
 /// What to say when there is nothing to look at.
@@ -157,13 +181,11 @@ fn together(parts: &[PartReport]) -> Facts {
 }
 
 /// What to say when the parts do not add up to the whole that was counted first.
-fn unequal(sum: Size, files: &[(&str, u64)]) -> Option<String> {
-    let mut whole = Size::default();
-    files.iter().for_each(|(_, lines)| whole.add(1, *lines));
+fn unequal(sum: Size, whole: Size) -> Option<String> {
     (sum != whole).then(|| {
         format!(
             "the difference between the parts ({} files, {} lines) and the whole as it was \
-             counted before ({} files, {} lines): files changed meanwhile",
+             counted before ({} files, {} lines): files changed meanwhile, or there are too many",
             sum.files, sum.lines, whole.files, whole.lines
         )
     })
@@ -209,6 +231,12 @@ mod tests {
                 ok(text.trim(), "2000 matches in 20 files")
             }
             "search_files" if path.is_empty() => panic!("no path"),
+            "search_files" if pattern.is_empty() => {
+                for number in 0..10 {
+                    let _ = write!(text, "a/{number}.rs\t3600\nb/{number}.py\t3600\n");
+                }
+                ok(text.trim(), "20 files")
+            }
             _ => ok("", "no match in 20 files"),
         }
     }
@@ -228,8 +256,8 @@ mod tests {
             "delegate_task" => {
                 let goals = arguments.pointer("/tasks/1/goal").and_then(Value::as_str);
                 assert!(goals.unwrap().starts_with("Survey the part `b/**` of `.`: "));
-                let reports =
-                    [facts(10, 1000), facts(10, 1000)].map(|facts| report::of_part("x", &facts));
+                let reports = [facts(10, 1000), facts(10, 1000)]
+                    .map(|facts| report::of_part(&Scope::whole("x"), &facts));
                 let results =
                     [child(0, "completed", &reports[0]), child(1, "completed", &reports[1])];
                 ok(&json!({"results": results}).to_string(), "")
@@ -240,6 +268,37 @@ mod tests {
         assert!(talk.answer.contains("20 files and 2,000 lines"), "{}", talk.answer);
         assert!(!talk.answer.contains("Not looked at"), "{}", talk.answer);
         assert!(talk.answer.contains("Its 2 parts were each surveyed by a child agent."));
+    }
+
+    #[test]
+    fn what_is_too_large_to_list_is_divided_by_the_sizes_of_its_directories() {
+        let mut goals = Vec::new();
+        let talk = survey_of(|tool, arguments| {
+            let path = arguments.get("path").and_then(Value::as_str).unwrap_or_default();
+            let flat = arguments.get("glob").is_some();
+            match (tool, path) {
+                ("delegate_task", _) => {
+                    let tasks = arguments.get("tasks").and_then(Value::as_array).unwrap();
+                    goals
+                        .extend(tasks.iter().map(|task| task["goal"].as_str().unwrap().to_owned()));
+                    ok(r#"{"results": []}"#, "")
+                }
+                ("list_dir", ".") => ok("big/\nsmall/\nlink -> big\na.rs\t9", ""),
+                ("list_dir", "big") => ok("x/\ny/", ""),
+                ("search_files", ".") if !flat => {
+                    ok("a.rs:1", "800000 matches in 40000 files; shown 1; offset 1 for more")
+                }
+                ("search_files", "big") if !flat => ok("", "700000 matches in 35000 files"),
+                ("search_files", "big/x" | "big/y") => ok("", "350000 matches in 17500 files"),
+                ("search_files", "small") => ok("", "99999 matches in 4999 files"),
+                ("search_files", ".") => ok("", "1 match in 1 file"),
+                _ => ok("", "no match in 40000 files"),
+            }
+        });
+        let parts: Vec<&str> =
+            goals.iter().filter_map(|goal| goal.split(" of `.`").next()?.get(16..)).collect();
+        assert_eq!(parts, ["`*`, `big/x/**`", "`big/y/**`, `small/**`"]);
+        assert!(talk.answer.contains("the child ended as missing"), "{}", talk.answer);
     }
 
     #[test]

@@ -36,7 +36,6 @@ impl Scope {
     }
 
     /// Pieces of a directory, each with whether it goes deep.
-    #[cfg(test)]
     pub(super) fn new<'d>(root: &str, pieces: impl IntoIterator<Item = (&'d str, bool)>) -> Self {
         let piece = |(dir, deep): (&str, bool)| Piece { dir: dir.to_owned(), deep };
         Self { root: root.to_owned(), pieces: pieces.into_iter().map(piece).collect() }
@@ -110,6 +109,14 @@ impl Scope {
         }
         out.push((path.clone(), Some(glob(&path, &group, names))));
         out
+    }
+
+    /// The directory that stands for it: its only piece, or its root.
+    pub(super) fn top(&self) -> &str {
+        match self.pieces.as_slice() {
+            [Piece { dir, .. }] => dir,
+            _ => &self.root,
+        }
     }
 
     /// The deepest directory that holds all pieces.

@@ -46,6 +46,7 @@ pub(super) fn survey(ask: &mut Ask<'_, '_>, scope: &Scope, closing: bool) -> Fac
         scripts: manifest::ask_scripts(ask, scope, &files),
         items: languages.iter().filter_map(|name| items(ask, scope, name)).collect(),
         tests: languages.iter().filter_map(|name| tests(ask, scope, name)).collect(),
+        inner_tests: inner_tests(ask, scope, &languages),
         dense: languages.iter().filter_map(|name| dense(ask, scope, name)).collect(),
         rare: rare(ask, scope, &present(&facts)),
         remarks: Search::lines(scope, "open_remarks", REMARKS, &[]).ask(ask),
@@ -77,6 +78,8 @@ struct Asked<'t> {
     scripts: Vec<Place>,
     items: Vec<(&'static str, Found<'t>)>,
     tests: Vec<(&'static str, Found<'t>)>,
+    /// Where tests begin inside files of Rust.
+    inner_tests: Found<'t>,
     dense: Vec<(&'static str, Found<'t>)>,
     rare: Vec<Found<'t>>,
     remarks: Found<'t>,
@@ -92,6 +95,7 @@ impl<'t> Asked<'t> {
         facts.packages_total = total;
         facts.entries.extend(manifest::landmarks(files));
         facts.entries.truncate(NOTABLE);
+        note_gap(facts, &self.inner_tests, "tests inside files", "Rust");
         for (language, found) in &self.dense {
             note_gap(facts, found, "frequent risks", language);
         }
@@ -135,8 +139,9 @@ struct Judge<'t> {
 impl<'j> Judge<'j> {
     fn of(asked: &Asked<'j>) -> Self {
         let mut tests_from = BTreeMap::new();
-        for (_, found) in &asked.dense {
-            tests_begin(&mut tests_from, found);
+        for hit in asked.inner_tests.hits() {
+            let line = tests_from.entry(hit.path).or_insert(hit.line);
+            *line = hit.line.min(*line);
         }
         Self { tests_from }
     }
@@ -354,12 +359,11 @@ fn by_language(scope: &Scope, what: &str, pattern: &str, language: &str) -> Sear
     }
 }
 
-/// Notes where the tests of Rust files begin.
-fn tests_begin<'t>(from: &mut BTreeMap<&'t str, u64>, found: &Found<'t>) {
-    for hit in found.hits().filter(|hit| risk::begins_rust_tests(hit.text)) {
-        let line = from.entry(hit.path).or_insert(hit.line);
-        *line = hit.line.min(*line);
+fn inner_tests<'t>(ask: &mut Ask<'t, '_>, scope: &Scope, languages: &[&str]) -> Found<'t> {
+    if !languages.contains(&"Rust") {
+        return Found::nothing();
     }
+    by_language(scope, "inner_tests", risk::RUST_TESTS, "Rust").pages(PAGES).ask(ask)
 }
 
 fn note_gap(facts: &mut Facts, found: &Found<'_>, what: &str, language: &str) {

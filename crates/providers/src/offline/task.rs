@@ -297,6 +297,8 @@ fn path_in(text: &str) -> Option<String> {
     };
     let found = quoted.or_else(slashed).or_else(dots).or_else(folder)?;
     let path = found.trim_end_matches('/');
+    // As the tools show it.
+    let path = path.strip_prefix("./").filter(|rest| !rest.is_empty()).unwrap_or(path);
     Some(if path.is_empty() { "/".to_owned() } else { path.to_owned() })
 }
 
@@ -367,7 +369,7 @@ mod tests {
             ("Where should I start reading the code?", "."),
             ("Find risks in this repository", "."),
             ("Find security issues", "."),
-            ("Analyze ./services/api.", "./services/api"),
+            ("Analyze ./services/api.", "services/api"),
             ("survey crates", "crates"),
             ("Survey . ", "."),
             ("survey ..", ".."),

@@ -151,7 +151,8 @@ pub(in crate::offline) fn file_risks(path: &str, bytes: u64, binary: bool) -> Ve
 const LONGEST_PATTERN: usize = 2_000;
 
 /// Begins the tests inside a file of Rust: what follows it in the file is one.
-const RUST_TESTS: &str = r"^\s*(?:pub(?:\([a-z]+\))?\s+)?mod\s+(?:\w+_)?tests?(?:_\w+)?\s*\{";
+pub(in crate::offline) const RUST_TESTS: &str =
+    r"^\s*(?:pub(?:\([a-z]+\))?\s+)?mod\s+(?:\w+_)?tests?(?:_\w+)?\s*\{";
 
 struct Compiled {
     pattern: Option<Regex>,
@@ -163,18 +164,11 @@ static COMPILED: LazyLock<Vec<Compiled>> = LazyLock::new(|| {
     RISKS.iter().map(|r| Compiled { pattern: regex(r.pattern), except: regex(r.except) }).collect()
 });
 
-static RUST_TESTS_BEGIN: LazyLock<Regex> = LazyLock::new(|| fixed(RUST_TESTS));
-
 static PATTERN_INSIDE: LazyLock<Regex> = LazyLock::new(|| fixed(r"\\[sbwdSW(.|]"));
 
 /// Whether a line holds a regular expression, as far as one can see.
 pub(in crate::offline) fn holds_pattern(line: &str) -> bool {
     PATTERN_INSIDE.is_match(line)
-}
-
-/// Whether a line of Rust begins the tests inside its file.
-pub(in crate::offline) fn begins_rust_tests(line: &str) -> bool {
-    RUST_TESTS_BEGIN.is_match(line)
 }
 
 /// A rule by its id.
@@ -213,15 +207,9 @@ fn joined<'r>(risks: impl Iterator<Item = &'r Risk>) -> Vec<String> {
 /// The pattern of a search for what one language has in plenty, if it has such rules.
 pub(in crate::offline) fn dense(language: &str) -> Option<String> {
     let wanted = |risk: &&Risk| risk.dense && risk.languages.contains(&language);
-    let mut patterns: Vec<String> =
-        RISKS.iter().filter(wanted).map(|risk| format!("(?:{})", risk.pattern)).collect();
-    if patterns.is_empty() {
-        return None;
-    }
-    if language == "Rust" {
-        patterns.push(format!("(?:{RUST_TESTS})"));
-    }
-    Some(patterns.join("|"))
+    let patterns = RISKS.iter().filter(wanted).map(|risk| format!("(?:{})", risk.pattern));
+    let patterns: Vec<String> = patterns.collect();
+    (!patterns.is_empty()).then(|| patterns.join("|"))
 }
 
 /// Whether rules look at the lines of a file at all.
