@@ -21,7 +21,7 @@
 //! assert_eq!(finished.exit, Exit::Code(3));
 //! assert_eq!(finished.output.head, b"out\nerr\n");
 //! let ended = owner.end().await;
-//! assert!(ended.left.is_empty());
+//! assert!(ended.is_complete());
 //! # Ok(())
 //! # }
 //! ```

@@ -50,12 +50,22 @@ pub enum SupervisorError {
 #[must_use = "processes may be left that could not be ended"]
 pub struct Ended {
     /// Numbers of the processes that were still alive at the limit, for example because they
-    /// changed their user or hang in the kernel; or, if none was seen alive, of those that had
-    /// just ended and may have left a successor. Empty in every normal case.
+    /// changed their user or hang in the kernel.
     pub left: Vec<i32>,
+    /// At the limit, nobody was seen alive, but processes went on ending that must have been
+    /// started by somebody: a tree that changes faster than it can be stopped.
+    pub restless: bool,
     /// The process table could not be read, always or at the last look: process groups were
     /// killed, and who had left them was not seen. Always so where there is no `/proc`.
     pub groups_only: bool,
+}
+
+impl Ended {
+    /// True if it is certain that nothing is left. So in every normal case on Linux.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.left.is_empty() && !self.restless && !self.groups_only
+    }
 }
 
 /// Ends the trees of its owners, and all of them when it is dropped.
@@ -232,7 +242,7 @@ impl Warden {
             let tree = table.values().filter(|process| holds(&process.pid)).copied();
             let (mut ended, alive): (Vec<_>, Vec<_>) = tree.partition(|process| process.zombie);
             ended.retain(is_orphan);
-            match job.walk.step(now, alive, ended) {
+            match job.walk.step(now, alive, ended.len()) {
                 Step::Look => true,
                 Step::Send(order, processes) => {
                     for process in &processes {
@@ -242,8 +252,9 @@ impl Warden {
                 }
                 Step::Done(left) => {
                     let left = left.iter().map(|process| process.pid).collect();
-                    job.finish(Ended { left, groups_only: false })
+                    job.finish(Ended { left, ..Ended::default() })
                 }
+                Step::GiveUp => job.finish(Ended { restless: true, ..Ended::default() }),
             }
         });
     }
@@ -268,7 +279,9 @@ impl Warden {
                 }
                 true
             }
-            Step::Done(_) => job.finish(Ended { left: Vec::new(), groups_only: true }),
+            Step::Done(_) | Step::GiveUp => {
+                job.finish(Ended { groups_only: true, ..Ended::default() })
+            }
         });
     }
 

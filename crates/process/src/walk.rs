@@ -35,6 +35,8 @@ pub(crate) enum Step {
     Look,
     /// Nothing is alive, or the limit has passed and these are.
     Done(Vec<Process>),
+    /// The limit has passed; nobody was seen alive, but the tree is still changing.
+    GiveUp,
 }
 
 /// The ending of one tree.
@@ -81,17 +83,17 @@ impl Walk {
         self.restless && self.grace_is_over(now)
     }
 
-    /// Decides from the processes of the tree that are alive, and those that ended since the
+    /// Decides from the processes of the tree that are alive, and the number that ended since the
     /// last look: where one has just ended, its successor may have been overlooked.
-    pub(crate) fn step(&mut self, now: Instant, alive: Vec<Process>, ended: Vec<Process>) -> Step {
-        self.restless = !ended.is_empty();
-        if alive.is_empty() && ended.is_empty() {
+    pub(crate) fn step(&mut self, now: Instant, alive: Vec<Process>, ended: usize) -> Step {
+        self.restless = ended > 0;
+        if alive.is_empty() && ended == 0 {
             self.quiet_rounds += 1;
             return if self.quiet_rounds >= QUIET_ROUNDS { Step::Done(alive) } else { Step::Look };
         }
         self.quiet_rounds = 0;
         if now.duration_since(self.began) > GRACE + KILL_LIMIT {
-            return Step::Done(if alive.is_empty() { ended } else { alive });
+            return if alive.is_empty() { Step::GiveUp } else { Step::Done(alive) };
         }
         if alive.is_empty() {
             return Step::Look;
@@ -160,11 +162,13 @@ mod tests {
         looks
             .iter()
             .map(|(ms, pids)| {
-                let (alive, ended) = tree(pids).into_iter().partition(|p| p.pid > 0);
-                match walk.step(start + Duration::from_millis(*ms), alive, ended) {
+                let (alive, ended): (Vec<_>, Vec<_>) =
+                    tree(pids).into_iter().partition(|p| p.pid > 0);
+                match walk.step(start + Duration::from_millis(*ms), alive, ended.len()) {
                     Step::Send(order, to) => format!("{order:?} {:?}", show(to)),
                     Step::Look => "Look".to_owned(),
                     Step::Done(left) => format!("Done {:?}", show(left)),
+                    Step::GiveUp => "GiveUp".to_owned(),
                 }
             })
             .collect()
@@ -200,7 +204,7 @@ mod tests {
         let steps =
             walk(&[(0, &[1]), (500, &[-1]), (505, &[]), (510, &[-2]), (515, &[]), (520, &[])]);
         assert_eq!(steps, ["Term [1]", "Look", "Look", "Look", "Look", "Look"]);
-        assert_eq!(walk(&[(0, &[1]), (5501, &[-3])]), ["Term [1]", "Done [-3]"]);
+        assert_eq!(walk(&[(0, &[1]), (5501, &[-3])]), ["Term [1]", "GiveUp"]);
     }
 
     #[test]

@@ -258,7 +258,7 @@ async fn background_processes_see_no_input_and_hold_no_result() {
     let seen = terminal.run(&marker.fill("( {S} & ) >/dev/null 2>&1; export A=1")).await;
     assert_eq!((seen.exit, terminal.var("A")), (Exit::Code(0), Some("1")));
     assert_eq!(terminal.run("read x; echo $?").await.text, "1\n");
-    assert_eq!(terminal.owner.end().await.left, [0; 0]);
+    assert!(terminal.owner.end().await.is_complete());
     assert_eq!(marker.alive(), [0; 0]);
 }
 
