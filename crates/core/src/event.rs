@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::agent::{AgentSpec, Outcome, Status};
+use crate::agent::AgentSpec;
 use crate::cancel::CancelReason;
 use crate::file_state::Version;
 use crate::message::{ToolResult, UserMessage};
 use crate::model::{Delta, ModelError, Reply, Usage};
 use crate::name::{AgentId, CallId};
+use crate::outcome::{Outcome, Status};
 use crate::run::Input;
 use crate::tool::{Display, Fact};
 

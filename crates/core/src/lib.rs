@@ -47,6 +47,7 @@ mod file_state;
 mod message;
 mod model;
 mod name;
+mod outcome;
 mod policy;
 mod prompt;
 mod retry;
@@ -55,8 +56,8 @@ mod schema;
 mod tool;
 
 pub use agent::{
-    Agent, AgentSpec, AgentView, AttachError, ExitReason, Limits, Outcome, Receipts, Resource,
-    Role, SessionView, Spawn, SpawnedBy, Status, Store, ToolCx, ToolTrace,
+    Agent, AgentSpec, AgentView, AttachError, Limits, Resource, Role, SessionView, Spawn,
+    SpawnedBy, Store, ToolCx,
 };
 pub use authority::{ApproverMode, Authority, Grant, NotPermitted};
 pub use cancel::{Cancel, CancelReason};
@@ -77,6 +78,7 @@ pub use model::{
     Request, ToolChoice, Usage,
 };
 pub use name::{AgentId, CallId, NameError, SessionId, ToolName, ToolsetName};
+pub use outcome::{ExitReason, Outcome, Receipts, Status, ToolTrace};
 pub use policy::{AllowAll, Answer, Approver, NoPerson, Policy, Question, Verdict, effective_mode};
 pub use prompt::{FillError, Prompt, PromptParts, Section, fill};
 pub use retry::{RetryPolicy, retry_wait};

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use crate::agent::{AgentSpec, ExitReason, Limits, Status, ToolTrace};
+use crate::agent::{AgentSpec, Limits};
 use crate::cancel::CancelReason;
 use crate::message::{
     AssistantMessage, CallStatus, Message, ModelText, ToolCall, ToolResult, UserMessage,
 };
 use crate::model::{FailureKind, Finish, ModelError, Reply, ToolChoice, Usage};
 use crate::name::CallId;
+use crate::outcome::{ExitReason, Status, ToolTrace};
 use crate::prompt::fill;
 
 mod repetition;
@@ -358,7 +359,9 @@ impl Run {
         if !matches!(self.state, State::Asking) {
             return;
         }
-        if !error.partial.trim().is_empty() {
+        // An interrupt leaves what was complete; a failure leaves the last that came.
+        let complete = error.kind == FailureKind::Cancelled && self.last_text.is_some();
+        if !complete && !error.partial.trim().is_empty() {
             self.last_text = Some(error.partial.clone());
         }
         if error.kind == FailureKind::Cancelled {

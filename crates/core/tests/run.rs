@@ -191,6 +191,26 @@ fn a_failure_keeps_the_text_that_had_come() {
 }
 
 #[test]
+fn an_interrupt_in_the_middle_of_a_reply_leaves_what_was_complete() {
+    let cut = ModelError {
+        partial: "Half of".into(),
+        ..ModelError::new(FailureKind::Cancelled, "told to end")
+    };
+    let mut run = started(9);
+    run.apply(Input::Reply(&Reply { text: "First I look.".into(), ..calls(&["a"]) }));
+    answer_calls(&mut run, "x");
+    run.apply(Input::Failed(&cut));
+    run.apply(Input::Stop(CancelReason::Interrupted));
+    let text = Some("First I look.".to_owned());
+    assert_eq!(end(&run), (Status::Interrupted, ExitReason::Interrupted, text));
+
+    let mut run = started(9);
+    run.apply(Input::Failed(&cut));
+    run.apply(Input::Stop(CancelReason::Interrupted));
+    assert_eq!(end(&run).2.as_deref(), Some("Half of"), "partial work is better than none");
+}
+
+#[test]
 fn a_message_that_comes_while_calls_are_open_waits_for_them() {
     let mut run = started(9);
     run.apply(Input::Reply(&calls(&["a"])));

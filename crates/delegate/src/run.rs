@@ -3,7 +3,7 @@
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use deputize_core::{AgentSpec, BoxFuture, ExitReason, Outcome, Receipts, Status, ToolCx, Usage};
+use deputize_core::{AgentSpec, BoxFuture, Outcome, Status, ToolCx};
 use deputize_workflow::{Event, Graph, Outcome as TaskOutcome, Schedule};
 use futures_util::FutureExt as _;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
@@ -45,7 +45,9 @@ pub(crate) async fn run(specs: Vec<AgentSpec>, cx: &ToolCx, slots: &Arc<Slots>) 
     }
     let all = specs.iter().zip(outcomes);
     all.map(|(spec, outcome)| {
-        outcome.unwrap_or_else(|| without_run(spec, Status::Interrupted, NOT_STARTED.to_owned()))
+        outcome.unwrap_or_else(|| {
+            Outcome::without_run(spec, Status::Interrupted, NOT_STARTED.to_owned())
+        })
     })
     .collect()
 }
@@ -65,37 +67,14 @@ fn child(
     let attached = cx.agent.session.spawn.attach(&cx.agent, spec.clone(), &cx.cancel.child());
     Box::pin(async move {
         let outcome = match attached {
-            Err(error) => without_run(&spec, Status::Error, error.to_string()),
-            Ok(agent) => AssertUnwindSafe(agent.outcome())
-                .catch_unwind()
-                .await
-                .unwrap_or_else(|_| without_run(&spec, Status::Error, PANICKED.to_owned())),
+            Err(error) => Outcome::without_run(&spec, Status::Error, error.to_string()),
+            Ok(agent) => {
+                AssertUnwindSafe(agent.outcome()).catch_unwind().await.unwrap_or_else(|_| {
+                    Outcome::without_run(&spec, Status::Error, PANICKED.to_owned())
+                })
+            }
         };
         drop(slot);
         (task, outcome)
     })
-}
-
-/// The outcome of a child of which there is nothing else to tell.
-fn without_run(spec: &AgentSpec, status: Status, error: String) -> Outcome {
-    Outcome {
-        agent: spec.id.clone(),
-        status,
-        exit_reason: match status {
-            Status::Interrupted => ExitReason::Interrupted,
-            Status::Timeout => ExitReason::Timeout,
-            Status::Completed | Status::Failed | Status::Error => ExitReason::Error,
-        },
-        text: None,
-        error: Some(error),
-        provider_unavailable: false,
-        model: spec.model.clone(),
-        iterations: 0,
-        usage: Usage::default(),
-        children_usage: Usage::default(),
-        cost_usd: None,
-        duration_ms: 0,
-        trace: Vec::new(),
-        receipts: Receipts::default(),
-    }
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deputize_core::{
-    AgentSpec, AgentView, Cancel, CancelReason, Event, ExitReason, JournalError, LogLevel, Model,
-    Outcome, Receipts, Run, Status, Step, Usage, UserMessage,
+    AgentSpec, AgentView, Cancel, CancelReason, Event, JournalError, LogLevel, Model, Outcome,
+    Receipts, Run, Status, Step, UserMessage,
 };
 use futures_util::FutureExt as _;
 use tokio::time::Instant;
@@ -180,22 +180,7 @@ impl Driver {
 
 /// The outcome of an agent that the host could not run.
 pub(crate) fn host_fault(spec: &AgentSpec, error: String) -> Outcome {
-    Outcome {
-        agent: spec.id.clone(),
-        status: Status::Error,
-        exit_reason: ExitReason::Error,
-        text: None,
-        error: Some(error),
-        provider_unavailable: false,
-        model: spec.model.clone(),
-        iterations: 0,
-        usage: Usage::default(),
-        children_usage: Usage::default(),
-        cost_usd: None,
-        duration_ms: 0,
-        trace: Vec::new(),
-        receipts: Receipts::default(),
-    }
+    Outcome::without_run(spec, Status::Error, error)
 }
 
 /// An error with its causes, in one line.

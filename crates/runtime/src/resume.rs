@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use deputize_core::{
-    AgentId, AgentSpec, AgentStart, Authority, CallId, CallStatus, Cancel, Catalog, Event,
-    ExitReason, FileLedger, Input, JournalError, Message, ModelText, Outcome, Receipts, Record,
-    Run, SessionId, Status, Step, ToolDecl, ToolEnd, ToolResult, UserMessage,
+    AgentId, AgentSpec, AgentStart, ApproverMode, Authority, CallId, CallStatus, Cancel, Catalog,
+    Event, ExitReason, FileLedger, Input, JournalError, Message, ModelText, Outcome, Receipts,
+    Record, Run, SessionId, Status, Step, ToolDecl, ToolEnd, ToolResult, UserMessage,
 };
 
 use crate::parts::Parts;
@@ -70,6 +70,8 @@ pub struct Continue {
     pub message: Option<String>,
     /// Another model for the top agent, if any.
     pub model: Option<String>,
+    /// How the top agent's questions are now answered, if in another way.
+    pub approver: Option<ApproverMode>,
     /// Model requests that a turn of the top agent now has, if it is to be another number.
     pub max_iterations: Option<u32>,
 }
@@ -137,6 +139,9 @@ impl Session {
         }
         if let Some(model) = how.model {
             stored.spec.model = model;
+        }
+        if let Some(approver) = how.approver {
+            stored.spec.approver = approver;
         }
         self.record_start(&stored.spec)?;
         let mut stored = settle(self.shared(), stored)?;

@@ -265,7 +265,8 @@ impl Stage {
         recovered(&recovery);
         let model = plan.explicit_model.then_some(plan.model);
         let max_iterations = Some(composition.config.max_iterations);
-        let how = Continue { message: plan.task, model, max_iterations };
+        let approver = Some(plan.mode);
+        let how = Continue { message: plan.task, model, approver, max_iterations };
         session.resume(how, authority, &self.cancel).await.map_err(|error| match error {
             ResumeError::Journal(_) => CliError::failed(error),
             error => CliError::usage(error),

@@ -1,0 +1,196 @@
+//! What an agent gives back, however it ended.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::agent::AgentSpec;
+use crate::file_state::Version;
+use crate::message::CallStatus;
+use crate::model::Usage;
+use crate::name::AgentId;
+use crate::tool::Fact;
+
+/// How an agent ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// With an answer.
+    Completed,
+    /// Without one.
+    Failed,
+    /// By a fault of the host.
+    Error,
+    /// By the time limit.
+    Timeout,
+    /// By an interrupt.
+    Interrupted,
+}
+
+/// Why an agent ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ExitReason {
+    /// The model was done.
+    Completed,
+    /// It had used its model requests.
+    MaxIterations,
+    /// The model's output limit cut the answer.
+    MaxOutputTokens,
+    /// Something failed.
+    Error,
+    /// Its time was up.
+    Timeout,
+    /// It was interrupted.
+    Interrupted,
+}
+
+macro_rules! words {
+    ($type:ident { $($variant:ident => $word:literal),+ $(,)? }) => {
+        impl $type {
+            /// The word that events and results use.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $word),+ }
+            }
+        }
+    };
+}
+
+words!(Status {
+    Completed => "completed", Failed => "failed", Error => "error", Timeout => "timeout",
+    Interrupted => "interrupted",
+});
+words!(ExitReason {
+    Completed => "completed", MaxIterations => "max_iterations",
+    MaxOutputTokens => "max_output_tokens", Error => "error", Timeout => "timeout",
+    Interrupted => "interrupted",
+});
+
+/// One call, as a line of a trace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolTrace {
+    /// The tool's name as the model wrote it.
+    pub tool: String,
+    /// Bytes of the arguments.
+    pub args_bytes: u64,
+    /// Bytes of the result.
+    pub result_bytes: u64,
+    /// How it ended.
+    pub status: CallStatus,
+}
+
+/// What the host saw an agent do; never what the agent claims.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Receipts {
+    /// Files as they were last written, by path.
+    pub files_written: BTreeMap<PathBuf, Version>,
+    /// Commands and their exit codes, in order.
+    pub commands: Vec<(String, Option<i32>)>,
+    /// Children that had not ended when it did.
+    pub unfinished: Vec<AgentId>,
+}
+
+impl Receipts {
+    /// Notes what the host saw.
+    pub fn add(&mut self, fact: &Fact) {
+        match fact {
+            Fact::FileRead { .. } => {}
+            Fact::FileWritten { path, version, .. } => {
+                self.files_written.insert(path.clone(), version.clone());
+            }
+            Fact::Command { command, exit_code } => {
+                self.commands.push((command.clone(), *exit_code));
+            }
+        }
+    }
+}
+
+/// What an agent gives back, however it ended: there is no error path without a place for
+/// partial work.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// Whose it is.
+    pub agent: AgentId,
+    /// How it ended.
+    pub status: Status,
+    /// Why.
+    pub exit_reason: ExitReason,
+    /// Its answer, or the text it had until then; nothing only when there is none at all.
+    pub text: Option<String>,
+    /// What went wrong, for the operator.
+    pub error: Option<String>,
+    /// Whether the provider could not be used.
+    #[serde(default)]
+    pub provider_unavailable: bool,
+    /// The model that really served.
+    pub model: String,
+    /// Model replies it got.
+    pub iterations: u32,
+    /// Tokens of it alone.
+    pub usage: Usage,
+    /// Tokens of its descendants.
+    #[serde(default)]
+    pub children_usage: Usage,
+    /// Dollars of it and its descendants; nothing: no price is known.
+    #[serde(default)]
+    pub cost_usd: Option<f64>,
+    /// Milliseconds from start to end.
+    pub duration_ms: u64,
+    /// Its calls, in order.
+    #[serde(default)]
+    pub trace: Vec<ToolTrace>,
+    /// What the host saw it do.
+    #[serde(default)]
+    pub receipts: Receipts,
+}
+
+impl Outcome {
+    /// The outcome of an agent of which there is nothing else to tell.
+    #[must_use]
+    pub fn without_run(spec: &AgentSpec, status: Status, error: String) -> Self {
+        Self {
+            agent: spec.id.clone(),
+            status,
+            exit_reason: match status {
+                Status::Interrupted => ExitReason::Interrupted,
+                Status::Timeout => ExitReason::Timeout,
+                Status::Completed | Status::Failed | Status::Error => ExitReason::Error,
+            },
+            text: None,
+            error: Some(error),
+            provider_unavailable: false,
+            model: spec.model.clone(),
+            iterations: 0,
+            usage: Usage::default(),
+            children_usage: Usage::default(),
+            cost_usd: None,
+            duration_ms: 0,
+            trace: Vec::new(),
+            receipts: Receipts::default(),
+        }
+    }
+
+    /// What a program that ran it as the top agent exits with: 0 completed, 1 failed, 3 the
+    /// provider could not be used, 4 a limit was reached, 130 interrupted.
+    #[must_use]
+    pub const fn exit_code(&self) -> u8 {
+        match (self.status, self.exit_reason) {
+            (Status::Interrupted, _) => 130,
+            (Status::Timeout, _)
+            | (Status::Completed, ExitReason::MaxIterations | ExitReason::MaxOutputTokens) => 4,
+            (Status::Completed, _) => 0,
+            (Status::Failed | Status::Error, _) if self.provider_unavailable => 3,
+            (Status::Failed | Status::Error, _) => 1,
+        }
+    }
+
+    /// Tokens of the agent and all its descendants.
+    #[must_use]
+    pub fn tree_usage(&self) -> Usage {
+        let mut all = self.usage;
+        all += self.children_usage;
+        all
+    }
+}
