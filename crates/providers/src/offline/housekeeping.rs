@@ -5,8 +5,8 @@ use serde_json::json;
 use super::conversation::{Ask, Done};
 use super::facts::Facts;
 use super::language::{self, Class, LOCKS};
-use super::report::count;
 use super::scope::under;
+use super::wording::count;
 
 /// A file at the top that is larger than this is named.
 const LARGE: u64 = 1024 * 1024;

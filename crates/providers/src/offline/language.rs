@@ -220,8 +220,12 @@ impl Language {
     /// Whether a line that begins like this goes on in a comment.
     pub(super) fn in_comment(&self, before: &str) -> bool {
         let opens = |mark: &&&str| mark.len() > 1 || **mark == "#";
-        self.is_comment(before)
-            || self.comments.iter().filter(opens).any(|mark| before.contains(mark))
+        // A mark after an odd number of quotes stands in a string.
+        let outside = |at: usize| {
+            before.get(..at).is_some_and(|text| text.matches('"').count().is_multiple_of(2))
+        };
+        let begun = |mark: &&str| before.find(*mark).is_some_and(outside);
+        self.is_comment(before) || self.comments.iter().filter(opens).any(begun)
     }
 
     /// Whether a line is nothing but a comment.
@@ -253,6 +257,20 @@ mod tests {
             ("photo.png", "other"),
         ] {
             assert_eq!(of(path).name, language, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_comment_begins_outside_of_strings() {
+        for (path, before, yes) in [
+            ("a.rs", "    // ", true),
+            ("a.rs", "f(\"x\"); // ", true),
+            ("a.rs", "put(\"// ", false),
+            ("a.rs", "let todo = ", false),
+            ("a.py", "x = 1  # ", true),
+            ("a.py", "x = '", false),
+        ] {
+            assert_eq!(of(path).in_comment(before), yes, "{before}");
         }
     }
 

@@ -56,6 +56,7 @@ mod search;
 mod single;
 mod survey;
 mod task;
+mod wording;
 
 use conversation::{Call, Turn};
 use task::Task;

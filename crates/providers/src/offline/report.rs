@@ -7,6 +7,7 @@ use super::language::{self, Class};
 use super::rules::risk::Gravity;
 use super::scope::{Scope, under};
 use super::survey::shorten;
+use super::wording::{bullets, count, inert, number, percent, plural};
 
 /// Rows of the table of languages.
 const LANGUAGES: usize = 8;
@@ -373,54 +374,8 @@ fn lost(parts: &[PartReport]) -> impl Iterator<Item = String> {
     parts.iter().filter_map(|part| Some(format!("{}: {}", part.label, part.problem.as_ref()?)))
 }
 
-fn bullets(lines: impl Iterator<Item = String>) -> Option<String> {
-    let lines: Vec<String> = lines.map(|line| format!("- {line}")).collect();
-    (!lines.is_empty()).then(|| lines.join("\n"))
-}
-
 fn lower_bound(facts: &Facts, what: &str) -> &'static str {
     if facts.at_least.iter().any(|bound| bound == what) { "At least " } else { "" }
-}
-
-/// Text from a file inside a line of markdown.
-fn inert(text: &str) -> String {
-    text.replace('`', "'").replace('<', "‹").replace('|', "¦")
-}
-
-/// A number with its thousands apart.
-pub(super) fn number(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
-
-/// `1 line`, `2,000 lines`.
-pub(super) fn count(many: u64, thing: &str) -> String {
-    format!("{} {thing}{}", number(many), if many == 1 { "" } else { "s" })
-}
-
-/// `1 class`, `2 classes`, `3 entries`.
-fn plural(many: u64, kind: &str) -> String {
-    let ending = match kind {
-        _ if many == 1 => "",
-        kind if kind.ends_with('s') => "es",
-        _ => "s",
-    };
-    format!("{} {kind}{ending}", number(many))
-}
-
-fn percent(part: u64, whole: u64) -> String {
-    if whole == 0 {
-        return "0 %".to_owned();
-    }
-    let thousandths = (part.saturating_mul(2_000) / whole).div_ceil(2);
-    format!("{}.{} %", thousandths / 10, thousandths % 10)
 }
 
 #[cfg(test)]
@@ -491,7 +446,5 @@ mod tests {
         assert_eq!((all.size.files, all.size.lines), (4, 3_000));
         assert_eq!((all.languages["Rust"].lines, all.items["class"]), (3_000, 4));
         assert_eq!((all.findings["eval"].total, all.test_cases, all.remarks["TODO"]), (6, 2, 2));
-        let shares: Vec<_> = [(1, 3), (2, 3), (0, 0), (5, 5)].map(|(a, b)| percent(a, b)).into();
-        assert_eq!(shares, ["33.3 %", "66.7 %", "0 %", "100.0 %"]);
     }
 }

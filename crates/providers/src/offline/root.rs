@@ -14,6 +14,7 @@ use super::scope::Scope;
 use super::search::{Found, PAGE, Search};
 use super::survey::{shorten, survey};
 use super::task::Sharing;
+use super::wording::count;
 
 /// Bytes of a line, and of a file more than which cost no more work.
 const LINE_BYTES: u64 = 36;
@@ -194,10 +195,9 @@ fn unequal(sum: Size, whole: Size) -> Option<String> {
 fn made_by(children: usize) -> String {
     let by = match children {
         0 => String::new(),
-        children => format!(
-            " Its {} were each surveyed by a child agent.",
-            report::count(children as u64, "part")
-        ),
+        children => {
+            format!(" Its {} were each surveyed by a child agent.", count(children as u64, "part"))
+        }
     };
     format!(
         "---\nMade by the model `offline`: fixed rules over the results of file tools, no language \
