@@ -55,8 +55,8 @@ enum Place {
 }
 
 /// Tells which mark each process below `me` belongs to. A process is judged by its own evidence,
-/// else it belongs where its parent does. One whose parent vanished while the table was read is
-/// judged by its own evidence alone.
+/// else it belongs where its parent does. One whose parent is not in the table is left alone,
+/// whatever its evidence: it may belong to another runtime beside this one.
 pub(crate) fn attribute(
     table: &Table,
     me: i32,
@@ -71,7 +71,7 @@ pub(crate) fn attribute(
             if let Some(place) = places.get(&at) {
                 break *place;
             }
-            let Some(process) = table.get(&at) else { break Place::Below(None) };
+            let Some(process) = table.get(&at) else { break Place::Elsewhere };
             // Numbers used anew while the table was read can close a circle.
             if path.len() > table.len() {
                 break Place::Elsewhere;
@@ -129,7 +129,21 @@ mod kernel {
                 Err(_gone) => {}
             }
         }
+        adopt_orphans(&mut table);
         Ok(table)
+    }
+
+    /// Reads those again whose parent vanished while the table was read: they have a new parent.
+    fn adopt_orphans(table: &mut Table) {
+        let is_orphan =
+            |process: &&Process| process.parent != 0 && !table.contains_key(&process.parent);
+        let orphans: Vec<Process> = table.values().filter(is_orphan).copied().collect();
+        for orphan in orphans {
+            match read_process(orphan.pid) {
+                Ok(Some(now)) if now.started == orphan.started => _ = table.insert(now.pid, now),
+                _ => _ = table.remove(&orphan.pid),
+            }
+        }
     }
 
     /// Reads one process; an error if it is gone.
@@ -267,10 +281,9 @@ mod tests {
     }
 
     #[test]
-    fn a_process_whose_parent_vanished_is_judged_by_its_own_evidence() {
-        let table = table(&[(1, 0), (10, 1), (50, 49), (60, 59)]);
-        let marks = attribute(&table, 10, |process| (process.pid == 50).then_some(A));
-        assert_eq!(marks, BTreeMap::from([(50, A)]));
+    fn a_process_that_is_not_known_to_be_below_us_is_left_alone() {
+        let table = table(&[(1, 0), (10, 1), (50, 49), (51, 50), (60, 1)]);
+        assert_eq!(attribute(&table, 10, |_| Some(A)), BTreeMap::new());
     }
 
     #[test]

@@ -43,28 +43,37 @@ pub(crate) fn next_owner() -> u32 {
 #[derive(Clone, Debug)]
 pub(crate) struct Seal {
     instance: String,
+    /// Mixed into the owner's number: a limit has no room for the whole instance name.
+    salt: u32,
     bit: Option<u32>,
 }
 
 impl Seal {
     pub(crate) fn of_this_process() -> Self {
         let instance = RandomState::new().hash_one(std::process::id());
-        Self { instance: format!("{instance:016x}"), bit: free_bit() }
+        let [a, b, c, d, ..] = instance.to_ne_bytes();
+        Self {
+            instance: format!("{instance:016x}"),
+            salt: u32::from_ne_bytes([a, b, c, d]),
+            bit: free_bit(),
+        }
     }
 
     /// The limit that carries `mark`, in microseconds; `None` where limits cannot carry it.
     pub(crate) fn limit(&self, mark: Mark) -> Option<u64> {
-        let number = (u64::from(mark.owner) << COMMAND_BITS) | u64::from(mark.command);
+        let owner = u64::from(mark.owner ^ self.salt);
+        let number = (owner << COMMAND_BITS) | u64::from(mark.command);
         self.bit.map(|bit| (1 << bit) | number)
     }
 
-    /// The mark in a limit, if this process wrote it.
+    /// The mark in a limit, if this process wrote it. One that another runtime wrote on the same
+    /// bit gives an owner that, but for one chance in four billion, does not exist.
     pub(crate) fn mark_in_limit(&self, limit: u64) -> Option<Mark> {
         let number = limit ^ (1 << self.bit?);
         if number >> (OWNER_BITS + COMMAND_BITS) != 0 {
             return None;
         }
-        let owner = u32::try_from(number >> COMMAND_BITS).ok()?;
+        let owner = u32::try_from(number >> COMMAND_BITS).ok()? ^ self.salt;
         let command = u32::try_from(number & u64::from(COMMANDS - 1)).ok()?;
         Some(Mark { owner, command })
     }
@@ -111,7 +120,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn seal(bit: Option<u32>) -> Seal {
-        Seal { instance: "00ff".to_owned(), bit }
+        Seal { instance: "00ff".to_owned(), salt: 0xdead_beef, bit }
     }
 
     proptest! {

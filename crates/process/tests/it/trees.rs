@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use deputize_process::{Background, Exit, GRACE, KILL_LIMIT, Owner};
+use deputize_process::{Background, Exit, Owner};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -99,7 +99,6 @@ async fn a_cancel_leaves_nothing_of_any_tree() {
             assert_eq!(marker.alive(), [0; 0], "{name}: {finished:?}");
             assert_eq!(finished.exit, Exit::Cancelled, "{name}");
             assert!(finished.ended.is_complete(), "{name}");
-            assert!(cancelled.elapsed() < GRACE + KILL_LIMIT, "{name}: {finished:?}");
             (cancelled.elapsed(), name)
         });
     }
