@@ -11,7 +11,7 @@ use deputize_core::{
 use sha2::{Digest as _, Sha256};
 
 /// Numbers records, keeps them, and shows them: in that order, one at a time.
-pub struct Bus {
+pub(crate) struct Bus {
     clock: Arc<dyn Clock>,
     journal: Arc<dyn Journal>,
     observers: Vec<Arc<dyn Observer>>,
@@ -33,7 +33,7 @@ impl fmt::Debug for Bus {
 
 impl Bus {
     /// A bus whose next record has this number, onto a journal that holds these texts.
-    pub fn new(
+    pub(crate) fn new(
         clock: Arc<dyn Clock>,
         journal: Arc<dyn Journal>,
         observers: Vec<Arc<dyn Observer>>,
@@ -51,7 +51,7 @@ impl Bus {
     ///
     /// # Errors
     /// When it could not be kept. Then nobody is shown it, and nothing may act on it.
-    pub fn record(&self, spec: &AgentSpec, event: Event) -> Result<Record, JournalError> {
+    pub(crate) fn record(&self, spec: &AgentSpec, event: Event) -> Result<Record, JournalError> {
         self.put(&mut self.lock(), spec, event)
     }
 
@@ -59,7 +59,7 @@ impl Bus {
     ///
     /// # Errors
     /// As [`Bus::record`].
-    pub fn start_agent(
+    pub(crate) fn start_agent(
         &self,
         spec: &AgentSpec,
         tools: &[Arc<ToolDecl>],
@@ -113,7 +113,7 @@ impl Bus {
     }
 
     /// Shows a piece of a reply that is arriving. It is not kept.
-    pub fn live(&self, agent: &AgentId, delta: Delta<'_>) {
+    pub(crate) fn live(&self, agent: &AgentId, delta: Delta<'_>) {
         for observer in &self.observers {
             observer.live(agent, delta);
         }
@@ -123,7 +123,7 @@ impl Bus {
     ///
     /// # Errors
     /// When the storage fails; the record then counts as lost.
-    pub async fn durable(&self, seq: u64) -> Result<(), JournalError> {
+    pub(crate) async fn durable(&self, seq: u64) -> Result<(), JournalError> {
         self.journal.durable(seq).await
     }
 }

@@ -27,6 +27,9 @@ const GRACE: Duration = Duration::from_millis(1200);
 /// How much longer for each level of agents that may be below it.
 const GRACE_PER_LEVEL: Duration = Duration::from_millis(150);
 
+/// For so many levels at most: an interrupt ends within two seconds.
+const MOST_LEVELS: u32 = 3;
+
 impl Driver {
     /// Brings a result for every open call. Calls that may run side by side do; one that may
     /// not waits for those before it and is waited for.
@@ -240,7 +243,7 @@ impl Driver {
         };
         let future = AssertUnwindSafe(entry.tool.call(arguments, &cx)).catch_unwind();
         let limit = entry.tool.spec().time_limit;
-        let levels = self.view.authority.spawn_depth();
+        let levels = self.view.authority.spawn_depth().min(MOST_LEVELS);
         let grace = GRACE + GRACE_PER_LEVEL * levels;
         let result = match settle(std::pin::pin!(future), &cx.cancel, limit, grace).await {
             Some(Ok(result)) => result,
@@ -294,8 +297,8 @@ impl Driver {
             },
             args_bytes: call.arguments.len() as u64,
             ms,
-            facts: done.output.facts,
-            display: done.output.display,
+            facts: done.output.facts.into_iter().map(|fact| self.scrubbed_fact(fact)).collect(),
+            display: done.output.display.map(|display| self.scrubbed_display(display)),
             error: done.error.map(|error| self.shared.parts.secrets.scrub(&error).into_owned()),
         });
         let record = bus.record(spec, Event::ToolEnd(end))?;

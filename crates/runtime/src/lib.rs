@@ -51,7 +51,6 @@ mod store;
 mod tree;
 mod validate;
 
-pub use bus::Bus;
 pub use clock::SystemClock;
 pub use parts::{Models, Parts, SyncMode};
 pub use resume::{Continue, Recovery, ResumeError, UnknownCall};

@@ -74,13 +74,14 @@ pub struct Parts {
 
 impl Parts {
     /// Parts with these tools, no model, no person to ask, and rules that allow everything.
+    ///
+    /// # Panics
+    /// When the system has no randomness to give.
     #[must_use]
     pub fn new(catalog: Catalog) -> Self {
         let mut random = [0; 16];
-        if getrandom::fill(&mut random).is_err() {
-            // A boundary that is only hard to guess is better than no session.
-            random = [(); 16].map(|()| fastrand::u8(..));
-        }
+        #[expect(clippy::expect_used, reason = "frames that can be guessed protect nobody")]
+        getrandom::fill(&mut random).expect("the system has no randomness for frame boundaries");
         Self {
             catalog: Arc::new(catalog),
             models: Models::default(),

@@ -22,6 +22,8 @@ pub(crate) struct Stored {
     pub(crate) receipts: Receipts,
     pub(crate) outcome: Option<Outcome>,
     pub(crate) begun: bool,
+    /// Whether the end of the session is on record since.
+    session_ended: bool,
     /// Calls that had started and have no result, with the tool and the arguments.
     started: BTreeMap<CallId, (String, String)>,
 }
@@ -55,9 +57,6 @@ pub enum ResumeError {
     /// It has no agent.
     #[error("session `{0}` has no agent to go on with: it ended before it began; start a new one")]
     Empty(SessionId),
-    /// Its work is done.
-    #[error("session `{0}` is complete; give it a new message to go on")]
-    Complete(SessionId),
     /// Its file.
     #[error(transparent)]
     Journal(#[from] JournalError),
@@ -119,7 +118,7 @@ impl Session {
     }
 
     /// Goes on with a session that was opened: finishes what was begun, or takes a new
-    /// message. The authority is met with what the agent had asked for.
+    /// message. One that is complete gives the outcome it has. The authority is met with what the agent had asked for.
     ///
     /// # Errors
     /// When there is nothing to go on with, or the journal takes no records.
@@ -132,10 +131,14 @@ impl Session {
         let root = AgentId::root(self.id());
         let mut stored =
             self.take_stored(&root).ok_or_else(|| ResumeError::Empty(self.id().clone()))?;
-        if how.message.is_none()
-            && stored.outcome.as_ref().is_some_and(|end| end.exit_reason == ExitReason::Completed)
-        {
-            return Err(ResumeError::Complete(self.id().clone()));
+        let complete = stored.outcome.take_if(|outcome| {
+            how.message.is_none() && outcome.exit_reason == ExitReason::Completed
+        });
+        if let Some(outcome) = complete {
+            if !stored.session_ended {
+                self.record_end(&stored.spec, &outcome).await;
+            }
+            return Ok(outcome);
         }
         if let Some(model) = how.model {
             stored.spec.model = model;
@@ -151,11 +154,12 @@ impl Session {
             stored.put(self, Event::Message(UserMessage { text: task, from: None }))?;
         }
         let max_iterations = how.max_iterations.unwrap_or(stored.spec.limits.max_iterations);
-        stored.put(self, Event::AgentResume { max_iterations })?;
+        // The message first: a crash between the two must not leave a turn without one.
         if let Some(text) = how.message {
             let text = self.shared().parts.secrets.scrub(&text).into_owned();
             stored.put(self, Event::Message(UserMessage { text, from: None }))?;
         }
+        stored.put(self, Event::AgentResume { max_iterations })?;
         let authority = authority.meet(&stored.spec.grant);
         Ok(self.run_stored(stored, authority, cancel).await)
     }
@@ -248,6 +252,7 @@ fn stored(start: &AgentStart, texts: &BTreeMap<String, Arc<str>>) -> Stored {
         receipts: Receipts::default(),
         outcome: None,
         begun: false,
+        session_ended: false,
         started: BTreeMap::new(),
     }
 }
@@ -265,8 +270,13 @@ impl Stored {
             Event::Message(_) => {
                 self.begun = true;
                 self.outcome = None;
+                self.session_ended = false;
             }
-            Event::AgentResume { .. } => self.outcome = None,
+            Event::AgentResume { .. } => {
+                self.outcome = None;
+                self.session_ended = false;
+            }
+            Event::SessionEnd { .. } => self.session_ended = true,
             _ => {}
         }
         if let Some(input) = event.input() {

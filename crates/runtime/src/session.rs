@@ -1,5 +1,6 @@
 //! A session: one top agent, all its descendants, one journal.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::Path;
@@ -76,6 +77,23 @@ impl Shared {
         let prefix = format!("{}/", spec.id);
         let open = tree.live.iter().filter(|id| id.as_str().starts_with(&prefix));
         (below, open.cloned().collect())
+    }
+
+    /// A spec whose texts hold no secret. A text that holds none stays the same allocation,
+    /// which agents share.
+    pub(crate) fn without_secrets(&self, mut spec: AgentSpec) -> AgentSpec {
+        let secrets = &self.parts.secrets;
+        for block in &mut spec.system {
+            if let Cow::Owned(scrubbed) = secrets.scrub(block) {
+                *block = scrubbed.into();
+            }
+        }
+        for text in [&mut spec.goal, &mut spec.task].into_iter().chain(&mut spec.context) {
+            if let Cow::Owned(scrubbed) = secrets.scrub(text) {
+                *text = scrubbed;
+            }
+        }
+        spec
     }
 
     /// Makes the driver of an agent and puts its start on record.
@@ -258,8 +276,7 @@ impl Session {
     /// Runs the top agent to the end of its turn, and its descendants with it. When this
     /// returns, nothing that the session started still runs.
     pub async fn run(&self, spec: AgentSpec, authority: Authority, cancel: &Cancel) -> Outcome {
-        let scrub = |text: &str| self.shared.parts.secrets.scrub(text).into_owned();
-        let spec = AgentSpec { goal: scrub(&spec.goal), task: scrub(&spec.task), ..spec };
+        let spec = self.shared.without_secrets(spec);
         let started = self.record_start(&spec).map_err(|error| error.to_string());
         let driver = started.and_then(|()| {
             self.shared
@@ -308,6 +325,13 @@ impl Session {
         self.shared.cancel.cancel(CancelReason::Interrupted);
         self.shared.tasks.close();
         self.shared.tasks.wait().await;
+        self.record_end(spec, &outcome).await;
+        outcome
+    }
+
+    /// Puts the end of the session on record. The answer is known either way; a disk that fails
+    /// here shows at the next start.
+    pub(crate) async fn record_end(&self, spec: &AgentSpec, outcome: &Outcome) {
         let end = Event::SessionEnd {
             status: outcome.status,
             exit_code: outcome.exit_code(),
@@ -317,10 +341,8 @@ impl Session {
         if let Ok(record) = self.shared.bus.record(spec, end)
             && self.shared.parts.sync != SyncMode::Never
         {
-            // The answer is known either way; a failing disk shows at the next start.
             let _synced = self.shared.bus.durable(record.seq).await;
         }
-        outcome
     }
 
     /// A signal below the caller's and the session's own.
@@ -329,6 +351,7 @@ impl Session {
         let (caller, below) = (cancel.clone(), own.clone());
         self.shared.tasks.spawn(async move {
             tokio::select! {
+                biased;
                 () = caller.cancelled() => {
                     below.cancel(caller.reason().unwrap_or(CancelReason::Interrupted));
                 }

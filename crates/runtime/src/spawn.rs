@@ -65,7 +65,7 @@ impl Shared {
             spawn_depth: Some(spec.grant.spawn_depth.map_or(levels, |asked| asked.min(levels))),
             ..spec.grant.clone()
         };
-        let spec = AgentSpec { grant, ..spec };
+        let spec = self.without_secrets(AgentSpec { grant, ..spec });
         let authority = parent.authority.meet(&spec.grant);
         self.start(spec, authority, cancel.child())
     }

@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use deputize_core::{Schema, ToolName, ToolSpec};
-use jsonschema::Validator;
+use jsonschema::{ValidationError, Validator};
 use serde_json::Value;
 
 /// How many mistakes of one call are told.
 const MOST_TOLD: usize = 8;
+/// The longest value that an error repeats, in bytes of JSON.
+const LONGEST_FOUND: usize = 120;
 
 /// Checks arguments. Schemas are compiled at their first use, once a tool.
 #[derive(Debug, Default)]
@@ -37,7 +39,7 @@ impl Checker {
             }
             let path = error.instance_path().to_string();
             let place = if path.is_empty() { "the arguments".to_owned() } else { path };
-            told.push(format!("{place}: {error}"));
+            told.push(format!("{place}: {}", words(&error)));
         }
         if told.is_empty() {
             return Ok(value);
@@ -59,4 +61,10 @@ impl Checker {
         compiled.insert(name.clone(), Arc::clone(&validator));
         Ok(validator)
     }
+}
+
+/// What is expected, and what was found where that is short.
+fn words(error: &ValidationError<'_>) -> String {
+    let found = error.instance().to_string();
+    if found.len() <= LONGEST_FOUND { error.to_string() } else { error.masked().to_string() }
 }

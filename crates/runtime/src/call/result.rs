@@ -3,11 +3,15 @@
 use std::time::Duration;
 
 use deputize_core::door::{Source, to_line, to_model};
-use deputize_core::{CallStatus, ModelText, ToolCall, ToolCallResult, ToolError, ToolOutput};
+use deputize_core::{
+    CallStatus, Display, Fact, ModelText, ToolCall, ToolCallResult, ToolError, ToolOutput,
+};
 use sha2::{Digest as _, Sha256};
 
 use crate::driver::{Driver, chain};
 
+/// The most bytes of what we say ourselves of a call that did not run.
+const MOST_OWN_BYTES: usize = 8 * 1024;
 /// The most bytes of one result that a model gets; tools keep their own, smaller limits.
 const MOST_RESULT_BYTES: usize = 512 * 1024;
 
@@ -24,6 +28,8 @@ impl Done {
     /// A result in our own words.
     pub(super) fn own(status: CallStatus, text: impl Into<String>) -> Self {
         let text: String = text.into();
+        let (kept, cut) = cap(&text, MOST_OWN_BYTES);
+        let text = if cut > 0 { format!("{kept} [{cut} bytes left out]") } else { text };
         let sum = Sha256::digest(text.as_bytes());
         Self {
             status,
@@ -36,6 +42,23 @@ impl Done {
 }
 
 impl Driver {
+    /// What may be shown, without secrets.
+    pub(super) fn scrubbed_display(&self, display: Display) -> Display {
+        let Display::Diff { path, diff } = display;
+        Display::Diff { path, diff: self.shared.parts.secrets.scrub(&diff).into_owned() }
+    }
+
+    /// What the host saw, without secrets.
+    pub(super) fn scrubbed_fact(&self, fact: Fact) -> Fact {
+        match fact {
+            Fact::Command { command, exit_code } => {
+                let command = self.shared.parts.secrets.scrub(&command).into_owned();
+                Fact::Command { command, exit_code }
+            }
+            fact @ (Fact::FileRead { .. } | Fact::FileWritten { .. }) => fact,
+        }
+    }
+
     /// What the model and the record get of a tool's result.
     pub(super) fn done(
         &self,
@@ -78,7 +101,7 @@ impl Driver {
         let mut parts: Vec<String> = Vec::new();
         parts.extend(lead.map(|lead| format!("error: {}", secrets.scrub(lead))));
         let content = secrets.scrub(&output.content);
-        let (content, cut) = cap(&content);
+        let (content, cut) = cap(&content, MOST_RESULT_BYTES);
         if !content.is_empty() {
             let tool = || Source::Tool(call.name.clone());
             let source = output.source.clone().unwrap_or_else(tool);
@@ -109,11 +132,11 @@ impl Driver {
 }
 
 /// Cuts a content at the limit, at a character's border; tells how many bytes it cut.
-fn cap(content: &str) -> (&str, usize) {
-    if content.len() <= MOST_RESULT_BYTES {
+fn cap(content: &str, most: usize) -> (&str, usize) {
+    if content.len() <= most {
         return (content, 0);
     }
-    let end = content.floor_char_boundary(MOST_RESULT_BYTES);
+    let end = content.floor_char_boundary(most);
     let kept = content.get(..end).unwrap_or_default();
     (kept, content.len() - kept.len())
 }

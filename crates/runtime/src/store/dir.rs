@@ -62,7 +62,11 @@ impl SessionDir {
         };
         let mut ids = Vec::new();
         for entry in entries {
-            let name = entry?.file_name();
+            let entry = entry?;
+            if !entry.file_type()?.is_file() {
+                continue;
+            }
+            let name = entry.file_name();
             let id = name.to_str().and_then(|name| name.strip_suffix(".jsonl"));
             ids.extend(id.and_then(|id| SessionId::new(id).ok()));
         }

@@ -18,9 +18,18 @@ pub struct SessionFile {
     writer: Mutex<Writer>,
     /// Records appended, as a count.
     appended: AtomicU64,
-    /// The same file for syncing, which must not wait for the writer's lock; and how many
-    /// records are synced. Whoever waits for the lock finds its work done by another.
-    sync: tokio::sync::Mutex<(Arc<File>, u64)>,
+    /// For syncing, which must not wait for the writer's lock. Whoever waits for this one finds
+    /// its work done by another.
+    sync: tokio::sync::Mutex<Synced>,
+}
+
+#[derive(Debug)]
+struct Synced {
+    file: Arc<File>,
+    /// How many records survive the end of the machine.
+    records: u64,
+    /// Whether the file's name does.
+    name: bool,
 }
 
 #[derive(Debug)]
@@ -78,12 +87,12 @@ impl SessionFile {
     }
 
     fn over(path: PathBuf, file: File, good: u64, appended: u64) -> io::Result<Self> {
-        let sync = Arc::new(file.try_clone()?);
+        let synced = Synced { file: Arc::new(file.try_clone()?), records: 0, name: false };
         Ok(Self {
             path,
             writer: Mutex::new(Writer { file, good, broken: None, buffer: Vec::new() }),
             appended: AtomicU64::new(appended),
-            sync: tokio::sync::Mutex::new((sync, 0)),
+            sync: tokio::sync::Mutex::new(synced),
         })
     }
 
@@ -111,15 +120,25 @@ impl Journal for SessionFile {
     fn durable(&self, seq: u64) -> BoxFuture<'_, Result<(), JournalError>> {
         Box::pin(async move {
             let mut sync = self.sync.lock().await;
-            if sync.1 > seq {
+            if sync.records > seq {
                 return Ok(());
             }
             let upto = self.appended.load(Ordering::Acquire);
-            let file = Arc::clone(&sync.0);
-            let synced = tokio::task::spawn_blocking(move || file.sync_data()).await;
+            let file = Arc::clone(&sync.file);
+            let folders: Vec<PathBuf> = if sync.name {
+                Vec::new()
+            } else {
+                self.path.ancestors().skip(1).take(2).map(Path::to_owned).collect()
+            };
+            let synced = tokio::task::spawn_blocking(move || {
+                file.sync_data()?;
+                folders.iter().try_for_each(|folder| File::open(folder)?.sync_all())
+            });
+            let synced = synced.await;
             match synced.unwrap_or_else(|panic| Err(io::Error::other(panic))) {
                 Ok(()) => {
-                    sync.1 = upto;
+                    sync.records = upto;
+                    sync.name = true;
                     Ok(())
                 }
                 Err(error) => {

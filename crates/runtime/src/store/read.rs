@@ -135,8 +135,24 @@ struct Line<'l> {
     record: &'l RawValue,
 }
 
+/// What is wrong with a line.
+enum Bad {
+    /// It is not what was written; at the end of the file a write that was cut short.
+    Broken(String),
+    /// It is what was written, and this program does not know it.
+    Unknown(String),
+}
+
 /// One line's record, if the line is good.
-fn parse(line: &[u8], seq: u64) -> Result<Record, String> {
+fn parse(line: &[u8], seq: u64) -> Result<Record, Bad> {
+    let whole = whole(line, seq).map_err(Bad::Broken)?;
+    serde_json::from_str(whole.get()).map_err(|error| {
+        Bad::Unknown(format!("this program does not know it, a newer one may: {error}"))
+    })
+}
+
+/// The text of a line's record, if it is what was written.
+fn whole(line: &[u8], seq: u64) -> Result<&RawValue, String> {
     let line: Line<'_> = serde_json::from_slice(line).map_err(|error| error.to_string())?;
     let bytes = line.record.get().as_bytes();
     if line.len != bytes.len() {
@@ -149,61 +165,74 @@ fn parse(line: &[u8], seq: u64) -> Result<Record, String> {
     if line.seq != seq {
         return Err(format!("its number is {} and should be {seq}", line.seq));
     }
-    serde_json::from_str(line.record.get()).map_err(|error| error.to_string())
+    Ok(line.record)
+}
+
+/// What was read so far.
+#[derive(Default)]
+struct Scan {
+    records: Vec<Record>,
+    good_bytes: u64,
+    /// The first line that is not good, and how many bytes there are from it on.
+    bad: Option<(Damage, u64)>,
+}
+
+impl Scan {
+    /// Takes a line; gives the damage after which no more is read.
+    fn take(&mut self, line: &[u8], number: u64) -> Option<Damage> {
+        let bytes = line.len() as u64;
+        if let Some((damage, rest)) = &mut self.bad {
+            *rest += bytes;
+            return looks_whole(line).then(|| damage.clone());
+        }
+        let parsed = match line.last() {
+            Some(b'\n') => parse(line, self.records.len() as u64),
+            _ => Err(Bad::Broken("it has no end".to_owned())),
+        };
+        match parsed {
+            Ok(record) => {
+                self.good_bytes += bytes;
+                self.records.push(record);
+                None
+            }
+            // Nothing that was acknowledged is thrown away.
+            Err(Bad::Unknown(what)) => Some(Damage { line: number, what }),
+            Err(Bad::Broken(what)) => {
+                self.bad = Some((Damage { line: number, what }, bytes));
+                None
+            }
+        }
+    }
 }
 
 /// Reads a session file.
 pub(super) fn read(path: &Path) -> Result<StoredSession, ReadError> {
     let open = |source| ReadError::Open { path: path.to_owned(), source };
+    // Opening a pipe would wait for a writer.
+    if !std::fs::metadata(path).map_err(open)?.is_file() {
+        return Err(open(io::Error::other("it is not a regular file")));
+    }
     let mut reader = BufReader::new(File::open(path).map_err(open)?);
     let mut line = Vec::new();
-    let read_line = |line: &mut Vec<u8>, reader: &mut BufReader<File>| {
+    let mut next = |line: &mut Vec<u8>| {
         line.clear();
         reader.by_ref().take(LONGEST_LINE).read_until(b'\n', line).map_err(open)
     };
-    let mut good_bytes = read_line(&mut line, &mut reader)? as u64;
+    let header_bytes = next(&mut line)? as u64;
     let header = parse_header(path, &line)?;
-    let mut records = Vec::new();
-    let mut bad: Option<Damage> = None;
-    let (mut number, mut rest) = (1, 0);
-    loop {
-        let bytes = read_line(&mut line, &mut reader)? as u64;
+    let mut scan = Scan { good_bytes: header_bytes, ..Scan::default() };
+    let mut damage = None;
+    let mut number = 1;
+    while damage.is_none() && next(&mut line)? > 0 {
         number += 1;
-        if bytes == 0 {
-            break;
-        }
-        let whole = line.last() == Some(&b'\n');
-        let parsed = if whole {
-            parse(&line, records.len() as u64)
-        } else {
-            Err("it has no end".to_owned())
-        };
-        match (parsed, &bad) {
-            (Ok(record), None) => {
-                good_bytes += bytes;
-                records.push(record);
-            }
-            (Err(what), None) => {
-                bad = Some(Damage { line: number, what });
-                rest = bytes;
-            }
-            (_, Some(_)) => {
-                rest += bytes;
-                if looks_whole(&line) {
-                    let damage = bad.take();
-                    return Ok(StoredSession {
-                        header,
-                        records,
-                        tail: Tail::Whole,
-                        damage,
-                        good_bytes,
-                    });
-                }
-            }
-        }
+        damage = scan.take(&line, number);
     }
-    let tail = if bad.is_some() { Tail::Torn { bytes: rest } } else { Tail::Whole };
-    Ok(StoredSession { header, records, tail, damage: None, good_bytes })
+    let Scan { records, good_bytes, bad } = scan;
+    let tail = match bad {
+        Some((_, bytes)) if damage.is_none() => Tail::Torn { bytes },
+        _ => Tail::Whole,
+    };
+    Ok(StoredSession { header, records, tail, damage, good_bytes })
 }
 
 /// Whether a line behind a broken one is a record: then the broken one is damage in the

@@ -36,6 +36,37 @@ async fn every_fault_of_a_call_is_a_result_that_says_what_to_do() {
     insta::assert_snapshot!(results(&world));
 }
 
+#[tokio::test]
+async fn an_argument_that_does_not_fit_is_not_repeated_at_length() {
+    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let rule = |results: usize, _: &Request<'_>| {
+        let long = json!({"list": ["x".repeat(300_000)], "n": "y".repeat(300_000)});
+        let calls = Reply::calls("rule", [("look", long)]);
+        Ok(if results == 0 { calls } else { Reply::text("rule", "done") })
+    };
+    run(folder.path(), spec(folder.path()), parts(&world, rule), &Cancel::new()).await;
+    let told = results(&world);
+    assert!(told.len() < 500 && told.contains("/n: "), "{} bytes", told.len());
+}
+
+#[tokio::test]
+async fn a_secret_is_in_no_record() {
+    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let rule = |results: usize, _: &Request<'_>| {
+        let calls = Reply::calls("rule", [("look", json!({"list": ["the key is key-canary-1"]}))]);
+        Ok(if results == 0 { calls } else { Reply::text("rule", "it is key-canary-1") })
+    };
+    let mut parts = parts(&world, rule);
+    parts.secrets.add("KEY", "key-canary-1");
+    let task = "use key-canary-1".to_owned();
+    let system = vec!["The key is key-canary-1.".into()];
+    let spec = deputize_core::AgentSpec { task, system, ..spec(folder.path()) };
+    run(folder.path(), spec, parts, &Cancel::new()).await;
+    let journal = std::fs::read_to_string(folder.path().join("s.jsonl")).unwrap();
+    assert!(!journal.contains("key-canary-1"));
+    assert!(journal.matches("[redacted:KEY]").count() >= 4, "{journal}");
+}
+
 struct NoActing;
 
 impl Policy for NoActing {

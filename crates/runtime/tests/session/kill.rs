@@ -60,7 +60,6 @@ async fn resumed_from(whole: &[u8], bytes: usize, scratch: &Path) {
     drop(session);
     match outcome {
         Err(ResumeError::Empty(_)) => assert!(before_records.len() < 2, "cut at {bytes}"),
-        Err(ResumeError::Complete(_)) => assert!(before_records.len() > 30, "cut at {bytes}"),
         Err(error) => panic!("cut at {bytes}: {error}"),
         Ok(outcome) => {
             assert_eq!(outcome.status, Status::Completed, "cut at {bytes}: {outcome:?}");

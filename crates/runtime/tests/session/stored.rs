@@ -29,14 +29,16 @@ fn open(dir: &SessionDir) -> Result<Session, SessionError> {
 }
 
 #[tokio::test]
-async fn a_complete_session_takes_a_new_message_and_keeps_its_history() {
+async fn a_complete_session_gives_its_answer_again_and_takes_a_new_message() {
     let (_folder, dir) = stored().await;
+    let records = dir.read(&id()).unwrap().records.len();
     let session = open(&dir).unwrap();
-    let refused = {
+    let again = {
         let authority = authority(session.catalog());
-        session.resume(Continue::default(), authority, &Cancel::new()).await.unwrap_err()
+        session.resume(Continue::default(), authority, &Cancel::new()).await.unwrap()
     };
-    assert_eq!(refused.to_string(), "session `s` is complete; give it a new message to go on");
+    assert_eq!(again.text.as_deref(), Some("answer 1"));
+    assert_eq!(dir.read(&id()).unwrap().records.len(), records, "nothing was done");
     drop(session);
     let session = open(&dir).unwrap();
     let authority = authority(session.catalog());
@@ -88,6 +90,46 @@ async fn a_flipped_byte_is_found_wherever_it_is() {
             opened.unwrap();
         }
     }
+}
+
+#[tokio::test]
+async fn an_answer_on_record_is_given_also_when_the_end_of_the_session_is_not() {
+    let (_folder, dir) = stored().await;
+    let whole = std::fs::read_to_string(dir.file(&id())).unwrap();
+    let cut = whole.trim_end().rfind('\n').unwrap() + 1;
+    std::fs::write(dir.file(&id()), &whole[..cut]).unwrap();
+    let session = open(&dir).unwrap();
+    let authority = authority(session.catalog());
+    let outcome = session.resume(Continue::default(), authority, &Cancel::new()).await.unwrap();
+    assert_eq!(outcome.text.as_deref(), Some("answer 1"));
+    let end = dir.read(&id()).unwrap().records.pop().unwrap().event;
+    assert!(matches!(end, deputize_core::Event::SessionEnd { exit_code: 0, .. }), "{end:?}");
+}
+
+#[tokio::test]
+async fn a_record_of_a_newer_program_is_not_thrown_away() {
+    let (_folder, dir) = stored().await;
+    let mut whole = std::fs::read_to_string(dir.file(&id())).unwrap();
+    let seq = dir.read(&id()).unwrap().records.len();
+    let record = r#"{"type":"message.v2"}"#;
+    let crc = crc32fast::hash(record.as_bytes());
+    let len = record.len();
+    whole +=
+        &format!("{{\"seq\":{seq},\"len\":{len},\"crc\":\"{crc:08x}\",\"record\":{record}}}\n");
+    std::fs::write(dir.file(&id()), &whole).unwrap();
+    let error = open(&dir).unwrap_err().to_string();
+    assert!(error.contains("a newer one may"), "{error}");
+    assert_eq!(std::fs::read_to_string(dir.file(&id())).unwrap(), whole);
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn what_is_no_file_is_no_session() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = SessionDir::new(folder.path());
+    std::fs::create_dir(dir.file(&id())).unwrap();
+    assert_eq!(dir.list().unwrap(), []);
+    assert!(dir.read(&id()).is_err());
 }
 
 #[tokio::test]
