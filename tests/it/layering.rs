@@ -5,20 +5,17 @@ use std::path::Path;
 
 use cargo_metadata::{DependencyKind, MetadataCommand, Package};
 
-/// The arrows of ARCHITECTURE.md: a crate of ours, and those of ours it may build on.
+/// The arrows of ARCHITECTURE.md: a crate of ours, and those of ours it builds on.
 const ARROWS: [(&str, &[&str]); 10] = [
     ("deputize-core", &[]),
     ("deputize-plugin", &[]),
     ("deputize-process", &[]),
-    ("deputize-workflow", &["deputize-core"]),
+    ("deputize-workflow", &[]),
     ("deputize-runtime", &["deputize-core"]),
     ("deputize-providers", &["deputize-core"]),
     ("deputize-tools", &["deputize-core", "deputize-process"]),
     ("deputize-delegate", &["deputize-core", "deputize-workflow"]),
-    (
-        "deputize-testkit",
-        &["deputize-core", "deputize-runtime", "deputize-providers", "deputize-delegate"],
-    ),
+    ("deputize-testkit", &["deputize-core", "deputize-providers"]),
     (
         "deputize",
         &[
@@ -28,7 +25,6 @@ const ARROWS: [(&str, &[&str]); 10] = [
             "deputize-providers",
             "deputize-runtime",
             "deputize-tools",
-            "deputize-workflow",
         ],
     ),
 ];
@@ -59,8 +55,7 @@ fn crates_depend_on_each_other_only_as_the_architecture_says() {
         let allowed: BTreeSet<&str> = allowed.iter().copied().collect();
         let used = normal_dependencies(&packages[name]);
         let ours: BTreeSet<&str> = used.into_iter().filter(|dep| found.contains(dep)).collect();
-        let wrong: Vec<_> = ours.difference(&allowed).collect();
-        assert!(wrong.is_empty(), "{name} must not depend on {wrong:?}");
+        assert_eq!(ours, allowed, "{name}");
     }
 }
 
@@ -71,12 +66,24 @@ fn core_does_no_io() {
     let wrong: Vec<_> = used.iter().filter(|dep| DOES_IO.contains(*dep)).collect();
     assert!(wrong.is_empty(), "core must not depend on {wrong:?}");
 
-    let forbidden =
-        ["std::fs", "std::net", "std::process", "std::env", "SystemTime", "Instant::now"];
+    // Imports in braces would hide a module; `std::io::Error` is only the type of an error.
+    let forbidden = [
+        "std::{",
+        "std::fs",
+        "std::io",
+        "std::net",
+        "std::process",
+        "std::thread",
+        "std::env",
+        "SystemTime",
+        "Instant",
+        "println!",
+    ];
     for (path, text) in sources(&packages["deputize-core"]) {
         let code = text.split("#[cfg(test)]").next().unwrap_or_default();
         let code: String =
             code.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
+        let code = code.replace("std::io::Error", "");
         let found: Vec<_> = forbidden.iter().filter(|word| code.contains(**word)).collect();
         assert!(found.is_empty(), "{path} uses {found:?}");
     }

@@ -5,5 +5,6 @@
 mod calls;
 mod fixture;
 mod kill;
+mod laws;
 mod limits;
 mod stored;

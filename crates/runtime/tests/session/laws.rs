@@ -1,0 +1,86 @@
+//! Whatever tools do, each call has one result.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use deputize_core::{
+    CallId, Cancel, CancelReason, Event, Observer, Record, Reply, Request, ToolChoice,
+};
+use proptest::prelude::*;
+use serde_json::json;
+
+use crate::fixture::{World, parts, run, spec};
+
+const TOOLS: [&str; 7] = ["look", "act", "crash", "broken", "wait", "deaf", "nothing"];
+
+/// Cancels when so many records were kept.
+struct After(u64, Cancel);
+
+impl Observer for After {
+    fn see(&self, record: &Record) {
+        if record.seq == self.0 {
+            self.1.cancel(CancelReason::Interrupted);
+        }
+    }
+}
+
+/// Calls asked for, and how many results each has, by agent and call.
+fn counted(world: &World) -> BTreeMap<CallId, u32> {
+    let mut results = BTreeMap::new();
+    for record in world.records.lock().unwrap().iter() {
+        match &record.event {
+            Event::ModelResponse { iteration, reply, .. } => {
+                for slot in 0..u32::try_from(reply.calls.len()).unwrap() {
+                    results.insert(CallId { step: *iteration, slot }, 0);
+                }
+            }
+            Event::ToolEnd(end) => *results.get_mut(&end.result.call).unwrap() += 1,
+            _ => {}
+        }
+    }
+    results
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+    #[test]
+    fn whatever_tools_do_each_call_has_one_result(
+        steps in proptest::collection::vec(
+            proptest::collection::vec(proptest::sample::select(&TOOLS[..]), 1..6), 1..4),
+        stop in 3..40u64,
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let world = Arc::new(World::default());
+        let planned = steps.clone();
+        let rule = move |_: usize, request: &Request<'_>| {
+            let asked = request.messages.iter().filter(|message| {
+                matches!(&***message, deputize_core::Message::Assistant(_))
+            });
+            Ok(match planned.get(asked.count()) {
+                Some(tools) if request.tool_choice == ToolChoice::Auto => {
+                    Reply::calls("rule", tools.iter().map(|tool| (*tool, json!({}))))
+                }
+                _ => Reply::text("rule", "done"),
+            })
+        };
+        let cancel = Cancel::new();
+        let mut parts = parts(&world, rule);
+        parts.observers.push(Arc::new(After(stop, cancel.clone())));
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        let runtime = builder.enable_all().start_paused(true).build().unwrap();
+        let outcome = runtime.block_on(async {
+            // What waits for ever is told to end in the end.
+            let late = async {
+                tokio::time::sleep(std::time::Duration::from_secs(100_000)).await;
+                cancel.cancel(CancelReason::Interrupted);
+            };
+            let running = run(folder.path(), spec(folder.path()), parts, &cancel);
+            tokio::select! { outcome = running => outcome, () = late => unreachable!() }
+        });
+        for (call, results) in counted(&world) {
+            prop_assert_eq!(results, 1, "{} of {:?}, stopped at {}: {:?}", call, steps, stop, outcome);
+        }
+        let asked: usize = outcome.trace.len();
+        prop_assert_eq!(asked, counted(&world).len(), "the fold has them too");
+    }
+}
