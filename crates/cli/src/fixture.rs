@@ -149,6 +149,7 @@ pub(crate) fn outcome(agent: &AgentId, status: Status, reason: ExitReason) -> Ou
         exit_reason: reason,
         text: completed.then(|| "All done.".to_owned()),
         error: (!completed).then(|| "it went wrong".to_owned()),
+        partial: false,
         provider_unavailable: false,
         model: "m-2026".to_owned(),
         iterations: 2,

@@ -233,6 +233,19 @@ pub struct SessionStart {
     pub toolsets: Vec<String>,
     /// Which version of the program.
     pub program: String,
+    /// Where the model is reached, when that is not its provider's own address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<Endpoint>,
+}
+
+/// Where a model is reached. It names where the key is, and never holds it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Endpoint {
+    /// The address.
+    pub base_url: String,
+    /// The environment variable that holds the key; nothing: none is sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_key_env: Option<String>,
 }
 
 /// The making of an agent. Texts are kept once in a session, by hash.

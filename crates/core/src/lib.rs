@@ -66,7 +66,8 @@ pub use catalog::{
 };
 pub use clock::{Clock, FixedClock};
 pub use event::{
-    AgentStart, Event, Journal, JournalError, LogLevel, Observer, Record, SessionStart, ToolEnd,
+    AgentStart, Endpoint, Event, Journal, JournalError, LogLevel, Observer, Record, SessionStart,
+    ToolEnd,
 };
 pub use file_state::{FileLedger, OnStaleWrite, Stale, Version};
 pub use inventory;

@@ -119,6 +119,9 @@ pub struct Outcome {
     pub exit_reason: ExitReason,
     /// Its answer, or the text it had until then; nothing only when there is none at all.
     pub text: Option<String>,
+    /// Whether the text is only the part of a reply that had arrived when it broke off.
+    #[serde(default)]
+    pub partial: bool,
     /// What went wrong, for the operator.
     pub error: Option<String>,
     /// Whether the provider could not be used.
@@ -159,6 +162,7 @@ impl Outcome {
                 Status::Completed | Status::Failed | Status::Error => ExitReason::Error,
             },
             text: None,
+            partial: false,
             error: Some(error),
             provider_unavailable: false,
             model: spec.model.clone(),

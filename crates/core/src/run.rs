@@ -73,6 +73,8 @@ pub struct End {
     pub reason: ExitReason,
     /// The answer, or the last text until then.
     pub text: Option<String>,
+    /// Whether the text is only the part of a reply that had arrived when it broke off.
+    pub partial: bool,
     /// What went wrong, for the operator.
     pub error: Option<String>,
     /// Whether the provider could not be used.
@@ -123,6 +125,8 @@ pub struct Run {
     empty_replies: u32,
     repetition: Repetition,
     last_text: Option<String>,
+    /// Whether that is only a part of a reply.
+    partial: bool,
     served: String,
     usage: Usage,
     trace: Vec<ToolTrace>,
@@ -143,6 +147,7 @@ impl Run {
             empty_replies: 0,
             repetition: Repetition::default(),
             last_text: None,
+            partial: false,
             served: String::new(),
             usage: Usage::default(),
             trace: Vec::new(),
@@ -268,6 +273,7 @@ impl Run {
         self.served.clone_from(&reply.model);
         if !reply.text.trim().is_empty() {
             self.last_text = Some(reply.text.clone());
+            self.partial = false;
         }
         let calls = if self.closing.is_some() { Vec::new() } else { self.mint(reply) };
         let empty = reply.text.trim().is_empty() && calls.is_empty();
@@ -363,6 +369,7 @@ impl Run {
         let complete = error.kind == FailureKind::Cancelled && self.last_text.is_some();
         if !complete && !error.partial.trim().is_empty() {
             self.last_text = Some(error.partial.clone());
+            self.partial = true;
         }
         if error.kind == FailureKind::Cancelled {
             // A stop or the closing request follows as an input of its own.
@@ -466,6 +473,7 @@ impl Run {
             status,
             reason,
             text: self.last_text.clone(),
+            partial: self.partial && self.last_text.is_some(),
             error: error.map(str::to_owned),
             unavailable: false,
         });

@@ -186,6 +186,7 @@ fn a_failure_keeps_the_text_that_had_come() {
     };
     run.apply(Input::Failed(&broken));
     assert_eq!(end(&run), (Status::Failed, ExitReason::Error, Some("Half of".into())));
+    assert!(matches!(run.step(), Step::Done(end) if end.partial));
     run.apply(Input::Resume { max_iterations: 9 });
     assert!(matches!(run.step(), Step::Ask { iteration: 1, .. }));
 }

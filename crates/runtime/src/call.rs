@@ -27,6 +27,8 @@ const GRACE: Duration = Duration::from_millis(1200);
 /// How much longer for each level of agents that may be below it.
 const GRACE_PER_LEVEL: Duration = Duration::from_millis(150);
 
+/// How alike a tool's name must be to be suggested, of 1.
+const NEAR: f64 = 0.8;
 /// For so many levels at most: an interrupt ends within two seconds.
 const MOST_LEVELS: u32 = 3;
 
@@ -152,31 +154,34 @@ impl Driver {
         }
     }
 
-    /// The tool that a call names, if this agent has it.
+    /// The tool that a call names, if this agent may call it.
     fn find(&self, call: &ToolCall) -> Result<&Entry, String> {
-        let entry = self.view.catalog.get(&call.name);
-        match entry.map(|entry| (entry, self.view.authority.permits(entry))) {
-            Some((entry, Ok(()))) if self.view.spec.tools.contains(entry.name()) => Ok(entry),
-            Some((_, Err(changed @ NotPermitted::Changed))) => {
-                Err(format!("{}: {changed}", call.name))
-            }
-            _ => {
-                let mine: Vec<&str> =
-                    self.view.declared.iter().map(|tool| tool.name.as_str()).collect();
-                let near = mine
-                    .iter()
-                    .filter(|name| strsim::jaro_winkler(name, &call.name) > 0.8)
-                    .max_by(|a, b| {
-                        let score = |name: &str| strsim::jaro_winkler(name, &call.name);
-                        score(a).total_cmp(&score(b))
-                    });
-                let hint = near.map_or_else(
-                    || format!("You have: {}.", mine.join(", ")),
-                    |near| format!("Did you mean {near}?"),
-                );
-                Err(format!("there is no tool `{}` here. {hint}", to_line(&call.name, 80)))
-            }
+        let view = &self.view;
+        let permitted = |entry: &Entry| {
+            view.spec.tools.contains(entry.name()) && view.authority.permits(entry).is_ok()
+        };
+        let known = view.catalog.get(&call.name);
+        if let Some(entry) = known.filter(|entry| permitted(entry)) {
+            return Ok(entry);
         }
+        if let Some(Err(changed @ NotPermitted::Changed)) =
+            known.map(|entry| view.authority.permits(entry))
+        {
+            return Err(format!("{}: {changed}", call.name));
+        }
+        if view.declared.iter().any(|tool| tool.name.as_str() == call.name) {
+            return Err(format!("{} may not be used in this turn", call.name));
+        }
+        let mine = view.catalog.iter().filter(|entry| permitted(entry));
+        let mine: Vec<&str> = mine.map(|entry| entry.name().as_str()).collect();
+        let score = |name: &str| strsim::jaro_winkler(name, &call.name);
+        let near = mine.iter().copied().max_by(|a, b| score(a).total_cmp(&score(b)));
+        let hint = match near {
+            Some(near) if score(near) > NEAR => format!("Did you mean {near}?"),
+            Some(_) => format!("You have: {}.", mine.join(", ")),
+            None => "You have no tools.".to_owned(),
+        };
+        Err(format!("there is no tool `{}` here. {hint}", to_line(&call.name, 80)))
     }
 
     fn question(

@@ -149,6 +149,7 @@ impl Driver {
                 status: end.status,
                 exit_reason: end.reason,
                 text: end.text.clone(),
+                partial: end.partial,
                 error: end.error.clone(),
                 provider_unavailable: end.unavailable,
                 ..host_fault(spec, String::new())

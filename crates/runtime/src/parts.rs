@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use deputize_core::door::{FrameSecret, Secrets};
 use deputize_core::{
-    AllowAll, Approver, Catalog, Clock, Model, NoPerson, Observer, Policy, RetryPolicy, Store,
+    AllowAll, Approver, Catalog, Clock, Endpoint, Model, NoPerson, Observer, Policy, RetryPolicy,
+    Store,
 };
 
 use crate::clock::SystemClock;
@@ -70,6 +71,9 @@ pub struct Parts {
     pub secret: FrameSecret,
     /// This program and its version, for the record.
     pub program: String,
+    /// Where the top agent's model is reached, for the record, so that a resume goes nowhere
+    /// else.
+    pub endpoint: Option<Endpoint>,
 }
 
 impl Parts {
@@ -95,6 +99,7 @@ impl Parts {
             sync: SyncMode::default(),
             secret: FrameSecret::new(&random),
             program: concat!("deputize-runtime ", env!("CARGO_PKG_VERSION")).to_owned(),
+            endpoint: None,
         }
     }
 }

@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use deputize_core::door::{FrameSecret, Secrets};
 use deputize_core::{
     AgentId, AgentSpec, AgentView, Approver, ApproverMode, AttachError, Authority, Cancel,
-    CancelReason, Catalog, Event, FileLedger, Grant, JournalError, Limits, ModelOptions, Outcome,
-    Policy, RetryPolicy, Role, Run, SessionId, SessionStart, SessionView, Store, ToolDecl, Usable,
-    Usage,
+    CancelReason, Catalog, Endpoint, Event, FileLedger, Grant, JournalError, Limits, ModelOptions,
+    Outcome, Policy, RetryPolicy, Role, Run, SessionId, SessionStart, SessionView, Store, ToolDecl,
+    Usable, Usage,
 };
 use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
@@ -56,6 +56,7 @@ pub(crate) struct SharedParts {
     pub(crate) sync: SyncMode,
     pub(crate) secret: FrameSecret,
     program: String,
+    endpoint: Option<Endpoint>,
 }
 
 impl Shared {
@@ -244,6 +245,7 @@ impl Session {
                 sync: parts.sync,
                 secret: parts.secret,
                 program: parts.program,
+                endpoint: parts.endpoint,
             },
         });
         Self { shared, id }
@@ -367,6 +369,7 @@ impl Session {
             model: spec.model.clone(),
             toolsets: spec.toolsets.iter().map(ToString::to_string).collect(),
             program: self.shared.parts.program.clone(),
+            endpoint: self.shared.parts.endpoint.clone(),
         };
         self.shared.bus.record(spec, Event::SessionStart(start)).map(|_| ())
     }

@@ -14,6 +14,7 @@ fn plain(index: u32) -> Outcome {
         exit_reason: ExitReason::Completed,
         text: Some("There are 7 tests.".to_owned()),
         error: None,
+        partial: false,
         provider_unavailable: false,
         model: "qwen3".to_owned(),
         iterations: 3,

@@ -89,6 +89,7 @@ fn outcome(spec: &AgentSpec, status: Status) -> Outcome {
         },
         text: Some(spec.goal.clone()),
         error: (status == Status::Interrupted).then(|| "interrupted".to_owned()),
+        partial: false,
         provider_unavailable: false,
         model: spec.model.clone(),
         iterations: 1,

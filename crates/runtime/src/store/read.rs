@@ -6,7 +6,7 @@ use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use deputize_core::{Event, Record};
+use deputize_core::{Event, Record, SessionStart};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -115,6 +115,15 @@ pub struct StoredSession {
 }
 
 impl StoredSession {
+    /// How it was last taken up.
+    #[must_use]
+    pub fn last_start(&self) -> Option<&SessionStart> {
+        self.records.iter().rev().find_map(|record| match &record.event {
+            Event::SessionStart(start) => Some(start),
+            _ => None,
+        })
+    }
+
     /// The texts of its agents, by hash.
     #[must_use]
     pub fn texts(&self) -> BTreeMap<String, Arc<str>> {

@@ -26,6 +26,7 @@ fn session() -> Tape {
         model: "local/m".to_owned(),
         toolsets: Vec::new(),
         program: "deputize".to_owned(),
+        endpoint: None,
     };
     tape.add(&root(), Event::SessionStart(start));
     tape.add(&root(), started(&root(), "Tidy\u{1b}[2J up"));

@@ -19,6 +19,7 @@ fn every_event() -> Tape {
             model: "local/m".to_owned(),
             toolsets: vec!["file".to_owned(), "delegation".to_owned()],
             program: "deputize 0.1.0".to_owned(),
+            endpoint: None,
         }),
     );
     tape.add(&top, started(&top, "Tidy up"));
