@@ -4,7 +4,9 @@ use std::fs::File;
 use std::io::Read as _;
 
 use cap_std::fs::Metadata;
-use deputize_core::{Fact, OnStaleWrite, Stale, ToolCx, ToolError, Version};
+use deputize_core::{
+    Fact, OnStaleWrite, Stale, ToolCallResult, ToolCx, ToolError, ToolOutput, Version,
+};
 use sha2::{Digest as _, Sha256};
 
 use crate::Settings;
@@ -83,16 +85,24 @@ fn next(file: &mut File, piece: &mut [u8]) -> std::io::Result<usize> {
     }
 }
 
-/// Replaces the content of a file and enters that in the ledger. The caller holds the lock of
-/// its path.
+/// Replaces the content of a file, enters that in the ledger, and answers with `output`. The
+/// caller holds the lock of its path.
+///
+/// The answer is given before the write, so that nothing slow can follow it: a call that is told
+/// to end has either written nothing, or settles at once with the fact that it wrote.
 pub(crate) fn write(
     cx: &ToolCx,
     place: &Place,
-    old: Option<&Current>,
-    new: &[u8],
-) -> Result<Fact, ToolError> {
-    replace(cx, place, old.map(|old| &old.meta), new)?;
+    (old, new): (Option<&Current>, &[u8]),
+    output: ToolOutput,
+) -> ToolCallResult {
     let (path, version) = (place.path(), Version::of(new));
-    cx.agent.session.files.wrote(cx.agent.id(), &path, version.clone());
-    Ok(Fact::FileWritten { path, version, created: old.is_none() })
+    let output = output.fact(Fact::FileWritten {
+        path: path.clone(),
+        version: version.clone(),
+        created: old.is_none(),
+    });
+    replace(cx, place, old.map(|old| &old.meta), new)?;
+    cx.agent.session.files.wrote(cx.agent.id(), &path, version);
+    Ok(output)
 }

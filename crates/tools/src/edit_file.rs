@@ -98,13 +98,12 @@ fn edit_file(args: &Args, cx: &ToolCx) -> ToolCallResult {
     let asked = Edit { old: &args.old, new: &args.new, all: args.all };
     let edited = edit(&text.text, asked).map_err(|miss| missed(&place, &text.text, args, miss))?;
     let new = text.charset.encode(&edited.text).map_err(refused)?;
-    let fact = write(cx, &place, Some(&old), &new)?;
-    let mut output = report(&place, &text.text, &edited).fact(fact);
+    let mut output = report(&place, &text.text, &edited);
     output.notes.extend(warning);
-    Ok(output)
+    write(cx, &place, (Some(&old), &new), output)
 }
 
-/// What was changed, as a diff.
+/// What is changed, as a diff.
 fn report(place: &Place, old: &str, edited: &Edited) -> ToolOutput {
     let difference = Difference::between(old, &edited.text);
     let (diff, cut) = difference.first(MODEL_LINES);

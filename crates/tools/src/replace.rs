@@ -4,9 +4,10 @@ use std::io::{self, Write as _};
 use std::path::Path;
 
 use cap_std::fs::{Dir, Metadata, MetadataExt as _, OpenOptions, Permissions, PermissionsExt as _};
-use deputize_core::ToolCx;
+use deputize_core::{ToolCx, ToolError};
 use sha2::{Digest as _, Sha256};
 
+use crate::blocking::still_wanted;
 use crate::path_error::PathError;
 use crate::place::Place;
 
@@ -14,9 +15,13 @@ use crate::place::Place;
 /// kept, as the kernel would not either.
 const KEPT_MODE: u32 = 0o777;
 
-/// Writes `new` to a file beside the place and moves it there. A failure at any point leaves
-/// the old content whole. `old` is what was there when the change was made up; when something
-/// else is there at the end, nothing is written.
+/// Writes `new` to a file beside the place and moves it there. A failure or a cancel at any point
+/// leaves the old content whole. `old` is what was there when the change was made up; when
+/// something else is there at the end, nothing is written.
+///
+/// The move is the last thing that is done. The directory is not synced after it: that could take
+/// long or fail when the write has happened already. So the loss of power may bring back the old
+/// content, whole.
 ///
 /// Other names of the same file (hard links) keep the old content.
 pub(crate) fn replace(
@@ -24,16 +29,30 @@ pub(crate) fn replace(
     place: &Place,
     old: Option<&Metadata>,
     new: &[u8],
-) -> Result<(), PathError> {
+) -> Result<(), ToolError> {
+    still_wanted(cx)?;
     let failed = |source| PathError::of("write", place.shown(), source);
     let (dir, name) = parent(place).map_err(failed)?;
     let temporary = Temporary::create(cx, dir).map_err(failed)?;
     temporary.fill(new, old).map_err(failed)?;
+    put(cx, place, old, temporary, name)
+}
+
+/// The last step: moves what was written there, if that is still wanted and still right.
+fn put(
+    cx: &ToolCx,
+    place: &Place,
+    old: Option<&Metadata>,
+    temporary: Temporary,
+    name: &Path,
+) -> Result<(), ToolError> {
     let now = temporary.dir.symlink_metadata(name).ok();
     if now.as_ref().map(stamp) != old.map(stamp) {
-        return Err(PathError::Moved(place.shown().to_owned()));
+        return Err(PathError::Moved(place.shown().to_owned()).into());
     }
-    temporary.move_to(name).map_err(failed)
+    still_wanted(cx)?;
+    let failed = |source| PathError::of("write", place.shown(), source);
+    Ok(temporary.move_to(name).map_err(failed)?)
 }
 
 /// The directory of a place, made if need be, and the name in it.
@@ -94,12 +113,7 @@ impl Temporary {
     fn move_to(mut self, name: &Path) -> io::Result<()> {
         self.dir.rename(&self.name, &self.dir, name)?;
         self.moved = true;
-        // The descriptor of a directory may be one that only names it; syncing needs a real one.
-        match self.dir.open(".").and_then(|dir| dir.sync_all()) {
-            // Some file systems have nothing to sync in a directory.
-            Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
-            done => done,
-        }
+        Ok(())
     }
 }
 
@@ -124,10 +138,25 @@ mod tests {
         let read = place.metadata().unwrap();
         bench.put("f", "written by someone else");
         for old in [Some(&read), None] {
-            let error = replace(&bench.cx, &place, old, b"mine").unwrap_err();
-            assert!(matches!(error, PathError::Moved(_)), "{error}");
+            let error = replace(&bench.cx, &place, old, b"mine").unwrap_err().to_string();
+            assert!(error.contains("another program changed it during this call"), "{error}");
         }
         assert_eq!(bench.get("f"), b"written by someone else");
+        assert_eq!(std::fs::read_dir(bench.root()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_cancel_while_the_new_content_is_written_changes_nothing() {
+        let bench = Bench::new();
+        bench.put("f", "old");
+        let place = Place::to_write(&bench.cx, "f").unwrap();
+        let old = place.metadata().unwrap();
+        let temporary = Temporary::create(&bench.cx, place.root().try_clone().unwrap()).unwrap();
+        temporary.fill(b"new", Some(&old)).unwrap();
+        bench.cx.cancel.cancel(deputize_core::CancelReason::Interrupted);
+        let error = put(&bench.cx, &place, Some(&old), temporary, Path::new("f")).unwrap_err();
+        assert!(matches!(error, ToolError::Cancelled(_)), "{error}");
+        assert_eq!(bench.get("f"), b"old");
         assert_eq!(std::fs::read_dir(bench.root()).unwrap().count(), 1);
     }
 

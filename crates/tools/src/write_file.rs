@@ -72,13 +72,12 @@ fn write_file(args: &Args, cx: &ToolCx) -> ToolCallResult {
         let path = place.shown();
         return Ok(ToolOutput::text(format!("{path} has this content already; nothing changed")));
     }
-    let fact = write(cx, &place, old.as_ref(), new)?;
-    let mut output = ToolOutput::text(summary(&place, old.as_ref(), &args.content)).fact(fact);
+    let mut output = ToolOutput::text(summary(&place, old.as_ref(), &args.content));
     for note in warning.into_iter().chain(old.iter().flat_map(|old| lost(old, &args.content))) {
         output = output.note(note);
     }
     output.display = display(&place, old.as_ref(), &args.content);
-    Ok(output)
+    write(cx, &place, (old.as_ref(), new), output)
 }
 
 fn summary(place: &Place, old: Option<&Current>, new: &str) -> String {
