@@ -50,7 +50,7 @@ impl Bench {
     fn over(temp: TempDir, settings: Settings) -> Self {
         let base = temp.path().canonicalize().unwrap();
         for name in ["w", "outside", "spill"] {
-            std::fs::create_dir(base.join(name)).unwrap();
+            std::fs::create_dir_all(base.join(name)).unwrap();
         }
         let roots = BTreeSet::from([base.join("w")]);
         let grant = Grant { read: Some(roots.clone()), write: Some(roots), ..Grant::default() };
@@ -65,6 +65,13 @@ impl Bench {
         let agent = AgentId::root(&session.id);
         let cx = context(agent, &base.join("w"), &grant, Arc::new(session));
         Self { temp, cx }
+    }
+
+    /// The same agent after the program was started again.
+    pub(crate) async fn again(self) -> Self {
+        let settings = Settings::of(&self.cx);
+        self.cx.agent.store.close().await;
+        Self::over(self.temp, Settings::clone(&settings))
     }
 
     /// A second agent of the same session with rights of its own.

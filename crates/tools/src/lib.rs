@@ -32,6 +32,7 @@ mod replace;
 mod search;
 mod search_files;
 mod settings;
+mod shell_state;
 mod shown;
 mod terminal;
 mod text;

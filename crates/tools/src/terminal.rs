@@ -1,7 +1,8 @@
 //! `terminal`: one command after the other in a shell that keeps its place.
 
+use std::collections::BTreeMap;
 use std::error::Error;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use tokio::sync::Mutex;
 
 use crate::Settings;
 use crate::processes::Processes;
+use crate::shell_state;
 use crate::shown::{count, shown};
 
 const DESCRIPTION: &str = "Run a command in a shell. Its directory and exported variables last \
@@ -94,6 +96,19 @@ struct Running {
     owner: Owner,
     shell: Shell,
     state: ShellState,
+    /// The variables that every shell starts with.
+    base: BTreeMap<OsString, OsString>,
+    /// What no result has told yet.
+    news: Option<News>,
+}
+
+/// What a shell has from an earlier run of the program.
+#[derive(Debug)]
+enum News {
+    /// Its directory and variables.
+    Restored,
+    /// Something that cannot be used: why.
+    Lost(String),
 }
 
 impl Running {
@@ -104,10 +119,41 @@ impl Running {
         let path = env.get(OsStr::new("PATH")).map(AsRef::as_ref);
         let shell = Shell::find(path).map_err(|error| unavailable(&error))?;
         let supervisor = Processes::supervisor(cx).map_err(|error| unavailable(&error))?;
-        Ok(Self { owner: supervisor.owner(), shell, state: ShellState { cwd, env } })
+        let fresh = ShellState { cwd, env: env.clone() };
+        let (state, news) = match shell_state::load(&shell_state::path(cx), &env) {
+            Ok(None) => (fresh, None),
+            Ok(Some(state)) => (state, Some(News::Restored)),
+            Err(error) => (fresh, Some(News::Lost(chain(&error)))),
+        };
+        Ok(Self { owner: supervisor.owner(), shell, state, base: env, news })
+    }
+
+    /// Refuses a command that was written for a place which is not known any more, once.
+    fn must_know_its_place(&mut self, cx: &ToolCx) -> Result<(), ToolError> {
+        let Some(News::Lost(why)) = &self.news else { return Ok(()) };
+        let here = shown(&self.state.cwd.to_string_lossy());
+        let refused = ToolError::refused(format!(
+            "nothing was run: the directory and variables that this shell had before the program \
+             was started again are lost ({why}); the next command starts in {here} without them"
+        ));
+        // What is broken stays so; it must not stop the next start as well.
+        let _best_effort = std::fs::remove_file(shell_state::path(cx));
+        self.news = None;
+        Err(refused)
+    }
+
+    /// Keeps the state for a later run of the program: a note when that fails.
+    async fn keep(&self, cx: &ToolCx) -> Option<String> {
+        let (path, base, state) = (shell_state::path(cx), self.base.clone(), self.state.clone());
+        let folder = spill_folder(cx);
+        let save = move || folder.and_then(|()| shell_state::save(&path, &base, &state));
+        let saved = tokio::task::spawn_blocking(save).await;
+        let error = saved.unwrap_or_else(|lost| Err(lost.into())).err()?;
+        Some(format!("directory and variables last until this program ends only: {error}"))
     }
 
     async fn run(&mut self, args: Args, cx: &ToolCx) -> ToolCallResult {
+        self.must_know_its_place(cx)?;
         let settings = Settings::of(cx);
         let asked = args.timeout_seconds.unwrap_or(settings.command_seconds).max(1);
         let seconds = asked.min(settings.command_max_seconds);
@@ -116,16 +162,21 @@ impl Running {
             spill: spill(cx),
             ..Script::new(&args.command)
         };
-        let before = self.state.cwd.clone();
+        let before = self.state.clone();
         let done = self.shell.run(&self.owner, &mut self.state, script, cx.cancel.token()).await;
+        let unkept = if self.state == before { None } else { self.keep(cx).await };
         let ShellFinished { finished, state, .. } = match done {
             Ok(done) => done,
             Err(_) if cx.cancel.is_cancelled() => return Err(ToolError::Cancelled(Box::default())),
             Err(error) => return Err(ToolError::refused(chain(&error))),
         };
         let mut output = output(&finished);
-        output.notes.extend(state_notes(&state));
-        if self.state.cwd != before {
+        if self.news.take().is_some() {
+            let then = shown(&before.cwd.to_string_lossy());
+            output.notes.insert(0, format!("shell restored: directory is {then}"));
+        }
+        output.notes.extend(state_notes(&state).into_iter().chain(unkept));
+        if self.state.cwd != before.cwd {
             let now = shown(&self.state.cwd.to_string_lossy());
             output.notes.push(format!("working directory is now {now}"));
         }
@@ -150,9 +201,13 @@ impl Running {
 
 /// Where output goes that is too long to be shown; nowhere when the folder cannot be made.
 fn spill(cx: &ToolCx) -> Option<SpillFile> {
-    let folder = &cx.agent.session.spill;
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).ok()?;
+    spill_folder(cx).ok()?;
     Some(SpillFile::new(cx.spill_path("log")))
+}
+
+fn spill_folder(cx: &ToolCx) -> std::io::Result<()> {
+    let folder = &cx.agent.session.spill;
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
 /// What the command wrote, and remarks on how it went.
@@ -411,6 +466,71 @@ mod tests {
         assert!(alive(pid));
         bench.cx.agent.store.close().await;
         assert!(!alive(pid));
+    }
+
+    #[tokio::test]
+    async fn directory_and_variables_outlive_the_program() {
+        let bench = bench();
+        run_in(&bench, "mkdir build; cd build; export A=$'1\\n\\xff'; unset LANG").await;
+        let bench = bench.again().await;
+        assert_eq!(
+            run_in(&bench, "pwd; printf %s \"$A\" | od -An -tx1").await,
+            "ROOT/build\n 31 0a ff\n\n[shell restored: directory is ROOT/build]\n[exit code 0]"
+        );
+        // It is said once, and another agent has nothing of it.
+        assert_eq!(run_in(&bench, "pwd").await, "ROOT/build\n\n[exit code 0]");
+        let child = bench.child(&deputize_core::Grant::default());
+        let arguments = json!({"command": "pwd; echo $A"});
+        assert_eq!(bench.call_as(&child, TerminalTool, arguments).await, "ROOT\n\n\n[exit code 0]");
+        // Back to what it was at first is a change too.
+        run_in(&bench, "cd ..; unset A OLDPWD").await;
+        let bench = bench.again().await;
+        assert_eq!(
+            run_in(&bench, "pwd; echo ${A-none}").await,
+            "ROOT\nnone\n\n[shell restored: directory is ROOT]\n[exit code 0]"
+        );
+        bench.cx.agent.store.close().await;
+    }
+
+    #[tokio::test]
+    async fn after_a_restart_nothing_runs_in_another_place_than_the_model_believes() {
+        let bench = bench();
+        bench.put("precious", "");
+        run_in(&bench, "mkdir build; cd build").await;
+        let bench = bench.again().await;
+        std::fs::remove_dir(bench.path("build")).unwrap();
+        assert_eq!(
+            run_in(&bench, "rm -rf *").await,
+            "refused: nothing was run: working directory `ROOT/build` no longer exists; the next \
+             command runs in `ROOT`"
+        );
+        let file = bench.cx.agent.session.spill.join("s~shell.json");
+        std::fs::write(&file, "{").unwrap();
+        let bench = bench.again().await;
+        let refused = format!(
+            "refused: nothing was run: the directory and variables that this shell had before the \
+             program was started again are lost ({} is not what was written there); the next \
+             command starts in ROOT without them",
+            file.display()
+        );
+        assert_eq!(run_in(&bench, "rm -rf *").await, refused);
+        assert_eq!(run_in(&bench, "pwd; ls").await, "ROOT\nprecious\n\n[exit code 0]");
+        let bench = bench.again().await;
+        assert_eq!(run_in(&bench, "pwd").await, "ROOT\n\n[exit code 0]");
+        bench.cx.agent.store.close().await;
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_kept_for_a_restart_is_said() {
+        let bench = bench();
+        std::fs::remove_dir(&bench.cx.agent.session.spill).unwrap();
+        std::fs::write(&bench.cx.agent.session.spill, "").unwrap();
+        assert_eq!(
+            run_in(&bench, "cd /").await,
+            "\n[exit code 0]\n[directory and variables last until this program ends only: \
+             File exists (os error 17)]\n[working directory is now /]"
+        );
+        bench.cx.agent.store.close().await;
     }
 
     #[tokio::test]
