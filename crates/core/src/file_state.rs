@@ -1,6 +1,7 @@
 //! Who read and wrote which version of which file.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -44,12 +45,96 @@ pub enum Stale {
     /// The agent never read the file that it would overwrite.
     #[error("you have not read it: read it first, so that nothing in it is lost")]
     Unread,
+    /// The agent would overwrite what it never saw.
+    #[error("{}: read on, or change a part with edit_file", never_shown(*lines))]
+    Partly {
+        /// Lines that it was never shown whole and how many there are, as far as known.
+        lines: Option<(u64, u64)>,
+    },
     /// Its content is another one than the agent read.
     #[error("changed on disk since you read it ({by}): read it again")]
     Changed {
         /// Who changed it, as far as known.
         by: String,
     },
+}
+
+fn never_shown(lines: Option<(u64, u64)>) -> String {
+    match lines {
+        Some((1, of)) => format!("1 of its {of} lines was never shown to you"),
+        Some((unseen, of)) => format!("{unseen} of its {of} lines were never shown to you"),
+        None => "you have seen only a part of it as it is now".to_owned(),
+    }
+}
+
+/// A place in a text: a line, from 1, and a byte of it, from 0.
+type Position = (u64, u64);
+
+/// What a read showed of a version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Extent {
+    /// All of it.
+    Whole,
+    /// These parts.
+    Parts {
+        /// Each from a line, from 1, and a byte of it, from 0, to another such place. What ends
+        /// with a line ends at byte 0 of the next.
+        parts: Vec<Range<Position>>,
+        /// How many lines the whole has.
+        lines: u64,
+    },
+    /// Some part.
+    Part,
+}
+
+/// What an agent saw of the version of a file that it knows.
+#[derive(Debug, Clone)]
+struct Read {
+    version: Version,
+    extent: Extent,
+}
+
+impl Extent {
+    /// This and what was seen before of the same version.
+    fn and(self, before: Self) -> Self {
+        let (mut parts, lines) = match (self, before) {
+            (Self::Whole, _) | (_, Self::Whole) => return Self::Whole,
+            (Self::Parts { mut parts, lines }, Self::Parts { parts: before, .. }) => {
+                parts.extend(before);
+                (parts, lines)
+            }
+            (Self::Parts { parts, lines }, Self::Part)
+            | (Self::Part, Self::Parts { parts, lines }) => (parts, lines),
+            (Self::Part, Self::Part) => return Self::Part,
+        };
+        parts.sort_by_key(|part| part.start);
+        let mut joined: Vec<Range<Position>> = Vec::new();
+        for part in parts {
+            match joined.last_mut().filter(|last| part.start <= last.end) {
+                Some(last) => last.end = last.end.max(part.end),
+                None => joined.push(part),
+            }
+        }
+        let parts = joined;
+        let seen = Self::Parts { parts, lines };
+        if seen.unseen().is_some_and(|(unseen, _)| unseen == 0) { Self::Whole } else { seen }
+    }
+
+    /// How many lines of how many were not seen whole, as far as known.
+    fn unseen(&self) -> Option<(u64, u64)> {
+        let whole_lines = |part: &Range<Position>| {
+            let first = part.start.0 + u64::from(part.start.1 > 0);
+            part.end.0.saturating_sub(first)
+        };
+        match self {
+            Self::Whole => Some((0, 0)),
+            Self::Parts { parts, lines } => {
+                let seen = parts.iter().map(whole_lines).sum();
+                Some((lines.saturating_sub(seen), *lines))
+            }
+            Self::Part => None,
+        }
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -62,7 +147,7 @@ struct Write {
 #[derive(Debug, Default)]
 struct Inner {
     order: u64,
-    reads: BTreeMap<(AgentId, PathBuf), (u64, Version)>,
+    reads: BTreeMap<(AgentId, PathBuf), Read>,
     writes: BTreeMap<PathBuf, Write>,
     locks: BTreeMap<PathBuf, Arc<Mutex<()>>>,
 }
@@ -79,33 +164,89 @@ impl FileLedger {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An agent saw this version of a file, in whole or in part.
+    /// An agent saw all of this version of a file.
     pub fn saw(&self, agent: &AgentId, path: &Path, version: Version) {
-        let mut inner = self.lock();
-        inner.order += 1;
-        let order = inner.order;
-        inner.reads.insert((agent.clone(), path.to_owned()), (order, version));
+        self.saw_extent(agent, path, version, Extent::Whole);
     }
 
-    /// An agent wrote this version of a file. It knows what it wrote.
+    /// An agent saw this much of this version of a file. Whether it has by now seen all of it.
+    pub fn saw_extent(
+        &self,
+        agent: &AgentId,
+        path: &Path,
+        version: Version,
+        extent: Extent,
+    ) -> bool {
+        let mut inner = self.lock();
+        inner.order += 1;
+        let key = (agent.clone(), path.to_owned());
+        let before = inner.reads.remove(&key).filter(|before| before.version == version);
+        let extent = extent.and(before.map_or(Extent::Part, |before| before.extent));
+        let whole = extent == Extent::Whole;
+        inner.reads.insert(key, Read { version, extent });
+        whole
+    }
+
+    /// An agent changed a file, which has this version now. It knows what it wrote; what it
+    /// had not seen before, it does not know after.
     pub fn wrote(&self, agent: &AgentId, path: &Path, version: Version) {
+        self.enter((agent, path), version, |before| match before {
+            None | Some(Read { extent: Extent::Whole, .. }) => Extent::Whole,
+            // A change moves the lines.
+            Some(_) => Extent::Part,
+        });
+    }
+
+    /// An agent created a file with this version.
+    pub fn created(&self, agent: &AgentId, path: &Path, version: Version) {
+        self.enter((agent, path), version, |_| Extent::Whole);
+    }
+
+    fn enter(
+        &self,
+        (agent, path): (&AgentId, &Path),
+        version: Version,
+        known: impl FnOnce(Option<&Read>) -> Extent,
+    ) {
         let mut inner = self.lock();
         inner.order += 1;
         let order = inner.order;
-        inner.reads.insert((agent.clone(), path.to_owned()), (order, version.clone()));
+        let key = (agent.clone(), path.to_owned());
+        let read = Read { version: version.clone(), extent: known(inner.reads.get(&key)) };
+        inner.reads.insert(key, read);
         inner.writes.insert(path.to_owned(), Write { order, by: agent.clone(), version });
     }
 
-    /// Whether an agent may overwrite a file whose present version is `current`.
+    /// Whether an agent may overwrite all of a file whose present version is `current`.
     ///
     /// # Errors
-    /// When the agent never read it, or read another version.
+    /// When the agent never read all of it, or read another version.
+    pub fn check_whole(
+        &self,
+        agent: &AgentId,
+        path: &Path,
+        current: &Version,
+    ) -> Result<(), Stale> {
+        match self.lock().reads.get(&(agent.clone(), path.to_owned())) {
+            Some(Read { extent: Extent::Whole, .. }) | None => {}
+            Some(Read { version, extent }) => {
+                let lines = extent.unseen().filter(|_| version == current);
+                return Err(Stale::Partly { lines });
+            }
+        }
+        self.check(agent, path, current)
+    }
+
+    /// Whether an agent may change a part of a file whose present version is `current`.
+    ///
+    /// # Errors
+    /// When the agent never read any of it, or read another version.
     pub fn check(&self, agent: &AgentId, path: &Path, current: &Version) -> Result<(), Stale> {
         let inner = self.lock();
-        let Some((_, read)) = inner.reads.get(&(agent.clone(), path.to_owned())) else {
+        let Some(read) = inner.reads.get(&(agent.clone(), path.to_owned())) else {
             return Err(Stale::Unread);
         };
-        if read == current {
+        if read.version == *current {
             return Ok(());
         }
         let by = match inner.writes.get(path) {
@@ -133,7 +274,7 @@ impl FileLedger {
                 && inner
                     .reads
                     .get(&(agent.clone(), (*path).clone()))
-                    .is_some_and(|(_, read)| *read != write.version)
+                    .is_some_and(|read| read.version != write.version)
         });
         newer.map(|(path, write)| (path.clone(), write.by.clone())).collect()
     }
@@ -172,5 +313,63 @@ mod tests {
         assert_eq!(ledger.check(&me, path, &Version::of(b"x")), Err(Stale::Changed { by }));
         ledger.saw(&me, path, new);
         assert_eq!(ledger.changed_since(mark, &me), []);
+    }
+
+    /// What an agent is told that would overwrite a file of 10 lines after it saw these parts,
+    /// each as `first..end` or, within a line, `line:byte..line:byte`.
+    fn overwrite(parts: &[&str]) -> String {
+        let (ledger, path) = (FileLedger::default(), Path::new("/w/a"));
+        let me = AgentId::root(&SessionId::literal("s"));
+        let version = Version::of(b"x");
+        let position = |text: &str| {
+            let (line, byte) = text.split_once(':').unwrap_or((text, "0"));
+            (line.parse().unwrap(), byte.parse().unwrap())
+        };
+        for part in parts {
+            let (start, end) = part.split_once("..").unwrap();
+            let parts = vec![position(start)..position(end)];
+            ledger.saw_extent(&me, path, version.clone(), Extent::Parts { parts, lines: 10 });
+        }
+        assert_eq!(ledger.check(&me, path, &version), Ok(()));
+        match ledger.check_whole(&me, path, &version) {
+            Ok(()) => "whole".to_owned(),
+            Err(stale) => stale.to_string(),
+        }
+    }
+
+    #[test]
+    fn to_overwrite_a_file_all_its_parts_must_have_been_seen() {
+        let unseen =
+            |part: &str| format!("{part} shown to you: read on, or change a part with edit_file");
+        assert_eq!(overwrite(&["1..11"]), "whole");
+        assert_eq!(overwrite(&["1..2"]), unseen("9 of its 10 lines were never"));
+        assert_eq!(overwrite(&["6..11", "1..4", "3..6"]), "whole");
+        assert_eq!(overwrite(&["6..11", "1..4", "3..5"]), unseen("1 of its 10 lines was never"));
+        assert_eq!(overwrite(&["1..3:7", "3:7..11"]), "whole");
+        assert_eq!(overwrite(&["1..3:7", "3:8..11"]), unseen("1 of its 10 lines was never"));
+        assert_eq!(overwrite(&["1..3:7", "4..11"]), unseen("1 of its 10 lines was never"));
+    }
+
+    #[test]
+    fn a_change_after_a_part_leaves_the_rest_unseen() {
+        let (ledger, path) = (FileLedger::default(), Path::new("/w/a"));
+        let me = AgentId::root(&SessionId::literal("s"));
+        let (old, new) = (Version::of(b"old"), Version::of(b"new"));
+        let unknown = Err(Stale::Partly { lines: None });
+        let part = |lines| Extent::Parts { parts: vec![(1, 0)..(2, 0)], lines };
+        assert!(!ledger.saw_extent(&me, path, old, part(2)));
+        assert_eq!(ledger.check_whole(&me, path, &new), unknown);
+        ledger.wrote(&me, path, new.clone());
+        assert_eq!(ledger.check(&me, path, &new), Ok(()));
+        assert_eq!(ledger.check_whole(&me, path, &new), unknown);
+        // What was seen of another version does not count.
+        let rest = Extent::Parts { parts: vec![(2, 0)..(3, 0)], lines: 2 };
+        assert!(!ledger.saw_extent(&me, path, new.clone(), rest));
+        ledger.created(&me, path, new.clone());
+        assert_eq!(ledger.check_whole(&me, path, &new), Ok(()));
+        // A part of what is known whole takes nothing away.
+        assert!(ledger.saw_extent(&me, path, new.clone(), part(2)));
+        ledger.wrote(&me, path, Version::of(b"newer"));
+        assert_eq!(ledger.check_whole(&me, path, &Version::of(b"newer")), Ok(()));
     }
 }

@@ -69,7 +69,7 @@ pub use event::{
     AgentStart, Endpoint, Event, Journal, JournalError, LogLevel, Observer, Record, SessionStart,
     ToolEnd,
 };
-pub use file_state::{FileLedger, OnStaleWrite, Stale, Version};
+pub use file_state::{Extent, FileLedger, OnStaleWrite, Stale, Version};
 pub use inventory;
 pub use message::{
     AssistantMessage, CallStatus, Message, ModelText, Opaque, ToolCall, ToolResult, UserMessage,

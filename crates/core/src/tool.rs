@@ -31,6 +31,11 @@ pub struct ToolDecl {
 }
 
 /// What a call may do to the world. What a remote side claims never raises trust.
+///
+/// The policy of the command line lets calls of the first two kinds run unasked and asks before
+/// the third. Nothing bounds what a tool's own code does: one that opens files keeps to
+/// `cx.agent.authority.may_read(path)` and `may_write(path)` itself, with paths made absolute
+/// against `cx.agent.spec.cwd`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effects {
@@ -112,7 +117,7 @@ pub enum Fact {
         path: PathBuf,
         /// What was there.
         version: Version,
-        /// Whether all of it was shown.
+        /// Whether the agent has seen all of it, by this read and those before.
         whole: bool,
     },
     /// A file was created or changed.
@@ -244,8 +249,13 @@ pub trait Tool: Send + Sync {
 
 /// A tool as its author writes it: a name, a sentence, typed arguments, one function.
 ///
+/// What the model should know and can act on is a [`ToolError::refused`]; what is wrong with
+/// the machine is a [`ToolError::failed`], of which the model gets one neutral sentence.
+///
 /// ```
-/// use deputize_core::{ToolCallResult, ToolCx, ToolOutput, ToolSpec, TypedTool, spec_of};
+/// use deputize_core::{
+///     ToolCallResult, ToolCx, ToolError, ToolOutput, ToolSpec, TypedTool, spec_of,
+/// };
 ///
 /// #[derive(serde::Deserialize, schemars::JsonSchema)]
 /// struct Args {
@@ -260,8 +270,18 @@ pub trait Tool: Send + Sync {
 ///     fn spec() -> ToolSpec {
 ///         ToolSpec::read_only(spec_of::<Args>("count_words", "Count the words of a text."))
 ///     }
-///     async fn run(&self, args: Args, _cx: &ToolCx) -> ToolCallResult {
-///         Ok(ToolOutput::text(args.text.split_whitespace().count().to_string()))
+///     async fn run(&self, args: Args, cx: &ToolCx) -> ToolCallResult {
+///         let mut count = 0;
+///         for _word in args.text.split_whitespace() {
+///             if cx.cancel.is_cancelled() {
+///                 return Err(ToolError::Cancelled(Box::default()));
+///             }
+///             count += 1;
+///         }
+///         if count == 0 {
+///             return Err(ToolError::refused("the text has no words: send some"));
+///         }
+///         Ok(ToolOutput::text(count.to_string()))
 ///     }
 /// }
 /// deputize_core::register_tool!("words", CountWords);

@@ -1,14 +1,36 @@
 //! Drives the loop of Deputize: steps, tool calls, retries, cancellation, children, the bus
 //! and the session file. Depend on it to run agents inside a program of your own.
 //!
-//! An agent with a scripted model, in a session that is kept in a folder:
+//! An agent with a tool and a model of its own, in a session that is kept in a folder. The
+//! model here is a rule; `deputize-providers` has real ones, `deputize-testkit` scripted ones.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use std::sync::Arc;
 //! use deputize_core::{Authority, BoxFuture, Cancel, Catalog, Delta, Grant, Model, ModelError};
-//! use deputize_core::{Reply, Request, SessionId};
-//! use deputize_runtime::{Parts, Session, SessionDir, top_agent};
+//! use deputize_core::{Message, Reply, Request, SessionId, ToolCallResult, ToolCx, ToolOutput};
+//! use deputize_core::{ToolSpec, TypedTool, spec_of};
+//! use deputize_runtime::{Parts, Session, SessionDir};
+//!
+//! deputize_core::tool_crate!();
+//!
+//! #[derive(serde::Deserialize, schemars::JsonSchema)]
+//! struct Args {
+//!     /// What to turn around.
+//!     text: String,
+//! }
+//!
+//! struct Reverse;
+//! impl TypedTool for Reverse {
+//!     type Args = Args;
+//!     fn spec() -> ToolSpec {
+//!         ToolSpec::read_only(spec_of::<Args>("reverse", "Turn a text around."))
+//!     }
+//!     async fn run(&self, args: Args, _cx: &ToolCx) -> ToolCallResult {
+//!         Ok(ToolOutput::text(args.text.chars().rev().collect::<String>()))
+//!     }
+//! }
+//! deputize_core::register_tool!("words", Reverse);
 //!
 //! struct Parrot;
 //! impl Model for Parrot {
@@ -18,20 +40,26 @@
 //!         _live: &'a mut (dyn FnMut(Delta<'_>) + Send),
 //!         _cancel: &'a Cancel,
 //!     ) -> BoxFuture<'a, Result<Reply, ModelError>> {
-//!         Box::pin(async { Ok(Reply::text(request.model, "Good day.")) })
+//!         Box::pin(async {
+//!             Ok(match request.messages.last().map(|message| &**message) {
+//!                 Some(Message::Tool(result)) => Reply::text("parrot", result.text.as_str()),
+//!                 _ => Reply::calls("parrot", [("reverse", serde_json::json!({"text": "stop"}))]),
+//!             })
+//!         })
 //!     }
 //! }
 //!
 //! # let folder = tempfile::tempdir()?;
 //! # let folder = folder.path();
-//! let mut parts = Parts::new(Catalog::default());
+//! let mut parts = Parts::new(Catalog::linked(&[LINK])?);
 //! parts.models.insert("zoo/parrot", "parrot", Arc::new(Parrot));
 //! let session = Session::create(&SessionDir::new(folder), SessionId::literal("s1"), parts)?;
-//! let spec = top_agent(session.id(), "zoo/parrot", "Say good day.", folder);
+//! let spec = session.top_agent("zoo/parrot", "Turn `stop` around.", folder);
 //! let authority = Authority::root(session.catalog(), &Grant::default());
 //! let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
 //! let outcome = runtime.block_on(session.run(spec, authority, &Cancel::new()));
-//! assert_eq!(outcome.text.as_deref(), Some("Good day."));
+//! // What a tool gives reaches the model in a frame that says where it is from.
+//! assert!(outcome.text.unwrap_or_default().contains("\npots\n"));
 //! # Ok(())
 //! # }
 //! ```

@@ -289,9 +289,18 @@ fn ledger(records: &[Record]) -> FileLedger {
     let files = FileLedger::default();
     for record in records {
         match &record.event {
-            Event::FileRead { path, version } => files.saw(&record.agent, path, version.clone()),
-            Event::FileWrite { path, version, .. } => {
+            // A call that did not end runs again, so that what it read counts when it ended.
+            Event::ToolEnd(end) => end.facts.iter().for_each(|fact| {
+                if let Fact::FileRead { path, version, whole } = fact {
+                    let extent = if *whole { Extent::Whole } else { Extent::Part };
+                    files.saw_extent(&record.agent, path, version.clone(), extent);
+                }
+            }),
+            Event::FileWrite { path, version, created: false } => {
                 files.wrote(&record.agent, path, version.clone());
+            }
+            Event::FileWrite { path, version, created: true } => {
+                files.created(&record.agent, path, version.clone());
             }
             _ => {}
         }

@@ -263,6 +263,18 @@ impl Session {
         &self.shared.parts.catalog
     }
 
+    /// The spec of a top agent with a model, a task, and all tools of the program; set the other
+    /// fields as needed.
+    #[must_use]
+    pub fn top_agent(&self, model: &str, task: &str, cwd: &Path) -> AgentSpec {
+        let catalog = self.catalog();
+        AgentSpec {
+            toolsets: catalog.toolsets().into_iter().collect(),
+            tools: catalog.iter().map(|entry| entry.name().clone()).collect(),
+            ..top_agent(&self.id, model, task, cwd)
+        }
+    }
+
     /// What all its agents share.
     #[must_use]
     pub fn view(&self) -> &Arc<SessionView> {
@@ -392,8 +404,8 @@ pub(crate) struct Restored {
     pub(crate) agents: BTreeMap<AgentId, Stored>,
 }
 
-/// The spec of a top agent with nothing but a model and a task; set the other fields as
-/// needed.
+/// The spec of a top agent with nothing but a model and a task: no tools, no system text; see
+/// [`Session::top_agent`].
 #[must_use]
 pub fn top_agent(session: &SessionId, model: &str, task: &str, cwd: &Path) -> AgentSpec {
     AgentSpec {
