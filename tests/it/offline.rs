@@ -84,6 +84,11 @@ async fn ask(lab: &Lab, task: &str) -> Ended {
     Running::start(lab.deputize(&["run", "-m", "offline", task])).end().await.with_code(0)
 }
 
+/// What is answered to a task that is not done, so that a script can tell.
+async fn refused(lab: &Lab, task: &str) -> Ended {
+    Running::start(lab.deputize(&["run", "-m", "offline", task])).end().await.with_code(1)
+}
+
 /// The files and lines of a row of the table of languages.
 fn row(report: &str, name: &str) -> (u64, u64) {
     let head = format!("| {name} | ");
@@ -234,13 +239,20 @@ async fn small_tasks_are_done_and_others_declined() {
         ("read src/a.rs", "1\tfn parse() {}"),
         ("Where is parse defined?", "src/a.rs:1:fn parse() {}"),
         ("list src", "a.rs\t28"),
-        ("read src/b.rs", "`src/b.rs` failed: not found: src/b.rs; did you mean src/a.rs?"),
-        ("run echo hi", "`echo hi` was denied"),
-        ("Survey the nowhere directory", "I cannot survey `nowhere`"),
-        ("Fix the bug", "a set of rules, not a language model"),
     ] {
         holds(&ask(&lab, task).await.out, &[words]);
     }
+    for (task, words) in [
+        ("read src/b.rs", "`src/b.rs` failed: not found: src/b.rs; did you mean src/a.rs?"),
+        ("list nowhere", "The entries of `nowhere` failed: not found"),
+        ("run echo hi", "`echo hi` was denied"),
+        ("Review nowhere/at/all", "I cannot survey `nowhere/at/all`"),
+        ("Survey the nowhere directory", "I cannot survey `nowhere`"),
+        ("Delete all files", "a set of rules, not a language model"),
+    ] {
+        holds(&refused(&lab, task).await.out, &[words]);
+    }
+    assert!(lab.work("src/a.rs").exists());
 }
 
 #[tokio::test]

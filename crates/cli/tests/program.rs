@@ -190,7 +190,7 @@ async fn without_a_model_three_lines_say_how_to_get_one() {
     assert_eq!(err.lines().count(), 3, "{err}");
     assert!(err.contains("-m offline"), "{err}");
     let (code, out, err) = ended(desk.command(&["run", "-m", "offline", "Tell me a joke"])).await;
-    assert_eq!(code, Some(0), "{err}");
+    assert_eq!(code, Some(1), "{err}");
     assert!(!out.is_empty());
 }
 

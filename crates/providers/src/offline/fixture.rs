@@ -5,7 +5,7 @@ use std::sync::Arc;
 use deputize_core::door::{FrameSecret, Source, to_model};
 use deputize_core::{
     AgentId, CallStatus, Input, Limits, ModelOptions, ModelText, Request, Run, Schema, SessionId,
-    Step, ToolDecl, ToolName, ToolResult, UserMessage,
+    Status, Step, ToolDecl, ToolName, ToolResult, UserMessage,
 };
 use serde_json::{Value, json};
 
@@ -24,6 +24,8 @@ pub(super) struct Talk {
     pub(super) answer: String,
     pub(super) calls: Vec<(String, Value)>,
     pub(super) steps: u32,
+    /// Whether the turn ended as failed.
+    pub(super) failed: bool,
 }
 
 /// Talks until the answer, or until the steps are used up and the closing answer is asked for.
@@ -78,7 +80,8 @@ pub(super) fn talk(
             }
             Step::Done(end) => {
                 let answer = end.text.clone().unwrap_or_default();
-                return Talk { answer, calls: made, steps: run.iterations() };
+                let failed = end.status == Status::Failed;
+                return Talk { answer, calls: made, steps: run.iterations(), failed };
             }
             Step::Rest => panic!("it rests"),
         }

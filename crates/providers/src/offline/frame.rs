@@ -19,7 +19,11 @@ impl<'t> Unframed<'t> {
 /// Takes the first frame out of a text. The end is the boundary that the first line names, so
 /// content that imitates the end of a frame stays content.
 pub(super) fn unframe(text: &str) -> Unframed<'_> {
-    parse(text).unwrap_or(Unframed { content: text, after: "" })
+    // Where there is no content there is no frame either, only remarks.
+    let remark = |line: &str| line.starts_with('[') && line.ends_with(']');
+    let remarks = !text.is_empty() && text.lines().all(|line| line.is_empty() || remark(line));
+    let bare = if remarks { ("", text) } else { (text, "") };
+    parse(text).unwrap_or(Unframed { content: bare.0, after: bare.1 })
 }
 
 fn parse(text: &str) -> Option<Unframed<'_>> {
@@ -62,8 +66,16 @@ mod tests {
     }
 
     #[test]
+    fn remarks_alone_are_no_content() {
+        for text in ["[no match in 2 files]", "\n[exit code 1]\n[shell restored]"] {
+            let out = unframe(text);
+            assert_eq!((out.content, out.after), ("", text));
+        }
+    }
+
+    #[test]
     fn text_without_a_frame_is_content() {
-        for text in ["", "error: no such file", "<a b", "<div class>\nx"] {
+        for text in ["", "error: no such file", "<a b", "<div class>\nx", "[a]\nb"] {
             assert_eq!(unframe(text).content, text);
         }
     }

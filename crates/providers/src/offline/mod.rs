@@ -31,7 +31,8 @@
 //! ```
 
 use deputize_core::{
-    BoxFuture, Cancel, Delta, FailureKind, Model, ModelError, RawCall, Reply, Request, ToolChoice,
+    BoxFuture, Cancel, Delta, FailureKind, Finish, Model, ModelError, RawCall, Reply, Request,
+    ToolChoice,
 };
 
 mod conversation;
@@ -94,6 +95,8 @@ enum Next {
     Calls(Vec<Call>),
     /// The answer.
     Say(String),
+    /// Why what was asked is not done. The turn fails with it, so that a script can tell.
+    Refuse(String),
 }
 
 /// The reply to a request: nothing but a function of it.
@@ -107,6 +110,7 @@ fn answer(request: &Request<'_>) -> Reply {
     };
     match next {
         Next::Say(text) => Reply::text(NAME, text),
+        Next::Refuse(text) => Reply { finish: Finish::Refused, ..Reply::text(NAME, text) },
         Next::Calls(calls) => {
             let raw = |call: Call| RawCall {
                 name: call.tool.to_owned(),

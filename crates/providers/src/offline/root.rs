@@ -36,7 +36,7 @@ pub(super) fn step(turn: &Turn<'_>, root: &str, sharing: Sharing, closing: bool)
         return Next::Calls(ask.into_missing());
     }
     if let Some(problem) = cannot_look(&ask, root, listing) {
-        return Next::Say(problem);
+        return Next::Refuse(problem);
     }
     let worth = sharing == Sharing::Fitting && first.files >= WORTH_SHARING;
     let width = width(turn).filter(|_| worth);
@@ -345,7 +345,7 @@ mod tests {
     fn what_is_denied_or_broken_is_said_and_ends() {
         let denied = |_: &str, _: &Value| (CallStatus::Denied, "denied by policy".to_owned(), "");
         let none = survey_of(denied);
-        assert_eq!(none.steps, 2);
+        assert_eq!((none.steps, none.failed), (2, true));
         assert!(
             none.answer.contains("I cannot survey `.`: listing it was denied: denied by policy")
         );
@@ -353,7 +353,7 @@ mod tests {
             "search_files" => (CallStatus::Error, "refused: no".to_owned(), ""),
             _ => tree(tool, arguments),
         });
-        assert!(half.steps < 5);
+        assert!(half.steps < 5 && !half.failed);
         assert!(half.answer.contains("counting the lines of `.` failed: no"), "{}", half.answer);
         let bare = talk("Survey this repository", &[], 9, denied);
         assert_eq!((bare.steps, bare.calls.len()), (1, 0));

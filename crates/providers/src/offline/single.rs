@@ -16,21 +16,32 @@ const HELP: &str = include_str!("help.md");
 /// The next step of a task that is not a survey.
 pub(super) fn step(turn: &Turn<'_>, task: &Task, closing: bool) -> Next {
     let Some((tool, arguments, what)) = call_of(task) else {
-        return Next::Say(HELP.to_owned());
+        return Next::Refuse(HELP.to_owned());
     };
     if turn.tool(tool).is_none() {
-        return Next::Say(format!(
+        return Next::Refuse(format!(
             "I cannot do that: `{tool}` is not among my tools here.\n\n{HELP}"
         ));
     }
     let mut ask = Ask::new(turn);
     let Some(done) = ask.call(tool, arguments) else {
         if closing {
+            // The turn ends for the reason of its limit, which tells more than a failure would.
             return Next::Say(format!("{what} was not done: no tool can be called any more."));
         }
         return Next::Calls(ask.into_missing());
     };
-    Next::Say(answer(&what, done))
+    let text = answer(&what, done);
+    if failed(done) { Next::Refuse(text) } else { Next::Say(text) }
+}
+
+/// Whether a call did not do what it was to do: a command, also by its own word.
+fn failed(done: &Done) -> bool {
+    let ended_badly = |note: &String| {
+        let code = note.strip_prefix("exit code ");
+        code.is_some_and(|code| code != "0") || note.starts_with("ended by signal")
+    };
+    done.ok().is_none() || done.notes.iter().any(ended_badly)
 }
 
 fn call_of(task: &Task) -> Option<(&'static str, Value, String)> {
@@ -115,7 +126,7 @@ mod tests {
             let talk = talk(task, TOOLS, 9, |_, _| ok("```\nx", "a remark"));
             assert_eq!(talk.calls, [(tool.to_owned(), arguments)]);
             assert!(talk.answer.contains("\n````\n```\nx\n````\n"), "{}", talk.answer);
-            assert!(talk.answer.contains("(a remark)"), "{}", talk.answer);
+            assert!(talk.answer.contains("(a remark)") && !talk.failed, "{}", talk.answer);
         }
     }
 
@@ -132,11 +143,23 @@ mod tests {
         let lacking = talk("run make", &["read_file"], 9, denied);
         assert_eq!(lacking.calls.len(), 0);
         assert!(lacking.answer.starts_with("I cannot do that: `terminal` is not among my tools"));
+        assert!(refused.failed && lacking.failed);
+    }
+
+    #[test]
+    fn a_command_that_fails_fails_the_turn() {
+        for (note, failed) in
+            [("exit code 0", false), ("exit code 1", true), ("ended by signal 9", true)]
+        {
+            let talk = talk("run cargo test", TOOLS, 9, |_, _| ok("", note));
+            assert_eq!(talk.failed, failed, "{note}");
+            assert!(talk.answer.contains(&format!("({note})")), "{}", talk.answer);
+        }
     }
 
     #[test]
     fn what_no_rule_knows_does_nothing_and_says_so() {
         let talk = talk("Fix the bug in src/main.rs", TOOLS, 9, |_, _| panic!("a call"));
-        assert_eq!((talk.steps, talk.answer.as_str()), (1, HELP));
+        assert_eq!((talk.steps, talk.answer.as_str(), talk.failed), (1, HELP, true));
     }
 }
