@@ -29,8 +29,9 @@ pub(super) fn collect<'t>(
     hits: impl Iterator<Item = Hit<'t>>,
 ) -> Vec<Item> {
     let mut items = Vec::new();
+    let mut before = Before::default();
     for hit in hits {
-        match grammar::begins(language, hit.text) {
+        match before.join(&hit, grammar::begins(language, hit.text)) {
             Some(Begins::Program) => facts.entries.push(Place {
                 path: hit.path.to_owned(),
                 line: hit.line,
@@ -47,10 +48,40 @@ pub(super) fn collect<'t>(
                 let rank = rank(&kind, inner, hit.path);
                 items.push(Item { kind, name, path: hit.path.to_owned(), line: hit.line, rank });
             }
-            None => {}
+            Some(_) | None => {}
         }
     }
     items
+}
+
+/// What earlier lines of a file say about the one that comes.
+#[derive(Debug, Default)]
+struct Before<'t> {
+    path: &'t str,
+    /// The next macro is public.
+    exports: bool,
+    /// The kind of the group that is open.
+    group: Option<String>,
+}
+
+impl<'t> Before<'t> {
+    /// Makes an item of a line that is one only after those before it.
+    fn join(&mut self, hit: &Hit<'t>, begins: Option<Begins>) -> Option<Begins> {
+        if self.path != hit.path {
+            *self = Self { path: hit.path, ..Self::default() };
+        }
+        let exported = std::mem::take(&mut self.exports);
+        match begins? {
+            Begins::Exports => self.exports = true,
+            Begins::Group(kind) => self.group = Some(kind),
+            Begins::GroupEnd => self.group = None,
+            Begins::Macro(name) if exported => return Some(Begins::Item("macro".to_owned(), name)),
+            Begins::Member(name) => return Some(Begins::Item(self.group.clone()?, name)),
+            Begins::Macro(_) => {}
+            begins @ (Begins::Program | Begins::Item(..)) => return Some(begins),
+        }
+        None
+    }
 }
 
 /// What is worth naming first when nothing else is known: the kinds that others build on,
@@ -60,7 +91,7 @@ fn rank(kind: &str, inner: bool, path: &str) -> usize {
         "trait" | "interface" | "protocol" | "defprotocol" => 0,
         "class" | "struct" | "type" | "defmodule" => 1,
         "enum" | "record" | "object" | "data" => 2,
-        "function" if !inner => 2,
+        "function" | "macro" if !inner => 2,
         _ => 4,
     };
     kind * 2 + path.matches('/').count()
@@ -92,7 +123,7 @@ pub(super) fn imports(items: &[Item]) -> Option<String> {
     }
     let mut names: Vec<&str> = Vec::new();
     let mut bytes = 0;
-    for item in items.iter().filter(|item| item.kind != "function" && item.kind != "const") {
+    for item in items.iter().filter(|item| is_imported(item)) {
         let plain = item.name.len() >= SHORTEST
             && item.name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
         if plain && !names.contains(&item.name.as_str()) {
@@ -107,6 +138,11 @@ pub(super) fn imports(items: &[Item]) -> Option<String> {
     (!names.is_empty()).then(|| format!(r"{head}\b(?:{})\b", names.join("|")))
 }
 
+/// Whether lines that import it tell what it is worth: a value's name is often another's too.
+fn is_imported(item: &Item) -> bool {
+    !matches!(item.kind.as_str(), "function" | "const" | "static" | "var")
+}
+
 /// The items to name, those first that most lines import.
 pub(super) fn notable(items: &[Item], imports: &Found<'_>) -> Vec<(u64, Place)> {
     let mut uses: BTreeMap<&str, u64> = BTreeMap::new();
@@ -119,8 +155,7 @@ pub(super) fn notable(items: &[Item], imports: &Found<'_>) -> Vec<(u64, Place)> 
     let mut order: Vec<(u64, &Item)> = items
         .iter()
         .map(|item| {
-            let named = item.kind != "function" && item.kind != "const";
-            let used = if named { uses.get(item.name.as_str()).copied() } else { None };
+            let used = if is_imported(item) { uses.get(item.name.as_str()).copied() } else { None };
             (used.unwrap_or(0), item)
         })
         .collect();
@@ -136,4 +171,52 @@ pub(super) fn notable(items: &[Item], imports: &Found<'_>) -> Vec<(u64, Place)> 
         (used, Place { path: item.path.clone(), line: item.line, what })
     };
     order.into_iter().take(NOTABLE).map(place).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(language: &str, lines: &[(&str, &str)]) -> (Vec<String>, Facts) {
+        let mut facts = Facts::default();
+        let hits = lines.iter().zip(1..).map(|((path, text), line)| Hit { path, line, text });
+        let items = collect(&mut facts, language, hits);
+        (items.iter().map(|item| format!("{} {}", item.kind, item.name)).collect(), facts)
+    }
+
+    #[test]
+    fn a_macro_is_public_where_the_line_before_says_so() {
+        let (items, facts) = found(
+            "Rust",
+            &[
+                ("a.rs", "#[macro_export]"),
+                ("a.rs", "macro_rules! cfg_if {"),
+                ("a.rs", "macro_rules! hidden {"),
+                ("a.rs", "#[macro_export]"),
+                ("b.rs", "macro_rules! in_another_file {"),
+            ],
+        );
+        assert_eq!(items, ["macro cfg_if"]);
+        assert_eq!(facts.items, [("macro".to_owned(), 1)].into());
+    }
+
+    #[test]
+    fn a_group_declares_what_is_inside_of_it() {
+        let (items, _) = found(
+            "Go",
+            &[
+                ("a.go", "type Lone struct {"),
+                ("a.go", "\tField int"),
+                ("a.go", "const ("),
+                ("a.go", "\tFirst = iota"),
+                ("a.go", "\tSecond"),
+                ("a.go", ")"),
+                ("a.go", "\tField int"),
+                ("a.go", "type ("),
+                ("a.go", "\tServer struct {"),
+                ("b.go", "\tField int"),
+            ],
+        );
+        assert_eq!(items, ["type Lone", "const First", "const Second", "type Server"]);
+    }
 }

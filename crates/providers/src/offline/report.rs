@@ -16,6 +16,10 @@ const NAMED: usize = 12;
 /// References of one finding that are shown.
 const SHOWN: usize = 3;
 
+/// What the count of public items leaves out.
+const UNCOUNTED: &str = "Not counted: modules, re-exports, fields and variants, and what macros \
+                         or generators make.\n";
+
 /// Begins the figures at the end of a part's report.
 const FIGURES: &str = "\n```json figures\n";
 const END: &str = "\n```";
@@ -300,6 +304,7 @@ fn items(facts: &Facts) -> Option<String> {
     if !named.is_empty() {
         let _ = writeln!(out, "Among them: {}.", named.join(", "));
     }
+    out.push_str(UNCOUNTED);
     Some(out)
 }
 

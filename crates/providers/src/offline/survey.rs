@@ -44,7 +44,7 @@ pub(super) fn survey(ask: &mut Ask<'_, '_>, scope: &Scope, closing: bool) -> Fac
         readme: readme::ask(ask, &files),
         manifests: manifest::ask(ask, scope, &files),
         scripts: manifest::ask_scripts(ask, scope, &files),
-        items: languages.iter().filter_map(|name| items(ask, scope, name)).collect(),
+        items: languages.iter().flat_map(|name| items(ask, scope, name)).collect(),
         tests: languages.iter().filter_map(|name| tests(ask, scope, name)).collect(),
         inner_tests: inner_tests(ask, scope, &languages),
         dense: languages.iter().filter_map(|name| dense(ask, scope, name)).collect(),
@@ -328,13 +328,21 @@ fn rare<'t>(ask: &mut Ask<'t, '_>, scope: &Scope, languages: &[&'static str]) ->
 
 type InLanguage<'t> = Option<(&'static str, Found<'t>)>;
 
-fn items<'t>(ask: &mut Ask<'t, '_>, scope: &Scope, language: &'static str) -> InLanguage<'t> {
-    let grammar = grammar::grammar(language)?;
-    let patterns = [grammar.items, grammar.entry];
-    let pattern: Vec<&str> = patterns.into_iter().filter(|p| !p.is_empty()).collect();
-    let found =
-        by_language(scope, "public_items", &pattern.join("|"), language).pages(PAGES).ask(ask);
-    Some((language, found))
+fn items<'t>(
+    ask: &mut Ask<'t, '_>,
+    scope: &Scope,
+    language: &'static str,
+) -> Vec<(&'static str, Found<'t>)> {
+    let Some(grammar) = grammar::grammar(language) else { return Vec::new() };
+    let patterns = [grammar.items, grammar.entry].into_iter().filter(|p| !p.is_empty());
+    let alone = patterns.collect::<Vec<_>>().join("|");
+    let searches = [("public_items", alone.as_str())].into_iter();
+    let searches = searches.chain(grammar::groups(language).map(|groups| ("item_groups", groups)));
+    searches
+        .map(|(what, pattern)| {
+            (language, by_language(scope, what, pattern, language).pages(PAGES).ask(ask))
+        })
+        .collect()
 }
 
 fn tests<'t>(ask: &mut Ask<'t, '_>, scope: &Scope, language: &'static str) -> InLanguage<'t> {

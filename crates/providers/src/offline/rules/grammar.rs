@@ -1,11 +1,12 @@
 //! How a line looks that begins a public item, a test case or a program, language by language.
 //!
 //! The patterns serve twice: the search tool finds the lines with them, and the same patterns
-//! take the lines apart. A group `kind` names what an item is, a group `name` its name.
+//! take the lines apart. A group `kind` names what an item is, a group `name` its name. Where
+//! two lines make an item only together, each says its own half: see [`Begins`].
 
 use std::sync::LazyLock;
 
-use regex::Regex;
+use regex::{Captures, Regex};
 
 use crate::offline::pattern::fixed;
 
@@ -25,8 +26,8 @@ pub(in crate::offline) struct Grammar {
 const GRAMMARS: &[Grammar] = &[
     Grammar {
         language: "Rust",
-        items: r#"^\s*pub\s+(?:(?:async|unsafe|const|extern\s+"[^"]*")\s+)*(?P<kind>fn|struct|enum|trait|union|type|static)\s+(?P<name>[A-Za-z_]\w*)"#,
-        tests: r"^\s*#\[(?:[\w:]+::)?(?:test|rstest|test_case|quickcheck|bench)\b",
+        items: r#"^\s*pub\s+(?:(?:async|unsafe|safe|const|extern(?:\s+"[^"]*")?)\s+)*(?P<kind>fn|struct|enum|trait|union|type|static|const|macro)\s+(?:mut\s+)?(?:r#)?(?P<name>[A-Za-z]\w*|_\w+)|^\s*(?P<exports>#\[(?:cfg_attr\(.*\b)?macro_export\b.*\])(?:\s*macro_rules!\s*(?P<exported>\w+))?|^\s*macro_rules!\s*(?P<macro>\w+)"#,
+        tests: r"^\s*#\[(?:[\w:]+::)?(?:test|rstest|test_case|quickcheck)\b",
         entry: r"^(?:pub\s+)?(?:async\s+)?fn\s+main\s*\(",
     },
     Grammar {
@@ -44,8 +45,8 @@ const GRAMMARS: &[Grammar] = &[
     },
     Grammar {
         language: "Go",
-        items: r"^(?P<kind>func|type)\s+(?:\([^)]*\)\s*)?(?P<name>[A-Z]\w*)",
-        tests: r"^func\s+(?:Test|Benchmark|Fuzz|Example)\w*\s*\(",
+        items: r"^(?P<kind>func|type|const|var)\s+(?:\([^)]*\)\s*)?(?P<name>[A-Z]\w*)",
+        tests: r"^func\s+(?:Test|Fuzz|Example)\w*\s*\(",
         entry: r"^func\s+main\s*\(\s*\)",
     },
     Grammar {
@@ -144,6 +145,15 @@ const TYPESCRIPT: &str = r"^\s*export\s+(?:default\s+)?(?:declare\s+)?(?:abstrac
 const JEST: &str =
     r#"^\s*(?:it|test)(?:\.(?:each|only|skip|concurrent|todo)\b[^(]*)?\s*\(\s*['"`]"#;
 
+/// Go declares in groups too: where one opens and closes, and the lines one step in, which
+/// declare something only inside of one.
+const GO_GROUPS: &str = r"^(?P<opens>const|var|type)\s*\(\s*(?://.*)?$|^(?P<closes>\))|^\t(?P<within>[A-Z]\w*)(?:\[.*\])?(?:\s*,|\s+[^\s:]|\s*$)";
+
+/// The lines of a language by which items are declared in groups, if it has such.
+pub(in crate::offline) fn groups(language: &str) -> Option<&'static str> {
+    (language == "Go").then_some(GO_GROUPS)
+}
+
 /// The grammar of a language, if there is one.
 pub(in crate::offline) fn grammar(language: &str) -> Option<&'static Grammar> {
     GRAMMARS.iter().find(|grammar| grammar.language == language)
@@ -156,11 +166,22 @@ pub(in crate::offline) enum Begins {
     Program,
     /// A public item, by kind and name.
     Item(String, String),
+    /// The macro that follows is public.
+    Exports,
+    /// A macro, public only where it was said so before.
+    Macro(String),
+    /// A group of public items of this kind, if their names are public.
+    Group(String),
+    /// What comes after a group.
+    GroupEnd,
+    /// A name one step in, an item only inside of a group.
+    Member(String),
 }
 
 struct Compiled {
     language: &'static str,
     items: Option<Regex>,
+    groups: Option<Regex>,
     tests: Option<Regex>,
     entry: Option<Regex>,
 }
@@ -170,6 +191,7 @@ static COMPILED: LazyLock<Vec<Compiled>> = LazyLock::new(|| {
     let compiled = |grammar: &Grammar| Compiled {
         language: grammar.language,
         items: regex(grammar.items),
+        groups: groups(grammar.language).map(fixed),
         tests: regex(grammar.tests),
         entry: regex(grammar.entry),
     };
@@ -186,8 +208,19 @@ pub(in crate::offline) fn begins(language: &str, line: &str) -> Option<Begins> {
     if is(&grammar.tests) {
         return None;
     }
-    let found = grammar.items.as_ref()?.captures(line)?;
+    let Some(found) = grammar.items.as_ref()?.captures(line) else {
+        return grouped(&grammar.groups.as_ref()?.captures(line)?);
+    };
     let group = |name: &str| found.name(name).map(|part| part.as_str().to_owned());
+    if let Some(name) = group("exported") {
+        return Some(Begins::Item("macro".to_owned(), name));
+    }
+    if group("exports").is_some() {
+        return Some(Begins::Exports);
+    }
+    if let Some(name) = group("macro") {
+        return Some(Begins::Macro(name));
+    }
     let name = ["name", "member", "whole"].iter().find_map(|name| group(name))?;
     let kind = group("kind").unwrap_or_else(|| match language {
         "JavaScript" => "export".to_owned(),
@@ -200,6 +233,13 @@ pub(in crate::offline) fn begins(language: &str, line: &str) -> Option<Begins> {
     Some(Begins::Item(kind, name))
 }
 
+fn grouped(found: &Captures<'_>) -> Option<Begins> {
+    let group = |name: &str| found.name(name).map(|part| part.as_str().to_owned());
+    let closes = || group("closes").map(|_| Begins::GroupEnd);
+    let within = || group("within").map(Begins::Member);
+    group("opens").map(Begins::Group).or_else(closes).or_else(within)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -208,6 +248,7 @@ mod tests {
         match begins(language, line) {
             Some(Begins::Program) => "program".to_owned(),
             Some(Begins::Item(kind, name)) => format!("{kind} {name}"),
+            Some(other) => format!("{other:?}"),
             None => String::new(),
         }
     }
@@ -233,6 +274,17 @@ mod tests {
             ("Rust", "pub(crate) struct Hidden;", ""),
             ("Rust", "pub trait Model: Send {", "trait Model"),
             ("Rust", "async fn main() {", "program"),
+            ("Rust", "    pub static mut environ: *const u8;", "static environ"),
+            ("Rust", "pub static NAME: &str = \"\";", "static NAME"),
+            ("Rust", "pub const LIMIT: usize = 1;", "const LIMIT"),
+            ("Rust", "pub const _: () = ();", ""),
+            ("Rust", "pub const unsafe extern \"C\" fn call() {", "function call"),
+            ("Rust", "pub fn r#try() {", "function try"),
+            ("Rust", "#[macro_export]", "Exports"),
+            ("Rust", "#[macro_export(local_inner_macros)]", "Exports"),
+            ("Rust", "#[cfg_attr(x, macro_export)]", "Exports"),
+            ("Rust", "#[macro_export] macro_rules! cfg {", "macro cfg"),
+            ("Rust", "macro_rules! hidden {", "Macro(\"hidden\")"),
             ("Python", "class Frame:", "class Frame"),
             ("Python", "def _hidden():", ""),
             ("Python", "def test_frame():", ""),
@@ -248,6 +300,18 @@ mod tests {
             ("Go", "func (s *Server) serve() error {", ""),
             ("Go", "type Server struct {", "type Server"),
             ("Go", "func main() {", "program"),
+            ("Go", "const Limit = 1", "const Limit"),
+            ("Go", "var ErrLost, ErrLate error", "var ErrLost"),
+            ("Go", "type (", "Group(\"type\")"),
+            ("Go", "const ( // limits", "Group(\"const\")"),
+            ("Go", ")", "GroupEnd"),
+            ("Go", "\tServer struct {", "Member(\"Server\")"),
+            ("Go", "\tPair[K comparable] struct {", "Member(\"Pair\")"),
+            ("Go", "\tLimit = iota", "Member(\"Limit\")"),
+            ("Go", "\tNext", "Member(\"Next\")"),
+            ("Go", "\tName: value,", ""),
+            ("Go", "\tCall(x)", ""),
+            ("Go", "\tlocal int", ""),
             ("Java", "public final class App {", "class App"),
             ("Java", "    public static void main(String[] a) {", "program"),
             ("C", "int frame_parse(const char *text, size_t n);", "function frame_parse"),
@@ -271,12 +335,15 @@ mod tests {
             ("Rust", "    #[test]", true),
             ("Rust", "#[tokio::test(flavor = \"multi_thread\")]", true),
             ("Rust", "#[cfg(test)]", false),
+            ("Rust", "#[bench]", false),
+            ("Rust", "    #[test_case(1)]", true),
             ("Python", "    async def test_it(self):", true),
             ("Python", "def testing(", true),
             ("TypeScript", "  it('works', () => {", true),
             ("TypeScript", "  it.each([1])('works %d', (n) => {", false),
             ("TypeScript", "  split('a')", false),
             ("Go", "func TestParse(t *testing.T) {", true),
+            ("Go", "func BenchmarkParse(b *testing.B) {", false),
             ("Java", "  @Test", true),
             ("Ruby", "  it \"works\" do", true),
             ("C#", "    [Fact]", true),
