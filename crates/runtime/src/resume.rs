@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use deputize_core::{
     AgentId, AgentSpec, AgentStart, ApproverMode, Authority, CallId, CallStatus, Cancel, Catalog,
-    Event, ExitReason, FileLedger, Input, JournalError, Message, ModelText, Outcome, Receipts,
-    Record, Run, SessionId, Status, Step, ToolDecl, ToolEnd, ToolResult, UserMessage,
+    Event, ExitReason, Extent, Fact, FileLedger, Input, JournalError, Message, ModelText, Outcome,
+    Receipts, Record, Run, SessionId, Status, Step, ToolDecl, ToolEnd, ToolResult, UserMessage,
 };
 
 use crate::parts::Parts;

@@ -18,6 +18,15 @@ use crate::replace::replace;
 /// Bytes that are read at once.
 const CHUNK: usize = 256 * 1024;
 
+/// How much of a file a write changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Changed {
+    /// What it names.
+    Part,
+    /// All of it.
+    Whole,
+}
+
 /// A file as it is now.
 #[derive(Debug)]
 pub(crate) struct Current {
@@ -54,22 +63,25 @@ impl Current {
         Ok(Self { meta, version: Version { sha256, bytes }, bytes: kept })
     }
 
-    /// Whether the agent may overwrite this: a note when it may in spite of a change.
+    /// Whether the agent may change this: a note when it may in spite of a change.
     pub(crate) fn may_change(
         &self,
         cx: &ToolCx,
         place: &Place,
+        what: Changed,
     ) -> Result<Option<String>, ToolError> {
-        let files = &cx.agent.session.files;
-        let Err(stale) = files.check(cx.agent.id(), &place.path(), &self.version) else {
-            return Ok(None);
+        let (files, agent) = (&cx.agent.session.files, cx.agent.id());
+        let allowed = match what {
+            Changed::Part => files.check(agent, &place.path(), &self.version),
+            Changed::Whole => files.check_whole(agent, &place.path(), &self.version),
         };
+        let Err(stale) = allowed else { return Ok(None) };
         let path = place.shown();
         match (&stale, Settings::of(cx).on_stale_write) {
             (Stale::Changed { by }, OnStaleWrite::Warn) => Ok(Some(format!(
                 "{path} had changed on disk since you read it ({by}); that change may be lost"
             ))),
-            (Stale::Changed { .. } | Stale::Unread, OnStaleWrite::Refuse | OnStaleWrite::Warn) => {
+            (stale, OnStaleWrite::Refuse | OnStaleWrite::Warn) => {
                 Err(ToolError::refused(format!("{path}: {stale}")))
             }
         }
@@ -103,6 +115,10 @@ pub(crate) fn write(
         created: old.is_none(),
     });
     replace(cx, place, old.map(|old| &old.meta), new)?;
-    cx.agent.session.files.wrote(cx.agent.id(), &path, version);
+    let (files, agent) = (&cx.agent.session.files, cx.agent.id());
+    match old {
+        Some(_) => files.wrote(agent, &path, version),
+        None => files.created(agent, &path, version),
+    }
     Ok(output)
 }

@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use crate::Settings;
 use crate::blocking::blocking;
-use crate::current::{Current, write};
+use crate::current::{Changed, Current, write};
 use crate::diff::{Difference, MODEL_LINES};
 use crate::matching::{Edit, Edited, Miss, Rung, edit};
 use crate::nearest_text::nearest_text;
@@ -92,7 +92,7 @@ fn edit_file(args: &Args, cx: &ToolCx) -> ToolCallResult {
         let instead = "change it with the terminal";
         return Err(PathError::TooLarge { path, bytes, limit, instead }.into());
     };
-    let warning = old.may_change(cx, &place)?;
+    let warning = old.may_change(cx, &place, Changed::Part)?;
     let refused = |error| ToolError::refused(format!("{}: {error}", place.shown()));
     let text = Text::decode(bytes).map_err(refused)?;
     let asked = Edit { old: &args.old, new: &args.new, all: args.all };

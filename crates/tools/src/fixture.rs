@@ -212,7 +212,7 @@ pub(crate) fn again_without_rights(test: &str, work: impl FnOnce()) {
     let mut command = std::process::Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", test, "--nocapture"]).current_dir("/").uid(NOBODY).gid(NOBODY);
     match command.output() {
-        Err(error) => println!("not run: {error}"),
+        Err(error) => not_run(&error.to_string()),
         Ok(done) => {
             let text = [done.stdout, done.stderr].concat();
             assert!(done.status.success(), "{}", String::from_utf8_lossy(&text));
@@ -239,10 +239,16 @@ pub(crate) fn again_on_small_disk(test: &str, work: impl FnOnce(&Path)) {
         command.output()
     };
     if !run(mount).is_ok_and(|done| done.status.success()) {
-        println!("not run: this system gives no mount namespace");
+        not_run("this system gives no mount namespace");
         return;
     }
     let done = run(&format!("{mount} && exec \"$2\" --exact \"$3\" --nocapture")).unwrap();
     let text = [done.stdout, done.stderr].concat();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&text));
+}
+
+/// Says why a test does not run, past the harness, which shows nothing of a test that passes.
+fn not_run(why: &str) {
+    use std::io::Write as _;
+    writeln!(std::io::stderr(), "not run: {why}").unwrap();
 }

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::Read as _;
 
 use deputize_core::{
-    Example, Fact, ToolCallResult, ToolCx, ToolError, ToolOutput, ToolSpec, TypedTool, Version,
-    spec_of,
+    Example, Extent, Fact, ToolCallResult, ToolCx, ToolError, ToolOutput, ToolSpec, TypedTool,
+    Version, spec_of,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -94,8 +94,11 @@ fn read(args: &Args, cx: &ToolCx) -> ToolCallResult {
         meta.len(),
         page,
     )?;
-    cx.agent.session.files.saw(cx.agent.id(), &place.path(), reading.version.clone());
-    output(&place, page, &reading)
+    let output = output(&place, page, &reading)?;
+    let (path, version) = (place.path(), reading.version);
+    let (files, extent) = (&cx.agent.session.files, extent(&reading.paged));
+    let whole = files.saw_extent(cx.agent.id(), &path, version.clone(), extent);
+    Ok(output.fact(Fact::FileRead { path, version, whole }))
 }
 
 struct Reader<'a> {
@@ -180,8 +183,17 @@ impl Reader<'_> {
     }
 }
 
+/// What of the file the page shows.
+fn extent(paged: &Paged) -> Extent {
+    let part = |line: &Line| {
+        let end = line.next_byte().map_or((line.number + 1, 0), |next| (line.number, next));
+        (line.number, line.start)..end
+    };
+    Extent::Parts { parts: paged.kept.iter().map(part).collect(), lines: paged.lines }
+}
+
 fn output(place: &Place, page: Page, reading: &Reading) -> ToolCallResult {
-    let Reading { paged, charset, version } = reading;
+    let Reading { paged, charset, .. } = reading;
     let path = place.shown();
     if page.line > paged.lines.max(1) {
         let lines = count(paged.lines, "line");
@@ -200,8 +212,6 @@ fn output(place: &Place, page: Page, reading: &Reading) -> ToolCallResult {
     let mut output = ToolOutput::text(content.join("\n"));
     let missing = missing(paged);
     let cut = cut(paged);
-    let begins = page.line == 1 && page.byte == 0;
-    let whole = begins && missing.is_none() && cut.is_none();
     if page.byte > 0
         && let Some(line) = paged.kept.first()
     {
@@ -214,7 +224,7 @@ fn output(place: &Place, page: Page, reading: &Reading) -> ToolCallResult {
     for note in about(paged, *charset) {
         output = output.note(note);
     }
-    Ok(output.fact(Fact::FileRead { path: place.path(), version: version.clone(), whole }))
+    Ok(output)
 }
 
 /// Says which lines were cut and how to read on in them.
@@ -407,9 +417,9 @@ mod tests {
         bench.put("f", "a\nb\n").link("f", "l");
         let version = Version::of(b"a\nb\n");
         for (arguments, expected) in [
-            (json!({"path": "l"}), true),
             (json!({"path": "f", "limit": 1}), false),
-            (json!({"path": "f", "offset": 2}), false),
+            (json!({"path": "f", "offset": 2}), true),
+            (json!({"path": "l"}), true),
         ] {
             let output = result(&bench.cx, ReadFile, arguments).await.unwrap();
             let path = bench.path("f");

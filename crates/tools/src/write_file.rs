@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use crate::Settings;
 use crate::blocking::{blocking, still_wanted};
-use crate::current::{Current, write};
+use crate::current::{Changed, Current, write};
 use crate::diff::{Difference, SCREEN_LINES};
 use crate::path_error::PathError;
 use crate::place::Place;
@@ -62,7 +62,7 @@ fn write_file(args: &Args, cx: &ToolCx) -> ToolCallResult {
         Err(error) => return Err(error.into()),
     };
     let warning = match &old {
-        Some(old) => old.may_change(cx, &place)?,
+        Some(old) => old.may_change(cx, &place, Changed::Whole)?,
         None => None,
     };
     let new = args.content.as_bytes();
@@ -184,6 +184,52 @@ mod tests {
             "refused: f: changed on disk since you read it (by another program): read it again"
         );
         assert_eq!(bench.get("f"), b"other");
+    }
+
+    #[tokio::test]
+    async fn what_was_read_in_part_is_not_overwritten_whole() {
+        let bench = Bench::new();
+        bench.put("f", "x\n".repeat(5000));
+        let read = async |offset: u32, limit: u32| {
+            let page = json!({"path": "f", "offset": offset, "limit": limit});
+            bench.call(ReadFile, page).await;
+        };
+        read(17, 1).await;
+        assert_eq!(
+            write_in(&bench, "f", "new").await,
+            "refused: f: 4999 of its 5000 lines were never shown to you: read on, or change a \
+             part with edit_file"
+        );
+        read(2001, 2000).await;
+        read(1, 2000).await;
+        assert!(write_in(&bench, "f", "new").await.starts_with("refused: f: 1000 of its 5000"));
+        read(4001, 2000).await;
+        assert!(write_in(&bench, "f", "a\nb\n").await.starts_with("changed f"));
+        // What an edit leaves of the unseen stays unseen.
+        bench.put("f", "a\nb\n");
+        bench.put("f", "a\nb\nc\n");
+        read(1, 1).await;
+        let edit = json!({"path": "f", "old": "a", "new": "A"});
+        let edited = bench.call(crate::edit_file::EditFile, edit).await;
+        assert!(edited.starts_with("changed f"), "{edited}");
+        assert_eq!(
+            write_in(&bench, "f", "new").await,
+            "refused: f: you have seen only a part of it as it is now: read on, or change a part \
+             with edit_file"
+        );
+        assert_eq!(bench.get("f"), b"A\nb\nc\n");
+    }
+
+    #[tokio::test]
+    async fn a_line_that_was_cut_counts_when_it_was_read_to_its_end() {
+        let bench = Bench::with(Settings { line_bytes: 10, ..Settings::default() });
+        bench.put("f", "0123456789abc\nend");
+        for byte in [0, 10] {
+            let refused = "refused: f: ";
+            assert!(write_in(&bench, "f", "new").await.starts_with(refused));
+            bench.call(ReadFile, json!({"path": "f", "byte": byte})).await;
+        }
+        assert!(write_in(&bench, "f", "new").await.starts_with("changed f"));
     }
 
     #[tokio::test]
