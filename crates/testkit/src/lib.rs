@@ -9,6 +9,59 @@
 //! | what happened | [`Recorder`], an observer that keeps every record |
 //! | one tool | [`Bench`], which calls it in a directory |
 //!
+//! A whole agent with your tool and a scripted model. Frame boundaries come from a random
+//! secret; a fixed one makes every request the same, so that it can be a snapshot.
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use std::sync::Arc;
+//!
+//! use deputize_core::door::FrameSecret;
+//! use deputize_core::{Authority, Cancel, Catalog, Grant, Reply, SessionId};
+//! use deputize_core::{ToolCallResult, ToolCx, ToolOutput, ToolSpec, TypedTool, spec_of};
+//! use deputize_runtime::{Parts, Session, SessionDir};
+//! use deputize_testkit::ScriptedModel;
+//!
+//! deputize_core::tool_crate!();
+//! # #[derive(serde::Deserialize, schemars::JsonSchema)]
+//! # struct Args { /** The words. */ text: String }
+//! struct CountWords; // as in the documentation of `TypedTool`
+//! # impl TypedTool for CountWords {
+//! #     type Args = Args;
+//! #     fn spec() -> ToolSpec {
+//! #         ToolSpec::read_only(spec_of::<Args>("count_words", "Count the words of a text."))
+//! #     }
+//! #     async fn run(&self, args: Args, _cx: &ToolCx) -> ToolCallResult {
+//! #         Ok(ToolOutput::text(args.text.split_whitespace().count().to_string()))
+//! #     }
+//! # }
+//! deputize_core::register_tool!("words", CountWords);
+//!
+//! let model = Arc::new(ScriptedModel::turns([
+//!     Reply::calls("m", [("count_words", serde_json::json!({"text": "one two three"}))]),
+//!     Reply::text("m", "There are three."),
+//! ]));
+//! let folder = tempfile::tempdir()?;
+//! let mut parts = Parts::new(Catalog::linked(&[LINK])?);
+//! parts.models.insert("test/m", "m", model.clone());
+//! parts.secret = FrameSecret::new(&[0; 16]);
+//! let dir = SessionDir::new(folder.path());
+//! let session = Session::create(&dir, SessionId::literal("test"), parts)?;
+//! let mut spec = session.top_agent("test/m", "How many words?", folder.path());
+//! spec.system = vec!["You count words.".into()];
+//! let authority = Authority::root(session.catalog(), &Grant::default());
+//! let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+//! let outcome = runtime.block_on(session.run(spec, authority, &Cancel::new()));
+//!
+//! assert_eq!(outcome.text.as_deref(), Some("There are three."));
+//! let second = &model.requests()[1];
+//! assert!(second.results()[0].text.as_str().contains("\n3\n"), "a result is framed");
+//! // In a test of your own: deputize_testkit::assert_prompt!(second.body);
+//! # Ok(()) }
+//! ```
+//!
+//! The model alone:
+//!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() {
