@@ -11,6 +11,9 @@ const NAMES: usize = 1_700;
 /// A name of fewer letters is found in too many other words.
 const SHORTEST: usize = 3;
 
+/// How much later an item is named whose name hides it.
+const HIDDEN: usize = 8;
+
 /// A public item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Item {
@@ -45,7 +48,8 @@ pub(super) fn collect<'t>(
             Some(Begins::Item(kind, name)) => {
                 *facts.items.entry(kind.clone()).or_default() += 1;
                 let inner = hit.text.starts_with([' ', '\t']);
-                let rank = rank(&kind, inner, hit.path);
+                let hidden = if is_hidden(&name) { HIDDEN } else { 0 };
+                let rank = rank(&kind, inner, hit.path) + hidden;
                 items.push(Item { kind, name, path: hit.path.to_owned(), line: hit.line, rank });
             }
             Some(_) | None => {}
@@ -138,9 +142,15 @@ pub(super) fn imports(items: &[Item]) -> Option<String> {
     (!names.is_empty()).then(|| format!(r"{head}\b(?:{})\b", names.join("|")))
 }
 
+/// Whether a name says that it is public only because it must be.
+fn is_hidden(name: &str) -> bool {
+    name.starts_with('_')
+}
+
 /// Whether lines that import it tell what it is worth: a value's name is often another's too.
 fn is_imported(item: &Item) -> bool {
-    !matches!(item.kind.as_str(), "function" | "const" | "static" | "var")
+    let value = matches!(item.kind.as_str(), "function" | "const" | "static" | "var");
+    !value && !is_hidden(&item.name)
 }
 
 /// The items to name, those first that most lines import.

@@ -15,6 +15,8 @@ use super::survey::shorten;
 
 /// Lines of manifests that are read.
 const LINES: u64 = 1_500;
+/// Lines of one value that are read.
+const VALUE_LINES: u64 = 12;
 
 /// Manifests, by file name.
 const NAMES: &[&str] = &[
@@ -52,21 +54,79 @@ fn is_manifest(path: &str) -> bool {
 }
 
 /// The naming lines of all manifests.
-pub(super) fn ask<'t>(ask: &mut Ask<'t, '_>, scope: &Scope, files: &[(&str, u64)]) -> Found<'t> {
+#[derive(Debug)]
+pub(super) struct Manifests<'t> {
+    /// The lines.
+    pub(super) found: Found<'t>,
+    /// Lines whose value goes on below them, by file and number, with all of it.
+    whole: BTreeMap<(&'t str, u64), String>,
+}
+
+/// Asks for the naming lines, and for what those begin that go on below.
+pub(super) fn ask<'t>(
+    ask: &mut Ask<'t, '_>,
+    scope: &Scope,
+    files: &[(&str, u64)],
+) -> Manifests<'t> {
     if !files.iter().any(|(path, _)| is_manifest(path)) {
-        return Found::nothing();
+        return Manifests { found: Found::nothing(), whole: BTreeMap::new() };
     }
-    Search::lines(scope, "manifests", PATTERN, NAMES).first(LINES).ask(ask)
+    let found = Search::lines(scope, "manifests", PATTERN, NAMES).first(LINES).ask(ask);
+    let open = found.hits().filter(|hit| is_manifest(hit.path) && is_open(hit.text));
+    let whole = open.take(NOTABLE).filter_map(|hit| {
+        let arguments = json!({"path": hit.path, "offset": hit.line, "limit": VALUE_LINES});
+        let text = ask.call("read_file", arguments)?.ok()?;
+        Some(((hit.path, hit.line), joined(&plain(text))))
+    });
+    let whole = whole.collect();
+    Manifests { found, whole }
+}
+
+/// Marks of a text of several lines.
+const QUOTES: [&str; 2] = ["\"\"\"", "'''"];
+
+/// What a line gives to its key.
+fn value(text: &str) -> &str {
+    text.split_once([':', '=']).map_or("", |(_, value)| value.trim())
+}
+
+/// Whether the value of a line goes on below it.
+fn is_open(text: &str) -> bool {
+    let value = value(text);
+    let quoted = |quote: &&str| value.strip_prefix(*quote).is_some_and(|v| !v.contains(*quote));
+    QUOTES.iter().any(quoted) || matches!(value, ">" | ">-" | "|" | "|-")
+}
+
+/// The lines of a value as a single one.
+fn joined(text: &str) -> String {
+    let (first, below) = text.split_once('\n').unwrap_or((text, ""));
+    let key = first.split([':', '=']).next().unwrap_or_default();
+    let opened = value(first);
+    let said = match QUOTES.iter().find(|quote| opened.starts_with(**quote)) {
+        Some(quote) => {
+            let begun = opened.trim_start_matches(quote);
+            let below = below.split(quote).next().unwrap_or_default().lines();
+            // A backslash at the end joins the next line without a break.
+            let lines = std::iter::once(begun).chain(below).map(|l| l.trim_end_matches('\\'));
+            lines.collect::<Vec<_>>().join(" ")
+        }
+        None => {
+            let inside = |line: &&str| line.starts_with([' ', '\t']);
+            below.lines().take_while(inside).collect::<Vec<_>>().join(" ")
+        }
+    };
+    format!("{key}= {}", said.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
 /// The packages that the lines name, nearest to the top first, and how many manifests there
 /// are in all.
-pub(super) fn packages(found: &Found<'_>, files: &[(&str, u64)]) -> (Vec<Package>, u64) {
+pub(super) fn packages(manifests: &Manifests<'_>, files: &[(&str, u64)]) -> (Vec<Package>, u64) {
     let mut all: BTreeMap<&str, (Package, String)> = BTreeMap::new();
-    for hit in found.hits().filter(|hit| is_manifest(hit.path)) {
+    for hit in manifests.found.hits().filter(|hit| is_manifest(hit.path)) {
         let empty = || (Package { path: hit.path.to_owned(), ..Package::default() }, String::new());
         let (package, section) = all.entry(hit.path).or_insert_with(empty);
-        line(package, section, hit.text);
+        let whole = manifests.whole.get(&(hit.path, hit.line));
+        line(package, section, whole.map_or(hit.text, String::as_str));
     }
     let mut packages: Vec<Package> =
         all.into_values().map(|(package, _)| package).filter(|p| !p.name.is_empty()).collect();
@@ -255,6 +315,26 @@ mod tests {
         for (lines, name, about, programs) in cases {
             let programs = programs.iter().map(|&p| p.to_owned()).collect();
             assert_eq!(package(lines), (name.to_owned(), about.to_owned(), programs));
+        }
+    }
+
+    #[test]
+    fn a_description_may_go_on_below() {
+        for (text, said) in [
+            ("description = \"\"\"\nA tool\nto fly.\n\"\"\"\nname = \"x\"", "A tool to fly."),
+            ("description = \"\"\"A tool \\\n  to [fly].\"\"\"\n", "A tool to [fly]."),
+            ("description = '''\nA tool.'''", "A tool."),
+            ("description: >-\n  A tool\n  to fly.\nname: x", "A tool to fly."),
+            ("description: |\n", ""),
+        ] {
+            let first = text.lines().next().unwrap();
+            assert!(is_open(first), "{first}");
+            assert_eq!(package(&[&joined(text)]).1, said, "{text}");
+        }
+        for line in
+            ["description = \"A.\"", "description = \"\"\"A.\"\"\"", "name = \"x\"", "[package]"]
+        {
+            assert!(!is_open(line), "{line}");
         }
     }
 

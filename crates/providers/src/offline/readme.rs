@@ -57,8 +57,14 @@ fn read(path: &str, text: &str) -> Readme {
     }
     reader.end_paragraph();
     let lead = if reader.lead.is_empty() { &reader.tagline } else { &reader.lead };
-    let lead = without_announcement(lead);
+    let lead = without_announcement(unmarked(lead));
     Readme { path: path.to_owned(), title: shorten(&reader.title, 80), lead: shorten(&lead, LEAD) }
+}
+
+/// A text without the marks that make all of it bold.
+fn unmarked(text: &str) -> &str {
+    let inner = text.strip_prefix("**").and_then(|text| text.strip_suffix("**"));
+    inner.filter(|inner| !inner.contains("**")).unwrap_or(text)
 }
 
 /// A text without the sentence at its end that announces something further down.
@@ -67,8 +73,52 @@ fn without_announcement(text: &str) -> String {
     text.rsplit_once(". ").map_or_else(|| format!("{text}."), |(before, _)| format!("{before}."))
 }
 
-/// Headings after which a paragraph no longer says what the whole is.
+/// Headings after which a paragraph no longer says what the whole is, not counting those of
+/// [`ASIDES`].
 const HEADINGS: usize = 2;
+/// A heading with one of these words has no text below it that says what the whole is.
+const ASIDES: &[&str] = &[
+    "badges",
+    "book",
+    "change",
+    "changelog",
+    "changes",
+    "contents",
+    "contributing",
+    "docs",
+    "documentation",
+    "history",
+    "install",
+    "installation",
+    "installing",
+    "licence",
+    "license",
+    "licenses",
+    "licensing",
+    "links",
+    "msrv",
+    "news",
+    "prerequisite",
+    "prerequisites",
+    "quick",
+    "quickstart",
+    "release",
+    "releases",
+    "required",
+    "requirement",
+    "requirements",
+    "requires",
+    "sponsor",
+    "sponsors",
+    "started",
+    "status",
+    "toc",
+    "updates",
+    "usage",
+    "versioning",
+];
+/// Words of a line in a paragraph of HTML that can be a sentence.
+const SENTENCE: usize = 4;
 
 /// Reads prose line by line, until it knows the title and the lead.
 #[derive(Default)]
@@ -81,7 +131,13 @@ struct Reader<'t> {
     fenced: bool,
     /// Inside a block of HTML, which lasts until a blank line.
     html: bool,
+    /// Inside one that sets text apart, so that its lines are prose.
+    centred: bool,
+    /// Inside a quoted note, which warns of something and says what nothing is.
+    note: bool,
     headings: usize,
+    /// Whether there was any heading.
+    headed: bool,
     /// Under a heading of which no text says what the whole is.
     aside: bool,
 }
@@ -95,10 +151,15 @@ impl<'t> Reader<'t> {
         if self.fenced {
             return;
         }
+        self.note = line.starts_with('>') && (self.note || line.contains("[!"));
         if line.is_empty() {
             self.html = false;
+            self.centred = false;
+            self.end_paragraph();
+        } else if self.note {
             self.end_paragraph();
         } else if self.html || line.starts_with('<') {
+            self.centred |= ["<p", "<div", "<center"].iter().any(|tag| line.starts_with(tag));
             self.html = true;
             self.tags(line);
         } else if line.starts_with('#') || line.starts_with("= ") {
@@ -123,30 +184,28 @@ impl<'t> Reader<'t> {
             && self.tagline.is_empty()
         {
             self.tagline = strip(&line.replace("<br", " <br"));
+        } else if self.centred && self.tagline.is_empty() && !line.starts_with('<') {
+            let text = strip(line);
+            if text.split(' ').count() >= SENTENCE {
+                self.tagline = text;
+            }
         }
     }
 
     fn heading(&mut self, text: &str) {
-        if self.title.is_empty() {
+        let lower = text.to_ascii_lowercase();
+        let words: Vec<&str> =
+            lower.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
+        // The first heading is a name, which may have any word among others.
+        let first = !std::mem::replace(&mut self.headed, true);
+        self.aside = words.iter().any(|word| ASIDES.contains(word)) && (!first || words.len() < 2);
+        if first && !self.aside && self.title.is_empty() {
             self.title = strip(text);
         }
-        self.headings += 1;
-        let lower = text.to_ascii_lowercase();
-        let aside = [
-            "install",
-            "require",
-            "licen",
-            "prerequisite",
-            "quick",
-            "getting started",
-            "table of",
-            "contents",
-            "usage",
-            "status",
-            "sponsor",
-            "news",
-        ];
-        self.aside = self.headings > HEADINGS || aside.iter().any(|word| lower.contains(word));
+        if !self.aside {
+            self.headings += 1;
+            self.aside = self.headings > HEADINGS;
+        }
     }
 
     fn end_paragraph(&mut self) {
@@ -159,17 +218,24 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// Lines that say nothing: badges, pictures, tags, comments, rules, links alone.
+/// Lines that say nothing: badges, pictures, tags, comments, rules, links and addresses alone,
+/// and where links lead.
 fn decoration(line: &str) -> bool {
     let marks = ["<", "[!", "![", "|", ".. ", ":", "---", "[comment", "[//"];
     let link_alone = line.starts_with('[') && line.ends_with(')') && !line.contains(". ");
-    marks.iter().any(|mark| line.starts_with(mark)) || link_alone
+    let address = line.starts_with("http") && !line.contains(' ');
+    let target = bracketed(line).is_some_and(|(_, rest)| rest.starts_with(':'));
+    marks.iter().any(|mark| line.starts_with(mark)) || link_alone || target || address
 }
 
 /// Text without links, tags and pictures.
 fn strip(text: &str) -> String {
+    let text = ["&emsp;", "&ensp;", "&nbsp;"].iter().fold(text.to_owned(), |text, space| {
+        // A space of another width.
+        text.replace(space, " ")
+    });
     let mut out = String::new();
-    let mut rest = text;
+    let mut rest = text.as_str();
     while let Some(at) = rest.find(['[', '!', '<']) {
         let (before, from) = rest.split_at(at);
         out.push_str(before);
@@ -186,9 +252,9 @@ fn strip(text: &str) -> String {
 
 /// What is shown of a link, a picture or a tag at the begin of a text, and what follows it.
 fn link(from: &str) -> Option<(&str, &str)> {
-    if let Some(picture) = from.strip_prefix("![") {
-        let (_, rest) = picture.split_once("](")?;
-        return Some(("", rest.split_once(')')?.1));
+    if let Some(picture) = from.strip_prefix('!') {
+        let (_, rest) = bracketed(picture)?;
+        return Some(("", target(rest).unwrap_or(rest)));
     }
     if let Some(tag) = from.strip_prefix('<') {
         let (inner, rest) = tag.split_once('>')?;
@@ -200,14 +266,36 @@ fn link(from: &str) -> Option<(&str, &str)> {
             || inner.ends_with('/'))
         .then_some(("", rest));
     }
-    let (shown, rest) = from.strip_prefix('[')?.split_once(']')?;
-    if !rest.starts_with(['(', '[']) {
-        return (shown.trim().len() > 1).then_some((shown, rest));
+    let (shown, rest) = bracketed(from)?;
+    // A picture that leads somewhere is a badge.
+    let shown = if shown.starts_with("![") { "" } else { shown };
+    match target(rest) {
+        Some(rest) => Some((shown, rest)),
+        None => (shown.trim().len() > 1).then_some((shown, rest)),
     }
-    if let Some(target) = rest.strip_prefix('(') {
-        return Some((shown, target.split_once(')')?.1));
+}
+
+/// What follows the target of a link.
+fn target(rest: &str) -> Option<&str> {
+    match rest.strip_prefix('(') {
+        Some(target) => Some(target.split_once(')')?.1),
+        None => Some(bracketed(rest)?.1),
     }
-    Some((shown, rest.strip_prefix('[')?.split_once(']')?.1))
+}
+
+/// What stands in brackets at the begin of a text, and what follows them.
+fn bracketed(text: &str) -> Option<(&str, &str)> {
+    let inner = text.strip_prefix('[')?;
+    let mut open = 1_usize;
+    let end = inner.char_indices().find_map(|(at, c)| {
+        open = match c {
+            '[' => open + 1,
+            ']' => open - 1,
+            _ => open,
+        };
+        (open == 0).then_some(at)
+    })?;
+    Some((inner.get(..end)?, inner.get(end + 1..)?))
 }
 
 #[cfg(test)]
@@ -230,9 +318,33 @@ mod tests {
                 "Fast. Easy.",
             ),
             ("# T\n\nNO WARRANTY AT ALL.\n\nA [tool][x] of [Yaml].\n", "T", "A tool of Yaml."),
-            ("# T\n\n## Requirements\nNode.\n\n## What\nA tool.\n", "T", ""),
+            ("# T\n\n## Requirements\nNode.\n\n## What\nA tool.\n", "T", "A tool."),
+            ("# T\n\n## A\n\n## B\nText.\n", "T", ""),
+            ("# T\n\n[![ci](\nhttps://a.b)](\nhttps://c.d)\n\nA tool.\n", "T", "A tool."),
             ("# T\nA tool. It has:\n- x\n", "T", "A tool."),
             ("# T\nA tool with:\n", "T", "A tool with."),
+            (
+                "# T\n\n[![ci](a)](b)\n[x]: https://a.b\n[`y`]: <c>\n\n## Book\n\nSee the [book](b).\n\n\
+                 ## Introduction\n\nA [tool].\n\n[tool]: https://a.b\n",
+                "T",
+                "A tool.",
+            ),
+            ("# T\n\n> [!WARNING]\n> Use [`b`] instead.\n\n[`b`]: c\n\nA tool.\n", "T", "A tool."),
+            ("# T\n\n> A quoted\n> tool.\n", "T", "A quoted tool."),
+            (
+                "<p align=\"center\">\n<img src=\"x\">\n</p>\n\n<p>\nT is a tool.\n</p>\n\n# Status\n\nUsed.\n\n\
+                 ## Changelog\n\nThe list of changes is here.\n",
+                "",
+                "T is a tool.",
+            ),
+            (
+                "# T &emsp; [![Build]][ci] [![Rust]][r] ![p](q)\n\n[Build]: u\n\n**T is *a* tool.**\n\n---\n",
+                "T",
+                "T is *a* tool.",
+            ),
+            ("# Mini book reader\n\nReads.\n", "Mini book reader", "Reads."),
+            ("# Status\n\nFine.\n", "", ""),
+            ("[[[ x ]\n", "", "[[[ x ]"),
             ("", "", ""),
             ("```\ncode\n```\n\nText said.", "", "Text said."),
             ("# A\n```sh\nrun\n```\nThen text.", "A", "Then text."),

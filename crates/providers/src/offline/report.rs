@@ -105,14 +105,29 @@ fn introduction(root: &str, facts: &Facts) -> String {
         return String::new();
     };
     let about = package.filter(|package| !package.about.is_empty());
-    let about = about.map(|package| format!("{} (`{}`)", package.about, package.path));
     let lead = readme.filter(|readme| !readme.lead.is_empty());
+    // What both say in the same words is said once, where there is more of it.
+    let (about, lead) = match (about, lead) {
+        (Some(package), Some(readme)) if begins_with(&readme.lead, &package.about) => {
+            (None, Some(readme))
+        }
+        (Some(package), Some(readme)) if begins_with(&package.about, &readme.lead) => {
+            (Some(package), None)
+        }
+        both => both,
+    };
+    let about = about.map(|package| format!("{} (`{}`)", package.about, package.path));
     let lead = lead.map(|readme| format!("{} (`{}`)", readme.lead, readme.path));
     let said: Vec<String> = [about, lead].into_iter().flatten().collect();
     if said.is_empty() {
         return format!("**{name}**: no description found.\n\n");
     }
     format!("**{name}**: {}\n\n", said.join(" "))
+}
+
+fn begins_with(text: &str, head: &str) -> bool {
+    let head = head.trim_end_matches(['.', '…', ' ']).to_lowercase();
+    text.to_lowercase().starts_with(&head)
 }
 
 fn about(root: &str, facts: &Facts) -> String {
@@ -433,6 +448,21 @@ mod tests {
         let report =
             Report { subject: "`.`".into(), root: ".".into(), facts: facts(), ..Report::default() };
         insta::assert_snapshot!(render(&report));
+    }
+
+    #[test]
+    fn what_a_manifest_and_a_readme_both_say_is_said_once() {
+        for (about, lead, said) in [
+            ("Flies", "Flies.", "Flies. (`README.md`)"),
+            ("Flies kites in …", "flies kites in wind.", "flies kites in wind. (`README.md`)"),
+            ("Flies. And more.", "Flies.", "Flies. And more. (`Cargo.toml`)"),
+            ("Flies.", "Kites.", "Flies. (`Cargo.toml`) Kites. (`README.md`)"),
+        ] {
+            let mut facts = facts();
+            facts.packages[0].about = about.to_owned();
+            facts.readme.as_mut().unwrap().lead = lead.to_owned();
+            assert_eq!(introduction(".", &facts), format!("**kite**: {said}\n\n"));
+        }
     }
 
     #[test]

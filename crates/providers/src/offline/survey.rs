@@ -74,7 +74,7 @@ pub(super) fn survey(ask: &mut Ask<'_, '_>, scope: &Scope, closing: bool) -> Fac
 /// The results of the second round.
 struct Asked<'t> {
     readme: Option<super::facts::Readme>,
-    manifests: Found<'t>,
+    manifests: manifest::Manifests<'t>,
     scripts: Vec<Place>,
     items: Vec<(&'static str, Found<'t>)>,
     tests: Vec<(&'static str, Found<'t>)>,
@@ -89,7 +89,7 @@ struct Asked<'t> {
 impl<'t> Asked<'t> {
     fn judge(self, facts: &mut Facts, judge: &Judge<'t>, files: &[(&str, u64)]) {
         facts.readme = self.readme;
-        note_gap(facts, &self.manifests, "packages", "manifests");
+        note_gap(facts, &self.manifests.found, "packages", "manifests");
         let (packages, total) = manifest::packages(&self.manifests, files);
         facts.packages = packages;
         facts.packages_total = total;
