@@ -1,5 +1,6 @@
-//! What breaks around the program: model servers, disks, the tree that it works in.
+//! What breaks around the program: model servers, disks, readers, the tree that it works in.
 
 mod disk;
 mod provider;
+mod reader;
 mod tree;

@@ -205,8 +205,14 @@ impl Running {
 
     /// The same with the standard output that the command has.
     pub(crate) fn with_stdout(mut command: Command) -> Self {
+        command.stderr(Stdio::piped());
+        Self::with_streams(command)
+    }
+
+    /// The same with the output and the errors that the command has.
+    pub(crate) fn with_streams(mut command: Command) -> Self {
         let begun = Instant::now();
-        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = command.spawn().unwrap();
         let mut readers = JoinSet::new();
         let out = collect(&mut readers, child.stdout.take());
         let err = collect(&mut readers, child.stderr.take());
@@ -236,11 +242,12 @@ impl Running {
     /// Waits for its end.
     pub(crate) async fn end(mut self) -> Ended {
         let status = soon("the program's end", self.child.wait()).await.unwrap();
-        let took = self.begun.elapsed();
+        let at = Instant::now();
+        let took = at.duration_since(self.begun);
         let streams = async { while self.readers.join_next().await.is_some() {} };
         soon("the end of its output", streams).await;
         let text = |text: &Text| String::from_utf8(text.borrow().0.clone()).unwrap();
-        Ended { code: status.code(), out: text(&self.out), err: text(&self.err), took }
+        Ended { code: status.code(), out: text(&self.out), err: text(&self.err), took, at }
     }
 }
 
@@ -296,6 +303,8 @@ pub(crate) struct Ended {
     pub(crate) out: String,
     pub(crate) err: String,
     pub(crate) took: Duration,
+    /// When.
+    pub(crate) at: Instant,
 }
 
 impl Ended {

@@ -13,20 +13,36 @@ use serde_json::json;
 
 use crate::program::{Ended, Lab, PROGRAM, Running, events, hang, model};
 
-/// The rule is two seconds; a loaded machine may need longer.
-const SOON: Duration = Duration::from_secs(4);
+/// From a signal to the program's end.
+const SOON: Duration = Duration::from_secs(2);
 const SIGNALS: [Signal; 3] = [Signal::INT, Signal::TERM, Signal::HUP];
 
-/// Sends a signal. The end comes soon, says that it was one, and leaves nothing behind.
-async fn ended_by(signal: Signal, lab: &Lab, running: Running) -> Ended {
+/// Sends a signal. The program ends, says that it was one, and leaves nothing behind. How long
+/// that took is for [`in_time`] to judge.
+pub(crate) async fn ended_by(signal: Signal, lab: &Lab, running: Running) -> (Ended, Duration) {
     let sent = Instant::now();
     running.signal(signal);
     let ended = running.end().await.with_code(130);
-    let took = sent.elapsed();
-    println!("{signal:?}: ended after {took:?}");
-    assert!(took < SOON, "{took:?} {ended:#?}");
     assert_eq!(lab.processes(), []);
-    ended
+    let took = ended.at.duration_since(sent);
+    (ended, took)
+}
+
+/// Plays a case, which tells how long its end took. One that was late is played once more: the
+/// machine may have been busy; a program that is slow is late again.
+pub(crate) async fn in_time(case: impl AsyncFn() -> Duration) {
+    let first = case().await;
+    if first >= SOON {
+        let again = case().await;
+        assert!(again < SOON, "ended after {first:?}, then after {again:?}; the rule is {SOON:?}");
+    }
+}
+
+/// The same for each signal.
+async fn in_time_by_each(case: impl AsyncFn(Signal) -> Duration) {
+    for signal in SIGNALS {
+        in_time(async || case(signal).await).await;
+    }
 }
 
 /// A command that ignores what can be ignored, with a process in a session of its own that does
@@ -47,7 +63,7 @@ fn text(text: &str) -> Answer {
 
 #[tokio::test]
 async fn while_a_model_does_not_answer_what_was_said_before_is_printed() {
-    for signal in SIGNALS {
+    in_time_by_each(async |signal| {
         let lab = Lab::new();
         let server = model(|asked| match asked.replies() {
             0 => {
@@ -60,29 +76,33 @@ async fn while_a_model_does_not_answer_what_was_said_before_is_printed() {
         let server = server.await;
         let running = lab.run(&server, &["Look around"]);
         server.until_requests(2).await;
-        let ended = ended_by(signal, &lab, running).await;
+        let (ended, took) = ended_by(signal, &lab, running).await;
         assert_eq!(ended.out, "I look around first.\n");
         assert!(ended.err.contains(&format!("--resume {}", lab.session())), "{}", ended.err);
         server.until_idle().await;
-    }
+        took
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn a_wait_before_the_next_try_is_cut_short() {
-    for signal in SIGNALS {
+    in_time_by_each(async |signal| {
         let lab = Lab::new();
         let server = model(|_| Answer::error(429, "slow down").header("retry-after", "50")).await;
         let running = lab.run(&server, &["--output", "events", "Hurry"]);
         let retry = running.event("model.retry", |_| true).await;
         assert_eq!(retry["wait_ms"], 50_000);
-        ended_by(signal, &lab, running).await;
+        let (_, took) = ended_by(signal, &lab, running).await;
         assert_eq!(server.requests().len(), 1);
-    }
+        took
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn an_interrupt_leaves_no_process() {
-    for signal in SIGNALS {
+    in_time_by_each(async |signal| {
         let lab = Lab::new();
         let command = stubborn(&lab);
         let server = model(move |_| call("terminal", json!({ "command": command }))).await;
@@ -90,12 +110,14 @@ async fn an_interrupt_leaves_no_process() {
         let running = lab.run(&server, &["--approve", "auto", "--output", "events", "Work"]);
         begun.lines(2).await;
         assert!(lab.processes().len() >= 3, "{:?}", lab.processes());
-        let ended = ended_by(signal, &lab, running).await;
+        let (ended, took) = ended_by(signal, &lab, running).await;
         let all = events(&ended.out);
         assert_eq!(all.last().unwrap()["type"], "session.end");
         assert_eq!(all.last().unwrap()["exit_code"], 130);
         assert_eq!(ended.events("tool.end")[0]["status"], "cancelled");
-    }
+        took
+    })
+    .await;
 }
 
 /// A parent with three children: the first is done at once, the others run a command.
@@ -117,7 +139,7 @@ async fn family(lab: &Lab) -> MockServer {
 
 #[tokio::test]
 async fn an_interrupt_reaches_the_commands_of_all_children() {
-    for signal in SIGNALS {
+    in_time_by_each(async |signal| {
         let lab = Lab::new();
         let server = family(&lab).await;
         let mut begun = lab.pipe("begun");
@@ -125,7 +147,7 @@ async fn an_interrupt_reaches_the_commands_of_all_children() {
         let running = lab.run(&server, &["--set", approve, "--output", "events", "Share it"]);
         begun.lines(4).await;
         running.event("agent.end", |end| end["status"] == "completed").await;
-        let ended = ended_by(signal, &lab, running).await;
+        let (ended, took) = ended_by(signal, &lab, running).await;
         let ends = ended.events("agent.end").into_iter();
         let mut ends: Vec<_> =
             ends.map(|end| (end["depth"].to_string(), end["status"].clone())).collect();
@@ -135,7 +157,9 @@ async fn an_interrupt_reaches_the_commands_of_all_children() {
             ends,
             ["0 \"interrupted\"", "1 \"completed\"", "1 \"interrupted\"", "1 \"interrupted\""]
         );
-    }
+        took
+    })
+    .await;
 }
 
 /// A terminal: the end of a person, and the command that runs on its other end.
@@ -155,38 +179,38 @@ fn on_terminal(lab: &Lab, server: &MockServer) -> (File, Running) {
 
 #[tokio::test]
 async fn a_question_that_waits_is_a_no_when_it_is_interrupted() {
-    let (sent_by_kernel, mut ways) = (None, vec![]);
-    ways.push(sent_by_kernel);
-    ways.extend(SIGNALS.map(Some));
-    for way in ways {
+    let asked = async |interrupt: &dyn Fn(&mut File, &Running)| {
         let lab = Lab::new();
         let server = model(|_| call("terminal", json!({"command": "touch ran"}))).await;
         let (mut person, running) = on_terminal(&lab, &server);
         running.event("approval.request", |_| true).await;
-        let ended = match way {
-            Some(signal) => ended_by(signal, &lab, running).await,
-            None => {
-                person.write_all(b"\x03").unwrap();
-                running.end().await.with_code(130)
-            }
-        };
+        let sent = Instant::now();
+        interrupt(&mut person, &running);
+        let ended = running.end().await.with_code(130);
         assert_eq!(ended.events("approval.decision")[0]["decision"], "deny");
         assert!(!lab.work("ran").exists());
-    }
+        ended.at.duration_since(sent)
+    };
+    in_time(async || asked(&|person, _| person.write_all(b"\x03").unwrap()).await).await;
+    in_time_by_each(async |signal| asked(&|_, running| running.signal(signal)).await).await;
 }
 
 #[tokio::test]
 async fn a_second_interrupt_leaves_at_once() {
-    let lab = Lab::new();
-    let command = stubborn(&lab);
-    let server = model(move |_| call("terminal", json!({ "command": command }))).await;
-    let mut begun = lab.pipe("begun");
-    let running = lab.run(&server, &["--approve", "auto", "Work"]);
-    begun.lines(2).await;
-    running.signal(Signal::INT);
-    running.says("once more leaves at once").await;
-    let ended = ended_by(Signal::INT, &lab, running).await;
-    assert!(!ended.err.contains("hint:"), "it ended in order: {}", ended.err);
+    in_time(async || {
+        let lab = Lab::new();
+        let command = stubborn(&lab);
+        let server = model(move |_| call("terminal", json!({ "command": command }))).await;
+        let mut begun = lab.pipe("begun");
+        let running = lab.run(&server, &["--approve", "auto", "Work"]);
+        begun.lines(2).await;
+        running.signal(Signal::INT);
+        running.says("once more leaves at once").await;
+        let (ended, took) = ended_by(Signal::INT, &lab, running).await;
+        assert!(!ended.err.contains("hint:"), "it ended in order: {}", ended.err);
+        took
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -16,7 +16,7 @@ use rustix::termios::{QueueSelector, tcflush, tcgetpgrp};
 use tokio::sync::Mutex;
 use tokio::task::spawn_blocking;
 
-use crate::screen::live::Screen;
+use crate::screen::live::{Paused, Screen};
 
 /// What is typed within this time after a question appeared does not count: it was meant for
 /// something else.
@@ -57,10 +57,10 @@ impl Person {
             let reason = format!("it has {bytes} bytes; a person is shown at most {COMMAND_BYTES}");
             return Answer { reason, ..Answer::no("the length of the command") };
         }
-        let _paused = self.screen.pause();
+        let paused = self.screen.pause();
         let stop = Stop::default();
         let (terminal, text, seen) = (self.terminal.clone(), words(question), stop.0.clone());
-        let mut asked = spawn_blocking(move || converse(&terminal, &text, &seen));
+        let mut asked = spawn_blocking(move || converse(&terminal, &text, &paused, &seen));
         let answer = tokio::select! {
             biased;
             () = cancel.cancelled() => {
@@ -121,7 +121,15 @@ fn words(question: &Question) -> String {
 }
 
 /// Shows the question, waits, reads one line.
-fn converse(terminal: &PathBuf, text: &str, stop: &AtomicBool) -> io::Result<Answer> {
+fn converse(
+    terminal: &PathBuf,
+    text: &str,
+    screen: &Paused,
+    stop: &AtomicBool,
+) -> io::Result<Answer> {
+    if !screen.wait(stop) {
+        return Ok(Answer::no(CANCELLED));
+    }
     let mut terminal = OpenOptions::new().read(true).write(true).open(terminal)?;
     if tcgetpgrp(&terminal).is_ok_and(|front| front != getpgrp()) {
         return Ok(Answer::no("no user in front: this program is in the background"));

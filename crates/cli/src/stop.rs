@@ -9,7 +9,7 @@ use deputize_core::{Cancel, CancelReason};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// After a signal, whatever has not ended by then is left behind.
-const PATIENCE: Duration = Duration::from_millis(1900);
+const PATIENCE: Duration = Duration::from_millis(1700);
 
 /// The signals that ask a program to end.
 pub(crate) struct Signals {

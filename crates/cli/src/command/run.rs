@@ -1,38 +1,25 @@
 //! `deputize run`: one task to its end.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
-use deputize_core::door::to_screen;
-use deputize_core::{ApproverMode, Cancel, Clock, Observer, Outcome, SessionId, Status, ToolCrate};
-use deputize_runtime::{
-    Continue, Parts, Recovery, ResumeError, Session, SessionDir, StoredSession, SystemClock,
-};
+use deputize_core::{ApproverMode, Clock, SessionId, ToolCrate};
+use deputize_runtime::{SessionDir, StoredSession, SystemClock};
 use deputize_tools::Processes;
 use jiff::Timestamp;
-use rustix::termios::tcgetwinsize;
 use serde_json::json;
 
-use crate::approve::Person;
-use crate::args::{Approve, ModelChoice, OutputFormat, RunOptions};
+use self::stage::{Plan, Stage};
+use crate::args::{Approve, ModelChoice, RunOptions};
 use crate::compose::{Composition, Ingredients, approver_mode};
 use crate::config::{FlagValue, Loaded, ModelOverrides};
-use crate::exit::{CliError, Exit};
-use crate::output::events::Projection;
-use crate::output::json::Children;
-use crate::output::stream::EventStream;
-use crate::output::to_json_line;
-use crate::screen::Detail;
-use crate::screen::line::{Line, Style};
-use crate::screen::live::{Screen, Size, Surface};
-use crate::stop::Signals;
-use crate::surroundings::{PrintError, Surroundings, print, session_named, tell};
+use crate::exit::CliError;
+use crate::surroundings::{Surroundings, session_named, tell};
 use crate::task::task;
 
-/// After the run, how long threads that are stuck in foreign code are waited for.
-const STUCK: Duration = Duration::from_millis(100);
+mod last;
+mod stage;
 
 /// What is to be run.
 pub(crate) struct Job<'a> {
@@ -52,17 +39,21 @@ pub(crate) fn run(
     let loaded = around.load(&sources)?;
     let dir = around.sessions()?;
     let stored = job.resume.map(|name| stored(&dir, name)).transpose()?;
+    let before = stored.as_ref().and_then(StoredSession::root_spec);
+    let cwd = match &before {
+        Some(spec) => still_there(around, &spec.cwd)?,
+        None => sources.cwd.clone(),
+    };
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let composition = Composition::new(&Ingredients {
         links,
         config: &loaded.config,
         surroundings: around,
-        cwd: sources.cwd.clone(),
+        cwd: cwd.clone(),
         home: sources.home(),
         clock: Arc::clone(&clock),
     })?;
     let mut overrides = overrides(&options.model);
-    let before = stored.as_ref().and_then(StoredSession::root_spec);
     if let (None, Some(spec)) = (&overrides.model, &before) {
         overrides.model = Some(spec.model.clone());
     }
@@ -76,7 +67,6 @@ pub(crate) fn run(
         }
     };
     notices(&composition, mode, options.quiet);
-    let cwd = before.as_ref().map_or_else(|| sources.cwd.clone(), |spec| spec.cwd.clone());
     let stage = Stage::set(around, options, &cwd, &composition, stored.as_ref())?;
     let plan = Plan {
         model: chosen.name.clone(),
@@ -91,12 +81,9 @@ pub(crate) fn run(
     // Whoever lets go of them last waits for their end. That is here, also when the run is left
     // before its end: a thread of the runtime would be left in the middle of it.
     let processes = parts.settings.get_or_insert_with(Processes::default);
-    let outcome = stage.play(&composition, (&dir, id), parts, plan);
+    let code = stage.play(&composition, (&dir, id), parts, plan);
     drop(processes);
-    let outcome = outcome?;
-    let Some(outcome) = outcome else { return Ok(Exit::Interrupted.code()) };
-    stage.report(&outcome, options)?;
-    Ok(outcome.exit_code())
+    code
 }
 
 fn flags(options: &RunOptions) -> Vec<FlagValue> {
@@ -142,6 +129,12 @@ fn stored(dir: &SessionDir, name: &str) -> Result<StoredSession, CliError> {
     dir.read(&id).map_err(CliError::failed)
 }
 
+/// The directory of a stored session, which goes on where it was.
+fn still_there(around: &Surroundings, cwd: &Path) -> Result<PathBuf, CliError> {
+    around.cwd(Some(cwd)).map_err(|error| error.hint("the session goes on where it began"))?;
+    Ok(cwd.to_owned())
+}
+
 /// What the person should know before it begins.
 fn notices(composition: &Composition, mode: ApproverMode, quiet: bool) {
     composition.warnings.iter().for_each(|warning| tell(&format!("warning: {warning}")));
@@ -162,219 +155,12 @@ fn notices(composition: &Composition, mode: ApproverMode, quiet: bool) {
     }
 }
 
-/// What is to be done.
-struct Plan {
-    model: String,
-    explicit_model: bool,
-    options: deputize_core::ModelOptions,
-    mode: ApproverMode,
-    cwd: std::path::PathBuf,
-    task: Option<String>,
-}
-
-/// Who watches a run, and how it is told to end.
-struct Stage {
-    screen: Arc<Screen>,
-    children: Arc<Children>,
-    events: Option<Arc<EventStream>>,
-    cancel: Cancel,
-    stdout_is_terminal: bool,
-}
-
-impl Stage {
-    fn set(
-        around: &Surroundings,
-        options: &RunOptions,
-        cwd: &Path,
-        composition: &Composition,
-        stored: Option<&StoredSession>,
-    ) -> Result<Self, CliError> {
-        let screen = Arc::new(
-            Screen::start(surface(around, options, cwd))
-                .map_err(|error| CliError::failed(PrintError(error)))?,
-        );
-        let children = Arc::new(Children::default());
-        let cancel = Cancel::new();
-        let mut projection = Projection::new(Some(layout_name(composition)));
-        for record in stored.iter().flat_map(|stored| &stored.records) {
-            screen.prime(record);
-            children.see(record);
-            projection.know(record);
-        }
-        let events = (options.output == OutputFormat::Events).then(|| {
-            let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-            let out = Box::new(io::stdout());
-            let time = (clock, cancel.clone());
-            Arc::new(EventStream::new(out, projection, time, options.verbose))
-        });
-        let stdout_is_terminal = around.stdout_is_terminal;
-        Ok(Self { screen, children, events, cancel, stdout_is_terminal })
-    }
-
-    fn parts(&self, parts: Parts) -> Parts {
-        let mut observers: Vec<Arc<dyn Observer>> =
-            vec![self.screen.clone(), self.children.clone()];
-        observers.extend(self.events.clone().map(|events| events as Arc<dyn Observer>));
-        let approver = Arc::new(Person::new(Arc::clone(&self.screen)));
-        Parts { observers, approver, ..parts }
-    }
-
-    /// Runs the session to its end; nothing: it was left before.
-    fn play(
-        &self,
-        composition: &Composition,
-        (dir, id): (&SessionDir, Option<SessionId>),
-        parts: Parts,
-        plan: Plan,
-    ) -> Result<Option<Outcome>, CliError> {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .enable_all()
-            .build()
-            .map_err(CliError::failed)?;
-        let outcome = runtime.block_on(async {
-            let mut signals = Signals::listen().map_err(CliError::failed)?;
-            let work = Box::pin(self.work(composition, (dir, id), parts, plan));
-            let told = || {
-                let text = "interrupted: ending; once more leaves at once";
-                self.screen.say(Line::default().with(Style::Asking, text));
-            };
-            signals.guard(work, &self.cancel, told).await.transpose()
-        });
-        runtime.shutdown_timeout(STUCK);
-        self.screen.finish();
-        outcome
-    }
-
-    async fn work(
-        &self,
-        composition: &Composition,
-        (dir, id): (&SessionDir, Option<SessionId>),
-        parts: Parts,
-        plan: Plan,
-    ) -> Result<Outcome, CliError> {
-        let authority = composition.authority(plan.mode, plan.cwd);
-        let Some(id) = id else {
-            let id = new_session(parts.clock.now_ms());
-            let session = Session::create(dir, id.clone(), parts).map_err(CliError::failed)?;
-            let task = plan.task.unwrap_or_default();
-            let mut spec = composition.top_agent(&id, &plan.model, &task, plan.mode);
-            spec.options = plan.options;
-            return Ok(session.run(spec, authority, &self.cancel).await);
-        };
-        let (session, recovery) = Session::open(dir, id, parts).map_err(CliError::failed)?;
-        recovered(&recovery);
-        let model = plan.explicit_model.then_some(plan.model);
-        let max_iterations = Some(composition.config.max_iterations);
-        let approver = Some(plan.mode);
-        let how = Continue { message: plan.task, model, approver, max_iterations };
-        session.resume(how, authority, &self.cancel).await.map_err(|error| match error {
-            ResumeError::Journal(_) => CliError::failed(error),
-            error => CliError::usage(error),
-        })
-    }
-
-    /// Prints the answer, and on standard error why there is none or not all of it.
-    fn report(&self, outcome: &Outcome, options: &RunOptions) -> Result<(), CliError> {
-        match options.output {
-            OutputFormat::Events => {
-                if let Some(error) = self.events.as_ref().and_then(|events| events.failure()) {
-                    return Err(CliError::failed(PrintError(error)));
-                }
-            }
-            OutputFormat::Json => {
-                let line =
-                    to_json_line(&self.children.object(outcome)).map_err(CliError::failed)?;
-                print(&format!("{line}\n"))?;
-            }
-            OutputFormat::Text => {
-                if let Some(text) = &outcome.text {
-                    let text = if self.stdout_is_terminal { to_screen(text) } else { text.clone() };
-                    let end = if text.ends_with('\n') { "" } else { "\n" };
-                    print(&format!("{text}{end}"))?;
-                }
-            }
-        }
-        // Who closed our output knows why there is no more of it.
-        if self.events.as_ref().is_some_and(|events| events.is_closed()) {
-            return Ok(());
-        }
-        if let Some(remark) = remark(outcome) {
-            tell(&remark);
-            let session = outcome.agent.as_str();
-            tell(&format!("hint: go on with `deputize run --resume {session}`"));
-        }
-        Ok(())
-    }
-}
-
-/// Why an answer is missing or partial.
-fn remark(outcome: &Outcome) -> Option<String> {
-    use deputize_core::ExitReason::{MaxIterations, MaxOutputTokens};
-    match (outcome.status, outcome.exit_reason) {
-        (Status::Completed, MaxIterations) => Some(format!(
-            "warning: the limit of model requests was reached after {} (max_iterations): the \
-             answer is partial",
-            outcome.iterations
-        )),
-        (Status::Completed, MaxOutputTokens) => {
-            Some("warning: the model's output limit cut the answer".to_owned())
-        }
-        (Status::Completed, _) => None,
-        (Status::Interrupted, _) => Some("interrupted".to_owned()),
-        (Status::Failed | Status::Error | Status::Timeout, _) => {
-            let error = outcome.error.as_deref().unwrap_or("it failed without a word");
-            Some(format!("error: {error}"))
-        }
-    }
-}
-
-fn recovered(recovery: &Recovery) {
-    if recovery.dropped_bytes > 0 {
-        let bytes = recovery.dropped_bytes;
-        tell(&format!("session recovered: its last record was incomplete ({bytes} bytes dropped)"));
-    }
-    for call in &recovery.unknown {
-        let what = crate::screen::summary::of_call(&call.tool, &call.arguments);
-        tell(&format!("session recovered: a call has an unknown outcome: {what}"));
-    }
-}
-
-fn layout_name(composition: &Composition) -> &'static str {
-    match composition.delegation.prompt_layout {
-        deputize_delegate::PromptLayout::Classic => "classic",
-        deputize_delegate::PromptLayout::CacheFirst => "cache_first",
-    }
-}
-
 /// A session's id: when it began, in UTC, and what makes it unique. Ids sort by time.
 fn new_session(now_ms: u64) -> SessionId {
     let now = i64::try_from(now_ms).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
     let time = now.unwrap_or(Timestamp::UNIX_EPOCH).strftime("%Y%m%d-%H%M%S").to_string();
     let unique: String = (0..6).map(|_| fastrand::lowercase()).collect();
     SessionId::new(format!("{time}-{unique}")).unwrap_or(SessionId::literal("session"))
-}
-
-fn surface(around: &Surroundings, options: &RunOptions, cwd: &Path) -> Surface {
-    let detail = match (options.quiet, options.verbose) {
-        (true, _) => Detail::Quiet,
-        (false, true) => Detail::Verbose,
-        (false, false) => Detail::Normal,
-    };
-    // Event lines and a tree on the same terminal would write over each other.
-    let mixed = options.output == OutputFormat::Events && around.stdout_is_terminal;
-    let live = around.stderr_is_terminal && around.moves_cursor() && !mixed;
-    let size: Size = Box::new(|| match tcgetwinsize(io::stderr()) {
-        Ok(size) if size.ws_col > 0 => (size.ws_col.into(), size.ws_row.into()),
-        _ => (80, 24),
-    });
-    Surface {
-        out: Box::new(io::stderr()),
-        size: live.then_some(size),
-        colour: around.stderr_is_terminal && around.colour(),
-        detail,
-        cwd: cwd.to_owned(),
-        clock: Arc::new(SystemClock),
-    }
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use serde_json::ser::Formatter;
 
 pub(crate) mod events;
 pub(crate) mod json;
+pub(crate) mod outlet;
 pub(crate) mod stream;
 
 /// The most characters of a preview.

@@ -1,90 +1,63 @@
 //! `--output events`, while it happens.
 
-use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use deputize_core::{AgentId, Cancel, CancelReason, Clock, Delta, Observer, Record};
+use deputize_core::{AgentId, Clock, Delta, Observer, Record};
 
 use super::events::{Projection, delta_line};
+use super::outlet::Outlet;
 
-/// Writes a line for each record. When nobody reads them any more, the run is told to end.
+/// Prints a line for each record.
 pub(crate) struct EventStream {
-    state: Mutex<State>,
+    projection: Mutex<Projection>,
+    out: Arc<Outlet>,
     clock: Arc<dyn Clock>,
     /// Whether pieces of replies are told too.
     deltas: bool,
-    cancel: Cancel,
-}
-
-struct State {
-    projection: Projection,
-    out: Box<dyn Write + Send>,
-    closed: bool,
-    /// Why, unless the reader just went.
-    failure: Option<io::Error>,
 }
 
 impl EventStream {
-    /// Lines onto `out`, for a session with these earlier records.
+    /// Lines onto `out`, for a session with the earlier records that the projection knows.
     pub(crate) fn new(
-        out: Box<dyn Write + Send>,
+        out: Arc<Outlet>,
         projection: Projection,
-        (clock, cancel): (Arc<dyn Clock>, Cancel),
+        clock: Arc<dyn Clock>,
         deltas: bool,
     ) -> Self {
-        let state = Mutex::new(State { projection, out, closed: false, failure: None });
-        Self { state, clock, deltas, cancel }
+        Self { projection: Mutex::new(projection), out, clock, deltas }
     }
 
-    /// Why lines could not be written, once. A reader that has gone is no failure.
-    pub(crate) fn failure(&self) -> Option<io::Error> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).failure.take()
-    }
-
-    /// Whether the reader has gone.
-    pub(crate) fn is_closed(&self) -> bool {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).closed
-    }
-
-    fn write(&self, state: &mut State, line: &str) {
-        let written = writeln!(state.out, "{line}").and_then(|()| state.out.flush());
-        if let Err(error) = written {
-            state.closed = true;
-            state.failure = Some(error).filter(|it| it.kind() != io::ErrorKind::BrokenPipe);
-            self.cancel.cancel(CancelReason::Interrupted);
+    fn print(&self, line: Result<String, serde_json::Error>) {
+        if let Ok(line) = line {
+            self.out.push((line + "\n").into_bytes());
         }
     }
 }
 
 impl Observer for EventStream {
     fn see(&self, record: &Record) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        // The texts of a record serve later ones, whether or not anyone reads its line.
-        let line = state.projection.line(record);
-        if let (Ok(line), false) = (line, state.closed) {
-            self.write(&mut state, &line);
-        }
+        // The lock is held while the line is queued: lines stay in the order of records.
+        let mut projection = self.projection.lock().unwrap_or_else(PoisonError::into_inner);
+        self.print(projection.line(record));
     }
 
     fn live(&self, agent: &AgentId, delta: Delta<'_>) {
-        if !self.deltas {
-            return;
-        }
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if let (Ok(line), false) = (delta_line(agent, self.clock.now_ms(), delta), state.closed) {
-            self.write(&mut state, &line);
+        if self.deltas {
+            self.print(delta_line(agent, self.clock.now_ms(), delta));
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::{self, Write};
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    use deputize_core::{Event, FixedClock};
+    use deputize_core::{Cancel, CancelReason, Event, FixedClock};
 
     use super::*;
     use crate::fixture::{Tape, root};
+    use crate::output::outlet::tests::{stalled, wait};
 
     /// Takes one line, then is closed.
     struct Head(Arc<AtomicU32>);
@@ -101,20 +74,39 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_reader_that_goes_ends_the_run_and_is_not_written_to_again() {
-        let (writes, cancel) = (Arc::new(AtomicU32::new(0)), Cancel::new());
-        let out = Box::new(Head(Arc::clone(&writes)));
-        let clock = Arc::new(FixedClock(0));
-        let stream = EventStream::new(out, Projection::default(), (clock, cancel.clone()), true);
+    fn tape() -> Tape {
         let mut tape = Tape::default();
         for _ in 0..5 {
             tape.add(&root(), Event::AgentWrapUp);
         }
-        tape.records.iter().for_each(|record| stream.see(record));
+        tape
+    }
+
+    fn stream(out: Box<dyn Write + Send>, most: usize, cancel: &Cancel) -> EventStream {
+        let out = Arc::new(Outlet::start(out, most, cancel.clone()).unwrap());
+        EventStream::new(out, Projection::default(), Arc::new(FixedClock(0)), true)
+    }
+
+    #[test]
+    fn a_reader_that_goes_ends_the_run_and_is_not_written_to_again() {
+        let (writes, cancel) = (Arc::new(AtomicU32::new(0)), Cancel::new());
+        let stream = stream(Box::new(Head(Arc::clone(&writes))), 1 << 20, &cancel);
+        tape().records.iter().for_each(|record| stream.see(record));
+        wait(stream.out.written());
         stream.live(&root(), Delta::Text("x"));
         assert_eq!(cancel.reason(), Some(CancelReason::Interrupted));
-        assert!(writes.load(Ordering::Acquire) <= 3);
-        assert!(stream.failure().is_none(), "a reader that goes is no failure");
+        assert_eq!(writes.load(Ordering::Acquire), 3);
+        assert!(stream.out.is_gone());
+        assert!(stream.out.failure().is_none(), "a reader that goes is no failure");
+    }
+
+    #[test]
+    fn a_reader_that_stalls_ends_the_run_when_too_much_waits() {
+        let (cancel, (_reader, writer)) = (Cancel::new(), stalled());
+        let stream = stream(writer, 500, &cancel);
+        tape().records.iter().for_each(|record| stream.see(record));
+        assert_eq!(cancel.reason(), Some(CancelReason::Interrupted));
+        assert!((1..=500).contains(&stream.out.left()));
+        assert!(stream.out.failure().unwrap().to_string().contains("the limit is 500"));
     }
 }

@@ -64,6 +64,11 @@ impl Line {
         self.spans.iter().map(|span| width(&span.text)).sum()
     }
 
+    /// How many bytes of text it has.
+    pub(crate) fn bytes(&self) -> usize {
+        self.spans.iter().map(|span| span.text.len()).sum()
+    }
+
     /// The line without what does not fit in so many columns.
     pub(crate) fn fit(self, columns: usize) -> Self {
         let mut left = columns;

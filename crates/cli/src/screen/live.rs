@@ -2,28 +2,24 @@
 
 use std::io::{self, Write};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::thread;
+use std::time::Duration;
 
-use crossterm::cursor::{MoveToColumn, MoveUp};
-use crossterm::queue;
-use crossterm::terminal::{Clear, ClearType, DisableLineWrap, EnableLineWrap};
 use deputize_core::{AgentId, Clock, Delta, Observer, Record};
+use tokio::sync::Notify;
 
 use super::Detail;
 use super::changes::Changes;
-use super::layout;
+use super::drawer::{Drawer, Next};
 use super::line::Line;
 use super::plain::Plain;
 use super::tree::Tree;
+use super::waiting::Waiting;
 
-/// The least time between two drawings.
-const FRAME: Duration = Duration::from_millis(100);
-/// After which time a drawing is looked at again although nothing happened: times go on.
-const TICK: Duration = Duration::from_secs(1);
-/// The most lines of the tree while it is live, and when it is over.
-const MOST_LINES: usize = 30;
+/// How often somebody who waits for a pause notices that it is not wanted any more.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// Where and how the screen draws.
 pub(crate) struct Surface {
@@ -45,62 +41,68 @@ pub(crate) struct Surface {
 /// Asks for columns and rows.
 pub(crate) type Size = Box<dyn Fn() -> (usize, usize) + Send>;
 
-/// Shows what happens. It never stops a run: what cannot be written is not shown.
+/// Shows what happens. It never stops a run, nor holds one up: a thread of its own writes, and
+/// what cannot be written is not shown.
 pub(crate) struct Screen {
     shared: Arc<Shared>,
-    drawer: Mutex<Option<JoinHandle<()>>>,
 }
 
 struct Shared {
     state: Mutex<State>,
+    /// There may be something to draw.
     wake: Condvar,
+    /// The drawer has nothing to do: for threads, and for tasks.
+    still: Condvar,
+    settled: Notify,
 }
 
-struct State {
-    surface: Surface,
-    tree: Tree,
+/// What there is to draw.
+pub(super) struct State {
+    pub(super) detail: Detail,
+    /// Whether a tree is drawn. Otherwise lines are printed.
+    pub(super) live: bool,
+    pub(super) tree: Tree,
     plain: Plain,
-    changes: Changes,
+    pub(super) changes: Changes,
     /// Lines that wait to be printed, for good.
-    lines: Vec<Line>,
-    /// The tree as it is on the terminal now.
-    drawn: Vec<Line>,
-    drawn_columns: usize,
-    pauses: usize,
-    dirty: bool,
-    over: bool,
+    pub(super) lines: Waiting,
+    pub(super) pauses: usize,
+    /// The drawer holds back, and nothing that it would change again is on the terminal.
+    pub(super) held: bool,
+    pub(super) dirty: bool,
+    pub(super) end: End,
+    /// The drawer writes, without the lock.
+    writing: bool,
+    /// The owner has gone.
+    closed: bool,
+}
+
+/// Whether the drawing is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    No,
+    /// It is to be.
+    Asked,
+    /// It is; lines are still printed.
+    Drawn,
 }
 
 impl Screen {
-    /// A screen that shows nothing yet. On a terminal it draws from a thread of its own, which
-    /// ends with [`Screen::finish`].
+    /// A screen that shows nothing yet. It draws from a thread of its own.
     pub(crate) fn start(mut surface: Surface) -> io::Result<Self> {
         if surface.detail == Detail::Quiet {
             surface.size = None;
         }
-        let live = surface.size.is_some();
         let shared = Arc::new(Shared {
-            state: Mutex::new(State {
-                surface,
-                tree: Tree::default(),
-                plain: Plain::default(),
-                changes: Changes::default(),
-                lines: Vec::new(),
-                drawn: Vec::new(),
-                drawn_columns: 0,
-                pauses: 0,
-                dirty: false,
-                over: false,
-            }),
+            state: Mutex::new(State::new(surface.detail, surface.size.is_some())),
             wake: Condvar::new(),
+            still: Condvar::new(),
+            settled: Notify::new(),
         });
-        let drawer = if live {
-            let shared = Arc::clone(&shared);
-            Some(thread::Builder::new().name("screen".to_owned()).spawn(move || shared.draw())?)
-        } else {
-            None
-        };
-        Ok(Self { shared, drawer: Mutex::new(drawer) })
+        let mine = Arc::clone(&shared);
+        let drawer = Drawer::new(surface);
+        thread::Builder::new().name("screen".to_owned()).spawn(move || mine.draw(drawer))?;
+        Ok(Self { shared })
     }
 
     /// Takes a record of an earlier run, which is not told again.
@@ -109,12 +111,15 @@ impl Screen {
     }
 
     /// Takes the tree off the terminal and holds everything back until the guard is dropped,
-    /// so that something can be asked.
+    /// so that something can be asked. [`Paused::wait`] tells when that is so.
     pub(crate) fn pause(&self) -> Paused {
         let mut state = self.shared.lock();
-        state.flush();
-        state.erase();
+        if state.pauses == 0 {
+            // What was said before the question stands above it.
+            state.held = false;
+        }
         state.pauses += 1;
+        self.shared.wake.notify_all();
         Paused(Arc::clone(&self.shared))
     }
 
@@ -122,49 +127,54 @@ impl Screen {
     pub(crate) fn say(&self, line: Line) {
         let mut state = self.shared.lock();
         state.lines.push(line);
-        state.changed();
+        state.dirty = true;
         self.shared.wake.notify_all();
     }
 
-    /// Ends the drawing. The tree stays as it ended, and what was changed is told below it.
+    /// Ends the drawing. The tree stays as it ended, and what was changed is told below it;
+    /// lines that are said later follow. Nobody waits: see [`Screen::settled`].
     pub(crate) fn finish(&self) {
-        let drawer = self.drawer.lock().unwrap_or_else(PoisonError::into_inner).take();
-        {
-            let mut state = self.shared.lock();
-            if state.over {
+        let mut state = self.shared.lock();
+        if state.end == End::No {
+            state.end = End::Asked;
+        }
+        self.shared.wake.notify_all();
+    }
+
+    /// Waits until everything is shown, as far as it can be. A terminal that is stopped makes
+    /// it wait without an end.
+    pub(crate) async fn settled(&self) {
+        loop {
+            let settled = self.shared.settled.notified();
+            if self.shared.lock().is_settled() {
                 return;
             }
-            state.over = true;
-            self.shared.wake.notify_all();
+            settled.await;
         }
-        if let Some(drawer) = drawer {
-            // A drawer that panicked has nothing left to draw.
-            let _ended = drawer.join();
-        }
-        self.shared.lock().last();
     }
 }
 
 impl Drop for Screen {
+    /// Lets the thread end when it has shown everything; nobody waits for it.
     fn drop(&mut self) {
         self.finish();
+        self.shared.lock().closed = true;
+        self.shared.wake.notify_all();
     }
 }
 
 impl Observer for Screen {
     fn see(&self, record: &Record) {
-        let mut state = self.shared.lock();
-        state.see(record);
-        drop(state);
+        self.shared.lock().see(record);
         self.shared.wake.notify_all();
     }
 
     fn live(&self, agent: &AgentId, delta: Delta<'_>) {
         let mut state = self.shared.lock();
-        if state.surface.detail == Detail::Verbose {
+        if state.detail == Detail::Verbose {
             let State { plain, tree, lines, .. } = &mut *state;
             lines.extend(plain.delta(tree, agent, delta));
-            state.changed();
+            state.dirty = true;
             drop(state);
             self.shared.wake.notify_all();
         }
@@ -174,11 +184,26 @@ impl Observer for Screen {
 /// While it lives, nothing is drawn.
 pub(crate) struct Paused(Arc<Shared>);
 
+impl Paused {
+    /// Waits until the tree is off the terminal; false: it was told to stop before.
+    pub(crate) fn wait(&self, stop: &AtomicBool) -> bool {
+        let mut state = self.0.lock();
+        while !state.is_held() {
+            if stop.load(Ordering::Acquire) {
+                return false;
+            }
+            let waited = self.0.still.wait_timeout(state, LOOK);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        true
+    }
+}
+
 impl Drop for Paused {
     fn drop(&mut self) {
         let mut state = self.0.lock();
         state.pauses = state.pauses.saturating_sub(1);
-        state.changed();
+        state.dirty = true;
         drop(state);
         self.0.wake.notify_all();
     }
@@ -189,167 +214,80 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Draws when something changed, at most once a [`FRAME`].
-    fn draw(&self) {
+    /// Draws what there is to draw, without the lock, until the owner has gone.
+    fn draw(&self, mut drawer: Drawer) {
         let mut state = self.lock();
-        while !state.over {
-            if state.pauses == 0 && state.dirty {
-                state.redraw();
-                let next = Instant::now() + FRAME;
-                while let Some(left) = next.checked_duration_since(Instant::now())
-                    && !state.over
-                {
-                    state = self.wait(state, left);
+        loop {
+            match drawer.next(&mut state) {
+                Next::Write(frame) => {
+                    state.writing = true;
+                    drop(state);
+                    drawer.write(&frame);
+                    state = self.lock();
+                    state.writing = false;
                 }
-                continue;
+                Next::Wait(_) if state.closed => return,
+                Next::Wait(most) => {
+                    self.still.notify_all();
+                    self.settled.notify_waiters();
+                    state = self.wait(state, most);
+                }
             }
-            let running = state.tree.is_running();
-            state = self.wait(state, TICK);
-            state.dirty |= running;
         }
     }
 
-    fn wait<'s>(&self, state: MutexGuard<'s, State>, most: Duration) -> MutexGuard<'s, State> {
-        self.wake.wait_timeout(state, most).unwrap_or_else(PoisonError::into_inner).0
+    fn wait<'s>(
+        &self,
+        state: MutexGuard<'s, State>,
+        most: Option<Duration>,
+    ) -> MutexGuard<'s, State> {
+        match most {
+            Some(most) => {
+                let waited = self.wake.wait_timeout(state, most);
+                waited.unwrap_or_else(PoisonError::into_inner).0
+            }
+            None => self.wake.wait(state).unwrap_or_else(PoisonError::into_inner),
+        }
     }
 }
 
 impl State {
-    fn see(&mut self, record: &Record) {
+    pub(super) fn new(detail: Detail, live: bool) -> Self {
+        Self {
+            detail,
+            live,
+            tree: Tree::default(),
+            plain: Plain::default(),
+            changes: Changes::default(),
+            lines: Waiting::default(),
+            pauses: 0,
+            held: false,
+            dirty: false,
+            end: End::No,
+            writing: false,
+            closed: false,
+        }
+    }
+
+    pub(super) fn see(&mut self, record: &Record) {
         self.tree.apply(record);
         self.changes.apply(record);
-        let detail = self.surface.detail;
-        let lines = self.plain.lines(&self.tree, record, detail);
+        let lines = self.plain.lines(&self.tree, record, self.detail);
         // A live tree tells what plain lines tell; only remarks and details stand above it.
         let remark = matches!(record.event, deputize_core::Event::Log { .. });
-        if self.surface.size.is_none() || remark || detail == Detail::Verbose {
+        if !self.live || remark || self.detail == Detail::Verbose {
             self.lines.extend(lines);
         }
-        self.changed();
-    }
-
-    /// Something is to be shown: at once where lines are printed, soon where a tree is drawn.
-    fn changed(&mut self) {
         self.dirty = true;
-        if self.surface.size.is_none() && self.pauses == 0 {
-            self.flush();
-        }
     }
 
-    fn redraw(&mut self) {
-        self.dirty = false;
-        let Some(size) = &self.surface.size else { return };
-        let (columns, rows) = size();
-        // The last column stays free: a cursor behind it would be on either of two rows.
-        let columns = columns.saturating_sub(1);
-        let most = rows.saturating_sub(2).min(MOST_LINES);
-        let now = self.surface.clock.now_ms();
-        let tree = layout::lines(&self.tree, now, columns, most);
-        if self.lines.is_empty() && tree == self.drawn && columns == self.drawn_columns {
-            return;
-        }
-        let above = std::mem::take(&mut self.lines);
-        let frame = frame(&self.drawn, &above, &tree, columns + 1, self.surface.colour);
-        self.drawn = tree;
-        self.drawn_columns = columns;
-        self.write(&frame);
+    fn is_held(&self) -> bool {
+        !self.writing && (self.held || self.end == End::Drawn)
     }
 
-    /// Takes the tree off the terminal.
-    fn erase(&mut self) {
-        if self.drawn.is_empty() {
-            return;
-        }
-        let columns = self.columns();
-        let frame = frame(&self.drawn, &[], &[], columns, false);
-        self.drawn.clear();
-        self.write(&frame);
+    fn is_settled(&self) -> bool {
+        !self.writing && self.lines.is_empty() && self.end != End::Asked
     }
-
-    /// Prints the lines that wait.
-    fn flush(&mut self) {
-        let lines = std::mem::take(&mut self.lines);
-        if lines.is_empty() {
-            return;
-        }
-        let columns = self.columns();
-        let frame = frame(&self.drawn, &lines, &[], columns, self.surface.colour);
-        self.drawn.clear();
-        self.write(&frame);
-    }
-
-    /// The end: the tree as it ended, for good, and what was changed.
-    fn last(&mut self) {
-        self.flush();
-        self.erase();
-        if self.surface.detail == Detail::Quiet {
-            return;
-        }
-        let mut lines = Vec::new();
-        if self.surface.size.is_some() {
-            let now = self.surface.clock.now_ms();
-            let columns = self.columns().saturating_sub(1);
-            lines = layout::lines(&self.tree, now, columns, MOST_LINES);
-        }
-        lines.extend(self.changes.lines(&self.surface.cwd));
-        let frame = frame(&[], &lines, &[], self.columns(), self.surface.colour);
-        self.write(&frame);
-    }
-
-    fn columns(&self) -> usize {
-        self.surface.size.as_ref().map_or(usize::MAX, |size| size().0)
-    }
-
-    fn write(&mut self, frame: &[u8]) {
-        // One write for a frame, so that a terminal never shows half of one.
-        let _unseen = self.surface.out.write_all(frame).and_then(|()| self.surface.out.flush());
-    }
-}
-
-/// The bytes that replace the tree on the terminal by lines for good and a new tree. The cursor
-/// stands at the beginning of the row below the tree, before and after.
-fn frame(drawn: &[Line], above: &[Line], tree: &[Line], columns: usize, colour: bool) -> Vec<u8> {
-    let mut out = Vec::new();
-    compose(&mut out, drawn, above, tree, Look { columns, colour }).unwrap_or_default();
-    out
-}
-
-#[derive(Clone, Copy)]
-struct Look {
-    columns: usize,
-    colour: bool,
-}
-
-fn compose(
-    out: &mut Vec<u8>,
-    drawn: &[Line],
-    above: &[Line],
-    tree: &[Line],
-    look: Look,
-) -> io::Result<()> {
-    if !drawn.is_empty() {
-        // A terminal that became narrower has broken the lines that were drawn.
-        let rows: usize =
-            drawn.iter().map(|line| line.width().max(1).div_ceil(look.columns.max(1))).sum();
-        let rows = u16::try_from(rows).unwrap_or(u16::MAX);
-        queue!(out, MoveToColumn(0), MoveUp(rows))?;
-        if !above.is_empty() || tree.is_empty() {
-            queue!(out, Clear(ClearType::FromCursorDown))?;
-        }
-    }
-    for line in above {
-        writeln!(out, "{}", line.render(look.colour))?;
-    }
-    if tree.is_empty() {
-        return Ok(());
-    }
-    queue!(out, DisableLineWrap)?;
-    for line in tree {
-        out.extend_from_slice(line.render(look.colour).as_bytes());
-        queue!(out, Clear(ClearType::UntilNewLine))?;
-        out.push(b'\n');
-    }
-    queue!(out, Clear(ClearType::FromCursorDown), EnableLineWrap)
 }
 
 #[cfg(test)]

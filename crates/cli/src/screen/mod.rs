@@ -1,12 +1,15 @@
 //! What a person sees on standard error while agents work.
 
 pub(crate) mod changes;
+mod drawer;
+mod frame;
 pub(crate) mod layout;
 pub(crate) mod line;
 pub(crate) mod live;
 pub(crate) mod plain;
 pub(crate) mod summary;
 pub(crate) mod tree;
+mod waiting;
 
 /// How much is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,9 +1,9 @@
-use std::sync::mpsc;
-
 use deputize_core::{Event, ExitReason, FixedClock, LogLevel, Status};
 
+use super::super::frame::frame;
 use super::*;
 use crate::fixture::{CALL, START, Tape, called, child, ended, root, started};
+use crate::output::outlet::tests::{stalled, wait};
 use crate::screen::line::{Style, width};
 
 /// A terminal of so many columns: what is on it after everything that was written.
@@ -123,18 +123,26 @@ impl Write for Sink {
     }
 }
 
-fn screen(detail: Detail, live: bool) -> (Screen, Sink) {
-    let sink = Sink::default();
+fn surface(out: Box<dyn Write + Send>, detail: Detail, live: bool) -> Surface {
     let size: Size = Box::new(|| (60, 10));
-    let surface = Surface {
-        out: Box::new(sink.clone()),
+    Surface {
+        out,
         size: live.then_some(size),
         colour: false,
         detail,
         cwd: PathBuf::from("/work/project"),
         clock: Arc::new(FixedClock(START + 5000)),
-    };
-    (Screen::start(surface).unwrap(), sink)
+    }
+}
+
+fn screen(detail: Detail, live: bool) -> (Screen, Sink) {
+    let sink = Sink::default();
+    (Screen::start(surface(Box::new(sink.clone()), detail, live)).unwrap(), sink)
+}
+
+fn end(screen: &Screen) {
+    screen.finish();
+    wait(screen.settled());
 }
 
 fn session() -> Tape {
@@ -153,12 +161,14 @@ fn session() -> Tape {
 fn a_live_run_leaves_its_remarks_and_the_last_tree() {
     let (screen, sink) = screen(Detail::Normal, true);
     session().records.iter().for_each(|record| screen.see(record));
-    screen.finish();
-    screen.finish();
+    end(&screen);
+    screen.say(Line::default().with(Style::Plain, "hint: go on"));
+    end(&screen);
     insta::assert_snapshot!(Terminal::show(60, &sink.0.lock().unwrap()), @"
     warning: the project configuration is ignored
     ✓ Tidy up                             0 steps · 0 tok · 0 s
     └─ ✓ [1/3] Sort                       0 steps · 0 tok · 0 s
+    hint: go on
     ");
 }
 
@@ -167,29 +177,50 @@ fn plain_lines_are_printed_at_once() {
     let (screen, sink) = screen(Detail::Normal, false);
     let tape = session();
     tape.records.iter().take(2).for_each(|record| screen.see(record));
+    wait(screen.settled());
     assert_eq!(sink.0.lock().unwrap().as_slice(), b"delegate_task a\n");
 }
 
 #[test]
 fn nothing_is_written_while_a_question_is_open_and_all_of_it_afterwards() {
     for live in [false, true] {
-        let (screen, sink) = screen(Detail::Normal, live);
+        let sink = Sink::default();
+        let mut drawer = Drawer::new(surface(Box::new(sink.clone()), Detail::Normal, live));
+        let mut state = State::new(Detail::Normal, live);
+        let mut draw = |state: &mut State| {
+            while let Next::Write(frame) = drawer.next(state) {
+                drawer.write(&frame);
+            }
+            Terminal::show(60, &sink.0.lock().unwrap())
+        };
         let tape = session();
-        tape.records.iter().take(3).for_each(|record| screen.see(record));
+        tape.records.iter().take(3).for_each(|record| state.see(record));
+        let before = draw(&mut state);
+        assert_eq!(before.contains("Tidy up"), live, "{before}");
+        state.pauses = 1;
+        let paused = draw(&mut state);
+        assert!(state.is_held());
+        assert_eq!(paused, if live { "" } else { &before }, "only the tree is taken off");
+        tape.records.iter().skip(3).for_each(|record| state.see(record));
+        assert_eq!(draw(&mut state), paused, "live: {live}");
+        state.pauses = 0;
+        state.end = End::Asked;
+        let end = draw(&mut state);
+        assert!(end.contains("warning: the project"), "{end}");
+    }
+}
+
+#[test]
+fn a_pause_comes_when_all_is_off_the_terminal_and_another_one_prints_what_waits() {
+    let (screen, sink) = screen(Detail::Normal, true);
+    let go_on = AtomicBool::new(false);
+    session().records.iter().take(3).for_each(|record| screen.see(record));
+    for said in ["first", "second"] {
+        screen.say(Line::default().with(Style::Plain, said));
         let paused = screen.pause();
-        let before = sink.0.lock().unwrap().clone();
-        tape.records.iter().skip(3).for_each(|record| screen.see(record));
-        screen.say(Line::default().with(Style::Plain, "said"));
-        // The drawer had every occasion to draw: it is awake and has nothing to wait for.
-        thread::sleep(FRAME * 3);
-        assert_eq!(*sink.0.lock().unwrap(), before, "live: {live}");
-        if live {
-            assert_eq!(Terminal::show(60, &before), "", "the tree is off the screen");
-        }
-        drop(paused);
-        screen.finish();
-        let end = Terminal::show(60, &sink.0.lock().unwrap());
-        assert!(end.contains("warning: the project") && end.contains("said"), "{end}");
+        assert!(paused.wait(&go_on));
+        let shown = Terminal::show(60, &sink.0.lock().unwrap());
+        assert!(shown.ends_with(&format!("{said}\n")), "{shown}");
     }
 }
 
@@ -200,33 +231,28 @@ fn quiet_shows_errors_only_on_a_terminal_too() {
     let mut tape = Tape::default();
     tape.add(&root(), Event::Log { level: LogLevel::Error, message: "disk full".to_owned() });
     screen.see(&tape.records[0]);
-    screen.finish();
+    end(&screen);
     assert_eq!(String::from_utf8(sink.0.lock().unwrap().clone()).unwrap(), "error: disk full\n");
 }
 
 #[test]
 fn a_screen_whose_terminal_is_gone_ends_all_the_same() {
-    struct Gone(mpsc::Sender<()>);
-    impl Write for Gone {
-        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
-            let _tried = self.0.send(());
-            Err(io::ErrorKind::BrokenPipe.into())
-        }
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-    let (tried, wrote) = mpsc::channel();
-    let surface = Surface {
-        out: Box::new(Gone(tried)),
-        size: Some(Box::new(|| (0, 0))),
-        colour: true,
-        detail: Detail::Verbose,
-        cwd: PathBuf::from("/"),
-        clock: Arc::new(FixedClock(START)),
-    };
-    let screen = Screen::start(surface).unwrap();
+    let (reader, writer) = io::pipe().unwrap();
+    drop(reader);
+    let screen = Screen::start(surface(Box::new(writer), Detail::Verbose, true)).unwrap();
     session().records.iter().for_each(|record| screen.see(record));
-    wrote.recv().unwrap();
-    drop(screen);
+    end(&screen);
+}
+
+#[test]
+fn a_terminal_that_is_stopped_holds_nobody_up() {
+    for live in [false, true] {
+        let (_reader, writer) = stalled();
+        let screen = Screen::start(surface(writer, Detail::Normal, live)).unwrap();
+        session().records.iter().for_each(|record| screen.see(record));
+        let paused = screen.pause();
+        assert!(!paused.wait(&AtomicBool::new(true)), "the tree is still there");
+        screen.finish();
+        drop(screen);
+    }
 }

@@ -1,0 +1,216 @@
+//! A run between its preparation and its exit code: who watches it, and how it is told to end.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use deputize_core::door::to_screen;
+use deputize_core::{ApproverMode, Cancel, Clock, ModelOptions, Observer, Outcome, SessionId};
+use deputize_runtime::{
+    Continue, Parts, Recovery, ResumeError, Session, SessionDir, StoredSession, SystemClock,
+};
+use rustix::termios::tcgetwinsize;
+
+use super::last::Ending;
+use super::new_session;
+use crate::approve::Person;
+use crate::args::{OutputFormat, RunOptions};
+use crate::compose::Composition;
+use crate::exit::{CliError, Exit};
+use crate::output::events::Projection;
+use crate::output::json::Children;
+use crate::output::outlet::{Outlet, WAITING_BYTES};
+use crate::output::stream::EventStream;
+use crate::screen::Detail;
+use crate::screen::line::{Line, Style};
+use crate::screen::live::{Screen, Size, Surface};
+use crate::screen::summary::of_call;
+use crate::stop::Signals;
+use crate::surroundings::{PrintError, Surroundings};
+
+/// After the run, how long threads that are stuck in foreign code are waited for.
+const STUCK: Duration = Duration::from_millis(100);
+/// How long the screen may take to show how a run stood that was left before its end.
+const GLANCE: Duration = Duration::from_millis(50);
+
+/// What is to be done.
+pub(super) struct Plan {
+    pub(super) model: String,
+    pub(super) explicit_model: bool,
+    pub(super) options: ModelOptions,
+    pub(super) mode: ApproverMode,
+    pub(super) cwd: PathBuf,
+    pub(super) task: Option<String>,
+}
+
+/// Who watches a run, and how it is told to end.
+pub(super) struct Stage {
+    pub(super) screen: Arc<Screen>,
+    pub(super) children: Arc<Children>,
+    /// Standard output, and how it is written.
+    pub(super) out: Arc<Outlet>,
+    pub(super) output: OutputFormat,
+    pub(super) out_is_terminal: bool,
+    pub(super) cancel: Cancel,
+    events: Option<Arc<EventStream>>,
+}
+
+impl Stage {
+    pub(super) fn set(
+        around: &Surroundings,
+        options: &RunOptions,
+        cwd: &Path,
+        composition: &Composition,
+        stored: Option<&StoredSession>,
+    ) -> Result<Self, CliError> {
+        let unusable = |error| CliError::failed(PrintError(error));
+        let cancel = Cancel::new();
+        let surface = surface(around, options, cwd).map_err(unusable)?;
+        let screen = Arc::new(Screen::start(surface).map_err(unusable)?);
+        let out = own(io::stdout())
+            .and_then(|out| Outlet::start(Box::new(out), WAITING_BYTES, cancel.clone()));
+        let out = Arc::new(out.map_err(unusable)?);
+        let children = Arc::new(Children::default());
+        let mut projection = Projection::new(Some(layout_name(composition)));
+        for record in stored.iter().flat_map(|stored| &stored.records) {
+            screen.prime(record);
+            children.see(record);
+            projection.know(record);
+        }
+        let events = (options.output == OutputFormat::Events).then(|| {
+            let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+            Arc::new(EventStream::new(Arc::clone(&out), projection, clock, options.verbose))
+        });
+        let (output, out_is_terminal) = (options.output, around.stdout_is_terminal);
+        Ok(Self { screen, children, out, output, out_is_terminal, cancel, events })
+    }
+
+    pub(super) fn parts(&self, parts: Parts) -> Parts {
+        let mut observers: Vec<Arc<dyn Observer>> =
+            vec![self.screen.clone(), self.children.clone()];
+        observers.extend(self.events.clone().map(|events| events as Arc<dyn Observer>));
+        let approver = Arc::new(Person::new(Arc::clone(&self.screen)));
+        Parts { observers, approver, ..parts }
+    }
+
+    /// Runs the session to its end and tells how it ended, in words and by the exit code.
+    ///
+    /// Signals are heard until everything is told: a reader who stalls can be left at any time.
+    pub(super) fn play(
+        &self,
+        composition: &Composition,
+        session: (&SessionDir, Option<SessionId>),
+        parts: Parts,
+        plan: Plan,
+    ) -> Result<u8, CliError> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .build()
+            .map_err(CliError::failed)?;
+        let code = runtime.block_on(async {
+            let mut signals = Signals::listen().map_err(CliError::failed)?;
+            let work = Box::pin(async {
+                let ended = self.work(composition, session, parts, plan).await;
+                Ending::new(self, composition.config.max_iterations).tell(ended).await
+            });
+            let told = || {
+                let text = "interrupted: ending; once more leaves at once";
+                self.screen.say(Line::default().with(Style::Asking, text));
+            };
+            let code = signals.guard(work, &self.cancel, told).await;
+            if code.is_none() {
+                self.screen.finish();
+                let _shown = tokio::time::timeout(GLANCE, self.screen.settled()).await;
+            }
+            Ok(code.unwrap_or(Exit::Interrupted.code()))
+        });
+        runtime.shutdown_timeout(STUCK);
+        code
+    }
+
+    async fn work(
+        &self,
+        composition: &Composition,
+        (dir, id): (&SessionDir, Option<SessionId>),
+        parts: Parts,
+        plan: Plan,
+    ) -> Result<Outcome, CliError> {
+        let authority = composition.authority(plan.mode, plan.cwd);
+        let Some(id) = id else {
+            let id = new_session(parts.clock.now_ms());
+            let session = Session::create(dir, id.clone(), parts).map_err(CliError::failed)?;
+            let task = plan.task.unwrap_or_default();
+            let mut spec = composition.top_agent(&id, &plan.model, &task, plan.mode);
+            spec.options = plan.options;
+            return Ok(session.run(spec, authority, &self.cancel).await);
+        };
+        let (session, recovery) = Session::open(dir, id, parts).map_err(CliError::failed)?;
+        self.recovered(&recovery);
+        let model = plan.explicit_model.then_some(plan.model);
+        let max_iterations = Some(composition.config.max_iterations);
+        let approver = Some(plan.mode);
+        let how = Continue { message: plan.task, model, approver, max_iterations };
+        session.resume(how, authority, &self.cancel).await.map_err(|error| match error {
+            ResumeError::Journal(_) => CliError::failed(error),
+            error => CliError::usage(error),
+        })
+    }
+
+    fn recovered(&self, recovery: &Recovery) {
+        if recovery.dropped_bytes > 0 {
+            let bytes = recovery.dropped_bytes;
+            let what = "its last record was incomplete";
+            self.tell(&format!("session recovered: {what} ({bytes} bytes dropped)"));
+        }
+        for call in &recovery.unknown {
+            let what = of_call(&call.tool, &call.arguments);
+            self.tell(&format!("session recovered: a call has an unknown outcome: {what}"));
+        }
+    }
+
+    /// Tells the person, after everything else that is on its way to the screen.
+    pub(super) fn tell(&self, text: &str) {
+        for line in to_screen(text).lines() {
+            self.screen.say(Line::default().with(Style::Plain, line));
+        }
+    }
+}
+
+/// A descriptor of our own for a standard stream: no lock of the standard library is held by
+/// who waits for its reader.
+fn own(stream: impl AsFd) -> io::Result<File> {
+    stream.as_fd().try_clone_to_owned().map(File::from)
+}
+
+fn layout_name(composition: &Composition) -> &'static str {
+    match composition.delegation.prompt_layout {
+        deputize_delegate::PromptLayout::Classic => "classic",
+        deputize_delegate::PromptLayout::CacheFirst => "cache_first",
+    }
+}
+
+fn surface(around: &Surroundings, options: &RunOptions, cwd: &Path) -> io::Result<Surface> {
+    let detail = match (options.quiet, options.verbose) {
+        (true, _) => Detail::Quiet,
+        (false, true) => Detail::Verbose,
+        (false, false) => Detail::Normal,
+    };
+    // Event lines and a tree on the same terminal would write over each other.
+    let mixed = options.output == OutputFormat::Events && around.stdout_is_terminal;
+    let live = around.stderr_is_terminal && around.moves_cursor() && !mixed;
+    let size: Size = Box::new(|| match tcgetwinsize(io::stderr()) {
+        Ok(size) if size.ws_col > 0 => (size.ws_col.into(), size.ws_row.into()),
+        _ => (80, 24),
+    });
+    Ok(Surface {
+        out: Box::new(own(io::stderr())?),
+        size: live.then_some(size),
+        colour: around.stderr_is_terminal && around.colour(),
+        detail,
+        cwd: cwd.to_owned(),
+        clock: Arc::new(SystemClock),
+    })
+}

@@ -1,0 +1,136 @@
+//! Who writes the screen: what comes next, and when.
+
+use std::time::{Duration, Instant};
+
+use super::Detail;
+use super::frame::frame;
+use super::layout;
+use super::line::Line;
+use super::live::{End, State, Surface};
+
+/// The least time between two drawings of the tree.
+const FRAME: Duration = Duration::from_millis(100);
+/// After which time a drawing is looked at again although nothing happened: times go on.
+const TICK: Duration = Duration::from_secs(1);
+/// The most lines of the tree while it is live, and when it is over.
+const MOST_LINES: usize = 30;
+
+/// The terminal, and what stands on it.
+pub(super) struct Drawer {
+    surface: Surface,
+    /// The tree as it is on the terminal now.
+    drawn: Vec<Line>,
+    drawn_columns: usize,
+    /// When the tree was drawn last.
+    drawn_at: Option<Instant>,
+}
+
+/// What a drawer does next.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// Writes this.
+    Write(Vec<u8>),
+    /// Waits until something happens, at most so long.
+    Wait(Option<Duration>),
+}
+
+impl Drawer {
+    pub(super) const fn new(surface: Surface) -> Self {
+        Self { surface, drawn: Vec::new(), drawn_columns: 0, drawn_at: None }
+    }
+
+    /// What is to be done now. It is taken from the state as if it were done.
+    pub(super) fn next(&mut self, state: &mut State) -> Next {
+        let frame = match state.end {
+            End::Asked => self.last(state),
+            End::Drawn => self.lines(state),
+            End::No if state.pauses > 0 => {
+                if state.held {
+                    return Next::Wait(None);
+                }
+                state.held = true;
+                self.lines(state)
+            }
+            End::No => {
+                state.held = false;
+                if state.live {
+                    return self.tree(state);
+                }
+                self.lines(state)
+            }
+        };
+        if frame.is_empty() { Next::Wait(None) } else { Next::Write(frame) }
+    }
+
+    /// Writes a frame at once, so that a terminal never shows half of one.
+    pub(super) fn write(&mut self, frame: &[u8]) {
+        let _unseen = self.surface.out.write_all(frame).and_then(|()| self.surface.out.flush());
+    }
+
+    /// The tree in place of what was drawn, when it changed, at most once a [`FRAME`].
+    fn tree(&mut self, state: &mut State) -> Next {
+        let now = Instant::now();
+        let due = match (state.dirty, state.tree.is_running()) {
+            (true, _) => FRAME,
+            (false, true) => TICK,
+            (false, false) => return Next::Wait(None),
+        };
+        let since = self.drawn_at.map(|at| now.saturating_duration_since(at));
+        if let Some(left) =
+            since.and_then(|since| due.checked_sub(since)).filter(|it| !it.is_zero())
+        {
+            return Next::Wait(Some(left));
+        }
+        state.dirty = false;
+        self.drawn_at = Some(now);
+        let frame = self.redraw(state);
+        if frame.is_empty() { Next::Wait(Some(FRAME)) } else { Next::Write(frame) }
+    }
+
+    fn redraw(&mut self, state: &mut State) -> Vec<u8> {
+        let (columns, rows) = self.size();
+        // The last column stays free: a cursor behind it would be on either of two rows.
+        let columns = columns.saturating_sub(1);
+        let most = rows.saturating_sub(2).min(MOST_LINES);
+        let tree = layout::lines(&state.tree, self.surface.clock.now_ms(), columns, most);
+        if state.lines.is_empty() && tree == self.drawn && columns == self.drawn_columns {
+            return Vec::new();
+        }
+        let above = state.lines.take();
+        let frame = frame(&self.drawn, &above, &tree, columns + 1, self.surface.colour);
+        self.drawn = tree;
+        self.drawn_columns = columns;
+        frame
+    }
+
+    /// Takes the tree off the terminal and prints the lines that wait.
+    fn lines(&mut self, state: &mut State) -> Vec<u8> {
+        state.dirty = false;
+        let columns = self.size().0;
+        let lines = state.lines.take();
+        let drawn = std::mem::take(&mut self.drawn);
+        frame(&drawn, &lines, &[], columns, self.surface.colour)
+    }
+
+    /// The end: the tree as it ended, for good, and what was changed.
+    fn last(&mut self, state: &mut State) -> Vec<u8> {
+        let mut out = self.lines(state);
+        state.end = End::Drawn;
+        if state.detail == Detail::Quiet {
+            return out;
+        }
+        let columns = self.size().0;
+        let mut lines = Vec::new();
+        if state.live {
+            let now = self.surface.clock.now_ms();
+            lines = layout::lines(&state.tree, now, columns.saturating_sub(1), MOST_LINES);
+        }
+        lines.extend(state.changes.lines(&self.surface.cwd));
+        out.extend(frame(&[], &lines, &[], columns, self.surface.colour));
+        out
+    }
+
+    fn size(&self) -> (usize, usize) {
+        self.surface.size.as_ref().map_or((usize::MAX, usize::MAX), |size| size())
+    }
+}
