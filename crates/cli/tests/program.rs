@@ -205,7 +205,8 @@ async fn exit_codes_tell_why_there_is_no_answer() {
     let desk = Desk::with([read(), text("So far.")]).await;
     let (code, out, err) = ended(desk.run(&["--max-iterations", "1", "go"])).await;
     assert_eq!((code, out.as_str()), (Some(4), "So far.\n"), "{err}");
-    assert!(err.contains("max_iterations"), "{err}");
+    let told = "warning: the limit of 1 model request (max_iterations) was reached";
+    assert!(err.contains(told), "{err}");
 
     let (code, _, err) = ended(desk.run(&["-t", "flie", "go"])).await;
     assert_eq!(code, Some(2));
@@ -279,6 +280,48 @@ async fn a_session_is_listed_shown_resumed_exported_and_removed() {
     let (code, _, err) = ended(desk.command(&["sessions", "rm", &id])).await;
     assert_eq!(code, Some(2));
     assert!(err.starts_with(&format!("error: there is no session `{id}`")), "{err}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_complete_session_gives_its_answer_again_and_asks_nobody() {
+    let desk = Desk::with([text("First.")]).await;
+    assert_eq!(ended(desk.run(&["one"])).await.0, Some(0));
+    let id = desk.sessions().remove(0);
+    for _ in 0..2 {
+        let (code, out, err) = ended(desk.run(&["--resume", &id])).await;
+        assert_eq!((code, out.as_str()), (Some(0), "First.\n"), "{err}");
+    }
+    let (code, out, _) = ended(desk.run(&["--resume", &id, "--output", "json"])).await;
+    let shown: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((code, &shown["answer"]), (Some(0), &json!("First.")));
+    assert_eq!(desk.server.as_ref().unwrap().requests().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn children_of_a_resumed_session_work_where_it_began() {
+    let hand_on = calls([("delegate_task", json!({"goal": "Sort"}))]);
+    let desk = Desk::with([text("First."), hand_on, text("Sorted."), text("Second.")]).await;
+    assert_eq!(ended(desk.run(&["one"])).await.0, Some(0));
+    let id = desk.sessions().remove(0);
+    let elsewhere = desk.dir.path().join("elsewhere");
+    std::fs::create_dir(&elsewhere).unwrap();
+    let mut command = desk.run(&["--resume", &id, "two"]);
+    command.current_dir(&elsewhere);
+    let (code, out, err) = ended(command).await;
+    assert_eq!((code, out.as_str()), (Some(0), "Second.\n"), "{err}");
+    let requests = desk.server.as_ref().unwrap().requests();
+    let child = requests[2].json()["messages"][0]["content"].as_str().unwrap().to_owned();
+    assert!(child.contains("YOUR TASK:\nSort"), "{child}");
+    assert!(child.contains(desk.work().to_str().unwrap()), "{child}");
+    assert!(!child.contains(elsewhere.to_str().unwrap()), "{child}");
+
+    std::fs::remove_dir(desk.work()).unwrap();
+    let mut command = desk.run(&["--resume", &id, "three"]);
+    command.current_dir(&elsewhere);
+    let (code, _, err) = ended(command).await;
+    assert_eq!(code, Some(2), "{err}");
+    let told = format!("error: cannot work in `{}`: ", desk.work().display());
+    assert!(err.starts_with(&told) && err.contains("hint: the session"), "{err}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

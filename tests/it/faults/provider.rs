@@ -274,7 +274,8 @@ async fn models_that_never_stop_are_stopped() {
     .await;
     let ended = ended.with_code(4);
     assert_eq!((requests, ended.out.as_str()), (4, "Step 3.\n"));
-    assert!(ended.err.contains("max_iterations"), "{}", ended.err);
+    let told = "the limit of 3 model requests (max_iterations) was reached";
+    assert!(ended.err.contains(told), "{}", ended.err);
 
     let (ended, requests) = forever(
         "nothing but calls after the limit",
