@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use deputize_core::door::to_line;
 use deputize_core::{Display, Event, Fact, Record, ToolEnd};
 
 use super::line::{Line, Style};
-use super::summary::count;
+use super::summary::{as_is, count};
 
 /// Files that are listed; more are counted.
 const FILES: usize = 20;
@@ -79,6 +78,8 @@ impl Changes {
             order.sort_by_key(|(_, code)| *code == Some(0));
             lines.extend(order.into_iter().take(COMMANDS).map(ran));
             lines.extend(more(self.commands.len(), COMMANDS));
+            let rest = "  files that commands changed are not listed";
+            lines.push(Line::default().with(Style::Dim, rest));
         }
         lines
     }
@@ -100,7 +101,7 @@ fn diffed(diff: &str) -> (usize, usize) {
 
 fn row(path: &Path, file: &File, cwd: &Path) -> Line {
     let path = path.strip_prefix(cwd).unwrap_or(path);
-    let path = to_line(&path.to_string_lossy(), CHARS);
+    let path = as_is(&path.to_string_lossy(), CHARS);
     let (word, style) = if file.created { ("new", Style::Good) } else { ("mod", Style::Busy) };
     let mut line = Line::default().with(style, format!("  {word} ")).with(Style::Plain, path);
     if let Some((added, removed)) = file.lines {
@@ -115,7 +116,7 @@ fn row(path: &Path, file: &File, cwd: &Path) -> Line {
 }
 
 fn ran((command, code): &(String, Option<i32>)) -> Line {
-    let command = to_line(command, CHARS);
+    let command = as_is(command, CHARS);
     let line = Line::default().with(Style::Plain, format!("  {command}"));
     match code {
         Some(0) => line,
@@ -169,14 +170,15 @@ mod tests {
         tape.add(&child(1), ran("cargo test\n--all", Some(0)));
         tape.add(&child(1), ran("false", Some(1)));
         tape.add(&child(1), ran("sleep 9", None));
-        insta::assert_snapshot!(tell(&tape), @"
+        insta::assert_snapshot!(tell(&tape), @r"
         2 files changed:
-          mod /work/else/b.txt
+          mod /work/else/b\u{1b}[2J.txt
           new src/a.rs +3 -2
         3 commands run, 2 failed:
           false  (exit code 1)
           sleep 9  (ended by a signal)
-          cargo test --all
+          cargo test ⏎ --all
+          files that commands changed are not listed
         ");
     }
 

@@ -9,7 +9,7 @@ use deputize_core::{
 
 use super::Detail;
 use super::line::{Line, Style};
-use super::summary::{of_call, seconds};
+use super::summary::{as_is, of_call, seconds};
 use super::tree::Tree;
 
 /// The most characters of a remark on one line.
@@ -120,7 +120,8 @@ fn log(line: Line, level: LogLevel, message: &str, detail: Detail) -> Option<Lin
         LogLevel::Warn => ("warning", Style::Asking, Detail::Normal),
         LogLevel::Error => ("error", Style::Bad, Detail::Quiet),
     };
-    let message = to_line(message, REMARK_CHARS);
+    // A command that was approved without asking is in here: it is told as it is.
+    let message = as_is(message, REMARK_CHARS);
     (detail >= least).then(|| line.with(style, format!("{word}: ")).with(Style::Plain, message))
 }
 
@@ -217,7 +218,7 @@ mod tests {
 
     #[test]
     fn quiet_tells_errors_only() {
-        assert_eq!(print(&session(), Detail::Quiet), "error: line one line two");
+        assert_eq!(print(&session(), Detail::Quiet), "error: line one ⏎ line two");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A call, a number of tokens, a time: each in a few words.
 
-use deputize_core::door::to_line;
+use deputize_core::door::to_question;
 use serde_json::Value;
 
 /// The most characters of a call in words.
@@ -11,15 +11,12 @@ const TELLING: [&str; 10] =
 
 /// A call in words: the tool, and the one argument that tells most.
 pub(crate) fn of_call(tool: &str, arguments: &str) -> String {
-    let tool = to_line(tool, CALL_CHARS / 2);
-    let what = serde_json::from_str::<Value>(arguments).map_or_else(
-        |_| to_line(arguments, CALL_CHARS),
-        |value| telling(&value).unwrap_or_else(|| to_line(arguments, CALL_CHARS)),
-    );
-    if what.is_empty() || what == "{}" {
-        tool
-    } else {
-        to_line(&format!("{tool} {what}"), CALL_CHARS)
+    let tool = as_is(tool, CALL_CHARS / 2);
+    let value = serde_json::from_str::<Value>(arguments).ok();
+    let what = value.as_ref().and_then(telling).unwrap_or_else(|| arguments.to_owned());
+    match what.trim() {
+        "" | "{}" => tool,
+        what => as_is(&format!("{tool} {what}"), CALL_CHARS),
     }
 }
 
@@ -28,8 +25,28 @@ fn telling(value: &Value) -> Option<String> {
     if let Some(Value::Array(tasks)) = map.get("tasks") {
         return Some(format!("{} tasks", tasks.len()));
     }
-    let text = TELLING.iter().find_map(|key| map.get(*key)?.as_str())?;
-    Some(to_line(text, CALL_CHARS))
+    TELLING.iter().find_map(|key| map.get(*key)?.as_str()).map(str::to_owned)
+}
+
+/// What was really called or run, on one line: nothing of it is left out or smoothed, all that
+/// a terminal would obey or hide is written out, and the end of a line is `⏎`. What comes after
+/// `most` characters is counted.
+pub(crate) fn as_is(text: &str, most: usize) -> String {
+    let (mut line, mut length) = (String::new(), 0);
+    let mut rest = text.trim().chars();
+    while let Some(c) = rest.clone().next() {
+        let shown = match c {
+            '\n' => " ⏎ ".to_owned(),
+            c => to_question(c.encode_utf8(&mut [0; 4])),
+        };
+        length += shown.chars().count();
+        if length > most {
+            return format!("{line}… ({} more characters)", rest.count());
+        }
+        line.push_str(&shown);
+        rest.next();
+    }
+    line
 }
 
 /// A number of tokens, as `950`, `12.3k`, `4.5M`.
@@ -75,12 +92,33 @@ mod tests {
     #[test]
     fn a_call_is_told_by_what_matters_in_it() {
         assert_eq!(of_call("read_file", r#"{"limit":3,"path":"src/a.rs"}"#), "read_file src/a.rs");
-        assert_eq!(of_call("terminal", r#"{"command":"ls\n-l"}"#), "terminal ls -l");
+        assert_eq!(of_call("terminal", r#"{"command":"ls\n-l\n"}"#), "terminal ls ⏎ -l");
         assert_eq!(of_call("delegate_task", r#"{"tasks":[{},{}]}"#), "delegate_task 2 tasks");
         assert_eq!(of_call("now", "{}"), "now");
         assert_eq!(of_call("odd", r#"{"n":1}"#), r#"odd {"n":1}"#);
         assert_eq!(of_call("bad", r#"{"path": "#), r#"bad {"path":"#);
-        assert_eq!(of_call("t\u{1b}[2J", r#"{"path":"\u001b[31mx"}"#), "t x");
+        assert_eq!(of_call("bad", ""), "bad");
+    }
+
+    #[test]
+    fn what_is_told_of_a_call_is_the_call() {
+        assert_eq!(of_call("t\u{1b}[2J", r#"{"path":"\u001b[31mx"}"#), r"t\u{1b}[2J \u{1b}[31mx");
+        let command = r#"{"command":"rm  -rf \u001b[2K\u202e\u200b\r/"}"#;
+        assert_eq!(of_call("sh", command), r"sh rm  -rf \u{1b}[2K\u{202e}\u{200b}\u{d}/");
+        for (text, line) in [
+            ("abcd", "abcd"),
+            ("abcde", "abcd… (1 more characters)"),
+            ("a\nb", "a ⏎ … (1 more characters)"),
+            ("a\0\0", "a… (2 more characters)"),
+        ] {
+            assert_eq!(as_is(text, 4), line);
+        }
+        let padded = format!("ls{}; rm -rf x", " ".repeat(500));
+        assert!(
+            as_is(&padded, 160).ends_with("… (352 more characters)"),
+            "{}",
+            as_is(&padded, 160)
+        );
     }
 
     #[test]
