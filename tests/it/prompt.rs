@@ -55,13 +55,95 @@ async fn what_prompt_prints_is_what_is_sent() {
     lab.run(&server, &["Look around"]).end().await.with_code(0);
     let requests = server.requests();
 
-    let printed: Value =
-        serde_json::from_str(&prompt(&lab, &server, &["--json", "Look around"]).await).unwrap();
-    assert_eq!(printed, of(&requests, "Look around")[0].json());
+    let printed = prompt(&lab, &server, &["--json", "Look around"]).await;
+    assert_eq!(printed, line_of(of(&requests, "Look around")[0]));
 
     let child = ["--json", "--child", "--goal", "Look at two", "--context", "Be quick."];
-    let printed: Value = serde_json::from_str(&prompt(&lab, &server, &child).await).unwrap();
-    assert_eq!(printed, of(&requests, "Look at two")[0].json());
+    let printed = prompt(&lab, &server, &child).await;
+    assert_eq!(printed, line_of(of(&requests, "Look at two")[0]));
+}
+
+/// A request as it was sent, as a line.
+fn line_of(request: &HttpRequest) -> String {
+    format!("{}\n", request.text())
+}
+
+#[tokio::test]
+async fn limits_and_settings_of_a_provider_are_in_what_prompt_prints() {
+    let lab = Lab::new();
+    let server = model(family).await;
+    let configuration = json!({
+        "model": "near/large",
+        "providers": {
+            "near": { "base_url": server.base_url(), "max_output_tokens": 77 },
+            "far": { "base_url": server.base_url(), "max_output_tokens": 99 },
+        },
+        "delegation": { "model": "far/small/one" },
+        "max_output_tokens": 500,
+        "reasoning_effort": "low",
+        "system_prompt": "Answer in French.",
+        "prefill_messages": [{ "role": "user", "content": "Hello" }],
+    });
+    std::fs::create_dir_all(lab.path("home")).unwrap();
+    std::fs::write(lab.path("home/config.yaml"), configuration.to_string()).unwrap();
+    Running::start(lab.deputize(&["run", "Look around"])).end().await.with_code(0);
+    let requests = server.requests();
+
+    for (args, word) in [
+        (&["prompt", "--json", "Look around"][..], "\"Look around\"}"),
+        (&["prompt", "--json", "--child", "--goal", "Look at one"], "\"Look at one\"}"),
+    ] {
+        let ended = Running::start(lab.deputize(args)).end().await.with_code(0);
+        // The first message of a user is the same in all: what was prefilled.
+        let sent = requests.iter().find(|request| request.text().contains(word)).unwrap();
+        assert_eq!(ended.out, line_of(sent));
+        assert_eq!(sent.json()["max_tokens"], 77, "{word}");
+    }
+}
+
+#[tokio::test]
+async fn the_dialect_is_the_providers() {
+    let lab = Lab::new();
+    let args = ["prompt", "-m", "openai/gpt-5", "--set", "max_output_tokens=77", "--json"];
+    let ended = Running::start(lab.deputize(&args)).end().await.with_code(0);
+    let request: Value = serde_json::from_str(&ended.out).unwrap();
+    assert_eq!(request["model"], "gpt-5");
+    assert_eq!(request["max_completion_tokens"], 77);
+    assert_eq!(request["max_tokens"], Value::Null);
+}
+
+#[tokio::test]
+async fn prompt_and_run_refuse_the_same_models_in_the_same_words() {
+    let lab = Lab::new();
+    for args in [
+        &["-m", "nonsense/foo"][..],
+        &["-m", "garbage"],
+        &["-m", "anthropic/foo"],
+        &["-m", "openai/foo", "--base-url", "127.0.0.1:80"],
+        &["-m", "openai/foo", "--api-key-env", "sk-1"],
+        &["-m", "offline", "--base-url", "http://127.0.0.1"],
+        &["-m", "offline", "--set", "delegation.model=nonsense/foo"],
+        &["--base-url", "http://127.0.0.1"],
+        &["-m", "offline", "-t", "nope"],
+    ] {
+        let ended = async |command: &str| {
+            let all = [&[command], args, &["Hello."]].concat();
+            Running::start(lab.deputize(&all)).end().await.with_code(2)
+        };
+        let (shown, ran) = (ended("prompt").await, ended("run").await);
+        assert_eq!((shown.out.as_str(), &shown.err), ("", &ran.err), "{args:?}");
+    }
+    // Without any model all but its name can be shown.
+    let ended = Running::start(lab.deputize(&["prompt", "--json"])).end().await.with_code(0);
+    assert!(ended.out.starts_with(r#"{"model":"MODEL","#), "{}", ended.out);
+}
+
+#[tokio::test]
+async fn a_child_that_cannot_be_names_what_was_wrong() {
+    let lab = Lab::new();
+    let args = ["prompt", "-m", "offline", "--child", "--goal", "x", "-t", "file,nope"];
+    let ended = Running::start(lab.deputize(&args)).end().await.with_code(2);
+    insta::assert_snapshot!(ended.err, @r#"error: there would be no child: toolsets "nope": there is no such toolset; you have file, terminal"#);
 }
 
 #[tokio::test]
@@ -121,7 +203,8 @@ async fn a_whole_request_of_a_parent_and_its_child() {
         ("parent", &["--json", "Look around"][..]),
         ("child", &["--json", "--child", "--goal", "Look at two", "--context", "Be quick."]),
     ] {
-        let request = prompt(&lab, &server, args).await;
+        let request: Value = serde_json::from_str(&prompt(&lab, &server, args).await).unwrap();
+        let request = format!("{request:#}");
         let request = redacted(&request, &lab.work(""));
         insta::assert_snapshot!(name, request);
     }

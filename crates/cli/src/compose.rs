@@ -28,7 +28,7 @@ mod delegation;
 mod model;
 mod nobody;
 
-pub(crate) use model::environment_secrets;
+pub(crate) use model::{Asked, environment_secrets};
 
 /// What a composition is made from.
 pub(crate) struct Ingredients<'a> {
@@ -183,27 +183,45 @@ impl Composition {
         }
     }
 
-    /// The models of a run: the top agent's, by the name it is known as, and the children's.
+    /// Which models a run asks, and what is wanted of them. No key is looked for.
+    pub(crate) fn asked(&self, overrides: &ModelOverrides) -> Result<Asked, CliError> {
+        let resolve = |overrides: &ModelOverrides| {
+            resolve_model(&self.config, overrides).map_err(CliError::usage)
+        };
+        let top = resolve(overrides)?;
+        let (name, options) = (model::name(&top), self.options(top.max_output_tokens));
+        let mut choices = vec![top];
+        if let Some(child) = &self.delegation.model {
+            let model = Some(child.clone());
+            let child = resolve(&ModelOverrides { model, ..ModelOverrides::default() })?;
+            // Of one name there is one model: the address that was given for it holds.
+            if model::name(&child) != name {
+                choices.push(child);
+            }
+        }
+        Ok(Asked { name, options, choices })
+    }
+
+    /// A preview of a run for which no model is given or configured.
+    pub(crate) fn asked_nothing(&self, name: &str) -> Asked {
+        Asked { name: name.to_owned(), options: self.options(None), choices: Vec::new() }
+    }
+
+    /// The models of a run, with their keys.
     pub(crate) fn models(
         &self,
         overrides: &ModelOverrides,
         surroundings: &Surroundings,
     ) -> Result<Chosen, CliError> {
+        let Asked { name, options, choices } = self.asked(overrides)?;
         let mut secrets = Secrets::default();
         let mut models = Models::default();
         let http = deputize_providers::http_client(Arc::clone(&self.clock));
-        let mut add = |overrides: &ModelOverrides| -> Result<(String, Option<u32>), CliError> {
-            let choice = resolve_model(&self.config, overrides).map_err(CliError::usage)?;
-            let name = model::name(&choice);
-            let made = model::make(&choice, surroundings, &http, &mut secrets)?;
-            models.insert(&name, &choice.model, made);
-            Ok((name, choice.max_output_tokens))
-        };
-        let (name, max_output_tokens) = add(overrides)?;
-        if let Some(child) = &self.delegation.model {
-            add(&ModelOverrides { model: Some(child.clone()), ..ModelOverrides::default() })?;
+        for choice in &choices {
+            let made = model::make(choice, surroundings, &http, &mut secrets)?;
+            models.insert(&model::name(choice), &choice.model, made);
         }
-        Ok(Chosen { name, options: self.options(max_output_tokens), models, secrets })
+        Ok(Chosen { name, options, models, secrets })
     }
 
     /// The parts of a session. The caller adds who is asked and who watches.

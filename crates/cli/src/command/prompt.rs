@@ -6,16 +6,15 @@ use deputize_core::{
     AgentSpec, AgentView, ApproverMode, CallId, Message, Request, SessionId, ToolChoice, ToolCrate,
     UserMessage,
 };
-use deputize_delegate::{Parent, plan, read};
-use deputize_providers::Endpoint;
-use deputize_providers::openai_chat::{Dialect, request_body};
+use deputize_delegate::{Parent, PlanError, Refusal, plan, read};
+use deputize_providers::openai_chat::request_body;
 use deputize_runtime::SystemClock;
 use serde_json::{Value, json};
 
 use crate::args::{ChildPrompt, Prompt, Role};
 use crate::command::run::overrides;
-use crate::compose::{Composition, Ingredients};
-use crate::config::resolve_model;
+use crate::compose::{Asked, Composition, Ingredients};
+use crate::config::{FlagValue, ModelOverrides};
 use crate::exit::CliError;
 use crate::surroundings::{Surroundings, print, tell};
 
@@ -28,11 +27,8 @@ pub(crate) fn prompt(
     around: &Surroundings,
     args: &Prompt,
 ) -> Result<(), CliError> {
-    let sources = around.sources(&args.settings, Vec::new())?;
-    let mut loaded = around.load(&sources)?;
-    if !args.child.child && !args.toolsets.is_empty() {
-        loaded.config.toolsets.clone_from(&args.toolsets);
-    }
+    let sources = around.sources(&args.settings, flags(args))?;
+    let loaded = around.load(&sources)?;
     let composition = Composition::new(&Ingredients {
         links,
         config: &loaded.config,
@@ -42,15 +38,32 @@ pub(crate) fn prompt(
         clock: Arc::new(SystemClock),
     })?;
     composition.warnings.iter().for_each(|warning| tell(&format!("warning: {warning}")));
-    let choice = resolve_model(&loaded.config, &overrides(&args.model)).ok();
-    let model = choice.map_or_else(|| NO_MODEL.to_owned(), |choice| choice.model);
+    let asked = asked(&composition, &overrides(&args.model))?;
     let session = SessionId::literal("preview");
     let mode = ApproverMode::Deny;
-    let top = composition.top_agent(&session, &model, &args.prompt, mode);
+    let top = composition.top_agent(&session, &asked.name, &args.prompt, mode);
+    let top = AgentSpec { options: asked.options.clone(), ..top };
     let authority = composition.authority(mode, top.cwd.clone());
     let view = composition.view(top, authority);
     let view = if args.child.child { child(&composition, &view, args, around)? } else { view };
-    show(&view, args)
+    show(&view, &asked, args)
+}
+
+/// The toolsets are the agent's, as `run` has them, unless they are those of a call.
+fn flags(args: &Prompt) -> Vec<FlagValue> {
+    if args.child.child || args.toolsets.is_empty() {
+        return Vec::new();
+    }
+    let (flag, key) = ("--toolsets".to_owned(), "toolsets".to_owned());
+    vec![FlagValue { flag, key, value: json!(args.toolsets) }]
+}
+
+/// The models as `run` would ask them. Without any, the rest can be shown all the same.
+fn asked(composition: &Composition, overrides: &ModelOverrides) -> Result<Asked, CliError> {
+    if composition.config.model.is_empty() && *overrides == ModelOverrides::default() {
+        return Ok(composition.asked_nothing(NO_MODEL));
+    }
+    composition.asked(overrides)
 }
 
 /// The child that the agent would get for this call.
@@ -63,8 +76,13 @@ fn child(
     let parent = at_depth(composition, parent, &args.child, around)?;
     let reading = read(&call(args), &composition.delegation);
     let call = CallId { step: 1, slot: 0 };
-    let plan = plan(reading, call, Parent::of(&parent), &composition.delegation)
-        .map_err(CliError::usage)?;
+    let plan =
+        plan(reading, call, Parent::of(&parent), &composition.delegation).map_err(|error| {
+            match error {
+                PlanError::Refused(refusal) => CliError::usage(NoChild(refusal)),
+                PlanError::Prompt(_) => CliError::failed(error),
+            }
+        })?;
     plan.warnings.iter().for_each(|warning| tell(&format!("warning: {warning}")));
     for dropped in plan.dropped.iter().flatten() {
         tell(&format!("note: without {}: {}", dropped.tool, dropped.reason));
@@ -118,14 +136,26 @@ fn call(args: &Prompt) -> Value {
     call
 }
 
-fn show(view: &AgentView, args: &Prompt) -> Result<(), CliError> {
+/// What is wrong with a call, with the values that the person gave.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", told(.0))]
+struct NoChild(Refusal);
+
+fn told(refusal: &Refusal) -> String {
+    let what = refusal.errors().iter().map(|error| match error.field.as_str() {
+        "" => error.remedy.clone(),
+        field => format!("{field} {}: {}", error.value, error.remedy),
+    });
+    format!("there would be no child: {}", what.collect::<Vec<_>>().join("\n"))
+}
+
+fn show(view: &AgentView, asked: &Asked, args: &Prompt) -> Result<(), CliError> {
+    if args.json {
+        let body = String::from_utf8(body(view, asked)?).map_err(CliError::failed)?;
+        return print(&format!("{body}\n"));
+    }
     let system = view.spec.system.join("\n\n");
     let tools = tools(view)?;
-    if args.json {
-        let body = String::from_utf8(body(view)?).map_err(CliError::failed)?;
-        let body: Value = serde_json::from_str(&body).map_err(CliError::failed)?;
-        return print(&format!("{body:#}\n"));
-    }
     match (args.system, args.tools) {
         (true, _) => print(&format!("{system}\n")),
         (false, true) => print(&tools),
@@ -146,14 +176,12 @@ fn tools(view: &AgentView) -> Result<String, CliError> {
     Ok(out)
 }
 
-/// The first request, as the Chat Completions wire has it.
-fn body(view: &AgentView) -> Result<Vec<u8>, CliError> {
-    let endpoint = Endpoint::new("preview", "http://127.0.0.1/v1");
-    let dialect = Dialect::of(&endpoint).map_err(CliError::failed)?;
+/// The first request, to the byte. For a model without a wire, as Chat Completions has it.
+fn body(view: &AgentView, asked: &Asked) -> Result<Vec<u8>, CliError> {
+    let (model, dialect) = asked.wire(&view.spec.model)?;
     let message = UserMessage { text: view.spec.task.clone(), from: None };
     let mut messages: Vec<Arc<Message>> = view.spec.prefill.iter().cloned().map(Arc::new).collect();
     messages.push(Arc::new(Message::User(message)));
-    let model = view.spec.model.split_once('/').map_or(view.spec.model.as_str(), |(_, name)| name);
     let request = Request {
         model,
         system: &view.spec.system,

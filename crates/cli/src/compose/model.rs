@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use deputize_core::Model;
 use deputize_core::door::Secrets;
+use deputize_core::{Model, ModelOptions};
 use deputize_providers::offline::{NAME, Offline};
+use deputize_providers::openai_chat::Dialect;
 use deputize_providers::{Endpoint as HttpEndpoint, HttpClient, OpenAiChat, Secret};
 
-use crate::config::{Endpoint, ModelChoice};
+use crate::config::{self, Endpoint, ModelChoice};
 use crate::exit::{CliError, Exit};
 use crate::surroundings::Surroundings;
 
@@ -24,6 +25,44 @@ pub(super) fn name(choice: &ModelChoice) -> String {
     match choice.endpoint {
         Endpoint::Offline => NAME.to_owned(),
         Endpoint::Http(_) => format!("{}/{}", choice.provider, choice.model),
+    }
+}
+
+/// The models that a run asks: decided, and neither made nor given their keys.
+pub(crate) struct Asked {
+    /// The top agent's, as agents name it.
+    pub(crate) name: String,
+    /// What is wanted of it.
+    pub(crate) options: ModelOptions,
+    /// All of them, the top agent's first.
+    pub(super) choices: Vec<ModelChoice>,
+}
+
+impl Asked {
+    /// How a model's requests are written: what the provider calls it, and its dialect. For a
+    /// model that has no wire, the usual one.
+    pub(crate) fn wire<'n>(&'n self, name: &'n str) -> Result<(&'n str, Dialect), CliError> {
+        let Some(choice) = self.choices.iter().find(|choice| self::name(choice) == name) else {
+            return Ok((name, Dialect::default()));
+        };
+        let dialect = match &choice.endpoint {
+            Endpoint::Offline => Dialect::default(),
+            Endpoint::Http(at) => Dialect::of(&endpoint(choice, at)).map_err(CliError::usage)?,
+        };
+        Ok((&choice.model, dialect))
+    }
+}
+
+/// Where a model is reached, without its key.
+pub(super) fn endpoint(choice: &ModelChoice, at: &config::HttpEndpoint) -> HttpEndpoint {
+    let header =
+        |(name, value): (&String, &config::Secret)| (name.clone(), value.expose().to_owned());
+    HttpEndpoint {
+        headers: at.headers.iter().map(header).collect(),
+        connect_timeout: at.connect_timeout,
+        first_byte_timeout: at.first_byte_timeout,
+        idle_timeout: at.stream_idle_timeout,
+        ..HttpEndpoint::new(choice.provider.clone(), at.base_url.clone())
     }
 }
 
@@ -53,15 +92,7 @@ pub(super) fn make(
     let endpoint = HttpEndpoint {
         key: key.map(|key| Secret::new(key.to_owned())),
         key_env: found.cloned(),
-        headers: at
-            .headers
-            .iter()
-            .map(|(name, value)| (name.clone(), value.expose().to_owned()))
-            .collect(),
-        connect_timeout: at.connect_timeout,
-        first_byte_timeout: at.first_byte_timeout,
-        idle_timeout: at.stream_idle_timeout,
-        ..HttpEndpoint::new(choice.provider.clone(), at.base_url.clone())
+        ..endpoint(choice, at)
     };
     let model = OpenAiChat::new(endpoint, http).map_err(CliError::usage)?;
     Ok(Arc::new(model))
