@@ -16,14 +16,23 @@ use crate::signals::{ended_by, in_time};
 /// More than a pipe holds.
 const MUCH: usize = 200_000;
 
-/// A pipe as standard output, or as standard error, or both; nobody reads it.
-fn stalled(command: &mut Command, out: bool, err: bool) -> PipeReader {
+/// What nobody reads.
+#[derive(Clone, Copy, PartialEq)]
+enum Unread {
+    Out,
+    Err,
+    Both,
+}
+
+/// A pipe in place of what nobody reads.
+fn stalled(command: &mut Command, what: Unread) -> PipeReader {
     let (reader, writer) = pipe().unwrap();
-    let stream = |stall: bool| match stall {
-        true => Stdio::from(writer.try_clone().unwrap()),
-        false => Stdio::piped(),
+    let read = |of: Unread| what != of && what != Unread::Both;
+    let stream = |read: bool| match read {
+        true => Stdio::piped(),
+        false => Stdio::from(writer.try_clone().unwrap()),
     };
-    command.stdout(stream(out)).stderr(stream(err));
+    command.stdout(stream(read(Unread::Out))).stderr(stream(read(Unread::Err)));
     reader
 }
 
@@ -48,20 +57,20 @@ async fn wordy(last: impl Fn() -> Answer + Send + Sync + 'static) -> MockServer 
 
 #[tokio::test]
 async fn a_stalled_reader_neither_holds_the_run_up_nor_keeps_it_from_ending() {
-    for (out, err) in [(true, false), (false, true), (true, true)] {
+    for what in [Unread::Out, Unread::Err, Unread::Both] {
         in_time(async || {
             let lab = Lab::new();
             let server = wordy(hang).await;
             let mut command = lab.run_command(&server, &["--output", "events", "-v", "Talk"]);
-            let reader = stalled(&mut command, out, err);
+            let reader = stalled(&mut command, what);
             let running = Running::with_streams(command);
             server.until_requests(4).await;
             let (ended, took) = ended_by(Signal::INT, &lab, running).await;
-            if !err {
+            if what == Unread::Out {
                 let told = "bytes of standard output were not read";
                 assert!(ended.err.contains(told) && ended.err.contains("hint: "), "{}", ended.err);
             }
-            if !out {
+            if what == Unread::Err {
                 assert_eq!(events(&ended.out).last().unwrap()["type"], "session.end");
             }
             drop(reader);
@@ -77,7 +86,7 @@ async fn a_second_interrupt_waits_for_no_reader() {
         let lab = Lab::new();
         let server = wordy(hang).await;
         let mut command = lab.run_command(&server, &["--output", "events", "Talk"]);
-        let _reader = stalled(&mut command, true, false);
+        let _reader = stalled(&mut command, Unread::Out);
         let running = Running::with_streams(command);
         server.until_requests(4).await;
         running.signal(Signal::INT);
@@ -97,7 +106,7 @@ async fn an_answer_that_nobody_reads_can_be_left_and_had_later() {
         let given = answer.clone();
         let server = model(move |_| Answer::reply(&Reply::text("mock", &given))).await;
         let mut command = lab.run_command(&server, &["Ask"]);
-        let reader = stalled(&mut command, true, false);
+        let reader = stalled(&mut command, Unread::Out);
         let running = Running::with_streams(command);
         running.says("✓").await;
         let (ended, took) = ended_by(Signal::INT, &lab, running).await;
