@@ -8,6 +8,7 @@ use deputize_core::ToolCrate;
 
 use crate::args::{Arguments, Command, Sessions};
 use crate::command::{config, doctor, prompt, run, sessions, tools};
+use crate::compose::toolset_names;
 use crate::exit::CliError;
 use crate::surroundings::{Surroundings, print, tell};
 
@@ -63,8 +64,8 @@ impl Cli {
     }
 
     fn command(&self, command: &Command) -> Result<u8, CliError> {
-        let around = Surroundings::of_process()?;
         let links = self.links.as_slice();
+        let around = Surroundings::of_process(toolset_names(links))?;
         let done = match command {
             Command::Run(args) => {
                 let (prompt, resume) = (args.prompt.as_deref(), args.resume.as_deref());

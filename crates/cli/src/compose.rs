@@ -17,7 +17,8 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use crate::config::{
-    ApprovalMode, Config, JournalSync, ModelOverrides, PrefillRole, ReasoningEffort, resolve_model,
+    ApprovalMode, Config, JournalSync, LATER_TOOLSETS, ModelOverrides, PrefillRole,
+    ReasoningEffort, resolve_model,
 };
 use crate::exit::CliError;
 use crate::policy::ByEffects;
@@ -74,8 +75,14 @@ enum ComposeError {
     Delegation(#[from] deputize_core::SchemaError),
 }
 
-/// Toolsets of later versions: naming one is no mistake.
-const LATER_TOOLSETS: [&str; 5] = ["browser", "code", "memory", "skills", "web"];
+/// The names of the toolsets that a program has. None when its tools do not fit together, which
+/// [`Composition::new`] says.
+pub(crate) fn toolset_names(links: &[ToolCrate]) -> BTreeSet<String> {
+    let Ok(catalog) = Catalog::linked(links) else { return BTreeSet::new() };
+    let mut names = catalog.toolsets();
+    names.insert(deputize_delegate::TOOLSET);
+    names.iter().map(ToString::to_string).collect()
+}
 
 impl Composition {
     /// Puts everything together but the models, which need keys.
@@ -91,7 +98,7 @@ impl Composition {
         let mut catalog = Catalog::linked(from.links)?;
         let tool = DelegateTool::new(delegation.clone(), Arc::clone(&from.clock))?;
         catalog.insert(tool.into_entry())?;
-        let toolsets = toolsets(config, &catalog, &mut warnings)?;
+        let toolsets = toolsets(config, &catalog)?;
         let names = catalog.iter().filter(|entry| toolsets.contains(&entry.toolset));
         let tools = send_order(names.map(|entry| entry.name().clone()));
         let hands_on = tools.contains(&TOOL).then_some(TOOL);
@@ -287,12 +294,9 @@ pub(crate) const fn approver_mode(mode: ApprovalMode) -> ApproverMode {
     }
 }
 
-/// The toolsets of the top agent: all, or those that the configuration names.
-fn toolsets(
-    config: &Config,
-    catalog: &Catalog,
-    warnings: &mut Vec<String>,
-) -> Result<Vec<ToolsetName>, ComposeError> {
+/// The toolsets of the top agent: all, or those that the configuration names. That a name is of a
+/// later version was told where it was read.
+fn toolsets(config: &Config, catalog: &Catalog) -> Result<Vec<ToolsetName>, ComposeError> {
     let known = catalog.toolsets();
     if config.toolsets.is_empty() {
         return Ok(known.into_iter().collect());
@@ -303,9 +307,7 @@ fn toolsets(
             if !chosen.contains(found) {
                 chosen.push(found.clone());
             }
-        } else if LATER_TOOLSETS.contains(&name.as_str()) {
-            warnings.push(format!("toolset `{name}` has no tools in this version"));
-        } else {
+        } else if !LATER_TOOLSETS.contains(&name.as_str()) {
             let known = known.iter().map(ToString::to_string).collect();
             return Err(ComposeError::Toolset { name: name.clone(), known });
         }

@@ -1,6 +1,6 @@
 //! What a process finds around itself, read once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -19,6 +19,8 @@ pub(crate) struct Surroundings {
     pub(crate) env: BTreeMap<String, String>,
     /// All variables.
     pub(crate) os_env: BTreeMap<OsString, OsString>,
+    /// The names of the program's toolsets.
+    toolsets: BTreeSet<String>,
     cwd: PathBuf,
     pub(crate) stdin_is_terminal: bool,
     pub(crate) stdout_is_terminal: bool,
@@ -44,9 +46,9 @@ enum DirectoryError {
 }
 
 impl Surroundings {
-    /// Those of this process.
+    /// Those of this process, a program with these toolsets.
     #[expect(clippy::disallowed_methods, reason = "this is the one place that reads them")]
-    pub(crate) fn of_process() -> Result<Self, CliError> {
+    pub(crate) fn of_process(toolsets: BTreeSet<String>) -> Result<Self, CliError> {
         let os_env: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
         let text = |(name, value): (&OsString, &OsString)| {
             Some((name.to_str()?.to_owned(), value.to_str()?.to_owned()))
@@ -55,6 +57,7 @@ impl Surroundings {
             env: os_env.iter().filter_map(text).collect(),
             cwd: std::env::current_dir().map_err(DirectoryError::Cwd).map_err(CliError::usage)?,
             os_env,
+            toolsets,
             stdin_is_terminal: io::stdin().is_terminal(),
             stdout_is_terminal: io::stdout().is_terminal(),
             stderr_is_terminal: io::stderr().is_terminal(),
@@ -67,6 +70,7 @@ impl Surroundings {
         Self {
             env: env.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect(),
             os_env: BTreeMap::new(),
+            toolsets: BTreeSet::new(),
             cwd: PathBuf::from("/"),
             stdin_is_terminal: false,
             stdout_is_terminal: false,
@@ -114,6 +118,7 @@ impl Surroundings {
             env: self.env.clone(),
             set: settings.set.clone(),
             flags,
+            toolsets: self.toolsets.clone(),
         })
     }
 

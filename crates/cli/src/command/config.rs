@@ -1,7 +1,7 @@
 //! `deputize config`.
 
 use crate::args::Config;
-use crate::config::{Sources, Verb, run};
+use crate::config::{Sources, Verb, VerbError, run};
 use crate::exit::CliError;
 use crate::surroundings::{Surroundings, print, tell};
 
@@ -15,7 +15,12 @@ pub(crate) fn config(around: &Surroundings, command: &Config) -> Result<(), CliE
             (Verb::Show { json: view.json }, around.sources(&view.settings, Vec::new())?)
         }
     };
-    let output = run(verb, &sources).map_err(CliError::usage)?;
-    output.warnings.iter().for_each(|warning| tell(&format!("warning: {warning}")));
-    print(&output.text)
+    let result = run(verb, &sources);
+    let warnings = match &result {
+        Ok(output) => output.warnings.as_slice(),
+        Err(VerbError::Config(error)) => error.warnings.as_slice(),
+        Err(VerbError::NoHome) => &[],
+    };
+    warnings.iter().for_each(|warning| tell(&format!("warning: {warning}")));
+    print(&result.map_err(CliError::usage)?.text)
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use deputize_core::door::to_line;
+use deputize_core::door::{to_line, to_question};
 use deputize_core::{ApproverMode, Entry, SessionId, ToolCrate, ToolDecl, Usable, headline};
 use deputize_runtime::SystemClock;
 use serde_json::{Value, json};
@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::args::{Tools, Toolsets, View};
 use crate::command::table;
 use crate::compose::{Composition, Ingredients};
+use crate::config::nearest;
 use crate::exit::CliError;
 use crate::surroundings::{Surroundings, print, tell};
 
@@ -17,7 +18,7 @@ use crate::surroundings::{Surroundings, print, tell};
 const WHAT_CHARS: usize = 80;
 
 #[derive(Debug, thiserror::Error)]
-#[error("there is no tool `{name}`")]
+#[error("there is no tool `{}`", to_question(name))]
 struct NoTool {
     name: String,
 }
@@ -144,16 +145,11 @@ fn row_json(entry: &Entry) -> Value {
 /// does not have it.
 fn show(composition: &Composition, name: &str, as_json: bool) -> Result<(), CliError> {
     let Some(entry) = composition.catalog.get(name) else {
-        let near = composition
-            .catalog
-            .iter()
-            .map(|entry| entry.name().as_str())
-            .max_by(|a, b| strsim::jaro(a, name).total_cmp(&strsim::jaro(b, name)));
+        let names = composition.catalog.iter().map(|entry| entry.name().as_str());
         let error = CliError::usage(NoTool { name: name.to_owned() });
-        let hint = near.map(|near| format!("the nearest name is `{near}`"));
-        return Err(match hint {
-            Some(hint) => error.hint(hint),
-            None => error,
+        return Err(match nearest(name, names) {
+            Some(near) => error.hint(format!("the nearest name is `{near}`")),
+            None => error.hint("`deputize tools list` shows those there are"),
         });
     };
     let top = composition.top_agent(&SessionId::literal("preview"), "", "", ApproverMode::Deny);

@@ -9,21 +9,12 @@ use deputize_delegate::{OverLimit, Policy, PromptLayout};
 use super::approver_mode;
 use crate::config::{self, Config};
 
-/// More children side by side than this are worth a word about what they cost.
-const MANY: u32 = 10;
-
 pub(super) fn policy(
     config: &Config,
     child_base: Vec<Arc<str>>,
     warnings: &mut Vec<String>,
 ) -> Policy {
     let set = &config.delegation;
-    if set.max_concurrent_children > MANY {
-        warnings.push(format!(
-            "delegation.max_concurrent_children is {}: the cost of a call grows with each child",
-            set.max_concurrent_children
-        ));
-    }
     let mut names = |names: &[String], key: &str| -> BTreeSet<ToolsetName> {
         let mut kept = BTreeSet::new();
         for name in names {

@@ -59,7 +59,7 @@ fn every_toolset_or_those_that_are_named() {
 }
 
 #[test]
-fn a_toolset_that_is_none_is_named_and_one_of_a_later_version_is_told() {
+fn a_toolset_that_is_none_is_refused_and_one_of_a_later_version_is_passed_over() {
     let bench = Bench::new();
     let error = bench.compose(&["toolsets=[flie]"]).err().unwrap();
     assert!(
@@ -67,7 +67,7 @@ fn a_toolset_that_is_none_is_named_and_one_of_a_later_version_is_told() {
         "{error}"
     );
     let composition = bench.compose(&["toolsets=[file, web]"]).unwrap();
-    assert_eq!(composition.warnings, ["toolset `web` has no tools in this version"]);
+    assert_eq!(composition.toolsets, [deputize_core::ToolsetName::literal("file")]);
 }
 
 #[test]

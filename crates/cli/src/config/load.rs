@@ -1,6 +1,6 @@
 //! Reading all layers, and all that is wrong with them, in one pass.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::layer::{self, FlagValue};
 use super::place::{Place, Problem, Source};
 use super::rules::{self, Findings};
 use super::tree::{Node, Value};
-use super::{check, clamp, pending};
+use super::{check, clamp, pending, toolsets};
 
 /// Problems that are told before only their number is.
 const TOLD_PROBLEMS: usize = 100;
@@ -29,6 +29,8 @@ pub struct Sources {
     pub set: Vec<String>,
     /// Other options that set keys, the strongest layer.
     pub flags: Vec<FlagValue>,
+    /// The toolsets that the program has; empty: the names of toolsets are not checked.
+    pub toolsets: BTreeSet<String>,
 }
 
 impl fmt::Debug for Sources {
@@ -127,6 +129,7 @@ pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
         merged.overlay(layer);
     }
     rules::check(&merged, &mut found);
+    toolsets::check(&merged, &sources.toolsets, &mut found);
     clamp::apply(&mut merged, &mut found.warnings);
     pending::warn(&merged, &mut found.warnings);
     let config = match serde_json::from_value(merged.to_json()) {

@@ -45,6 +45,7 @@ mod secret;
 mod show;
 #[cfg(test)]
 mod tests;
+mod toolsets;
 mod tree;
 
 pub use self::delegation::{
@@ -61,6 +62,7 @@ pub use self::later::{
 };
 pub use self::layer::{FlagValue, MAX_FILE_BYTES};
 pub use self::load::{ConfigError, Loaded, Sources, load};
+pub(crate) use self::place::nearest;
 pub use self::place::{Place, Problem, Source};
 pub use self::provider::{Api, ProviderEntry, ToolCalling};
 pub use self::resolve::{
@@ -70,4 +72,5 @@ pub use self::resolve::{
 pub use self::schema::json_schema;
 pub use self::secret::Secret;
 pub use self::show::{Output, Verb, VerbError, run};
+pub(crate) use self::toolsets::LATER as LATER_TOOLSETS;
 pub use self::tree::{MAX_ALIASES, MAX_DEPTH, MAX_VALUES};

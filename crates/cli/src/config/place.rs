@@ -112,7 +112,7 @@ pub(super) fn printable(text: &str) -> String {
 }
 
 /// The candidate that `name` was probably meant to be.
-pub(super) fn nearest<'a>(
+pub(crate) fn nearest<'a>(
     name: &str,
     candidates: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'a str> {

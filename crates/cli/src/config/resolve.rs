@@ -110,7 +110,9 @@ pub enum ResolveError {
     /// A protocol of a later version.
     #[error(
         "provider `{provider}` speaks `{}`, which this version does not; it speaks `openai-chat`. \
-         Many servers offer both: set `providers.{provider}.api` and `base_url`", api.name()
+         Reach the model through a provider that does, such as `-m openrouter/NAME` (key in \
+         OPENROUTER_API_KEY), or through any compatible server: `--base-url URL -m openai/NAME`",
+        api.name()
     )]
     NotSpoken {
         /// The provider.
@@ -141,8 +143,8 @@ impl std::fmt::Display for UnknownProvider {
             return write!(f, "did you mean `{nearest}`?");
         }
         write!(f, "there are {}. ", self.choices.join(", "))?;
-        write!(f, "Others need an entry under `providers`; for a server that speaks OpenAI's ")?;
-        write!(f, "protocol write openai/NAME with --base-url")
+        write!(f, "Any other server that speaks `openai-chat`: `--base-url URL -m openai/NAME`, ")?;
+        write!(f, "or an entry under `providers`")
     }
 }
 
@@ -153,13 +155,15 @@ impl UnknownProvider {
         configured: impl IntoIterator<Item = &'a str>,
     ) -> Option<Self> {
         let mut choices: Vec<&str> = configured.into_iter().collect();
-        choices.extend(KNOWN.iter().map(|known| known.name));
+        if name == OFFLINE || choices.contains(&name) || known::known(name).is_some() {
+            return None;
+        }
+        // What this version cannot speak to is no way out.
+        let spoken = KNOWN.iter().filter(|known| SPOKEN.contains(&known.api));
+        choices.extend(spoken.map(|known| known.name));
         choices.push(OFFLINE);
         choices.sort_unstable();
         choices.dedup();
-        if choices.contains(&name) {
-            return None;
-        }
         let nearest = nearest(name, choices.iter().copied()).map(shown);
         let choices = choices.into_iter().map(shown).collect();
         Some(Self { name: name.to_owned(), nearest, choices })

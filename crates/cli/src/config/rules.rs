@@ -16,11 +16,11 @@ pub(super) struct Findings {
 }
 
 impl Findings {
-    fn error(&mut self, place: &Place, message: impl Into<String>) {
+    pub(super) fn error(&mut self, place: &Place, message: impl Into<String>) {
         self.errors.push(Problem::new(place, message));
     }
 
-    fn warn(&mut self, place: &Place, message: impl Into<String>) {
+    pub(super) fn warn(&mut self, place: &Place, message: impl Into<String>) {
         self.warnings.push(Problem::new(place, message));
     }
 }
@@ -49,6 +49,7 @@ fn providers(config: &Node, found: &mut Findings) {
         if entry.node.entry("base_url").is_none() && known::known(name).is_none() {
             found.error(&entry.key, format!("`{path}` needs `base_url`"));
         }
+        headers_rule(&path, &entry.node, found);
         if let Some(several) = entry.node.entry("api_key_envs")
             && entry.node.entry("api_key_env").is_some()
             && !several.node.items().is_empty()
@@ -200,6 +201,30 @@ fn mcp_servers(config: &Node, found: &mut Findings) {
             }
         }
         url_rule(&path, "url", &entry.node, found);
+        headers_rule(&path, &entry.node, found);
+    }
+}
+
+/// What HTTP can carry. A value may be a key and is never told, nor what may be one by mistake.
+fn headers_rule(path: &str, node: &Node, found: &mut Findings) {
+    let named = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+    let carried = |c: char| matches!(c, ' '..='~' | '\t');
+    for (name, entry) in node.entry("headers").into_iter().flat_map(|e| e.node.entries()) {
+        let wrong = match name.chars().find(|c| !named(*c)) {
+            None if name.is_empty() => "a header needs a name".to_owned(),
+            None if entry.node.text().is_some_and(|value| !value.trim().chars().all(carried)) => {
+                let message =
+                    format!("`{path}.headers.{name}` has characters that HTTP does not carry");
+                found.error(&entry.node.place, message);
+                continue;
+            }
+            None => continue,
+            Some(c) => format!(
+                "the name of a header is made of letters, digits and `-`; this one has `{}`",
+                shown(&c.to_string())
+            ),
+        };
+        found.error(&entry.key, format!("`{path}.headers`: {wrong}"));
     }
 }
 

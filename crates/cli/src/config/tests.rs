@@ -56,6 +56,7 @@ fn row(text: &str) -> String {
     let lines = text.lines().skip(1);
     let (given, file): (Vec<&str>, Vec<&str>) = lines.partition(|line| line.starts_with('>'));
     let (home, mut sources) = Home::with(file.join("\n"));
+    sources.toolsets = ["delegation", "file", "terminal"].map(str::to_owned).into();
     for line in given {
         let (kind, rest) = line.split_once(' ').unwrap();
         let (key, value) = rest.split_once('=').unwrap_or((rest, ""));

@@ -1,0 +1,47 @@
+//! The names of toolsets, wherever the configuration has them.
+
+use std::collections::BTreeSet;
+
+use super::place::{nearest, shown};
+use super::rules::Findings;
+use super::tree::{Node, Value};
+
+/// Toolsets of later versions: naming one is no mistake.
+pub(crate) const LATER: [&str; 5] = ["browser", "code", "memory", "skills", "web"];
+
+/// The keys that list toolsets.
+const KEYS: [&[&str]; 3] =
+    [&["toolsets"], &["delegation", "default_toolsets"], &["delegation", "toolset_ceiling"]];
+
+/// Finds names of toolsets that the program does not have. Without any it is not known which it
+/// has, and every name passes.
+pub(super) fn check(config: &Node, known: &BTreeSet<String>, found: &mut Findings) {
+    if known.is_empty() {
+        return;
+    }
+    for path in KEYS {
+        let key = path.join(".");
+        for item in config.at(path).into_iter().flat_map(Node::items) {
+            let Value::Text(name) = &item.value else { continue };
+            if known.contains(name) {
+                continue;
+            }
+            if LATER.contains(&name.as_str()) {
+                let name = shown(name);
+                let message = format!("`{key}`: toolset `{name}` has no tools in this version");
+                found.warn(&item.place, message);
+            } else {
+                found.error(&item.place, format!("`{key}`: {}", unknown(name, known)));
+            }
+        }
+    }
+}
+
+fn unknown(name: &str, known: &BTreeSet<String>) -> String {
+    let known = || known.iter().map(String::as_str);
+    let hint = nearest(name, known()).map_or_else(
+        || format!("there are {}", known().collect::<Vec<_>>().join(", ")),
+        |near| format!("did you mean `{near}`?"),
+    );
+    format!("there is no toolset `{}`; {hint}", shown(name))
+}
