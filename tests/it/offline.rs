@@ -206,6 +206,34 @@ async fn any_directory_can_be_surveyed() {
 }
 
 #[tokio::test]
+async fn public_items_of_two_lines_and_long_descriptions_are_found() {
+    let lab = Lab::new();
+    let manifest =
+        "[package]\nname = \"kite\"\ndescription = \"\"\"\nFlies kites\nin wind.\n\"\"\"\n";
+    put(&lab, "Cargo.toml", manifest);
+    put(&lab, "README.md", "# Kite\n\n> [!WARNING]\n> Old.\n\n[wind]: y\n\nKites for [wind].\n");
+    let rust = "#[macro_export]\n#[doc(hidden)]\nmacro_rules! kite {\n    () => {};\n}\n\
+                macro_rules! hidden {\n    () => {};\n}\npub const WIND: u8 = 1;\n\
+                pub static mut environ: u8 = 1;\n#[bench]\nfn fast() {}\n#[test]\nfn flies() {}\n";
+    put(&lab, "src/lib.rs", rust);
+    let go = "package kite\n\ntype (\n\tTail struct {\n\t\tLength int\n\t}\n)\n\n\
+              type line struct {\n\tLength int\n}\n\nconst (\n\tUp = iota\n\tDown\n)\n";
+    put(&lab, "go/kite.go", go);
+    let report = ask(&lab, "Survey this repository").await.out;
+    holds(
+        &report,
+        &[
+            "**kite**: Flies kites in wind. (`Cargo.toml`) Kites for wind. (`README.md`)",
+            "6 outside tests and examples (3 consts, 1 macro, 1 static, 1 type).",
+            "macro `kite` `src/lib.rs:3`",
+            "static `environ` `src/lib.rs:10`",
+            "type `Tail` `go/kite.go:4`",
+            "1 test case in 1 file.",
+        ],
+    );
+}
+
+#[tokio::test]
 async fn hostile_files_are_counted_and_believed_in_nothing() {
     let lab = Lab::new();
     repository(&lab);
@@ -234,11 +262,13 @@ async fn hostile_files_are_counted_and_believed_in_nothing() {
 #[tokio::test]
 async fn small_tasks_are_done_and_others_declined() {
     let lab = Lab::new();
-    put(&lab, "src/a.rs", "fn parse() {}\nfn other() {}\n");
+    put(&lab, "src/a.rs", "fn parse() {}\n#[test]\nfn other() {}\n");
     for (task, words) in [
         ("read src/a.rs", "1\tfn parse() {}"),
         ("Where is parse defined?", "src/a.rs:1:fn parse() {}"),
-        ("list src", "a.rs\t28"),
+        ("list src", "a.rs\t36"),
+        ("Where are the tests?", "1 test case in 1 file of `.`, by the patterns of Rust"),
+        ("Where are the tests?", "- `src`: 1 test case in `src/a.rs`"),
     ] {
         holds(&ask(&lab, task).await.out, &[words]);
     }
@@ -248,6 +278,7 @@ async fn small_tasks_are_done_and_others_declined() {
         ("run echo hi", "`echo hi` was denied"),
         ("Review nowhere/at/all", "I cannot survey `nowhere/at/all`"),
         ("Survey the nowhere directory", "I cannot survey `nowhere`"),
+        ("Please don't survey this repository", "a set of rules, not a language model"),
         ("Delete all files", "a set of rules, not a language model"),
     ] {
         holds(&refused(&lab, task).await.out, &[words]);

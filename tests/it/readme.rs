@@ -23,7 +23,9 @@ fn commands() -> Vec<String> {
 
 /// Runs a line of the README in a shell where `deputize` is the program under test.
 async fn run(lab: &Lab, line: &str, server: Option<&MockServer>) -> Ended {
-    let mut line = line.replace('…', "task");
+    // The rules of the model refuse what they do not know, so the task is one that they know.
+    let task = "\"list src\"";
+    let mut line = line.replace("\"And now…\"", task).replace("\"…\"", task).replace('…', "task");
     if let Some(server) = server {
         line = line.replace("http://127.0.0.1:8080/v1", &server.base_url());
     }

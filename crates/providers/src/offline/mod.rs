@@ -57,6 +57,7 @@ mod search;
 mod single;
 mod survey;
 mod task;
+mod test_cases;
 mod wording;
 
 use conversation::{Call, Turn};
@@ -105,6 +106,7 @@ fn answer(request: &Request<'_>) -> Reply {
     let closing = request.tool_choice == ToolChoice::None;
     let next = match &turn.task {
         Task::Survey { root, sharing } => root::step(&turn, root, *sharing, closing),
+        Task::Tests { root } => test_cases::step(&turn, root, closing),
         Task::Part(scope) => root::part_step(&turn, scope, closing),
         task => single::step(&turn, task, closing),
     };

@@ -239,7 +239,9 @@ fn strip(text: &str) -> String {
     while let Some(at) = rest.find(['[', '!', '<']) {
         let (before, from) = rest.split_at(at);
         out.push_str(before);
-        let (shown, after) = link(from).unwrap_or_else(|| {
+        // `#[attribute]` is code, not a link.
+        let code = before.ends_with('#');
+        let (shown, after) = link(from).filter(|_| !code).unwrap_or_else(|| {
             let end = from.chars().next().map_or(0, char::len_utf8);
             from.split_at(end)
         });
@@ -343,6 +345,7 @@ mod tests {
                 "T is *a* tool.",
             ),
             ("# Mini book reader\n\nReads.\n", "Mini book reader", "Reads."),
+            ("# T\n\nA #[cfg] of [x] [y](z).\n", "T", "A #[cfg] of [x] y."),
             ("# Status\n\nFine.\n", "", ""),
             ("[[[ x ]\n", "", "[[[ x ]"),
             ("", "", ""),

@@ -126,8 +126,10 @@ fn introduction(root: &str, facts: &Facts) -> String {
 }
 
 fn begins_with(text: &str, head: &str) -> bool {
-    let head = head.trim_end_matches(['.', '…', ' ']).to_lowercase();
-    text.to_lowercase().starts_with(&head)
+    let letters = |text: &str| -> String {
+        text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+    };
+    letters(text).starts_with(&letters(head))
 }
 
 fn about(root: &str, facts: &Facts) -> String {
@@ -197,7 +199,7 @@ fn languages(facts: &Facts) -> Option<String> {
             .skip(1)
             .map(|(path, lines)| format!("`{path}` ({})", number(*lines)))
             .collect();
-        let _ = write!(out, "\nLongest file of code: `{path}` ({} lines)", number(*lines));
+        let _ = write!(out, "\nLongest file of code: `{path}` ({})", count(*lines, "line"));
         if !others.is_empty() {
             let _ = write!(out, ", then {}", others.join(", "));
         }
@@ -451,10 +453,17 @@ mod tests {
     }
 
     #[test]
+    fn one_line_is_no_lines() {
+        let longest = vec![("a.rs".to_owned(), 1)];
+        let facts = Facts { longest, ..facts() };
+        assert!(languages(&facts).unwrap().contains("`a.rs` (1 line)."));
+    }
+
+    #[test]
     fn what_a_manifest_and_a_readme_both_say_is_said_once() {
         for (about, lead, said) in [
             ("Flies", "Flies.", "Flies. (`README.md`)"),
-            ("Flies kites in …", "flies kites in wind.", "flies kites in wind. (`README.md`)"),
+            ("Flies kites in w…", "flies *kites* in wind.", "flies *kites* in wind. (`README.md`)"),
             ("Flies. And more.", "Flies.", "Flies. And more. (`Cargo.toml`)"),
             ("Flies.", "Kites.", "Flies. (`Cargo.toml`) Kites. (`README.md`)"),
         ] {

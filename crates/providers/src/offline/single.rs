@@ -66,7 +66,7 @@ fn call_of(task: &Task) -> Option<(&'static str, Value, String)> {
             }
             ("write_file", json!({"path": path, "content": text}), format!("Writing `{path}`"))
         }
-        Task::Survey { .. } | Task::Part(_) | Task::Unknown => return None,
+        Task::Survey { .. } | Task::Tests { .. } | Task::Part(_) | Task::Unknown => return None,
     })
 }
 
@@ -154,6 +154,14 @@ mod tests {
             let talk = talk("run cargo test", TOOLS, 9, |_, _| ok("", note));
             assert_eq!(talk.failed, failed, "{note}");
             assert!(talk.answer.contains(&format!("({note})")), "{}", talk.answer);
+        }
+    }
+
+    #[test]
+    fn only_what_works_is_recommended() {
+        assert!(!HELP.contains("anthropic"));
+        for provider in ["openai/", "openrouter/", "deepseek/", "ollama/", "--base-url"] {
+            assert!(HELP.contains(provider), "{provider}");
         }
     }
 

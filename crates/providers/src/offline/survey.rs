@@ -15,7 +15,7 @@ use super::scope::Scope;
 use super::search::{Found, Hit, Search};
 
 /// Pages of the search that counts lines: this times [`super::search::PAGE`] files are seen.
-const SIZE_PAGES: usize = 6;
+pub(super) const SIZE_PAGES: usize = 6;
 /// Pages of each search for public items, and of each for what is frequent.
 const PAGES: usize = 3;
 /// Languages whose lines are looked at one by one: those with most lines.
@@ -39,7 +39,7 @@ pub(super) fn survey(ask: &mut Ask<'_, '_>, scope: &Scope, closing: bool) -> Fac
         no_text(&mut facts, &files, &names);
     }
     size_gaps(&mut facts, scope, &sizes, files.len() as u64);
-    let languages = main_languages(&mut facts);
+    let languages = main_languages(&facts);
     let asked = Asked {
         readme: readme::ask(ask, &files),
         manifests: manifest::ask(ask, scope, &files),
@@ -112,8 +112,7 @@ impl<'t> Asked<'t> {
         }
         for (language, found) in &self.tests {
             note_gap(facts, found, "test cases", language);
-            let mine = |path: &&str| part_of(path) != Part::Foreign;
-            for (_, cases) in found.counts().filter(|(path, _)| mine(path)) {
+            for (_, cases) in own_tests(found) {
                 facts.test_cases += cases;
                 facts.test_files += 1;
             }
@@ -221,7 +220,8 @@ pub(super) fn shorten(text: &str, most: usize) -> String {
     short
 }
 
-fn count(facts: &mut Facts, files: &[(&str, u64)]) {
+/// Counts files and their lines by language.
+pub(super) fn count(facts: &mut Facts, files: &[(&str, u64)]) {
     for (path, lines) in files {
         facts.size.add(1, *lines);
         let language = language::of(path);
@@ -285,7 +285,7 @@ fn size_gaps(facts: &mut Facts, scope: &Scope, sizes: &Found<'_>, seen: u64) {
 }
 
 /// The languages whose lines are looked at, those with most lines first.
-fn main_languages(facts: &mut Facts) -> Vec<&'static str> {
+pub(super) fn main_languages(facts: &Facts) -> Vec<&'static str> {
     let mut code: Vec<_> = facts
         .languages
         .iter()
@@ -326,7 +326,8 @@ fn rare<'t>(ask: &mut Ask<'t, '_>, scope: &Scope, languages: &[&'static str]) ->
     searches.iter().map(|search| search.ask(ask)).collect()
 }
 
-type InLanguage<'t> = Option<(&'static str, Found<'t>)>;
+/// What a search in a language found; nothing where no pattern for it is known.
+pub(super) type InLanguage<'t> = Option<(&'static str, Found<'t>)>;
 
 fn items<'t>(
     ask: &mut Ask<'t, '_>,
@@ -345,10 +346,20 @@ fn items<'t>(
         .collect()
 }
 
-fn tests<'t>(ask: &mut Ask<'t, '_>, scope: &Scope, language: &'static str) -> InLanguage<'t> {
+/// How many test cases each file of a language has.
+pub(super) fn tests<'t>(
+    ask: &mut Ask<'t, '_>,
+    scope: &Scope,
+    language: &'static str,
+) -> InLanguage<'t> {
     let grammar = grammar::grammar(language)?;
     let found = by_language(scope, "test_cases", grammar.tests, language).pages(PAGES).ask(ask);
     Some((language, found))
+}
+
+/// The files with test cases, without those that others wrote.
+pub(super) fn own_tests<'t>(found: &Found<'t>) -> impl Iterator<Item = (&'t str, u64)> {
+    found.counts().filter(|(path, _)| part_of(path) != Part::Foreign)
 }
 
 fn dense<'t>(ask: &mut Ask<'t, '_>, scope: &Scope, language: &'static str) -> InLanguage<'t> {
@@ -374,7 +385,8 @@ fn inner_tests<'t>(ask: &mut Ask<'t, '_>, scope: &Scope, languages: &[&str]) -> 
     by_language(scope, "inner_tests", risk::RUST_TESTS, "Rust").pages(PAGES).ask(ask)
 }
 
-fn note_gap(facts: &mut Facts, found: &Found<'_>, what: &str, language: &str) {
+/// Notes what a search did not tell.
+pub(super) fn note_gap(facts: &mut Facts, found: &Found<'_>, what: &str, language: &str) {
     if let Some(problem) = &found.problem {
         facts.gaps.push(format!("{what} ({language}): the search {problem}"));
     } else if !found.read {

@@ -43,6 +43,11 @@ pub(super) enum Task {
         /// Whether it is a pattern already.
         pattern: bool,
     },
+    /// Where the test cases are.
+    Tests {
+        /// The directory.
+        root: String,
+    },
     /// The entries of a directory.
     List {
         /// Its path.
@@ -87,6 +92,14 @@ rule!(
     r"(?is)^where(?:'s|\s+(?:is|are|do we|does))\s+(?:the\s+)?(.+?)(?:\s+(?:defined|declared|used|implemented|set|located|called))?[?.!]*$"
 );
 rule!(
+    TESTS,
+    r"(?is)^(?:where(?:'s|\s+(?:is|are|do|does|can i find))|find|locate|list|show(?:\s+me)?)\s+(?:all\s+)?(?:(?:the|its|our|my)\s+)?(?:(?:unit|integration)\s+)?(?:tests|test\s+(?:cases?|suites?|files?|code))(?:\s+(?:live|lie|stand|located|defined|kept|found))?(?:\s+(?:in|under|of|for|inside|within)\s+(.+?))?[?.!]*$"
+);
+rule!(
+    KIND,
+    r"(?i)\s+(?:function|method|struct|class|enum|trait|interface|type|macro|module|constant|variable|test|field)$"
+);
+rule!(
     SEARCH,
     r"(?is)^(?:search(?:\s+for)?|find|grep(?:\s+for)?|look\s+for|locate)\s+(?:all\s+|the\s+|any\s+)?(.+?)(?:\s+(?:in|under|inside|within)\s+(\S+?))?[?.!]?$"
 );
@@ -111,6 +124,10 @@ rule!(
 rule!(
     ALONE,
     r"(?i)\b(?:without (?:delegat\w+|children|helpers|sub-?agents)|(?:do not|don't|never) delegate|by yourself|on your own|yourself|alone)\b"
+);
+rule!(
+    NOT,
+    r"(?i)\b(?:\w+n['’]t|dont|do not|not|never|no|without|stop|avoid|skip|instead of|rather than)\b"
 );
 rule!(REMOTE, r"(?i)\b(?:https?|ssh|git)://|\bgit@");
 rule!(
@@ -218,9 +235,23 @@ fn lookup(text: &str) -> Option<Task> {
         let path = group(&found, 1).filter(|path| !path.is_empty());
         return Some(Task::List { path: path.unwrap_or_else(|| ".".to_owned()) });
     }
+    if let Some(found) = TESTS.captures(text) {
+        let root = found.get(1).and_then(|place| path_in(place.as_str()));
+        let here = found.get(1).is_none_or(|place| HERE.is_match(place.as_str()));
+        return (here || root.is_some())
+            .then(|| Task::Tests { root: root.unwrap_or_else(|| ".".to_owned()) });
+    }
     let asked = WHERE.captures(text).filter(|_| !ASKS.is_match(text));
+    let by_name = asked.is_some();
     let found = asked.or_else(|| SEARCH.captures(text))?;
-    let raw = found.get(1)?.as_str().trim();
+    let mut raw = found.get(1)?.as_str().trim();
+    if by_name {
+        raw = raw.get(..KIND.find(raw).map_or(raw.len(), |kind| kind.start())).unwrap_or(raw);
+        // Only a name can be looked for by its letters, not a thing that is described.
+        if raw.contains(char::is_whitespace) && unquote(raw) == raw {
+            return None;
+        }
+    }
     if RISKS.is_match(raw) && unquote(raw) == raw {
         return None;
     }
@@ -244,11 +275,13 @@ fn survey(text: &str) -> Option<Task> {
     let bare = verb.is_some_and(|verb| verb.start() == 0);
     let lower = text.to_ascii_lowercase();
     let local = path.is_some() || HERE.is_match(text);
+    let (asks, risks) = (ASKS.find(text), RISKS.find(text));
     let asked = (verb.is_some() && (local || bare))
-        || ASKS.is_match(text)
-        || (RISKS.is_match(text) && local)
-        || RISKS.is_match(text) && lower.starts_with("find");
-    if !asked {
+        || asks.is_some()
+        || (risks.is_some() && local)
+        || risks.is_some() && lower.starts_with("find");
+    let at = verb.or(asks).or(risks).map_or(0, |found| found.start());
+    if !asked || negated(text, at) {
         return None;
     }
     if let Some(path) = path.as_ref().filter(|path| language::is_file_name(path)) {
@@ -271,6 +304,14 @@ fn survey(text: &str) -> Option<Task> {
     }
     let root = path.unwrap_or_else(|| ".".to_owned());
     Some(Task::Survey { root, sharing: sharing(text) })
+}
+
+/// Whether the clause that leads to this place says not to do it.
+fn negated(text: &str, at: usize) -> bool {
+    let before = text.get(..at).unwrap_or_default();
+    let clause = before.rsplit([',', ';', ':', '.', '!', '?']).next().unwrap_or_default();
+    // That nobody else is to do it does not say that it is not to be done.
+    NOT.is_match(&ALONE.replace_all(clause, ""))
 }
 
 fn sharing(text: &str) -> Sharing {
@@ -344,6 +385,7 @@ mod tests {
                 format!("search {}{wanted} in {path}", if pattern { "~" } else { "" })
             }
             Task::List { path } => format!("list {path}"),
+            Task::Tests { root } => format!("tests {root}"),
             Task::Run { command } => format!("run {command}"),
             Task::Write { path, text } => format!("write {path} {text}"),
             Task::Unknown => "unknown".to_owned(),
@@ -375,6 +417,8 @@ mod tests {
             ("survey ..", ".."),
             ("Audit /srv/app/", "/srv/app"),
             ("Tell me about this codebase", "."),
+            ("Do not change anything, just survey this repository", "."),
+            ("Don't run anything. Survey this repository", "."),
             ("Hello! Please survey the whole repository in detail", "."),
             ("I'd like you to look at this repository and tell me the risks", "."),
         ];
@@ -382,6 +426,7 @@ mod tests {
             assert_eq!(show(text), format!("survey {root}"), "{text}");
         }
         assert_eq!(show("Survey this repository yourself"), "survey . alone");
+        assert_eq!(show("Do not delegate and survey src/"), "survey src alone");
         assert_eq!(show("Survey src/ without delegating"), "survey src alone");
     }
 
@@ -400,7 +445,13 @@ mod tests {
             ("find \"two words\" in src", "search two words in src"),
             ("grep /fn \\w+/ in crates", "search ~fn \\w+ in crates"),
             ("where is Parser defined?", "search Parser in ."),
-            ("Where are the tests?", "search tests in ."),
+            ("where is the parse_frame function?", "search parse_frame in ."),
+            ("where is \"two words\" set", "search two words in ."),
+            ("Where are the tests?", "tests ."),
+            ("where do the unit tests live", "tests ."),
+            ("Find the test cases in this repository", "tests ."),
+            ("show me all tests in `crates/core`.", "tests crates/core"),
+            ("list tests under src/", "tests src"),
             ("find TODOs", "search TODO in ."),
             ("run cargo test", "run cargo test"),
             ("run `ls -la`", "run ls -la"),
@@ -426,6 +477,14 @@ mod tests {
             "what is the weather",
             "Translate this project to Go",
             "tell me a joke",
+            "Please don't survey this repository",
+            "Don’t review src/",
+            "Never survey this repository",
+            "I do not want an overview of this project",
+            "please do not tell me what this project does",
+            "Where are retries handled?",
+            "where are the tests for retries",
+            "Delete all files",
         ] {
             assert_eq!(show(text), "unknown", "{text}");
         }
