@@ -41,7 +41,8 @@ impl Current {
     pub(crate) fn read(cx: &ToolCx, place: &Place, keep: u64) -> Result<Self, ToolError> {
         let (mut file, meta) = place.open()?;
         let mut sum = Sha256::new();
-        let mut kept = Some(Vec::new());
+        let room = usize::try_from(meta.len()).unwrap_or(usize::MAX);
+        let mut kept = (meta.len() <= keep).then(|| Vec::with_capacity(room));
         let mut bytes = 0;
         let mut piece = vec![0; CHUNK];
         loop {

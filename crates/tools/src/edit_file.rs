@@ -13,7 +13,7 @@ use crate::Settings;
 use crate::blocking::blocking;
 use crate::current::{Changed, Current, write};
 use crate::diff::{Difference, MODEL_LINES};
-use crate::matching::{Edit, Edited, Miss, Rung, edit};
+use crate::matching::{Edit, Edited, MOST_PLACES, Miss, Rung, edit};
 use crate::nearest_text::nearest_text;
 use crate::path_error::PathError;
 use crate::place::{Access, Place};
@@ -105,13 +105,14 @@ fn edit_file(args: &Args, cx: &ToolCx) -> ToolCallResult {
 
 /// What is changed, as a diff.
 fn report(place: &Place, old: &str, edited: &Edited) -> ToolOutput {
-    let difference = Difference::between(old, &edited.text);
+    let difference = Difference::between(old, &edited.text, &edited.changes);
     let (diff, cut) = difference.first(MODEL_LINES);
     let (added, removed) = (difference.added, difference.removed);
     let head = format!("changed {}: +{added} -{removed}", place.shown());
     let mut output = ToolOutput::text(format!("{head}\n{diff}"));
-    if edited.places > 1 {
-        output = output.note(count(edited.places as u64, "occurrence") + " replaced");
+    let places = edited.changes.len() as u64;
+    if places > 1 {
+        output = output.note(count(places, "occurrence") + " replaced");
     }
     let how = match edited.rung {
         Rung::Exact | Rung::LineEnds => None,
@@ -149,6 +150,14 @@ fn missed(place: &Place, text: &str, args: &Args, miss: Miss) -> ToolError {
                 named.join(", "),
             ))
         }
+        Miss::TooMany => ToolError::refused(format!(
+            "old occurs more than {MOST_PLACES} times in {path}, which is the most that one edit \
+             looks at: add lines around it, or change the file with the terminal"
+        )),
+        Miss::TooLarge { bytes, limit } => ToolError::refused(format!(
+            "{path} would have {bytes} bytes or more, and {limit} is the most after an edit: \
+             change it with the terminal"
+        )),
         Miss::Nowhere => nowhere(path, text, &args.old),
     }
 }
@@ -177,7 +186,7 @@ fn nowhere(path: &str, text: &str, old: &str) -> ToolError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::Bench;
+    use crate::fixture::{Bench, Peak, again_alone};
     use crate::read_file::ReadFile;
     use deputize_core::Grant;
     use serde_json::json;
@@ -210,6 +219,50 @@ mod tests {
         assert_eq!(bench.get("f"), b"a\nx\ny\nc\n");
         // The agent knows what it wrote, so the next edit needs no new read.
         assert!(edit_in(&bench, "x", "z").await.starts_with("changed f: +1 -1"));
+    }
+
+    #[test]
+    fn a_large_file_is_edited_in_a_few_times_its_size() {
+        const NAME: &str = "edit_file::tests::a_large_file_is_edited_in_a_few_times_its_size";
+        again_alone(NAME, || {
+            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            runtime.block_on(async {
+                let line = |n: u32| format!("line {n:08}\n");
+                let bench = reader((0..1_000_000).map(line).collect::<String>()).await;
+                bench.cx.agent.session.files.saw(
+                    bench.cx.agent.id(),
+                    &bench.path("f"),
+                    deputize_core::Version::of(&bench.get("f")),
+                );
+                let most = 10 * bench.get("f").len() as u64;
+                let text =
+                    Peak::of(edit_in(&bench, &line(500_000), "one\ntwo\n")).await.below(most);
+                insta::assert_snapshot!(text, @r"
+                changed f: +2 -1
+                @@ -499998,7 +499998,8 @@
+                 line 00499997
+                 line 00499998
+                 line 00499999
+                -line 00500000
+                +one
+                +two
+                 line 00500001
+                 line 00500002
+                 line 00500003
+                (diff of ROOT/f)
+                ");
+                let all = json!({"path": "f", "old": "99\n", "new": "98\n", "all": true});
+                let text = Peak::of(bench.call(EditFile, all)).await.below(most);
+                assert!(text.starts_with("changed f: +10000 -10000\n@@ -97,7 +97,7 @@"), "{text}");
+                let text = Peak::of(edit_in(&bench, "no such line\n", "x")).await.below(most);
+                assert!(text.starts_with("refused: old does not occur in f"), "{text}");
+                let content = "other\n".repeat(2_000_000);
+                let write = json!({"path": "f", "content": content});
+                let writing = bench.call(crate::write_file::WriteFile, write);
+                let text = Peak::of(writing).await.below(most);
+                assert!(text.starts_with("changed f: 2000000 lines"), "{text}");
+            });
+        });
     }
 
     #[tokio::test]

@@ -252,3 +252,47 @@ fn not_run(why: &str) {
     use std::io::Write as _;
     writeln!(std::io::stderr(), "not run: {why}").unwrap();
 }
+
+/// The variable that tells a test that it is alone.
+const ALONE: &str = "DEPUTIZE_TEST_ALONE";
+
+/// Runs a test of this program once more, in a process of its own; there, `work` is done.
+pub(crate) fn again_alone(test: &str, work: impl FnOnce()) {
+    if std::env::var_os(ALONE).is_some() {
+        return work();
+    }
+    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+    let done = command.args(["--exact", test, "--nocapture"]).env(ALONE, "1").output().unwrap();
+    let text = [done.stdout, done.stderr].concat();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&text));
+}
+
+/// A result, and how much memory it took at most to have it.
+pub(crate) struct Peak<T> {
+    value: T,
+    bytes: u64,
+}
+
+impl<T> Peak<T> {
+    /// Only meaningful in a process that does nothing else.
+    pub(crate) async fn of(work: impl Future<Output = T>) -> Self {
+        // The highest use so far is forgotten.
+        std::fs::write("/proc/self/clear_refs", "5").unwrap();
+        let before = memory("VmRSS:");
+        let value = work.await;
+        Self { value, bytes: memory("VmHWM:") - before }
+    }
+
+    pub(crate) fn below(self, most: u64) -> T {
+        println!("{} bytes of at most {most}", self.bytes);
+        assert!(self.bytes < most, "{} bytes, {most} are the most", self.bytes);
+        self.value
+    }
+}
+
+/// Bytes of memory of this process by the system's account.
+fn memory(name: &str) -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+    line.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() * 1024
+}

@@ -2,14 +2,21 @@
 //!
 //! A ladder: the exact text; then with the file's line ends; then whole lines that differ in
 //! their trailing space; then whole lines that differ in their indentation, where the new
-//! text is indented as the file is; then whole lines that differ in what a reader is not shown. The first rung that finds anything decides. Nothing is
-//! ever changed outside of what was found.
+//! text is indented as the file is; then whole lines that differ in what a reader is not shown. The
+//! first rung that finds anything decides. Nothing is ever changed outside of what was found.
 
 use std::ops::Range;
+use std::rc::Rc;
 
 use deputize_core::door;
 
+use crate::diff::Change;
 use crate::indent::Indent;
+
+/// The most places of a text in a file that an edit looks at.
+pub(crate) const MOST_PLACES: usize = 100_000;
+/// Bytes of the largest text that an edit makes, if that is not less than double what there was.
+const EDITED_BYTES: usize = 64 * 1024 * 1024;
 
 /// An edit as asked for.
 #[derive(Debug, Clone, Copy)]
@@ -35,8 +42,8 @@ pub(crate) enum Rung {
 pub(crate) struct Edited {
     pub(crate) text: String,
     pub(crate) rung: Rung,
-    /// How many places were changed.
-    pub(crate) places: usize,
+    /// What was changed, in order.
+    pub(crate) changes: Vec<Change>,
 }
 
 /// Why there is no edit.
@@ -46,6 +53,10 @@ pub(crate) enum Miss {
     Nowhere,
     /// It is at these lines, from 1.
     Ambiguous(Vec<usize>),
+    /// It is at more than [`MOST_PLACES`].
+    TooMany,
+    /// The file would have so many bytes or more, which is larger than an edit makes one.
+    TooLarge { bytes: usize, limit: usize },
     /// It is there, and the new text is the same.
     NoChange,
 }
@@ -54,7 +65,7 @@ pub(crate) enum Miss {
 #[derive(Debug)]
 struct Found {
     range: Range<usize>,
-    new: String,
+    new: Rc<str>,
 }
 
 /// Finds the places of an edit's old text.
@@ -74,45 +85,67 @@ pub(crate) fn edit(text: &str, edit: Edit<'_>) -> Result<Edited, Miss> {
         if found.is_empty() {
             continue;
         }
+        if found.len() > MOST_PLACES {
+            return Err(Miss::TooMany);
+        }
         if found.len() > 1 && !edit.all {
-            let line = |found: &Found| line_of(text, found.range.start);
-            return Err(Miss::Ambiguous(found.iter().map(line).collect()));
+            return Err(Miss::Ambiguous(lines_of(text, &found)));
         }
         return replaced(text, &found, rung);
     }
     Err(Miss::Nowhere)
 }
 
+fn edited_limit(text: &str) -> usize {
+    EDITED_BYTES.max(text.len().saturating_mul(2))
+}
+
+/// Replaces places that do not overlap.
 fn replaced(text: &str, found: &[Found], rung: Rung) -> Result<Edited, Miss> {
-    let mut out = String::with_capacity(text.len());
+    let (new, old) = found.iter().fold((0, 0), |(new, old), found| {
+        (found.new.len().saturating_add(new), found.range.len().saturating_add(old))
+    });
+    let bytes = text.len().saturating_sub(old).saturating_add(new);
+    let limit = edited_limit(text);
+    if bytes > limit {
+        return Err(Miss::TooLarge { bytes, limit });
+    }
+    let mut out = String::with_capacity(bytes);
     let mut done = 0;
-    let mut places = 0;
+    let mut changes = Vec::with_capacity(found.len());
     for Found { range, new } in found {
-        if range.start < done {
-            continue; // It overlaps the one before, which took its place.
-        }
         out.push_str(text.get(done..range.start).unwrap_or_default());
+        let start = out.len();
         out.push_str(new);
+        changes.push(Change { old: range.clone(), new: start..out.len() });
         done = range.end;
-        places += 1;
     }
     out.push_str(text.get(done..).unwrap_or_default());
-    if out == text { Err(Miss::NoChange) } else { Ok(Edited { text: out, rung, places }) }
+    if out == text { Err(Miss::NoChange) } else { Ok(Edited { text: out, rung, changes }) }
 }
 
-/// The number of the line that a byte is in, from 1.
-fn line_of(text: &str, at: usize) -> usize {
-    text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1
+/// The numbers of the lines that places begin in, from 1.
+fn lines_of(text: &str, found: &[Found]) -> Vec<usize> {
+    let (mut line, mut counted) = (1, 0);
+    let number = |found: &Found| {
+        let between = text.get(counted..found.range.start).unwrap_or_default();
+        line += between.bytes().filter(|byte| *byte == b'\n').count();
+        counted = counted.max(found.range.start);
+        line
+    };
+    found.iter().map(number).collect()
 }
 
-/// Every place of a text in another. Overlapping ones count where only one is meant, because
+/// Every place, or more than [`MOST_PLACES`], of a text in another. Overlapping ones count where only one is meant, because
 /// then it is not clear which.
 fn places(text: &str, wanted: &str, overlapping: bool) -> Vec<Range<usize>> {
     let step =
         if overlapping { wanted.chars().next().map_or(1, char::len_utf8) } else { wanted.len() };
     let mut found = Vec::new();
     let mut from = 0;
-    while let Some(at) = text.get(from..).and_then(|rest| rest.find(wanted)) {
+    while found.len() <= MOST_PLACES
+        && let Some(at) = text.get(from..).and_then(|rest| rest.find(wanted))
+    {
         found.push(from + at..from + at + wanted.len());
         from += at + step;
     }
@@ -120,8 +153,9 @@ fn places(text: &str, wanted: &str, overlapping: bool) -> Vec<Range<usize>> {
 }
 
 fn exact(text: &str, edit: Edit<'_>) -> Vec<Found> {
+    let new = NewText::of(text, edit.new);
     let found = places(text, edit.old, !edit.all).into_iter();
-    found.map(|range| Found { new: with_ends_of(text, &range, edit.new), range }).collect()
+    found.map(|range| Found { new: new.at(text, &range), range }).collect()
 }
 
 /// The exact text, but for its line ends.
@@ -133,15 +167,39 @@ fn line_ends(text: &str, edit: Edit<'_>) -> Vec<Found> {
     let crlf = lf.replace('\n', "\r\n");
     let forms = [(crlf, edit.new.to_owned()), (lf, edit.new.replace("\r\n", "\n"))];
     let found = |(old, new): &(String, String)| {
+        let new = NewText::of(text, new);
         let found = places(text, old, !edit.all).into_iter();
-        found.map(|range| Found { new: with_ends_of(text, &range, new), range }).collect()
+        found.map(|range| Found { new: new.at(text, &range), range }).collect()
     };
     forms.iter().map(found).find(|found: &Vec<Found>| !found.is_empty()).unwrap_or_default()
 }
 
-/// The new text with CRLF where the file has it: in what is replaced, else in the line that it
-/// stands in.
-fn with_ends_of(text: &str, range: &Range<usize>, new: &str) -> String {
+/// A new text in both forms that a place may ask for.
+struct NewText {
+    plain: Rc<str>,
+    /// With CRLF; nothing when that is the same or the file has none.
+    crlf: Option<Rc<str>>,
+}
+
+impl NewText {
+    fn of(text: &str, new: &str) -> Self {
+        let crlf = new.contains('\n') && text.contains("\r\n");
+        Self { plain: new.into(), crlf: crlf.then(|| with_crlf(new)) }
+    }
+
+    /// The form with CRLF where the file has it.
+    fn at(&self, text: &str, range: &Range<usize>) -> Rc<str> {
+        let crlf = self.crlf.as_ref().filter(|_| ends_in_crlf(text, range));
+        Rc::clone(crlf.unwrap_or(&self.plain))
+    }
+}
+
+fn with_crlf(new: &str) -> Rc<str> {
+    new.replace("\r\n", "\n").replace('\n', "\r\n").into()
+}
+
+/// Whether lines end in CRLF at a place: in what is replaced, else in the line that it stands in.
+fn ends_in_crlf(text: &str, range: &Range<usize>) -> bool {
     let ends_crlf = |part: &str| {
         part.find('\n').map(|at| part.get(..at).is_some_and(|line| line.ends_with('\r')))
     };
@@ -152,11 +210,7 @@ fn with_ends_of(text: &str, range: &Range<usize>, new: &str) -> String {
             part.rfind('\n').map(|at| part.get(..at).is_some_and(|line| line.ends_with('\r')))
         })
     };
-    if within.or_else(after).or_else(before).unwrap_or(false) {
-        new.replace("\r\n", "\n").replace('\n', "\r\n")
-    } else {
-        new.to_owned()
-    }
+    within.or_else(after).or_else(before).unwrap_or(false)
 }
 
 /// One line of a file.
@@ -170,20 +224,13 @@ struct FileLine<'t> {
     next: usize,
 }
 
-fn file_lines(text: &str) -> Vec<FileLine<'_>> {
-    let mut start = 0;
-    let line = |piece: &'_ str| {
-        let begins = start;
-        start += piece.len();
-        (begins, start)
-    };
-    let bounds: Vec<_> = text.split_inclusive('\n').map(line).collect();
-    let line = |(start, next): &(usize, usize)| {
-        let whole = text.get(*start..*next).unwrap_or_default();
+fn file_lines(text: &str) -> impl Iterator<Item = FileLine<'_>> {
+    text.split_inclusive('\n').scan(0, |next, whole| {
+        let start = *next;
+        *next += whole.len();
         let body = whole.strip_suffix('\n').unwrap_or(whole);
-        FileLine { start: *start, text: body.strip_suffix('\r').unwrap_or(body), next: *next }
-    };
-    bounds.iter().map(line).collect()
+        Some(FileLine { start, text: body.strip_suffix('\r').unwrap_or(body), next: *next })
+    })
 }
 
 /// Whether lines of a file stand for those of the old text; if so, the new text for them.
@@ -198,9 +245,17 @@ fn lines(text: &str, edit: Edit<'_>, fits: Fits) -> Vec<Found> {
         return Vec::new();
     }
     let new = edit.new.replace("\r\n", "\n");
-    let file = file_lines(text);
-    let mut found = Vec::new();
-    for window in file.windows(old.len()) {
+    // The lines at hand, of which the last are the window: all of them would be many.
+    let mut at_hand = Vec::new();
+    let (mut found, mut made) = (Vec::<Found>::new(), 0);
+    let (limit, has_crlf) = (edited_limit(text), text.contains("\r\n"));
+    for line in file_lines(text) {
+        if at_hand.len() > 2 * old.len() {
+            at_hand.drain(..old.len());
+        }
+        at_hand.push(line);
+        let start = at_hand.len().checked_sub(old.len());
+        let Some(window) = start.and_then(|start| at_hand.get(start..)) else { continue };
         let (Some(first), Some(last)) = (window.first(), window.last()) else { continue };
         let Some(mut new) = fits(&old, window, &new) else { continue };
         let body_end = last.start + last.text.len();
@@ -210,8 +265,16 @@ fn lines(text: &str, edit: Edit<'_>, fits: Fits) -> Vec<Found> {
             new.truncate(new.strip_suffix('\n').map_or(new.len(), str::len));
         }
         let range = first.start..end;
-        let new = with_ends_of(text, &range, &new);
+        let overlaps = |last: &Found| range.start < last.range.end;
+        if edit.all && found.last().is_some_and(overlaps) {
+            continue; // The one before took its place.
+        }
+        let new = if has_crlf && ends_in_crlf(text, &range) { with_crlf(&new) } else { new.into() };
+        made += new.len();
         found.push(Found { range, new });
+        if found.len() > MOST_PLACES || made > limit {
+            break;
+        }
     }
     found
 }
@@ -289,7 +352,27 @@ mod tests {
         assert_eq!(one("éé", "é", "y"), "Ambiguous([1, 1])");
         assert_eq!(one(" a\n  a\n", "a  \n", "y\n"), "Ambiguous([1, 2])");
         let all = edit(" a\n  a\n", Edit { old: "a  \n", new: "y\n", all: true }).unwrap();
-        assert_eq!((all.text.as_str(), all.places), (" y\n  y\n", 2));
+        assert_eq!((all.text.as_str(), all.changes.len()), (" y\n  y\n", 2));
+    }
+
+    #[test]
+    fn there_is_an_end_to_what_one_edit_does() {
+        let all = |text: &str, old, new| edit(text, Edit { old, new, all: true });
+        let text = "a\n".repeat(MOST_PLACES);
+        assert_eq!(all(&text, "a", "b").unwrap().changes.len(), MOST_PLACES);
+        assert_eq!(all(&text, "a \n", "b\n").unwrap().changes.len(), MOST_PLACES);
+        let more = format!("{text}a");
+        for old in ["a", "a "] {
+            assert_eq!(all(&more, old, "b"), Err(Miss::TooMany));
+            assert_eq!(edit(&more, Edit { old, new: "b", all: false }), Err(Miss::TooMany));
+        }
+        let new = "b".repeat(EDITED_BYTES / MOST_PLACES + 1);
+        for old in ["a", "a "] {
+            let missed = all(&text, old, &new).unwrap_err();
+            assert!(
+                matches!(missed, Miss::TooLarge { bytes, limit: EDITED_BYTES } if bytes > EDITED_BYTES)
+            );
+        }
     }
 
     #[test]

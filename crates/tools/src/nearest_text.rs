@@ -15,13 +15,13 @@ const SHOWN_BYTES: usize = 300;
 
 /// The lines around the most similar part, with their numbers, as `read_file` shows them.
 pub(crate) fn nearest_text(text: &str, wanted: &str) -> Option<String> {
-    let file: Vec<&str> = text.lines().collect();
     let wanted: Vec<&str> = wanted.trim_matches('\n').lines().take(COMPARED_LINES).collect();
-    let trimmed: Vec<&str> = file.iter().map(|line| line.trim()).collect();
-    let sought: Vec<&str> = wanted.iter().map(|line| line.trim()).collect();
-    if trimmed.len().saturating_mul(sought.len()) > COMPARISONS {
+    if text.lines().count().saturating_mul(wanted.len()) > COMPARISONS {
         return None;
     }
+    let file: Vec<&str> = text.lines().collect();
+    let trimmed: Vec<&str> = file.iter().map(|line| line.trim()).collect();
+    let sought: Vec<&str> = wanted.iter().map(|line| line.trim()).collect();
     let score = |at: usize| {
         let window = trimmed.iter().skip(at);
         let sum: f64 = sought.iter().zip(window).map(|(a, b)| alike(a, b)).sum();

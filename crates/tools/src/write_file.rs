@@ -73,10 +73,18 @@ fn write_file(args: &Args, cx: &ToolCx) -> ToolCallResult {
         return Ok(ToolOutput::text(format!("{path} has this content already; nothing changed")));
     }
     let mut output = ToolOutput::text(summary(&place, old.as_ref(), &args.content));
-    for note in warning.into_iter().chain(old.iter().flat_map(|old| lost(old, &args.content))) {
-        output = output.note(note);
+    output.notes.extend(warning);
+    let before = match &old {
+        None => Some(Text { text: String::new(), charset: Charset::Utf8 }),
+        Some(old) => old.bytes.as_ref().and_then(|bytes| Text::decode(bytes).ok()),
+    };
+    if let Some(before) = before {
+        output.notes.extend(lost(&before, &args.content));
+        // The change for a screen, when both sides are text.
+        let difference = Difference::of(&before.text, &args.content);
+        output.display = Some(shown_diff(&place, &difference));
     }
-    output.display = display(&place, old.as_ref(), &args.content);
+    output.notes.extend(old.as_ref().and_then(other_names));
     write(cx, &place, (old.as_ref(), new), output)
 }
 
@@ -91,31 +99,23 @@ fn summary(place: &Place, old: Option<&Current>, new: &str) -> String {
 }
 
 /// Says what of the old file is not in the new one beside its text.
-fn lost(old: &Current, new: &str) -> Vec<String> {
-    use cap_std::fs::MetadataExt as _;
+fn lost(old: &Text, new: &str) -> Vec<String> {
     let mut notes = Vec::new();
-    if let Some(text) = old.bytes.as_ref().and_then(|bytes| Text::decode(bytes).ok()) {
-        if text.charset != Charset::Utf8 {
-            notes.push(format!("it was {} and is UTF-8 now", text.charset.name()));
-        }
-        if text.text.contains("\r\n") && !new.contains("\r\n") && !new.is_empty() {
-            notes.push("its lines ended in CRLF and end in LF now".to_owned());
-        }
+    if old.charset != Charset::Utf8 {
+        notes.push(format!("it was {} and is UTF-8 now", old.charset.name()));
     }
-    if old.meta.nlink() > 1 {
-        let others = count(old.meta.nlink() - 1, "other name");
-        notes.push(format!("the file had {others} (hard links), which keep the old content"));
+    if old.text.contains("\r\n") && !new.contains("\r\n") && !new.is_empty() {
+        notes.push("its lines ended in CRLF and end in LF now".to_owned());
     }
     notes
 }
 
-/// The change for a screen, when both sides are text.
-fn display(place: &Place, old: Option<&Current>, new: &str) -> Option<Display> {
-    let before = match old {
-        None => String::new(),
-        Some(old) => Text::decode(old.bytes.as_ref()?).ok()?.text,
-    };
-    Some(shown_diff(place, &Difference::between(&before, new)))
+/// Says what becomes of the other names of a file.
+fn other_names(old: &Current) -> Option<String> {
+    use cap_std::fs::MetadataExt as _;
+    let others = old.meta.nlink().checked_sub(1).filter(|others| *others > 0)?;
+    let others = count(others, "other name");
+    Some(format!("the file had {others} (hard links), which keep the old content"))
 }
 
 /// A diff for a screen.
