@@ -3,6 +3,7 @@
 
 #![cfg(test)]
 
+mod commands;
 mod docs;
 mod faults;
 mod kill;

@@ -102,6 +102,15 @@ async fn limits_and_settings_of_a_provider_are_in_what_prompt_prints() {
 }
 
 #[tokio::test]
+async fn children_of_the_same_model_are_where_it_is() {
+    let lab = Lab::new();
+    let server = model(family).await;
+    let same = ["--set", "delegation.model=openai/mock", "Look around"];
+    lab.run(&server, &same).end().await.with_code(0);
+    assert_eq!(of(&server.requests(), "Look at one").len(), 2);
+}
+
+#[tokio::test]
 async fn the_dialect_is_the_providers() {
     let lab = Lab::new();
     let args = ["prompt", "-m", "openai/gpt-5", "--set", "max_output_tokens=77", "--json"];

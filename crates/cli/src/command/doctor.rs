@@ -1,7 +1,7 @@
 //! `deputize doctor`: what works on this machine.
 
 use std::net::ToSocketAddrs as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -194,7 +194,10 @@ fn tools(composition: Result<Composition, CliError>) -> Vec<Check> {
 fn machine(around: &Surroundings) -> Vec<Check> {
     let on_path = |program: &str| {
         let path = around.var("PATH").unwrap_or_default();
-        std::env::split_paths(path).map(|dir| dir.join(program)).find(|path| path.is_file())
+        let runs = |path: &PathBuf| {
+            path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
+        };
+        std::env::split_paths(path).map(|dir| dir.join(program)).find(runs)
     };
     let program = |what: &'static str| match on_path(what) {
         Some(path) => Check::new(what, Ok(path.display().to_string())),

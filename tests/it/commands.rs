@@ -1,0 +1,301 @@
+//! Whole commands: what each prints where, and how it ends.
+
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::Read as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::Path;
+
+use rustix::process::Signal;
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use serde_json::{Value, json};
+
+use crate::program::{Ended, Lab, Running, hang, model, soon};
+
+async fn ended(lab: &Lab, args: &[&str]) -> Ended {
+    Running::start(lab.deputize(args)).end().await
+}
+
+/// Runs one command after the other and puts down how each ended.
+async fn transcript(lab: &Lab, rows: &[&[&str]]) -> String {
+    let mut told = String::new();
+    for args in rows {
+        let Ended { code, out, err, .. } = ended(lab, args).await;
+        let code = code.unwrap();
+        let streams: String = [("out", out), ("err", err)]
+            .iter()
+            .filter(|(_, text)| !text.is_empty())
+            .map(|(name, text)| format!("--- {name}\n{text}"))
+            .collect();
+        told += &format!("$ deputize {}\n{streams}--- exit code {code}\n\n", args.join(" "));
+    }
+    told
+}
+
+/// Holds a snapshot without what differs between runs and machines.
+#[track_caller]
+fn holds(lab: &Lab, name: &str, told: &str) {
+    let told = told.replace(&*lab.path("").to_string_lossy(), "LAB/");
+    let mut settings = insta::Settings::clone_current();
+    settings.add_filter(r"\d{8}-\d{6}-[a-z]{6}", "SESSION");
+    settings.add_filter(r"\d{4}-\d\d-\d\d \d\d:\d\d", "WHEN");
+    settings.add_filter(r"\d+\.\d s", "N s");
+    settings.add_filter(r"([< /a-z_])[a-z2-7]{12}>", "${1}MARK>");
+    settings.bind(|| insta::assert_snapshot!(name, told));
+}
+
+fn write(path: &Path, text: &str) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+/// A session that the offline model made.
+async fn with_session(lab: &Lab) -> String {
+    write(&lab.work("notes.txt"), "one\ntwo\n");
+    ended(lab, &["run", "-q", "-m", "offline", "List the files"]).await.with_code(0);
+    lab.session()
+}
+
+#[tokio::test]
+async fn tools_and_toolsets() {
+    let lab = Lab::new();
+    let told = transcript(
+        &lab,
+        &[
+            &["toolsets", "list"],
+            &["toolsets", "list", "--set", "toolsets=[file, web]"],
+            &["tools", "list"],
+            &["tools", "show", "list_dir"],
+            &["tools", "show", "lst_dir"],
+            &["tools", "show", "\u{1b}[2J"],
+        ],
+    )
+    .await;
+    holds(&lab, "tools", &told);
+
+    let listed = ended(&lab, &["tools", "list", "--json"]).await.with_code(0);
+    let listed: Value = serde_json::from_str(&listed.out).unwrap();
+    for tool in listed.as_array().unwrap() {
+        let name = tool["name"].as_str().unwrap();
+        let shown = ended(&lab, &["tools", "show", name, "--json"]).await.with_code(0);
+        let shown: Value = serde_json::from_str(&shown.out).unwrap();
+        assert_eq!(shown["name"], tool["name"]);
+        assert_eq!(shown["parameters"]["type"], "object", "{name}");
+    }
+    let sets = ended(&lab, &["toolsets", "list", "--json"]).await.with_code(0);
+    let sets: Value = serde_json::from_str(&sets.out).unwrap();
+    assert!(sets.as_array().unwrap().iter().all(|set| set["enabled"] == true), "{sets}");
+}
+
+#[tokio::test]
+async fn a_good_configuration_and_a_broken_one() {
+    let lab = Lab::new();
+    write(&lab.path("home/config.yaml"), "model: offline\ndelegation:\n  max_spawn_depth: 2\n");
+    let broken = "model: opnai/x\nmax_iteration: 5\ntoolsets: [nope]\ndelegation:\n  \
+                  default_toolsets: [fil, web]\n  toolset_ceiling: [nope3]\nproviders:\n  x:\n    \
+                  base_url: http://127.0.0.1:1/v1\n    headers: {\"bad header\": \"x\"}\n";
+    write(&lab.work("broken.yaml"), broken);
+    let told = transcript(
+        &lab,
+        &[
+            &["config", "path"],
+            &["config", "check"],
+            &["config", "show", "--set", "max_iterations=7"],
+            &["config", "path", "--config", "broken.yaml"],
+            &["config", "check", "--config", "broken.yaml"],
+            &["config", "show", "--config", "broken.yaml"],
+            &["run", "--config", "broken.yaml", "Hello"],
+            &["config", "check", "--config", "missing.yaml"],
+            &["config", "check", "--set", "delegation.max_concurrent_children=3000"],
+            // Told once, also where the parts are put together.
+            &["tools", "show", "none", "--set", "delegation.max_concurrent_children=3000"],
+        ],
+    )
+    .await;
+    holds(&lab, "config", &told);
+
+    let schema = ended(&lab, &["config", "schema"]).await.with_code(0);
+    let schema: Value = serde_json::from_str(&schema.out).unwrap();
+    assert!(schema["properties"]["delegation"]["properties"]["max_spawn_depth"].is_object());
+    let shown = ended(&lab, &["config", "show", "--json"]).await.with_code(0);
+    let shown: Value = serde_json::from_str(&shown.out).unwrap();
+    assert_eq!(shown["config"]["delegation"]["max_spawn_depth"], 2);
+}
+
+#[tokio::test]
+async fn sessions_are_listed_shown_exported_and_deleted() {
+    let lab = Lab::new();
+    let none = ended(&lab, &["sessions", "list"]).await.with_code(0);
+    assert_eq!((none.out.as_str(), none.err.as_str()), ("", "there are no sessions yet\n"));
+    let session = with_session(&lab).await;
+
+    let listed = ended(&lab, &["sessions", "list", "--json"]).await.with_code(0);
+    let listed: Value = serde_json::from_str(&listed.out).unwrap();
+    assert_eq!(listed[0]["session"], session.as_str());
+    assert_eq!(listed[0]["status"], "completed");
+    let exported = ended(&lab, &["sessions", "export", &session]).await.with_code(0);
+    assert_eq!(exported.events("session.end").len(), 1, "{exported:#?}");
+
+    let told = transcript(
+        &lab,
+        &[
+            &["sessions", "list"],
+            &["sessions", "show", &session],
+            &["sessions", "show", &session, "--agent", "1.0/0"],
+            &["sessions", "show", "nope"],
+            &["sessions", "export", &session, "--format", "markdown"],
+            &["sessions", "rm", &session, "nope"],
+            &["sessions", "rm", &session],
+            &["sessions", "rm", &session],
+            &["sessions", "list"],
+        ],
+    )
+    .await;
+    holds(&lab, "sessions", &told);
+}
+
+#[tokio::test]
+async fn a_session_in_use_is_not_deleted() {
+    let lab = Lab::new();
+    let server = model(|_| hang()).await;
+    let running = lab.run(&server, &["--output", "events", "Hello"]);
+    running.event("model.request", |_| true).await;
+    let session = lab.session();
+    let refused = ended(&lab, &["sessions", "rm", &session]).await.with_code(1);
+    assert!(refused.err.contains("is in use by"), "{}", refused.err);
+    assert!(lab.session_file().is_file());
+    running.signal(Signal::INT);
+    running.end().await.with_code(130);
+    ended(&lab, &["sessions", "rm", &session]).await.with_code(0);
+}
+
+#[tokio::test]
+async fn the_doctor_says_what_works_and_what_does_not() {
+    let lab = Lab::new();
+    for (program, mode) in [("bash", 0o755), ("git", 0o644)] {
+        let path = lab.path("bin").join(program);
+        write(&path, "");
+        fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    }
+    let server = model(|_| hang()).await;
+    let (url, path) = (server.base_url(), lab.path("bin"));
+    let mut told = String::new();
+    for args in [
+        &["doctor"][..],
+        &["doctor", "-m", "offline"],
+        &["doctor", "-m", "openai/mock", "--base-url", &url],
+        &["doctor", "-m", "anthropic/large"],
+        &["doctor", "-m", "nowhere/large"],
+        &["doctor", "--set", "toolsets=[nope]"],
+        &["doctor", "-m", "offline", "--set", "delegation.max_spawn_depth=7"],
+    ] {
+        let mut command = lab.deputize(args);
+        command.env("PATH", &path);
+        let Ended { code, out, err, .. } = Running::start(command).end().await;
+        assert_eq!(err, "");
+        told += &format!("$ {}\n{out}--- exit code {}\n\n", args.join(" "), code.unwrap());
+    }
+    let address = url.trim_start_matches("http://").trim_end_matches("/v1");
+    holds(&lab, "doctor", &told.replace(address, "HOST:PORT"));
+    assert_eq!(server.requests().len(), 0, "nothing is sent");
+
+    let missing = ["doctor", "-m", "openai/mock", "--json"];
+    let missing = ended(&lab, &missing).await.with_code(1);
+    let rows: Value = serde_json::from_str(&missing.out).unwrap();
+    let key = rows.as_array().unwrap().iter().find(|row| row["what"] == "key").unwrap();
+    assert_eq!(key, &json!({"what": "key", "health": "fail", "found": "set OPENAI_API_KEY"}));
+}
+
+#[tokio::test]
+async fn completions_are_scripts() {
+    let lab = Lab::new();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = ended(&lab, &["completions", shell]).await.with_code(0);
+        assert_eq!(script.err, "");
+        assert!(script.out.contains("toolsets") && script.out.contains("resume"), "{shell}");
+        fs::write(lab.work(shell), script.out).unwrap();
+    }
+    let mut bash = lab.command("bash");
+    let parsed = Running::start({
+        bash.args(["-n", "bash"]);
+        bash
+    });
+    assert_eq!(parsed.end().await.with_code(0).err, "");
+    ended(&lab, &["completions", "nope"]).await.with_code(2);
+}
+
+#[tokio::test]
+async fn help_is_no_error_and_unknown_words_are() {
+    let lab = Lab::new();
+    for args in [
+        &["--help"][..],
+        &["run", "--help"],
+        &["prompt", "-h"],
+        &["sessions", "--help"],
+        &["--version"],
+    ] {
+        let help = ended(&lab, args).await.with_code(0);
+        assert_eq!(help.err, "", "{args:?}");
+        assert!(help.out.starts_with("deputize ") || help.out.contains("Usage: deputize"));
+        assert!(!help.out.contains('\u{1b}'), "{args:?}");
+    }
+    for args in [&["rnu"][..], &["run", "--modle", "x"], &["config"], &[]] {
+        let wrong = ended(&lab, args).await.with_code(2);
+        assert_eq!(wrong.out, "", "{args:?}");
+        assert!(wrong.err.contains("Usage: deputize"), "{args:?}");
+    }
+}
+
+/// What the program writes to a terminal that is its output and its errors.
+async fn on_screen(lab: &Lab, args: &[&str], env: (&str, &str)) -> String {
+    let mut screen = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).map(File::from).unwrap();
+    grantpt(&screen).unwrap();
+    unlockpt(&screen).unwrap();
+    let name = ptsname(&screen, Vec::new()).unwrap().into_string().unwrap();
+    let no_tty = i32::try_from(OpenptFlags::NOCTTY.bits()).unwrap();
+    let end = OpenOptions::new().read(true).write(true).custom_flags(no_tty).open(name).unwrap();
+    let mut command = lab.deputize(args);
+    command.env("TERM", "xterm-256color").env(env.0, env.1);
+    command.stdout(end.try_clone().unwrap()).stderr(end);
+    let mut child = command.spawn().unwrap();
+    // The terminal is at its end when nobody has it open any more.
+    drop(command);
+    let read = tokio::task::spawn_blocking(move || {
+        let (mut text, mut bytes) = (Vec::new(), [0; 4096]);
+        while let Ok(count @ 1..) = screen.read(&mut bytes) {
+            text.extend_from_slice(&bytes[..count]);
+        }
+        String::from_utf8(text).unwrap()
+    });
+    let text = soon("the end of what is on the screen", read).await.unwrap();
+    soon("the program's end", child.wait()).await.unwrap();
+    text
+}
+
+/// Whether a text sets colours or the like.
+fn has_colour(text: &str) -> bool {
+    text.split("\u{1b}[").skip(1).any(|rest| {
+        rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';').starts_with('m')
+    })
+}
+
+#[tokio::test]
+async fn colours_and_cursor_movements_can_be_done_without() {
+    let lab = Lab::new();
+    let rows: [&[&str]; 4] = [
+        &["run", "-v", "-m", "offline", "List the files"],
+        &["tools", "list"],
+        &["--help"],
+        &["x"],
+    ];
+    let mut coloured = 0;
+    for args in rows {
+        coloured += usize::from(has_colour(&on_screen(&lab, args, ("LANG", "C.UTF-8")).await));
+        let plain = on_screen(&lab, args, ("NO_COLOR", "1")).await;
+        assert!(!plain.is_empty() && !has_colour(&plain), "{args:?}: {plain:?}");
+        let dumb = on_screen(&lab, args, ("TERM", "dumb")).await;
+        assert!(!dumb.is_empty() && !dumb.contains('\u{1b}'), "{args:?}: {dumb:?}");
+        let Ended { out, err, .. } = ended(&lab, args).await;
+        assert!(!out.contains('\u{1b}') && !err.contains('\u{1b}'), "{args:?}: no terminal");
+    }
+    assert!(coloured >= 2, "the terminal of this test shows colours, or it shows nothing");
+}
