@@ -13,4 +13,5 @@ mod program;
 mod prompt;
 mod providers;
 mod readme;
+mod resume;
 mod signals;

@@ -61,6 +61,9 @@ fn repository(lab: &Lab) {
     }
     let git = std::process::Command::new("git").arg("init").arg("-q").arg(lab.work("")).status();
     assert!(git.unwrap().success());
+    let mut add = std::process::Command::new("git");
+    assert!(add.arg("-C").arg(lab.work("")).args(["add", "."]).status().unwrap().success());
+    fs::write(lab.work("docs/wind.md"), "Strong wind.\n").unwrap();
 }
 
 #[tokio::test]
@@ -101,6 +104,12 @@ async fn every_other_command_works_too() {
                 let sent = server.requests().pop().unwrap();
                 // The key is for another place, so it stays here.
                 assert_eq!(sent.header("authorization"), None);
+            }
+            line if line.contains("git diff") => {
+                let line = format!("{line} -m openai/mock --base-url {}", server.base_url());
+                run(&lab, &line, None).await.with_code(0);
+                let sent = server.requests().pop().unwrap().text();
+                assert!(sent.contains("Review this change:") && sent.contains("+Strong wind."));
             }
             line => {
                 let ended = run(&lab, line, Some(&server)).await.with_code(0);

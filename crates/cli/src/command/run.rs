@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use deputize_core::{ApproverMode, Clock, SessionId, ToolCrate};
+use deputize_core::{ApproverMode, Clock, Endpoint, SessionId, SessionStart, ToolCrate};
 use deputize_runtime::{SessionDir, StoredSession, SystemClock};
 use deputize_tools::Processes;
 use jiff::Timestamp;
@@ -16,7 +16,7 @@ use crate::compose::{Composition, Ingredients, approver_mode};
 use crate::config::{FlagValue, Loaded, ModelOverrides};
 use crate::exit::CliError;
 use crate::surroundings::{Surroundings, session_named, tell};
-use crate::task::task;
+use crate::task::{TaskError, task};
 
 mod last;
 mod stage;
@@ -54,29 +54,28 @@ pub(crate) fn run(
         clock: Arc::clone(&clock),
     })?;
     let mut overrides = overrides(&options.model);
-    if let (None, Some(spec)) = (&overrides.model, &before) {
-        overrides.model = Some(spec.model.clone());
+    if let Some(start) = stored.as_ref().and_then(StoredSession::last_start) {
+        go_on_with(&mut overrides, start);
     }
     let chosen = composition.models(&overrides, around)?;
     let mode = mode(&loaded, around);
-    let task = match (job.prompt, &stored) {
-        (None, Some(_)) => None,
-        (prompt, _) => {
-            let task = task(prompt, io::stdin().lock(), around.stdin_is_terminal);
-            Some(task.map_err(CliError::usage)?)
-        }
+    let task = match task(job.prompt, io::stdin().lock(), around.stdin_is_terminal) {
+        Ok(task) => Some(task),
+        // A session goes on also when there is nothing new to say.
+        Err(TaskError::Missing | TaskError::Blank) if stored.is_some() => None,
+        Err(error) => return Err(CliError::usage(error)),
     };
     notices(&composition, mode, options.quiet);
+    if stored.is_some() {
+        left_alone(options).iter().for_each(|note| tell(note));
+    }
     let stage = Stage::set(around, options, &cwd, &composition, stored.as_ref())?;
-    let plan = Plan {
-        model: chosen.name.clone(),
-        explicit_model: options.model.model.is_some(),
-        options: chosen.options.clone(),
-        mode,
-        cwd,
-        task,
-    };
-    let parts = stage.parts(composition.parts(chosen));
+    let plan =
+        Plan { model: chosen.name.clone(), options: chosen.options.clone(), mode, cwd, task };
+    let mut parts = stage.parts(composition.parts(chosen));
+    parts.endpoint = overrides
+        .base_url
+        .map(|base_url| Endpoint { base_url, api_key_env: overrides.api_key_env });
     let id = stored.as_ref().map(|stored| stored.header.session.clone());
     // Whoever lets go of them last waits for their end. That is here, also when the run is left
     // before its end: a thread of the runtime would be left in the middle of it.
@@ -113,6 +112,36 @@ pub(crate) fn overrides(choice: &ModelChoice) -> ModelOverrides {
         base_url: choice.base_url.clone(),
         api_key_env: choice.api_key_env.clone(),
     }
+}
+
+/// A session asks the model that it asked before, where it asked it: its conversation goes to no
+/// other address unless that is said.
+fn go_on_with(overrides: &mut ModelOverrides, start: &SessionStart) {
+    if overrides.model.is_some() || overrides.base_url.is_some() {
+        return;
+    }
+    overrides.model = Some(start.model.clone());
+    if let Some(endpoint) = &start.endpoint {
+        overrides.base_url = Some(endpoint.base_url.clone());
+        if overrides.api_key_env.is_none() {
+            overrides.api_key_env.clone_from(&endpoint.api_key_env);
+        }
+    }
+}
+
+/// What was said and a stored session does not take.
+fn left_alone(options: &RunOptions) -> Vec<&'static str> {
+    let said = [
+        (
+            options.settings.cwd.is_some(),
+            "note: a session goes on where it began: -C is left alone",
+        ),
+        (
+            !options.toolsets.is_empty(),
+            "note: a session keeps the tools that it sent: with -t some of them are refused",
+        ),
+    ];
+    said.into_iter().filter(|(said, _)| *said).map(|(_, note)| note).collect()
 }
 
 /// How the top agent's questions are answered: as set, or by whether somebody is there.

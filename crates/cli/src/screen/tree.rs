@@ -88,6 +88,10 @@ impl Tree {
             Event::AgentWrapUp | Event::AgentStop { .. } => node.doing = Doing::Stopping,
             Event::AgentResume { .. } => node.ended = None,
             Event::AgentEnd(outcome) => node.end(record.at, outcome),
+            // A later message of the person is what it is about now.
+            Event::Message(message) if record.depth == 0 => {
+                node.goal = to_line(&message.text, GOAL_CHARS);
+            }
             Event::SessionStart(_)
             | Event::AgentStart(_)
             | Event::Message(_)

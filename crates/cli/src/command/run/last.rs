@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 use std::time::Duration;
 
-use deputize_core::door::to_screen;
+use deputize_core::door::{to_line, to_screen};
 use deputize_core::{ExitReason, Outcome, Status};
 use tokio::time::{Instant, sleep_until};
 
@@ -18,6 +18,9 @@ use crate::surroundings::PrintError;
 const PATIENCE: Duration = Duration::from_secs(1);
 /// The least time for each of the last words, also when another one took all of it.
 const LEAST: Duration = Duration::from_millis(100);
+
+/// The most characters that are told of a reply that broke off.
+const PART: usize = 400;
 
 /// The end of a run, told on both streams.
 pub(super) struct Ending<'s> {
@@ -70,6 +73,13 @@ impl<'s> Ending<'s> {
         if stage.output == OutputFormat::Events && stage.out.is_gone() {
             return Ok(code);
         }
+        if let Some(text) = outcome.text.as_ref().filter(|_| outcome.partial) {
+            let bytes = text.len();
+            stage.tell(&format!(
+                "the last reply broke off after {bytes} bytes: {}",
+                to_line(text, PART)
+            ));
+        }
         if let Some(remark) = remark(outcome, self.limit) {
             stage.tell(&remark);
             let session = outcome.agent.as_str();
@@ -87,6 +97,8 @@ impl<'s> Ending<'s> {
                 let line = to_json_line(&stage.children.object(outcome));
                 Some(line.map_err(CliError::failed)? + "\n")
             }
+            // The part of a reply that broke off is no answer.
+            OutputFormat::Text if outcome.partial => None,
             OutputFormat::Text => outcome.text.as_ref().map(|text| {
                 let text = if stage.out_is_terminal { to_screen(text) } else { text.clone() };
                 let end = if text.ends_with('\n') { "" } else { "\n" };

@@ -39,7 +39,6 @@ const GLANCE: Duration = Duration::from_millis(50);
 /// What is to be done.
 pub(super) struct Plan {
     pub(super) model: String,
-    pub(super) explicit_model: bool,
     pub(super) options: ModelOptions,
     pub(super) mode: ApproverMode,
     pub(super) cwd: PathBuf,
@@ -149,7 +148,7 @@ impl Stage {
         };
         let (session, recovery) = Session::open(dir, id, parts).map_err(CliError::failed)?;
         self.recovered(&recovery);
-        let model = plan.explicit_model.then_some(plan.model);
+        let model = Some(plan.model);
         let max_iterations = Some(composition.config.max_iterations);
         let approver = Some(plan.mode);
         let how = Continue { message: plan.task, model, approver, max_iterations };

@@ -1,0 +1,61 @@
+//! A session goes on as it was: with the model it asked, where it asked it.
+
+use deputize_core::Reply;
+use deputize_testkit::Answer;
+use serde_json::json;
+
+use crate::program::{Lab, Running, model};
+
+#[tokio::test]
+async fn the_hint_of_a_run_goes_on_with_it_at_the_same_address() {
+    let lab = Lab::new();
+    let server = model(|asked| {
+        Answer::reply(&if asked.may_call() && asked.replies() == 0 {
+            Reply::calls("mock", [("list_dir", json!({}))])
+        } else {
+            Reply::text("mock", format!("answer {}", asked.replies()))
+        })
+    })
+    .await;
+    let ended = lab.run(&server, &["--max-iterations", "1", "go"]).end().await.with_code(4);
+    let hint = ended.err.split("go on with `deputize ").nth(1).expect("a hint");
+    let hint: Vec<&str> = hint.split('`').next().unwrap().split(' ').collect();
+
+    // The key is for the provider's own address, where this conversation never was.
+    let mut again = lab.deputize(&hint);
+    again.env("OPENAI_API_KEY", "key-of-another-place");
+    let ended = Running::start(again).end().await.with_code(0);
+    assert_eq!(ended.out, "answer 2\n", "{}", ended.err);
+    assert_eq!(server.requests().len(), 3);
+    assert!(server.requests().iter().all(|request| request.header("authorization").is_none()));
+}
+
+#[tokio::test]
+async fn a_pipe_gives_a_stored_session_a_new_message() {
+    let lab = Lab::new();
+    let server = model(|asked| Answer::reply(&Reply::text("mock", asked.last_user()))).await;
+    lab.run(&server, &["first"]).end().await.with_code(0);
+    let mut shell = lab.command("bash");
+    shell.arg("-c").arg(format!(
+        "echo second | {} run --resume {} -C / -t file",
+        crate::program::PROGRAM,
+        lab.session()
+    ));
+    let ended = Running::start(shell).end().await.with_code(0);
+    assert_eq!(ended.out.trim(), "second");
+    assert!(ended.err.contains("-C is left alone"), "{}", ended.err);
+    assert!(ended.err.contains("✓ second"), "{}", ended.err);
+}
+
+#[tokio::test]
+async fn a_reply_that_broke_off_is_no_answer() {
+    let lab = Lab::new();
+    let whole = deputize_testkit::chat_sse(&Reply::text("mock", "An answer that is not whole."));
+    let server = model(move |_| Answer::sse(whole.clone()).cut_at(whole.len() / 2)).await;
+    let mut command = lab.run_command(&server, &["go"]);
+    // One attempt is enough to see it.
+    command.env("DEPUTIZE__MAX_ITERATIONS", "1");
+    let ended = Running::start(command).end().await.with_code(3);
+    assert_eq!(ended.out, "");
+    assert!(ended.err.contains("broke off"), "{}", ended.err);
+}
