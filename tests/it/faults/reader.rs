@@ -14,7 +14,7 @@ use crate::program::{Lab, Running, events, hang, model, soon};
 use crate::signals::{ended_by, in_time};
 
 /// More than a pipe holds.
-const MUCH: usize = 200_000;
+const MUCH: usize = 80_000;
 
 /// What nobody reads.
 #[derive(Clone, Copy, PartialEq)]
