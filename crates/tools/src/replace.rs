@@ -1,9 +1,12 @@
 //! A file's content is replaced as a whole, or not at all.
 
 use std::io::{self, Write as _};
+use std::os::fd::AsRawFd as _;
 use std::path::Path;
 
-use cap_std::fs::{Dir, Metadata, MetadataExt as _, OpenOptions, Permissions, PermissionsExt as _};
+use cap_std::fs::{
+    Dir, File, Metadata, MetadataExt as _, OpenOptions, Permissions, PermissionsExt as _,
+};
 use deputize_core::{ToolCx, ToolError};
 use sha2::{Digest as _, Sha256};
 
@@ -15,13 +18,18 @@ use crate::place::Place;
 /// kept, as the kernel would not either.
 const KEPT_MODE: u32 = 0o777;
 
-/// Writes `new` to a file beside the place and moves it there. A failure or a cancel at any point
+/// Writes `new` to a new file and moves that to the place. A failure or a cancel at any point
 /// leaves the old content whole. `old` is what was there when the change was made up; when
 /// something else is there at the end, nothing is written.
 ///
 /// The move is the last thing that is done. The directory is not synced after it: that could take
 /// long or fail when the write has happened already. So the loss of power may bring back the old
 /// content, whole.
+///
+/// The new file lies in the place's directory, so that it gets the rights that files there have,
+/// and has no name until it is written and synced. So a program that is killed leaves nothing
+/// behind, but for one in the instant between name and move, and on file systems that know no
+/// files without a name (network file systems, for one): there it leaves `.deputize-*.tmp`.
 ///
 /// Other names of the same file (hard links) keep the old content.
 pub(crate) fn replace(
@@ -74,27 +82,28 @@ fn stamp(meta: &Metadata) -> (u64, u64, u64, i64, i64) {
     (meta.dev(), meta.ino(), meta.len(), meta.mtime(), meta.mtime_nsec())
 }
 
-/// A file beside the place, removed unless it is moved there.
+/// The new content in the directory of its place, without a name there as long as possible.
 struct Temporary {
     dir: Dir,
     name: String,
-    file: cap_std::fs::File,
-    moved: bool,
+    file: File,
+    /// Whether it has that name, which is taken from it when it does not get its place.
+    named: bool,
 }
 
 impl Temporary {
     fn create(cx: &ToolCx, dir: Dir) -> io::Result<Self> {
-        // One call writes one file, so its id makes the name its own; what an earlier run of the
-        // same call left behind in a crash is garbage.
-        let id = format!("{} {}", cx.agent.id().as_str(), cx.call);
-        let sum = data_encoding::HEXLOWER.encode(&Sha256::digest(id.as_bytes()));
-        let name = format!(".deputize-{}.tmp", sum.get(..16).unwrap_or(&sum));
-        match dir.remove_file(&name) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            Ok(()) | Err(_) => {}
+        match nameless(&dir) {
+            Some(file) => Ok(Self { dir, name: name(cx), file, named: false }),
+            None => Self::create_named(cx, dir),
         }
+    }
+
+    /// For file systems where every file has a name from its beginning.
+    fn create_named(cx: &ToolCx, dir: Dir) -> io::Result<Self> {
+        let name = name(cx);
         let file = dir.open_with(&name, OpenOptions::new().write(true).create_new(true))?;
-        Ok(Self { dir, name, file, moved: false })
+        Ok(Self { dir, name, file, named: true })
     }
 
     fn fill(&self, new: &[u8], old: Option<&Metadata>) -> io::Result<()> {
@@ -111,18 +120,52 @@ impl Temporary {
     }
 
     fn move_to(mut self, name: &Path) -> io::Result<()> {
+        if !self.named {
+            // Only a name can take the place of another.
+            let (from, follow) = (descriptor(&self.file), rustix::fs::AtFlags::SYMLINK_FOLLOW);
+            rustix::fs::linkat(rustix::fs::CWD, from, &self.dir, &self.name, follow)?;
+            self.named = true;
+        }
         self.dir.rename(&self.name, &self.dir, name)?;
-        self.moved = true;
+        self.named = false;
         Ok(())
     }
 }
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        if !self.moved {
+        if self.named {
             let _best_effort = self.dir.remove_file(&self.name);
         }
     }
+}
+
+/// A name of its own for each call: one call writes one file, once.
+fn name(cx: &ToolCx) -> String {
+    let id = format!("{} {}", cx.agent.id().as_str(), cx.call);
+    let sum = data_encoding::HEXLOWER.encode(&Sha256::digest(id.as_bytes()));
+    format!(".deputize-{}.tmp", sum.get(..16).unwrap_or(&sum))
+}
+
+/// A file that has no name in its directory, where the system has such.
+#[cfg(target_os = "linux")]
+fn nameless(dir: &Dir) -> Option<File> {
+    use rustix::fs::{Mode, OFlags, openat};
+    let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+    let file = openat(dir, ".", flags, Mode::from_raw_mode(0o666)).ok()?;
+    let file = File::from_std(std::fs::File::from(file));
+    // Without this folder it could never get a name.
+    Path::new(&descriptor(&file)).exists().then_some(file)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn nameless(_: &Dir) -> Option<File> {
+    None
+}
+
+/// The path of an open file, named or not.
+fn descriptor(file: &File) -> String {
+    format!("/proc/self/fd/{}", file.as_raw_fd())
 }
 
 #[cfg(test)]
@@ -160,14 +203,39 @@ mod tests {
         assert_eq!(std::fs::read_dir(bench.root()).unwrap().count(), 1);
     }
 
+    /// Ways to write a content, and how many files a crash leaves behind before its move.
+    type Way = fn(&ToolCx, Dir) -> io::Result<Temporary>;
+    const WAYS: [(Way, usize); 2] = [(Temporary::create, 0), (Temporary::create_named, 1)];
+
     #[test]
-    fn what_a_crash_left_behind_is_replaced() {
-        let bench = Bench::new();
-        let place = Place::to_write(&bench.cx, "f").unwrap();
-        let left = Temporary::create(&bench.cx, place.root().try_clone().unwrap()).unwrap();
-        std::mem::forget(left);
-        replace(&bench.cx, &place, None, b"new").unwrap();
-        assert_eq!(bench.get("f"), b"new");
-        assert_eq!(std::fs::read_dir(bench.root()).unwrap().count(), 1);
+    fn a_crash_while_the_new_content_is_written_leaves_nothing_in_the_directory() {
+        for (create, left) in WAYS {
+            let bench = Bench::new();
+            let place = Place::to_write(&bench.cx, "f").unwrap();
+            if left == 0 && nameless(place.root()).is_none() {
+                println!("not run: this file system names every file");
+                continue;
+            }
+            let temporary = create(&bench.cx, place.root().try_clone().unwrap()).unwrap();
+            temporary.fill(b"new", None).unwrap();
+            std::mem::forget(temporary);
+            assert_eq!(std::fs::read_dir(bench.root()).unwrap().count(), left);
+        }
+    }
+
+    #[test]
+    fn a_content_gets_its_place_or_goes() {
+        for (create, _) in WAYS {
+            let bench = Bench::new();
+            let place = Place::to_write(&bench.cx, "f").unwrap();
+            let create = || create(&bench.cx, place.root().try_clone().unwrap()).unwrap();
+            drop(create());
+            assert_eq!(std::fs::read_dir(bench.root()).unwrap().count(), 0);
+            let temporary = create();
+            temporary.fill(b"new", None).unwrap();
+            put(&bench.cx, &place, None, temporary, Path::new("f")).unwrap();
+            assert_eq!(bench.get("f"), b"new");
+            assert_eq!(std::fs::read_dir(bench.root()).unwrap().count(), 1);
+        }
     }
 }
