@@ -34,6 +34,7 @@ mod search_files;
 mod settings;
 mod shell_state;
 mod shown;
+mod spill;
 mod terminal;
 mod text;
 mod walk;
@@ -42,7 +43,7 @@ mod write_file;
 pub use processes::Processes;
 pub use settings::{
     COMMAND_MAX_SECONDS, COMMAND_SECONDS, EDIT_BYTES, FILE_BYTES, LINE_BYTES, LIST_ENTRIES,
-    READ_BYTES, READ_LINES, SEARCH_MATCHES, Settings,
+    READ_BYTES, READ_LINES, SEARCH_MATCHES, SPILL_BYTES, Settings,
 };
 
 deputize_core::tool_crate!();

@@ -26,6 +26,9 @@ pub const COMMAND_SECONDS: u32 = 120;
 /// Seconds that a command may ask for, unless set otherwise.
 pub const COMMAND_MAX_SECONDS: u32 = 600;
 
+/// Bytes of all long outputs of a session that are kept on disk, unless set otherwise.
+pub const SPILL_BYTES: u64 = 512 * 1024 * 1024;
+
 /// The settings of the built-in tools. A program puts them into its session's settings; what
 /// it does not put there are the defaults.
 ///
@@ -57,6 +60,8 @@ pub struct Settings {
     pub command_seconds: u32,
     /// Seconds that a command may ask for.
     pub command_max_seconds: u32,
+    /// Bytes of all long outputs of a session that are kept on disk; what is more is only counted.
+    pub spill_bytes: u64,
     /// The environment of this program, of which commands get the harmless part.
     pub env: BTreeMap<OsString, OsString>,
     /// Where a shell starts, when not in its agent's directory.
@@ -76,6 +81,7 @@ impl Default for Settings {
             on_stale_write: OnStaleWrite::default(),
             command_seconds: COMMAND_SECONDS,
             command_max_seconds: COMMAND_MAX_SECONDS,
+            spill_bytes: SPILL_BYTES,
             env: BTreeMap::new(),
             terminal_cwd: None,
         }

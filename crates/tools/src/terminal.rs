@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::ffi::{OsStr, OsString};
-use std::os::unix::fs::DirBuilderExt as _;
 use std::time::Duration;
 
 use deputize_core::{
@@ -11,7 +10,7 @@ use deputize_core::{
     ToolOutput, ToolSpec, TypedTool, spec_of,
 };
 use deputize_process::{
-    Background, Exit, Finished, Owner, Script, Shell, ShellFinished, ShellState, Spill, SpillFile,
+    Background, Exit, Finished, Owner, Script, Shell, ShellFinished, ShellState, Spill,
     StateChange, base_env,
 };
 use schemars::JsonSchema;
@@ -22,6 +21,7 @@ use crate::Settings;
 use crate::processes::Processes;
 use crate::shell_state;
 use crate::shown::{count, shown};
+use crate::spill::{self, NotKept};
 
 const DESCRIPTION: &str = "Run a command in a shell. Its directory and exported variables last \
     from call to call. It gets no input and no terminal. Of long output the beginning and the end \
@@ -145,7 +145,7 @@ impl Running {
     /// Keeps the state for a later run of the program: a note when that fails.
     async fn keep(&self, cx: &ToolCx) -> Option<String> {
         let (path, base, state) = (shell_state::path(cx), self.base.clone(), self.state.clone());
-        let folder = spill_folder(cx);
+        let folder = spill::folder(cx);
         let save = move || folder.and_then(|()| shell_state::save(&path, &base, &state));
         let saved = tokio::task::spawn_blocking(save).await;
         let error = saved.unwrap_or_else(|lost| Err(lost.into())).err()?;
@@ -157,9 +157,13 @@ impl Running {
         let settings = Settings::of(cx);
         let asked = args.timeout_seconds.unwrap_or(settings.command_seconds).max(1);
         let seconds = asked.min(settings.command_max_seconds);
+        let (spill, not_kept) = match spill::file(cx) {
+            Ok(file) => (Some(file), None),
+            Err(why) => (None, Some(why)),
+        };
         let script = Script {
             time_limit: Duration::from_secs(seconds.into()),
-            spill: spill(cx),
+            spill,
             ..Script::new(&args.command)
         };
         let before = self.state.clone();
@@ -170,7 +174,7 @@ impl Running {
             Err(_) if cx.cancel.is_cancelled() => return Err(ToolError::Cancelled(Box::default())),
             Err(error) => return Err(ToolError::refused(chain(&error))),
         };
-        let mut output = output(&finished);
+        let mut output = output(&finished, not_kept);
         if self.news.take().is_some() {
             let then = shown(&before.cwd.to_string_lossy());
             output.notes.insert(0, format!("shell restored: directory is {then}"));
@@ -199,19 +203,8 @@ impl Running {
     }
 }
 
-/// Where output goes that is too long to be shown; nowhere when the folder cannot be made.
-fn spill(cx: &ToolCx) -> Option<SpillFile> {
-    spill_folder(cx).ok()?;
-    Some(SpillFile::new(cx.spill_path("log")))
-}
-
-fn spill_folder(cx: &ToolCx) -> std::io::Result<()> {
-    let folder = &cx.agent.session.spill;
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
-}
-
 /// What the command wrote, and remarks on how it went.
-fn output(finished: &Finished) -> ToolOutput {
+fn output(finished: &Finished, not_kept: Option<NotKept>) -> ToolOutput {
     let written = &finished.output;
     let left_out = written.omitted();
     let content = if left_out == 0 {
@@ -226,7 +219,7 @@ fn output(finished: &Finished) -> ToolOutput {
     };
     let mut output = ToolOutput::text(content);
     if left_out > 0 {
-        output.notes.push(rest(written.total, left_out, finished.spill.as_ref()));
+        output.notes.push(rest(written.total, left_out, finished.spill.as_ref(), not_kept));
     }
     output.notes.push(finished.exit.to_string());
     match finished.background {
@@ -254,10 +247,13 @@ fn whole_characters(bytes: &[u8]) -> String {
 }
 
 /// Says where the output is that is not shown.
-fn rest(total: u64, left_out: u64, spill: Option<&Spill>) -> String {
+fn rest(total: u64, left_out: u64, spill: Option<&Spill>, not_kept: Option<NotKept>) -> String {
     let head = format!("{left_out} of {total} bytes of output left out");
     match spill {
-        None => format!("{head}; they are not kept"),
+        None => {
+            let why = not_kept.map_or_else(String::new, |why| format!(": {}", chain(&why)));
+            format!("{head}; they are not kept{why}")
+        }
         Some(Spill { path, written, problem: None, .. }) => {
             format!("{head}; all {written} are in {}", path.display())
         }
@@ -401,6 +397,31 @@ mod tests {
         assert_eq!(notes, said);
         let read = bench.call(ReadFile, json!({"path": path, "offset": 99999})).await;
         assert_eq!(read, "99999\t99999\n100000\t100000");
+    }
+
+    #[tokio::test]
+    async fn the_long_outputs_of_a_session_have_a_limit() {
+        let bench = bench_with(Settings { spill_bytes: 1000, ..Settings::default() });
+        let folder = bench.cx.agent.session.spill.clone();
+        let notes = async || {
+            let text = run_in(&bench, "seq 1 100000").await;
+            text.split_once("100000\n\n").unwrap().1.replace(&*folder.to_string_lossy(), "SPILL")
+        };
+        std::fs::write(folder.join("earlier"), [0; 600]).unwrap();
+        assert_eq!(
+            notes().await,
+            "[556127 of 588895 bytes of output left out; the first 400 are in SPILL/s~call_1_1.log: \
+             the output exceeds the 400 bytes that are kept on disk; the rest was counted only]\n\
+             [exit code 0]"
+        );
+        assert_eq!(
+            notes().await,
+            "[556127 of 588895 bytes of output left out; they are not kept: the long outputs of \
+             this session take 1000 bytes, and 1000 is the most; let a command write less, or to \
+             a file of its own]\n[exit code 0]"
+        );
+        // A short output needs no room.
+        assert_eq!(run_in(&bench, "echo a").await, "a\n\n[exit code 0]");
     }
 
     #[tokio::test]

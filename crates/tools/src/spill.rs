@@ -1,0 +1,47 @@
+//! The folder for output that is too long to be shown, and how much of it there may be.
+
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+
+use deputize_core::ToolCx;
+use deputize_process::SpillFile;
+
+use crate::Settings;
+
+/// Why the output of a command is not kept.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NotKept {
+    #[error("there is no folder for it")]
+    Folder(#[source] io::Error),
+    #[error(
+        "the long outputs of this session take {used} bytes, and {limit} is the most; let a \
+         command write less, or to a file of its own"
+    )]
+    Full { used: u64, limit: u64 },
+}
+
+/// Makes the session's folder for what is too long to be shown.
+pub(crate) fn folder(cx: &ToolCx) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(&cx.agent.session.spill)
+}
+
+/// Where the output of this call goes, with what room there is. Commands that run side by side
+/// count on the same room, so together they may take more, each at most the limit of one call.
+pub(crate) fn file(cx: &ToolCx) -> Result<SpillFile, NotKept> {
+    folder(cx).map_err(NotKept::Folder)?;
+    let used = used(cx).map_err(NotKept::Folder)?;
+    let limit = Settings::of(cx).spill_bytes;
+    let mut file = SpillFile::new(cx.spill_path("log"));
+    file.limit = file.limit.min(limit.saturating_sub(used));
+    if file.limit == 0 { Err(NotKept::Full { used, limit }) } else { Ok(file) }
+}
+
+/// Bytes of everything in the folder.
+fn used(cx: &ToolCx) -> io::Result<u64> {
+    let sizes = std::fs::read_dir(&cx.agent.session.spill)?.map(|entry| {
+        // What is gone by now takes no room.
+        entry.map(|entry| entry.metadata().map_or(0, |meta| meta.len()))
+    });
+    sizes.sum()
+}
