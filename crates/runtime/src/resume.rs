@@ -327,3 +327,38 @@ impl StoredSession {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use deputize_core::{Stale, Version};
+    use std::path::PathBuf;
+
+    #[test]
+    fn what_was_read_in_part_is_known_in_part_after_a_resume() {
+        let agent = AgentId::root(&SessionId::literal("s"));
+        let (path, version) = (PathBuf::from("/w/f"), Version::of(b"x"));
+        let read = |whole| {
+            let call = CallId { step: 1, slot: 0 };
+            let (status, text) = (CallStatus::Ok, ModelText::own(""));
+            let (path, version) = (path.clone(), version.clone());
+            Event::ToolEnd(Box::new(ToolEnd {
+                tool: "read_file".to_owned(),
+                result: ToolResult { call, status, text, fingerprint: String::new() },
+                args_bytes: 0,
+                ms: 0,
+                facts: vec![Fact::FileRead { path, version, whole }],
+                display: None,
+                error: None,
+            }))
+        };
+        let record =
+            |event| Record { seq: 0, at: 0, agent: agent.clone(), parent: None, depth: 0, event };
+        let files = ledger(&[record(read(false))]);
+        assert_eq!(files.check(&agent, &path, &version), Ok(()));
+        let partly = Err(Stale::Partly { lines: None });
+        assert_eq!(files.check_whole(&agent, &path, &version), partly);
+        let files = ledger(&[record(read(false)), record(read(true))]);
+        assert_eq!(files.check_whole(&agent, &path, &version), Ok(()));
+    }
+}
