@@ -6,6 +6,7 @@ use deputize_core::{CallStatus, Message, Request, ToolDecl};
 use serde_json::Value;
 
 use super::frame::unframe;
+use super::scope::Scope;
 use super::task::Task;
 
 /// A cancelled call is asked for again, but not more often than this.
@@ -88,7 +89,9 @@ impl<'r> Turn<'r> {
             }
         }
         let tools = request.tools.iter().map(|tool| &**tool).collect();
-        Self { task: Task::of(text), tools, done }
+        let part = Scope::from_brief(text, request.system);
+        let task = part.map_or_else(|| Task::of(text), Task::Part);
+        Self { task, tools, done }
     }
 
     /// The declaration of a tool, if it is among those sent.

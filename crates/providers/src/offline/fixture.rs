@@ -33,6 +33,17 @@ pub(super) fn talk(
     task: &str,
     tools: &[&'static str],
     most_steps: u32,
+    play: impl FnMut(&str, &Value) -> Given,
+) -> Talk {
+    talk_in(&[], task, tools, most_steps, play)
+}
+
+/// The same with a system prompt.
+pub(super) fn talk_in(
+    system: &[Arc<str>],
+    task: &str,
+    tools: &[&'static str],
+    most_steps: u32,
     mut play: impl FnMut(&str, &Value) -> Given,
 ) -> Talk {
     let tools: Vec<Arc<ToolDecl>> = tools.iter().map(|name| Arc::new(declaration(name))).collect();
@@ -46,9 +57,8 @@ pub(super) fn talk(
             Step::Ask { tools: tool_choice, .. } => {
                 let messages = run.messages().to_vec();
                 let options = ModelOptions::default();
-                let (model, system) = ("offline", [].as_slice());
                 let request = Request {
-                    model,
+                    model: "offline",
                     system,
                     tools: &tools,
                     messages: &messages,

@@ -8,7 +8,7 @@ use super::scope::{Piece, Scope, under};
 /// A part has at least so many files, or so many lines.
 const LEAST_FILES: u64 = 8;
 const LEAST_LINES: u64 = 400;
-/// More units than this are not made: it bounds the work and the goals' length.
+/// More units than this are not made: it bounds the work and the length of a brief.
 const MOST_UNITS: usize = 40;
 /// What a file weighs beside its lines.
 const FILE_WEIGHT: u64 = 5;
@@ -38,7 +38,7 @@ pub(super) fn parts(
 ) -> Vec<Scope> {
     let whole = vec![Scope::whole(root)];
     let Some(mut units) = children(root) else { return whole };
-    // A backtick would end a name in the text of a goal.
+    // A backtick would end a name in the text of a brief.
     if most < 2 || units.iter().any(|unit| unit.dir.contains(['`', '\n'])) {
         return whole;
     }

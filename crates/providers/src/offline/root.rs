@@ -132,10 +132,8 @@ enum Handed {
 
 /// Hands parts to children; their reports, once they are there.
 fn hand_on(ask: &mut Ask<'_, '_>, parts: &[Scope]) -> Handed {
-    let context = "Another agent surveys each of the other parts. Look only at yours, with the \
-                   tools for files; change nothing.";
-    let task = |scope: &Scope| json!({"goal": scope.goal(), "context": context});
-    let tasks: Vec<Value> = parts.iter().map(task).collect();
+    let task = |(number, scope): (usize, &Scope)| json!({"goal": scope.goal(number, parts.len()), "context": scope.context()});
+    let tasks: Vec<Value> = (1..).zip(parts).map(task).collect();
     let Some(done) = ask.call("delegate_task", json!({"tasks": tasks})) else {
         return Handed::Not;
     };
@@ -211,7 +209,7 @@ mod tests {
 
     use deputize_core::CallStatus;
 
-    use super::super::fixture::{Given, Talk, ok, talk};
+    use super::super::fixture::{Given, Talk, ok, talk, talk_in};
     use super::*;
 
     const FILES: &[&str] = &["list_dir", "search_files", "read_file"];
@@ -254,8 +252,10 @@ mod tests {
         let facts = |files, lines| Facts { size: Size { files, lines }, ..Facts::default() };
         let talk = survey_of(|tool, arguments| match tool {
             "delegate_task" => {
-                let goals = arguments.pointer("/tasks/1/goal").and_then(Value::as_str);
-                assert!(goals.unwrap().starts_with("Survey the part `b/**` of `.`: "));
+                let task = arguments.pointer("/tasks/1").unwrap();
+                assert_eq!(task["goal"], "Survey part 2 of 2: b");
+                let context = task["context"].as_str().unwrap();
+                assert!(context.starts_with("Your part: `b/**` of `.`\n"), "{context}");
                 let reports = [facts(10, 1000), facts(10, 1000)]
                     .map(|facts| report::of_part(&Scope::whole("x"), &facts));
                 let results =
@@ -272,15 +272,15 @@ mod tests {
 
     #[test]
     fn what_is_too_large_to_list_is_divided_by_the_sizes_of_its_directories() {
-        let mut goals = Vec::new();
+        let mut contexts = Vec::new();
         let talk = survey_of(|tool, arguments| {
             let path = arguments.get("path").and_then(Value::as_str).unwrap_or_default();
             let flat = arguments.get("glob").is_some();
             match (tool, path) {
                 ("delegate_task", _) => {
                     let tasks = arguments.get("tasks").and_then(Value::as_array).unwrap();
-                    goals
-                        .extend(tasks.iter().map(|task| task["goal"].as_str().unwrap().to_owned()));
+                    let context = |task: &Value| task["context"].as_str().unwrap().to_owned();
+                    contexts.extend(tasks.iter().map(context));
                     ok(r#"{"results": []}"#, "")
                 }
                 ("list_dir", ".") => ok("big/\nsmall/\nlink -> big\na.rs\t9", ""),
@@ -296,7 +296,7 @@ mod tests {
             }
         });
         let parts: Vec<&str> =
-            goals.iter().filter_map(|goal| goal.split(" of `.`").next()?.get(16..)).collect();
+            contexts.iter().filter_map(|text| text.split(" of `.`").next()?.get(11..)).collect();
         assert_eq!(parts, ["`*`, `big/x/**`", "`big/y/**`, `small/**`"]);
         assert!(talk.answer.contains("the child ended as missing"), "{}", talk.answer);
     }
@@ -381,7 +381,9 @@ mod tests {
         let early = talk("Survey this repository", FILES, 1, tree);
         assert!(early.answer.contains("20 files and 2,000 lines"), "{}", early.answer);
         assert!(early.answer.contains("none could be made any more"), "{}", early.answer);
-        let part = talk(&Scope::new(".", [("a", true)]).goal(), FILES, 1, tree);
+        let scope = Scope::new(".", [("a", true)]);
+        let system = [scope.context().into()];
+        let part = talk_in(&system, &scope.goal(1, 2), FILES, 1, tree);
         assert!(part.answer.starts_with("# Survey of `a/**`"), "{}", part.answer);
         assert!(report::figures(&part.answer).unwrap().gaps.len() > 2, "{}", part.answer);
     }

@@ -1,5 +1,7 @@
 //! What a survey covers: whole directories, and directories without those below.
 
+use std::sync::Arc;
+
 /// A directory of a scope.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Piece {
@@ -21,13 +23,20 @@ pub(super) struct Scope {
 /// Bytes of the longest glob that a search takes.
 const LONGEST_GLOB: usize = 1_000;
 
-/// Pieces that a short label names.
+/// Pieces that a short label names, and a goal.
 const SHOWN: usize = 5;
+const IN_GOAL: usize = 4;
 
-const HEAD: &str = "Survey the part ";
+/// Begins the goal of a child.
+const GOAL: &str = "Survey part ";
+/// Begins the line of its context that says exactly what its part is.
+const PART: &str = "Your part: ";
 const OF: &str = " of ";
-const TAIL: &str = ": languages and sizes, entry points, public items, tests, open remarks and \
-                    risks. Report as markdown with a reference `path:line` for each statement.";
+/// What else the context says.
+const BRIEF: &str = "Report on languages and sizes, entry points, public items, tests, open \
+                     remarks and risks, as markdown with a reference `path:line` for each \
+                     statement. Another agent surveys each of the other parts. Look only at \
+                     yours, with the tools for files; change nothing.";
 
 impl Scope {
     /// All of a directory.
@@ -41,9 +50,23 @@ impl Scope {
         Self { root: root.to_owned(), pieces: pieces.into_iter().map(piece).collect() }
     }
 
-    /// The task that a child gets for it: for people to read, and for [`Self::from_goal`].
-    pub(super) fn goal(&self) -> String {
-        format!("{HEAD}{}{OF}`{}`{TAIL}", self.label(), self.root)
+    /// The goal that a child gets for it, short, because people watch it.
+    pub(super) fn goal(&self, number: usize, of: usize) -> String {
+        let name = |piece: &Piece| match (piece.deep, piece.dir.as_str()) {
+            (true, dir) => dir.to_owned(),
+            (false, ".") => "./*".to_owned(),
+            (false, dir) => under(dir, "*"),
+        };
+        let left = self.pieces.len().saturating_sub(IN_GOAL);
+        let most = if left < 2 { self.pieces.len() } else { IN_GOAL };
+        let names: Vec<String> = self.pieces.iter().take(most).map(name).collect();
+        let more = if left < 2 { String::new() } else { format!(" and {left} more") };
+        format!("{GOAL}{number} of {of}: {}{more}", names.join(", "))
+    }
+
+    /// The context that goes with the goal: all of the part, for [`Self::from_brief`] too.
+    pub(super) fn context(&self) -> String {
+        format!("{PART}{}{OF}`{}`\n{BRIEF}", self.label(), self.root)
     }
 
     /// The pieces as text: `dir/**` with all below it, `dir/*` only its files.
@@ -71,9 +94,12 @@ impl Scope {
         format!("{} and {left} more", first.label())
     }
 
-    /// Reads a goal back.
-    pub(super) fn from_goal(text: &str) -> Option<Self> {
-        let quoted = text.trim_start().strip_prefix(HEAD)?;
+    /// Reads back what a child is to do, from its goal and from the context in its prompt.
+    pub(super) fn from_brief(goal: &str, system: &[Arc<str>]) -> Option<Self> {
+        let (number, _) = goal.trim_start().strip_prefix(GOAL)?.split_once(OF)?;
+        number.parse::<usize>().ok()?;
+        let lines = system.iter().flat_map(|text| text.lines());
+        let quoted = lines.filter_map(|line| line.strip_prefix(PART)).next_back()?;
         let (pieces, rest) = quoted.split_once(&format!("`{OF}`"))?;
         let (root, _) = rest.split_once('`')?;
         let piece = |mark: &str| {
@@ -219,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_goal_says_what_it_covers_and_reads_back() {
+    fn a_brief_says_what_it_covers_and_reads_back() {
         type Case<'c> = (&'c str, &'c [(&'c str, bool)], &'c str);
         let cases: [Case<'_>; 6] = [
             (".", &[], "`.`"),
@@ -233,10 +259,32 @@ mod tests {
             let scope = scope(root, pieces);
             assert_eq!(scope.label(), label);
             if !pieces.is_empty() {
-                assert_eq!(Scope::from_goal(&scope.goal()), Some(scope));
+                let system =
+                    ["Who you are.".into(), format!("CONTEXT:\n{}", scope.context()).into()];
+                assert_eq!(Scope::from_brief(&scope.goal(1, 2), &system), Some(scope));
             }
         }
-        assert_eq!(Scope::from_goal("Survey the party"), None);
+    }
+
+    #[test]
+    fn a_brief_needs_a_goal_and_a_context() {
+        let system = [scope(".", &[("src", true)]).context().into()];
+        assert_eq!(Scope::from_brief("Survey part of it", &system), None);
+        assert_eq!(Scope::from_brief("Survey this repository", &system), None);
+        assert_eq!(Scope::from_brief("Survey part 1 of 2: src", &[]), None);
+    }
+
+    #[test]
+    fn a_goal_is_short() {
+        let dirs: Vec<String> = (0..9).map(|n| format!("crates/c{n}")).collect();
+        let deep = |dirs: &[String]| Scope::new(".", dirs.iter().map(|dir| (dir.as_str(), true)));
+        let here = scope(".", &[(".", false), ("src", false), ("web", true)]);
+        assert_eq!(here.goal(1, 3), "Survey part 1 of 3: ./*, src/*, web");
+        assert_eq!(
+            deep(&dirs).goal(2, 3),
+            "Survey part 2 of 3: crates/c0, crates/c1, crates/c2, crates/c3 and 5 more"
+        );
+        assert!(deep(&dirs[..5]).goal(2, 3).ends_with(", crates/c3, crates/c4"));
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub(super) enum Task {
         /// How.
         sharing: Sharing,
     },
-    /// A survey of one part, as [`Scope::goal`] words it.
+    /// A survey of one part, as [`Scope::from_brief`] reads it.
     Part(Scope),
     /// The text of a file.
     Read {
@@ -200,9 +200,6 @@ impl Task {
     /// Reads a task.
     pub(super) fn of(text: &str) -> Self {
         let text = text.trim();
-        if let Some(scope) = Scope::from_goal(text) {
-            return Self::Part(scope);
-        }
         let text = text.get(POLITE.find(text).map_or(0, |polite| polite.end())..).unwrap_or(text);
         command(text).or_else(|| lookup(text)).or_else(|| survey(text)).unwrap_or(Self::Unknown)
     }
@@ -488,11 +485,5 @@ mod tests {
         ] {
             assert_eq!(show(text), "unknown", "{text}");
         }
-    }
-
-    #[test]
-    fn the_goal_of_a_part_is_read_back() {
-        let scope = Scope::new("x", [("x/a", true), ("x", false)]);
-        assert_eq!(Task::of(&scope.goal()), Task::Part(scope));
     }
 }
