@@ -162,7 +162,8 @@ async fn the_numbers_of_a_survey_are_true_with_and_without_children() {
 
 #[tokio::test]
 async fn any_directory_can_be_surveyed() {
-    let cases: [(&str, &[(&str, &str)], &[&str]); 6] = [
+    type Case<'c> = (&'c str, &'c [(&'c str, &'c str)], &'c [&'c str]);
+    let cases: [Case<'_>; 6] = [
         ("empty", &[], &["No text file with a line in it was found here."]),
         ("docs", &[("docs/a.md", "# First thing\n\nText.\n")], &["- First thing (`docs/a.md:1`)"]),
         (
