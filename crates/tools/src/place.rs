@@ -6,6 +6,7 @@
 
 use std::fs::File;
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use cap_std::ambient_authority;
@@ -192,10 +193,18 @@ fn canonical(dir: &Dir, root: &Path, rel: &Path) -> io::Result<PathBuf> {
             Err(error) if is_escape(&error) => {
                 rel = first_link_spelled_out(dir, root, &rel).ok_or(error)?;
             }
+            // Another file took the place of this one between two questions to the kernel.
+            Ok(found) if is_name_of_deleted(dir, &found) => {}
             found => return found,
         }
     }
     Err(rustix::io::Errno::LOOP.into())
+}
+
+/// Whether a path is no name at all, but what the kernel calls a file that has none any more.
+fn is_name_of_deleted(dir: &Dir, path: &Path) -> bool {
+    path.as_os_str().as_bytes().ends_with(b" (deleted)")
+        && dir.symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
 /// The path with its first link replaced by what it points to; nothing when that lies outside.
@@ -298,6 +307,26 @@ mod tests {
         assert_eq!(existing(&bench.cx, "."), ".");
         assert_eq!(existing(&bench.within("a/b"), "f"), "a/b/f");
         assert_eq!(existing(&bench.within("a/b"), "../../a/b/f"), "a/b/f");
+    }
+
+    #[test]
+    fn a_file_that_is_replaced_meanwhile_keeps_its_name() {
+        let bench = Bench::new();
+        bench.put("f", "").put("g (deleted)", "");
+        assert_eq!(existing(&bench.cx, "g (deleted)"), "g (deleted)");
+        let done = std::sync::atomic::AtomicBool::new(false);
+        let order = std::sync::atomic::Ordering::Relaxed;
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(order) {
+                    bench.put("new", "");
+                    std::fs::rename(bench.path("new"), bench.path("f")).unwrap();
+                }
+            });
+            let names = (0..2_000).map(|_| to_write(&bench.cx, "f")).collect::<BTreeSet<_>>();
+            done.store(true, order);
+            assert_eq!(names, BTreeSet::from(["f".to_owned()]));
+        });
     }
 
     /// Paths that lead out of it, or seem to.
