@@ -287,7 +287,7 @@ impl Run {
             }));
         }
         if reply.finish == Finish::Refused {
-            self.end(Status::Failed, ExitReason::Error, Some("the model refused to answer"));
+            self.end(Status::Failed, ExitReason::Error, Some("the model declined the task"));
         } else if !calls.is_empty() {
             self.open(calls, reply.finish);
         } else if empty {
