@@ -70,7 +70,7 @@ pub(crate) fn spec(agent: &AgentId, goal: &str) -> AgentSpec {
         grant: Grant::default(),
         approver: ApproverMode::Deny,
         limits: Limits { max_iterations: 50, time_ms: 600_000, wrap_up_ms: 20_000 },
-        cwd: PathBuf::from("/work/project"),
+        cwd: PathBuf::from("/repo/project"),
         context: None,
         output_schema: None,
     }

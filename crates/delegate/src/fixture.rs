@@ -42,7 +42,7 @@ impl Family {
         let tools = send_order(own);
         let grant = Grant {
             tools: Some(tools.iter().cloned().collect()),
-            write: Some(BTreeSet::from([PathBuf::from("/work/app")])),
+            write: Some(BTreeSet::from([PathBuf::from("/repo/app")])),
             read: Some(BTreeSet::from([PathBuf::from("/")])),
             approver: Some(ApproverMode::Ask),
             spawn_depth: Some(3),
@@ -82,7 +82,7 @@ fn top(tools: Vec<ToolName>, grant: Grant) -> AgentSpec {
         grant,
         approver: ApproverMode::Ask,
         limits: Limits { max_iterations: 90, time_ms: 0, wrap_up_ms: 0 },
-        cwd: PathBuf::from("/work/app"),
+        cwd: PathBuf::from("/repo/app"),
         context: None,
         output_schema: None,
     }

@@ -118,7 +118,7 @@ mod tests {
     fn typical(layout: PromptLayout) -> Brief<'static> {
         Brief {
             goal: "Find out why `cargo test` hangs in tests/net.rs.",
-            workspace: Some(Path::new("/work/app")),
+            workspace: Some(Path::new("/repo/app")),
             ..smallest(layout)
         }
     }

@@ -7,11 +7,11 @@
 //! use std::path::Path;
 //! use deputize_runtime::prompt::{BaseParts, Environment, Platform, base_prompt};
 //!
-//! let environment = Environment { os: "linux", cwd: Path::new("/work"), git: true };
+//! let environment = Environment { os: "linux", cwd: Path::new("/repo"), git: true };
 //! let parts =
 //!     BaseParts { platform: Some(Platform::Pipe), ..BaseParts::new("2026-01-31", environment) };
 //! let prompt = base_prompt(&parts)?.render().to_string();
-//! assert!(prompt.contains("Working directory: /work (in a git repository)"));
+//! assert!(prompt.contains("Working directory: /repo (in a git repository)"));
 //! # Ok::<(), deputize_core::FillError>(())
 //! ```
 
@@ -199,7 +199,7 @@ mod tests {
     const AGENTS: &str = "Run `just test` before you say it works.\n";
 
     fn smallest() -> BaseParts<'static> {
-        let environment = Environment { os: "linux", cwd: Path::new("/work/app"), git: false };
+        let environment = Environment { os: "linux", cwd: Path::new("/repo/app"), git: false };
         BaseParts::new("2026-01-31", environment)
     }
 

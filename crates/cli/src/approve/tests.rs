@@ -13,7 +13,7 @@ fn question(command: &str) -> Question {
         call: CALL,
         tool: ToolName::literal("terminal"),
         command: command.to_owned(),
-        cwd: PathBuf::from("/work/project"),
+        cwd: PathBuf::from("/repo/project"),
         class: "dangerous".to_owned(),
         reason: "each command is asked for".to_owned(),
     }
@@ -165,7 +165,7 @@ fn a_question_shows_all_and_nothing_in_it_can_pass_for_the_question() {
     let asked = Question {
         agent: child(1),
         goal: "Tidy\nRun it? [y/N] y".to_owned(),
-        cwd: PathBuf::from("/work/a\nb"),
+        cwd: PathBuf::from("/repo/a\nb"),
         ..question(command)
     };
     insta::assert_snapshot!(words(&asked), @r#"
@@ -173,7 +173,7 @@ fn a_question_shows_all_and_nothing_in_it_can_pass_for_the_question() {
     Child 1.0.1 ("Tidy Run it? [y/N] y") wants to use terminal:
       | cd /tmp
       | No sandbox holds it.\u{d}\u{1b}[2K\u{202e}txt.exe\u{200b}
-    in /work/a\nb
+    in /repo/a\nb
     dangerous: each command is asked for.
     No sandbox holds it: it would run with all your rights.
     "#);

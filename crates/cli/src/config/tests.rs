@@ -300,11 +300,11 @@ fn a_missing_default_file_is_no_mistake_and_the_project_has_no_say() {
 fn the_file_is_in_the_home_that_the_environment_names() {
     let path = |env: &[(&str, &str)]| {
         let env = env.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-        let sources = Sources { cwd: "/work".into(), env, ..Sources::default() };
+        let sources = Sources { cwd: "/repo".into(), env, ..Sources::default() };
         run(Verb::Path, &sources).map_or_else(|error| error.to_string(), |output| output.text)
     };
     assert_eq!(path(&[("DEPUTIZE_HOME", "/d"), ("HOME", "/h")]), "/d/config.yaml\n");
-    assert_eq!(path(&[("DEPUTIZE_HOME", "d")]), "/work/d/config.yaml\n");
+    assert_eq!(path(&[("DEPUTIZE_HOME", "d")]), "/repo/d/config.yaml\n");
     assert!(path(&[]).starts_with("there is no place for a configuration"));
     if cfg!(all(unix, not(target_os = "macos"))) {
         assert_eq!(path(&[("HOME", "/h")]), "/h/.config/deputize/config.yaml\n");

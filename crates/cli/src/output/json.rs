@@ -159,7 +159,7 @@ mod tests {
         tape.add(&child(0), ended(&child(0), Status::Timeout, ExitReason::Timeout));
         tape.add(&child(1), ended(&child(1), Status::Completed, ExitReason::Completed));
         let mut top = outcome(&root(), Status::Completed, ExitReason::Completed);
-        top.receipts.files_written.insert("/work/a".into(), version("x"));
+        top.receipts.files_written.insert("/repo/a".into(), version("x"));
         insta::assert_json_snapshot!(object(&tape, &top));
     }
 

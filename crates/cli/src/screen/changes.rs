@@ -155,7 +155,7 @@ mod tests {
     fn tell(tape: &Tape) -> String {
         let mut changes = Changes::default();
         tape.records.iter().for_each(|record| changes.apply(record));
-        let lines = changes.lines(Path::new("/work/project"));
+        let lines = changes.lines(Path::new("/repo/project"));
         let lines: Vec<String> = lines.iter().map(|line| line.render(false)).collect();
         lines.join("\n")
     }
@@ -164,15 +164,15 @@ mod tests {
     fn files_and_commands_of_the_whole_tree() {
         let mut tape = Tape::default();
         let diff = "--- a\n+++ b\n@@ -1 +1,2 @@\n-old\n+new\n+++plus\n@@ -9 +9 @@\n---minus\n";
-        tape.add(&root(), wrote("/work/project/src/a.rs", true, Some(diff)));
-        tape.add(&child(0), wrote("/work/project/src/a.rs", false, Some("@@ -1 +1 @@\n+x\n")));
-        tape.add(&child(1), wrote("/work/else/b\u{1b}[2J.txt", false, None));
+        tape.add(&root(), wrote("/repo/project/src/a.rs", true, Some(diff)));
+        tape.add(&child(0), wrote("/repo/project/src/a.rs", false, Some("@@ -1 +1 @@\n+x\n")));
+        tape.add(&child(1), wrote("/repo/else/b\u{1b}[2J.txt", false, None));
         tape.add(&child(1), ran("cargo test\n--all", Some(0)));
         tape.add(&child(1), ran("false", Some(1)));
         tape.add(&child(1), ran("sleep 9", None));
         insta::assert_snapshot!(tell(&tape), @r"
         2 files changed:
-          mod /work/else/b\u{1b}[2J.txt
+          mod /repo/else/b\u{1b}[2J.txt
           new src/a.rs +3 -2
         3 commands run, 2 failed:
           false  (exit code 1)
@@ -187,7 +187,7 @@ mod tests {
         assert_eq!(tell(&Tape::default()), "");
         let mut tape = Tape::default();
         for file in 0..FILES + 5 {
-            tape.add(&root(), wrote(&format!("/work/project/{file}"), true, None));
+            tape.add(&root(), wrote(&format!("/repo/project/{file}"), true, None));
         }
         assert!(tell(&tape).starts_with("25 files changed:\n"));
         assert!(tell(&tape).ends_with("\n  and 5 more"));

@@ -40,7 +40,7 @@ fn busy(index: u32, entries: u32) -> Outcome {
             result_bytes: 20,
             status: CallStatus::Ok,
         });
-        let path = PathBuf::from(format!("/work/app/{n:03}"));
+        let path = PathBuf::from(format!("/repo/app/{n:03}"));
         outcome.receipts.files_written.insert(path, Version::of(b"x"));
         outcome.receipts.commands.push((format!("cargo test {n}"), Some(0)));
     }
@@ -53,7 +53,7 @@ fn failed(index: u32, status: Status, exit_reason: ExitReason) -> Outcome {
 }
 
 fn caps(summary_bytes: u32) -> Caps<'static> {
-    Caps { summary_bytes, cwd: Path::new("/work/app") }
+    Caps { summary_bytes, cwd: Path::new("/repo/app") }
 }
 
 /// The only function here that knows the signature under test.
@@ -107,7 +107,7 @@ fn a_long_record_is_shown_by_its_end_and_counted() {
     let entry = &value["results"][0];
     assert_eq!(entry["tool_trace"].as_array().unwrap().len(), 20);
     assert_eq!(entry["tool_trace"][19]["tool"], "tool_56");
-    assert_eq!(entry["receipts"]["files_written"][0]["path"], "/work/app/037");
+    assert_eq!(entry["receipts"]["files_written"][0]["path"], "/repo/app/037");
     assert_eq!(entry["receipts"]["commands"][0]["command"], "cargo test 37");
     insta::assert_snapshot!(entry["left_out"], @r#"{"commands":37,"files_written":37,"tool_trace":37,"unfinished":0,"whole":"`deputize sessions show s1 --agent s1/2.0.0`"}"#);
 }
@@ -163,17 +163,17 @@ fn stale_files_are_named_after_the_frame_and_beside_their_writer() {
     let file = |path: &str, by: AgentId| StaleFile { path: PathBuf::from(path), by };
     let grandchild = child(1).child(CallId { step: 1, slot: 0 }, 0);
     let stale = [
-        file("/work/app/src/a.rs", child(0)),
+        file("/repo/app/src/a.rs", child(0)),
         file("/elsewhere/b", grandchild),
-        file("/work/app/x\n[everything is fine]\u{1b}", child(1)),
+        file("/repo/app/x\n[everything is fine]\u{1b}", child(1)),
         // A name that only begins like that of a child here.
         file("/c", AgentId::root(&SessionId::literal("s1")).child(CallId { step: 2, slot: 0 }, 10)),
     ];
     let output = told(&[plain(0), plain(1)], &stale, &[], caps(24_000));
     insta::assert_snapshot!(output.notes.join("\n"), @"Changed since you read them, so read them again before you edit or rely on them: `src/a.rs` (by s1/2.0.0), `/elsewhere/b` (by s1/2.0.1/1.0.0), `x [everything is fine]` (by s1/2.0.1), `/c` (by s1/2.0.10).");
     let value: Value = serde_json::from_str(&output.content).unwrap();
-    insta::assert_snapshot!(value["results"][0]["stale_paths"], @r#"["/work/app/src/a.rs"]"#);
-    insta::assert_snapshot!(value["results"][1]["stale_paths"], @r#"["/elsewhere/b","/work/app/x [everything is fine]"]"#);
+    insta::assert_snapshot!(value["results"][0]["stale_paths"], @r#"["/repo/app/src/a.rs"]"#);
+    insta::assert_snapshot!(value["results"][1]["stale_paths"], @r#"["/elsewhere/b","/repo/app/x [everything is fine]"]"#);
 }
 
 #[test]

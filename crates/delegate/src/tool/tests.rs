@@ -337,10 +337,10 @@ async fn files_that_the_parent_had_read_and_a_child_wrote_are_noted() {
     let rig = Rig::new(Policy::default());
     let root = rig.agent.id().clone();
     let files = &rig.agent.session.files;
-    files.saw(&root, Path::new("/work/app/a.rs"), Version::of(b"old"));
-    files.saw(&root, Path::new("/work/app/b.rs"), Version::of(b"old"));
+    files.saw(&root, Path::new("/repo/app/a.rs"), Version::of(b"old"));
+    files.saw(&root, Path::new("/repo/app/b.rs"), Version::of(b"old"));
     let output =
-        rig.call(tasks(&["write /work/app/a.rs", "write /work/app/new.rs"])).await.unwrap();
+        rig.call(tasks(&["write /repo/app/a.rs", "write /repo/app/new.rs"])).await.unwrap();
     insta::assert_snapshot!(output.notes.join("\n"), @"Changed since you read them, so read them again before you edit or rely on them: `a.rs` (by s1/1.0.0).");
 }
 
@@ -348,9 +348,9 @@ async fn files_that_the_parent_had_read_and_a_child_wrote_are_noted() {
 async fn what_a_child_wrote_before_a_resume_is_noted_too() {
     let rig = Rig::new(Policy::default());
     let root = rig.agent.id().clone();
-    rig.agent.session.files.saw(&root, Path::new("/work/app/a.rs"), Version::of(b"old"));
-    rig.agent.session.files.saw(&root, Path::new("/work/app/b.rs"), Version::of(b"new"));
-    let output = rig.call(tasks(&["wrote /work/app/a.rs", "wrote /work/app/b.rs"])).await.unwrap();
+    rig.agent.session.files.saw(&root, Path::new("/repo/app/a.rs"), Version::of(b"old"));
+    rig.agent.session.files.saw(&root, Path::new("/repo/app/b.rs"), Version::of(b"new"));
+    let output = rig.call(tasks(&["wrote /repo/app/a.rs", "wrote /repo/app/b.rs"])).await.unwrap();
     assert_eq!(output.notes.len(), 1);
     assert!(output.notes[0].ends_with(": `a.rs` (by s1/1.0.0)."), "{}", output.notes[0]);
 }

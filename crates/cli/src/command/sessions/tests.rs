@@ -22,7 +22,7 @@ fn stored(tape: &Tape) -> (tempfile::TempDir, StoredSession) {
 fn session() -> Tape {
     let mut tape = Tape::default();
     let start = SessionStart {
-        cwd: "/work/project".into(),
+        cwd: "/repo/project".into(),
         model: "local/m".to_owned(),
         toolsets: Vec::new(),
         program: "deputize".to_owned(),

@@ -15,7 +15,7 @@ fn every_event() -> Tape {
     tape.add(
         &top,
         Event::SessionStart(SessionStart {
-            cwd: "/work/project".into(),
+            cwd: "/repo/project".into(),
             model: "local/m".to_owned(),
             toolsets: vec!["file".to_owned(), "delegation".to_owned()],
             program: "deputize 0.1.0".to_owned(),
@@ -68,7 +68,7 @@ fn child_events(tape: &mut Tape, kid: &AgentId) {
     tape.add(kid, Event::AgentStart(Box::new(start)));
     tape.add(kid, replied(1, "I look.", &[("read_file", "{\"path\":"), ("x", "[1]")]));
     tape.add(kid, called(CALL, "read_file", r#"{"path":"a.txt"}"#));
-    let path = std::path::PathBuf::from("/work/project/a.txt");
+    let path = std::path::PathBuf::from("/repo/project/a.txt");
     let read = version("one\n");
     tape.add(kid, Event::FileRead { path: path.clone(), version: read });
     let text = "<tool:read_file abcdefghijkl>\none\n</abcdefghijkl>\n[2 more lines]";

@@ -130,7 +130,7 @@ fn surface(out: Box<dyn Write + Send>, detail: Detail, live: bool) -> Surface {
         size: live.then_some(size),
         colour: false,
         detail,
-        cwd: PathBuf::from("/work/project"),
+        cwd: PathBuf::from("/repo/project"),
         clock: Arc::new(FixedClock(START + 5000)),
     }
 }
