@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use deputize_core::door::to_line;
 use deputize_core::{AgentId, AgentStart, CallId, Event, Outcome, Record, Reply, Status, Usage};
 
-use super::summary::of_call;
+use super::summary::{as_is, of_call};
 
 /// The most characters that are kept of a goal.
 const GOAL_CHARS: usize = 200;
@@ -82,7 +82,7 @@ impl Tree {
                 node.doing = node.call();
             }
             Event::ApprovalRequest { command, .. } => {
-                node.doing = Doing::Question(to_line(command, GOAL_CHARS));
+                node.doing = Doing::Question(as_is(command, GOAL_CHARS));
             }
             Event::ApprovalDecision { .. } => node.doing = node.call(),
             Event::AgentWrapUp | Event::AgentStop { .. } => node.doing = Doing::Stopping,

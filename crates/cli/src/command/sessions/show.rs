@@ -39,11 +39,13 @@ pub(super) fn show(stored: &StoredSession, wanted: Option<&str>) -> Result<(), C
 pub(super) fn shown(stored: &StoredSession, wanted: Option<&str>) -> Result<String, CliError> {
     let agents = agents(stored);
     let chosen = match wanted {
+        // It ended, or broke, before anything of an agent was kept.
+        None if agents.is_empty() => return Ok("no agent is on record\n".to_owned()),
         None => agents.first(),
         Some(name) => agents.iter().find(|agent| is_called(agent.id, name)),
     };
     let Some(chosen) = chosen else {
-        let agent = wanted.unwrap_or("the top one").to_owned();
+        let agent = wanted.unwrap_or_default().to_owned();
         return Err(
             CliError::usage(NoAgent { agent }).hint("`deputize sessions show SESSION` lists them")
         );

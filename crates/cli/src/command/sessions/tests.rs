@@ -72,3 +72,9 @@ fn the_tree_and_a_conversation() {
          hint: `deputize sessions show SESSION` lists them"
     );
 }
+
+#[test]
+fn a_session_without_an_agent_is_shown_as_such() {
+    let (_folder, stored) = stored(&Tape::default());
+    assert_eq!(show::shown(&stored, None).unwrap(), "no agent is on record\n");
+}
