@@ -12,13 +12,13 @@ use deputize_core::{
 };
 use deputize_delegate::{DelegateTool, Policy, TOOL, send_order};
 use deputize_runtime::prompt::{BaseParts, Environment, Platform, ProjectFile, base_prompt};
-use deputize_runtime::{Models, Parts, SyncMode, declare, top_agent};
+use deputize_runtime::{Models, Parts, SyncMode, SystemClock, declare, top_agent};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use crate::config::{
     ApprovalMode, Config, JournalSync, LATER_TOOLSETS, ModelOverrides, PrefillRole,
-    ReasoningEffort, resolve_model,
+    ReasoningEffort, Sources, resolve_model,
 };
 use crate::exit::CliError;
 use crate::policy::ByEffects;
@@ -41,6 +41,19 @@ pub(crate) struct Ingredients<'a> {
     /// The person's home directory of this program, if there is one.
     pub(crate) home: Option<PathBuf>,
     pub(crate) clock: Arc<dyn Clock>,
+}
+
+impl<'a> Ingredients<'a> {
+    /// What there is where the program was started.
+    pub(crate) fn here(
+        links: &'a [ToolCrate],
+        config: &'a Config,
+        surroundings: &'a Surroundings,
+        sources: &Sources,
+    ) -> Self {
+        let (cwd, home) = (sources.cwd.clone(), sources.home());
+        Self { links, config, surroundings, cwd, home, clock: Arc::new(SystemClock) }
+    }
 }
 
 /// The parts of a program, put together.

@@ -2,12 +2,10 @@
 
 use std::net::ToSocketAddrs as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use deputize_core::ToolCrate;
 use deputize_process::Supervisor;
-use deputize_runtime::SystemClock;
 use serde_json::{Value, json};
 use url::Url;
 
@@ -78,14 +76,8 @@ pub(crate) fn doctor(
             let warnings = loaded.warnings.iter().map(ToString::to_string);
             checks.extend(warnings.map(|warning| Check::less("configuration", warning)));
             checks.extend(model(&loaded.config, around, args));
-            let composition = Composition::new(&Ingredients {
-                links,
-                config: &loaded.config,
-                surroundings: around,
-                cwd: sources.cwd.clone(),
-                home: sources.home(),
-                clock: Arc::new(SystemClock),
-            });
+            let composition =
+                Composition::new(&Ingredients::here(links, &loaded.config, around, &sources));
             checks.extend(tools(composition));
         }
     }

@@ -8,7 +8,6 @@ use deputize_core::{
 };
 use deputize_delegate::{Parent, PlanError, Refusal, plan, read};
 use deputize_providers::openai_chat::request_body;
-use deputize_runtime::SystemClock;
 use serde_json::{Value, json};
 
 use crate::args::{ChildPrompt, Prompt, Role};
@@ -29,14 +28,8 @@ pub(crate) fn prompt(
 ) -> Result<(), CliError> {
     let sources = around.sources(&args.settings, flags(args))?;
     let loaded = around.load(&sources)?;
-    let composition = Composition::new(&Ingredients {
-        links,
-        config: &loaded.config,
-        surroundings: around,
-        cwd: sources.cwd.clone(),
-        home: sources.home(),
-        clock: Arc::new(SystemClock),
-    })?;
+    let composition =
+        Composition::new(&Ingredients::here(links, &loaded.config, around, &sources))?;
     composition.warnings.iter().for_each(|warning| tell(&format!("warning: {warning}")));
     let asked = asked(&composition, &overrides(&args.model))?;
     let session = SessionId::literal("preview");

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use deputize_core::door::{to_line, to_question};
 use deputize_core::{ApproverMode, Entry, SessionId, ToolCrate, ToolDecl, Usable, headline};
-use deputize_runtime::SystemClock;
 use serde_json::{Value, json};
 
 use crate::args::{Tools, Toolsets, View};
@@ -88,14 +87,8 @@ fn compose(
 ) -> Result<Composition, CliError> {
     let sources = around.sources(&view.settings, Vec::new())?;
     let loaded = around.load(&sources)?;
-    let composition = Composition::new(&Ingredients {
-        links,
-        config: &loaded.config,
-        surroundings: around,
-        cwd: sources.cwd.clone(),
-        home: sources.home(),
-        clock: Arc::new(SystemClock),
-    })?;
+    let composition =
+        Composition::new(&Ingredients::here(links, &loaded.config, around, &sources))?;
     composition.warnings.iter().for_each(|warning| tell(&format!("warning: {warning}")));
     Ok(composition)
 }
