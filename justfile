@@ -17,5 +17,17 @@ doc-test:
 doc:
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
 
+# Each fuzz target for so many minutes. Needs cargo-fuzz and a C++ compiler.
+fuzz minutes="1":
+    fuzz/run {{minutes}}
+
+# What it costs by itself, beside the floor: `just bench --only start`. See docs/benchmarks.md.
+bench *args:
+    cargo run --release --locked -p deputize-bench -- {{args}}
+
+# The inner parts, each by itself.
+bench-parts *args:
+    cargo bench --locked -p deputize-bench --bench parts -- {{args}}
+
 ci:
     bash .ci/run

@@ -32,7 +32,7 @@ fn all_code() -> String {
 fn is_test(code: &str, function: &str) -> bool {
     code.match_indices(&format!("fn {function}(")).any(|(at, _)| {
         let before = &code[..at];
-        let attribute = before.rfind("test]").or_else(|| before.rfind("test(start_paused"));
+        let attribute = before.rfind("test]").max(before.rfind("::test("));
         attribute.is_some_and(|attribute| !before[attribute..].contains(['}', ';']))
     })
 }

@@ -1,34 +1,80 @@
-//! The program is killed outright: what it said is kept, and nothing runs twice.
+//! The program is killed outright: nothing that it started goes on, what it said is kept, and
+//! nothing runs twice.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use deputize_core::Reply;
 use deputize_testkit::{Answer, Gate, MockServer};
-use rustix::process::{Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
 
-use crate::program::{Asked, Ended, Lab, Running, model};
+use crate::program::{Asked, Ended, Lab, PROGRAM, Running, model, soon};
+use crate::signals::SOON;
 
-fn call(tool: &str, arguments: Value) -> Answer {
+pub(crate) fn call(tool: &str, arguments: Value) -> Answer {
     Answer::reply(&Reply::calls("mock", [(tool, arguments)]))
 }
 
-fn text(text: &str) -> Answer {
+pub(crate) fn text(text: &str) -> Answer {
     Answer::reply(&Reply::text("mock", text))
 }
 
-/// Signal 9, and what its commands left, which lie outside of what it can clean up now.
-async fn kill(lab: &Lab, running: Running) {
-    running.signal(Signal::KILL);
+/// Ends the program by a signal that it cannot act on. Whatever it had started ends too: its
+/// commands, and those who start and end them. How long that took.
+pub(crate) async fn end_by(signal: Signal, lab: &Lab, running: Running) -> Duration {
+    let before = descendants(running.pid());
+    let sent = Instant::now();
+    running.signal(signal);
     let ended = running.end().await;
     assert_eq!(ended.code, None, "{ended:#?}");
-    for (pid, _) in lab.processes() {
-        let _gone = kill_process(pid, Signal::KILL);
-    }
+    let gone = async {
+        let is_left = |(pid, born): &(i32, u64)| is_alive(*pid, *born);
+        while !lab.processes().is_empty() || before.iter().any(is_left) {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    soon("the end of all that it started", gone).await;
+    sent.elapsed()
 }
 
-async fn resume(lab: &Lab, server: &MockServer, args: &[&str]) -> Ended {
+pub(crate) async fn kill(lab: &Lab, running: Running) {
+    end_by(Signal::KILL, lab, running).await;
+}
+
+/// Parent, and clock ticks at the start, of a process that has not ended.
+fn look(pid: i32) -> Option<(i32, u64)> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let fields: Vec<&str> = stat.rsplit(')').next()?.split_whitespace().collect();
+    let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
+    let is_there = !matches!(*fields.first()?, "Z" | "X");
+    is_there.then_some((i32::try_from(number(1)?).ok()?, number(19)?))
+}
+
+pub(crate) fn is_alive(pid: i32, born: u64) -> bool {
+    look(pid).is_some_and(|(_, now)| now == born)
+}
+
+/// All processes below one, each with its start.
+pub(crate) fn descendants(of: Pid) -> Vec<(i32, u64)> {
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let table: BTreeMap<i32, (i32, u64)> =
+        pids.filter_map(|pid: i32| Some((pid, look(pid)?))).collect();
+    let of = of.as_raw_nonzero().get();
+    let is_below = |pid: i32| {
+        let parent = |pid: &i32| table.get(pid).map(|(parent, _)| *parent);
+        std::iter::successors(parent(&pid), parent).take(table.len()).any(|above| above == of)
+    };
+    let below = table.iter().filter(|(pid, _)| is_below(**pid));
+    below.map(|(pid, (_, born))| (*pid, *born)).collect()
+}
+
+pub(crate) async fn resume(lab: &Lab, server: &MockServer, args: &[&str]) -> Ended {
     let session = lab.session();
     let mut all = vec!["--resume", session.as_str()];
     all.extend(args);
@@ -38,6 +84,211 @@ async fn resume(lab: &Lab, server: &MockServer, args: &[&str]) -> Ended {
 /// Requests that a rule is true of.
 fn count(server: &MockServer, is: impl Fn(&Asked) -> bool) -> usize {
     server.requests().iter().filter(|request| is(&Asked::of(request))).count()
+}
+
+/// A tree of `fixtures/process-trees`.
+struct Tree {
+    name: String,
+    script: String,
+    /// Processes that must sleep before it is ended.
+    sleeps: usize,
+    /// Its processes are too short-lived to be counted; without a namespace, some even to be
+    /// caught.
+    hops: Option<String>,
+}
+
+/// Those that this machine can run.
+fn trees() -> Vec<Tree> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/process-trees");
+    let mut trees = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|ending| ending != "sh") {
+            continue;
+        }
+        let script = fs::read_to_string(&path).unwrap();
+        let head = |key: &str| {
+            let mut lines = script.lines().take_while(|line| line.starts_with('#'));
+            let value = lines.find_map(|line| line.strip_prefix("# ")?.strip_prefix(key));
+            value.map(|value| value.trim_start_matches(':').trim().to_owned())
+        };
+        let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+        let is_there = |what: &str| match what {
+            "root" => rustix::process::geteuid().is_root(),
+            _ => ["/usr/local/bin", "/usr/bin", "/bin"]
+                .iter()
+                .any(|folder| Path::new(folder).join(what).is_file()),
+        };
+        if head("needs").is_some_and(|what| !is_there(&what)) {
+            println!("{name} is left out: it needs what this machine lacks");
+            continue;
+        }
+        let (sleeps, hops) = (head("sleeps").unwrap().parse().unwrap(), head("hops"));
+        trees.push(Tree { name, script, sleeps, hops });
+    }
+    assert!(trees.len() > 40);
+    trees.sort_by(|a, b| (&a.hops, &a.name).cmp(&(&b.hops, &b.name)));
+    trees
+}
+
+/// How many processes have the mark as their last argument.
+fn sleeping(lab: &Lab) -> usize {
+    let expected = format!("\0{}\0", lab.mark());
+    let line = |pid: Pid| fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero()));
+    let is_one =
+        |pid: Pid| line(pid).is_ok_and(|line| String::from_utf8_lossy(&line).ends_with(&expected));
+    lab.processes().into_iter().filter(|(pid, _)| is_one(*pid)).count()
+}
+
+/// The right that namespaces need: without it, trees are found by walking.
+const NO_NAMESPACES: [&str; 3] = ["setpriv", "--bounding-set", "-sys_admin"];
+
+/// Has the program run a tree, and waits until it stands.
+async fn standing(tree: &Tree, wrapper: &[&str]) -> (Lab, MockServer, Running) {
+    let lab = Lab::new();
+    let sleep_for = format!("sleep {}", lab.mark());
+    let command = tree.script.replace("@SLEEP@", &sleep_for).replace("@MARK@", lab.mark());
+    let server = model(move |_| call("terminal", json!({ "command": command }))).await;
+    let mut start = lab.command(wrapper.first().unwrap_or(&PROGRAM));
+    start.args(wrapper.iter().skip(1).chain(wrapper.first().map(|_| &PROGRAM)));
+    start.args(["run", "-m", "openai/mock", "--base-url", &server.base_url()]);
+    start.args(["--approve", "auto", "Work"]);
+    let running = Running::start(start);
+    let stands = async {
+        while sleeping(&lab) < tree.sleeps {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    soon(&tree.name, stands).await;
+    (lab, server, running)
+}
+
+/// Lets a tree stand, ends the program by a signal, and holds that nothing is left.
+async fn fell(tree: &Tree, signal: Signal, wrapper: &[&str]) -> Duration {
+    let (lab, _server, running) = standing(tree, wrapper).await;
+    let took = end_by(signal, &lab, running).await;
+    // One that hops could be overlooked once.
+    let looks = if tree.hops.is_some() { 50 } else { 1 };
+    assert!((0..looks).all(|_| lab.processes().is_empty()), "{}", tree.name);
+    took
+}
+
+/// Every tree, some at a time.
+async fn fell_all(what: &str, wrapper: &'static [&'static str], trees: Vec<Tree>) {
+    /// Trees that stand at the same time.
+    const TOGETHER: usize = 4;
+    let (all, mut rows, mut times) = (trees.len(), JoinSet::new(), Vec::new());
+    for tree in trees {
+        // What hops keeps a processor busy: it stands alone.
+        let room = if tree.hops.is_some() { 1 } else { TOGETHER };
+        while rows.len() >= room {
+            times.push(rows.join_next().await.unwrap().unwrap());
+        }
+        rows.spawn(async move { (fell(&tree, Signal::KILL, wrapper).await, tree) });
+    }
+    times.extend(rows.join_all().await);
+    times.sort_by_key(|(took, _)| *took);
+    let (took, tree) = times.last().unwrap();
+    println!("kill -9, {what}: {all} trees, none left, slowest {} {took:?}", tree.name);
+    for (took, tree) in times.iter().filter(|(took, _)| *took >= SOON) {
+        // The machine may have been busy; what is slow is slow every time.
+        let mut again = *took;
+        for _ in 0..3 {
+            if again >= SOON {
+                again = fell(tree, Signal::KILL, wrapper).await;
+            }
+        }
+        assert!(again < SOON, "{}: {took:?}, then {again:?}", tree.name);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_left_of_any_tree() {
+    let mut trees = trees();
+    if !rustix::process::geteuid().is_root() {
+        trees.retain(|tree| tree.hops.as_deref() != Some("namespace"));
+    }
+    fell_all("as it is", &[], trees).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_left_of_any_tree_without_namespaces() {
+    if !rustix::process::geteuid().is_root() {
+        // Nobody else has the right that would be taken.
+        return;
+    }
+    let mut trees = trees();
+    // The walk is not fast enough for these, and making namespaces needs the right as well.
+    trees.retain(|tree| {
+        tree.hops.as_deref() != Some("namespace") && tree.name != "namespace-inside"
+    });
+    fell_all("without namespaces", &NO_NAMESPACES, trees).await;
+}
+
+#[tokio::test]
+async fn nothing_is_left_when_it_breaks_down() {
+    let trees = trees();
+    let tree = trees.iter().find(|tree| tree.name == "proper-daemon").unwrap();
+    // Whoever runs the tests in the background may have some of them ignored.
+    let wrapper = ["env", "--default-signal"];
+    for signal in [Signal::ABORT, Signal::QUIT, Signal::ILL, Signal::FPE] {
+        fell(tree, signal, &wrapper).await;
+    }
+}
+
+/// In a namespace everything dies with its first process, and that with who made it.
+#[tokio::test]
+async fn nothing_is_left_when_the_helper_is_killed_with_it() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let trees = trees();
+    for name in ["proper-daemon", "lower-limits-orphan", "forks-when-asked-deaf"] {
+        let tree = trees.iter().find(|tree| tree.name == name).unwrap();
+        let (lab, server, running) = standing(tree, &[]).await;
+        let is_helper = |(pid, _): &(i32, u64)| {
+            fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|it| it == "process-warden\n")
+        };
+        let helpers: Vec<_> = descendants(running.pid()).into_iter().filter(is_helper).collect();
+        assert!(!helpers.is_empty(), "{name}");
+        for (pid, _) in helpers {
+            // The first process of the namespace has that name, too, and dies with the other one.
+            let _gone = kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL);
+        }
+        end_by(Signal::KILL, &lab, running).await;
+        drop(server);
+    }
+}
+
+/// A command can stop the process that would end it, before or after the program is gone.
+#[tokio::test]
+async fn nothing_is_left_when_a_command_has_stopped_the_helper() {
+    if !rustix::process::geteuid().is_root() {
+        // In a namespace, commands do not see it.
+        return;
+    }
+    let script = "[ $PPID -gt 1 ] && kill -STOP $PPID; setsid -f @SLEEP@; @SLEEP@";
+    let (name, script) = ("stops-the-helper".to_owned(), script.to_owned());
+    let tree = Tree { name, script, sleeps: 2, hops: None };
+    fell(&tree, Signal::KILL, &NO_NAMESPACES).await;
+}
+
+/// Where namespaces can be made and not be used, trees are found by walking.
+#[tokio::test]
+async fn nothing_is_left_where_namespaces_cannot_be_used() {
+    let trees = trees();
+    let tree = trees.iter().find(|tree| tree.name == "proper-daemon").unwrap();
+    for wrapper in [
+        &["unshare", "--user", "--map-root-user"][..],
+        &["setpriv", "--bounding-set", "-sys_chroot"],
+    ] {
+        let mut may = std::process::Command::new(wrapper[0]);
+        if may.args(&wrapper[1..]).arg("true").status().is_ok_and(|it| it.success()) {
+            fell(tree, Signal::KILL, wrapper).await;
+        } else {
+            println!("left out: {wrapper:?} is not allowed here");
+        }
+    }
 }
 
 #[tokio::test]

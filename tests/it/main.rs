@@ -3,15 +3,26 @@
 
 #![cfg(test)]
 
+mod acp;
+mod agents;
+mod background;
 mod commands;
+mod control;
+mod delegation;
+mod delegation_page;
 mod docs;
 mod faults;
+mod hooks;
 mod kill;
 mod layering;
+mod messages;
 mod offline;
 mod program;
 mod prompt;
 mod providers;
 mod readme;
+mod real_model;
+mod replay;
+mod responses;
 mod resume;
 mod signals;

@@ -1,7 +1,8 @@
 //! The program as a person starts it: a directory of its own, a model server, real signals.
 
 use std::fmt::Write as _;
-use std::fs;
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -9,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use deputize_testkit::{Answer, HttpRequest, MockServer};
 use rustix::process::{Pid, Signal, kill_process};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, BufReader};
@@ -88,6 +90,22 @@ impl Lab {
 
     pub(crate) fn run(&self, server: &MockServer, args: &[&str]) -> Running {
         Running::start(self.run_command(server, args))
+    }
+
+    /// Runs it on a terminal; gives the end of the person too.
+    pub(crate) fn on_terminal(&self, server: &MockServer, args: &[&str]) -> (File, Running) {
+        let person = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&person).unwrap();
+        unlockpt(&person).unwrap();
+        let name = ptsname(&person, Vec::new()).unwrap().into_string().unwrap();
+        let no_tty = i32::try_from(OpenptFlags::NOCTTY.bits()).unwrap();
+        let mut other = OpenOptions::new();
+        let other = other.read(true).write(true).custom_flags(no_tty).open(name).unwrap();
+        // It becomes the leader of a session whose terminal this is, and then the program.
+        let mut command = self.command("setsid");
+        command.args(["-c", PROGRAM, "run", "-m", "openai/mock"]);
+        command.args(["--base-url", &server.base_url()]).args(args).stdin(other);
+        (File::from(person), Running::start(command))
     }
 
     /// The file of the only session.
@@ -349,6 +367,16 @@ impl Asked {
     /// The results of calls.
     pub(crate) fn results(&self) -> Vec<&str> {
         self.texts("tool")
+    }
+
+    /// The first message of a user.
+    pub(crate) fn first_user(&self) -> &str {
+        self.texts("user").first().copied().unwrap_or_default()
+    }
+
+    /// The messages of a user.
+    pub(crate) fn users(&self) -> Vec<&str> {
+        self.texts("user")
     }
 
     /// The last message of a user.

@@ -113,12 +113,22 @@ async fn children_of_the_same_model_are_where_it_is() {
 #[tokio::test]
 async fn the_dialect_is_the_providers() {
     let lab = Lab::new();
-    let args = ["prompt", "-m", "openai/gpt-5", "--set", "max_output_tokens=77", "--json"];
-    let ended = Running::start(lab.deputize(&args)).end().await.with_code(0);
-    let request: Value = serde_json::from_str(&ended.out).unwrap();
-    assert_eq!(request["model"], "gpt-5");
-    assert_eq!(request["max_completion_tokens"], 77);
-    assert_eq!(request["max_tokens"], Value::Null);
+    for (model, api, limit) in [
+        ("openai/gpt-5", "", "max_output_tokens"),
+        ("openai/gpt-5", "providers.openai.api=openai-chat", "max_completion_tokens"),
+        ("ollama/gpt-5", "", "max_tokens"),
+        ("anthropic/gpt-5", "", "max_tokens"),
+    ] {
+        let mut args = vec!["prompt", "-m", model, "--set", "max_output_tokens=77", "--json"];
+        args.extend(["--set", api].into_iter().filter(|_| !api.is_empty()));
+        let ended = Running::start(lab.deputize(&args)).end().await.with_code(0);
+        let request: Value = serde_json::from_str(&ended.out).unwrap();
+        assert_eq!(request["model"], "gpt-5");
+        let limits = ["max_output_tokens", "max_completion_tokens", "max_tokens"];
+        let found: Vec<_> = limits.iter().filter(|key| request.get(**key).is_some()).collect();
+        assert_eq!(found, [&limit], "{model} {api}");
+        assert_eq!(request[limit], 77);
+    }
 }
 
 #[tokio::test]
@@ -127,7 +137,7 @@ async fn prompt_and_run_refuse_the_same_models_in_the_same_words() {
     for args in [
         &["-m", "nonsense/foo"][..],
         &["-m", "garbage"],
-        &["-m", "anthropic/foo"],
+        &["-m", "offline", "--set", "fallback_models=[nonsense/foo]"],
         &["-m", "openai/foo", "--base-url", "127.0.0.1:80"],
         &["-m", "openai/foo", "--api-key-env", "sk-1"],
         &["-m", "offline", "--base-url", "http://127.0.0.1"],

@@ -72,10 +72,8 @@ impl Person {
         };
         match answer {
             Ok(Ok(answer)) => answer,
-            Ok(Err(error)) => {
-                Answer { reason: error.to_string(), ..Answer::no("no terminal to ask on") }
-            }
-            Err(_panicked) => Answer::no("no terminal to ask on"),
+            Ok(Err(error)) => Answer { reason: error.to_string(), ..Answer::no(NO_TERMINAL) },
+            Err(_panicked) => Answer::no(NO_TERMINAL),
         }
     }
 }
@@ -87,6 +85,8 @@ impl Approver for Person {
 }
 
 const CANCELLED: &str = "the end of the turn";
+/// Who says no where no terminal can be asked.
+pub(crate) const NO_TERMINAL: &str = "no terminal to ask on";
 
 /// Ends the conversation when its question is dropped.
 #[derive(Default)]

@@ -39,6 +39,18 @@ pub(crate) enum Command {
     /// Show the sets that tools are given in
     #[command(subcommand)]
     Toolsets(Toolsets),
+    /// Show the agents of runs, and tell one to end
+    Agents(Agents),
+    /// Let a run start no new children; those that run go on
+    Pause {
+        /// The sessions [default: all that run]
+        sessions: Vec<String>,
+    },
+    /// Let a run start children again
+    Unpause {
+        /// The sessions [default: all that run]
+        sessions: Vec<String>,
+    },
     /// Look at stored sessions, and go on with them
     #[command(subcommand)]
     Sessions(Sessions),
@@ -90,9 +102,26 @@ pub(crate) struct Run {
     /// Go on with a stored session
     #[arg(long, value_name = "SESSION")]
     pub(crate) resume: Option<String>,
+    /// Play a recording instead: no model, no tool, no file, no key; a first difference ends it
+    #[arg(long, value_name = "FILE", conflicts_with_all = NOT_IN_REPLAY)]
+    pub(crate) replay: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) options: RunOptions,
 }
+
+/// What a recording has and a replay is not told.
+const NOT_IN_REPLAY: [&str; 10] = [
+    "resume",
+    "record",
+    "model",
+    "base_url",
+    "api_key_env",
+    "approve",
+    "config",
+    "set",
+    "max_cost",
+    "max_tokens_total",
+];
 
 #[derive(Debug, Args)]
 pub(crate) struct RunOptions {
@@ -104,12 +133,21 @@ pub(crate) struct RunOptions {
     /// Make at most this many model requests
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_iterations: Option<u32>,
+    /// Spend at most this much, with all children; the models must have prices
+    #[arg(long, value_name = "USD", value_parser = dollars)]
+    pub(crate) max_cost: Option<f64>,
+    /// Send and receive at most this many tokens, with all children
+    #[arg(long, value_name = "N")]
+    pub(crate) max_tokens_total: Option<u64>,
     /// How questions about dangerous calls are answered [default: ask on a terminal, else deny]
     #[arg(long, value_enum, value_name = "MODE")]
     pub(crate) approve: Option<Approve>,
     /// What is printed on standard output
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t = OutputFormat::Text)]
     pub(crate) output: OutputFormat,
+    /// Record everything that comes from outside into a new file, for `run --replay FILE`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) record: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) settings: Settings,
     /// Show no progress
@@ -118,6 +156,14 @@ pub(crate) struct RunOptions {
     /// Show more: every call, and replies while they arrive
     #[arg(short, long)]
     pub(crate) verbose: bool,
+}
+
+/// An amount of money that is one.
+fn dollars(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(amount) if amount.is_finite() && amount >= 0.0 => Ok(amount),
+        _ => Err("give an amount of dollars, such as 0.50".to_owned()),
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -185,6 +231,9 @@ pub(crate) struct ChildPrompt {
     /// The directory the child is told to work in
     #[arg(long, value_name = "DIR", requires = "child")]
     pub(crate) workspace: Option<PathBuf>,
+    /// File with the JSON Schema that the child's answer must satisfy
+    #[arg(long, value_name = "FILE", requires = "child")]
+    pub(crate) output_schema: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -218,6 +267,30 @@ pub(crate) enum Toolsets {
         #[command(flatten)]
         view: View,
     },
+    /// Show which tools a child would get, and why it would not get the others
+    Resolve {
+        #[command(flatten)]
+        child: ChildTools,
+        #[command(flatten)]
+        view: View,
+    },
+}
+
+/// The child whose tools are asked for.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct ChildTools {
+    /// Of a child of the agent
+    #[arg(long, required = true)]
+    pub(crate) child: bool,
+    /// The toolsets that the call names [default: it names none]
+    #[arg(short, long, value_name = "A,B", value_delimiter = ',')]
+    pub(crate) toolsets: Vec<String>,
+    /// The role that the call names
+    #[arg(long, value_enum)]
+    pub(crate) role: Option<Role>,
+    /// How deep the child is below the top agent
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=3))]
+    pub(crate) depth: Option<u32>,
 }
 
 #[derive(Debug, Clone, Default, Args)]
@@ -227,6 +300,33 @@ pub(crate) struct View {
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) settings: Settings,
+}
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Agents {
+    #[command(subcommand)]
+    pub(crate) command: Option<AgentsCommand>,
+    /// Print them once, as they stand
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// Print JSON
+    #[arg(long, requires = "once")]
+    pub(crate) json: bool,
+    /// The sessions [default: all that run, or else the latest]
+    pub(crate) sessions: Vec<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum AgentsCommand {
+    /// Tell an agent to end; its parent gets what it has
+    Stop {
+        /// The agent, as `agents --once` names it
+        agent: String,
+        /// With all agents that run below it
+        #[arg(long)]
+        tree: bool,
+    },
 }
 
 #[derive(Debug, Subcommand)]

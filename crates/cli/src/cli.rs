@@ -7,9 +7,10 @@ use clap::{CommandFactory as _, Parser as _};
 use deputize_core::ToolCrate;
 
 use crate::args::{Arguments, Command, Sessions};
-use crate::command::{config, doctor, prompt, run, sessions, tools};
+use crate::command::{agents, config, doctor, pause, prompt, run, sessions, tools};
 use crate::compose::toolset_names;
 use crate::exit::CliError;
+use crate::processes;
 use crate::surroundings::{Surroundings, print, tell};
 
 /// A `deputize` program. A user's own one is the same five lines with more `LINK`s:
@@ -42,7 +43,11 @@ impl Cli {
     /// Reads the command line, does what it says, and tells how that ended.
     #[must_use]
     pub fn run(self) -> ExitCode {
-        self.run_with(std::env::args_os())
+        let arguments: Vec<OsString> = std::env::args_os().collect();
+        match processes::helper(&arguments) {
+            Some(done) => done,
+            None => self.run_with(arguments),
+        }
     }
 
     fn run_with(&self, arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -65,12 +70,15 @@ impl Cli {
 
     fn command(&self, command: &Command) -> Result<u8, CliError> {
         let links = self.links.as_slice();
-        let around = Surroundings::of_process(toolset_names(links))?;
+        let around = Surroundings::of_process(toolset_names())?;
         let done = match command {
             Command::Run(args) => {
                 let (prompt, resume) = (args.prompt.as_deref(), args.resume.as_deref());
                 let job = run::Job { prompt, resume, options: &args.options };
-                return run::run(links, &around, &job);
+                return match &args.replay {
+                    Some(file) => run::replay(links, &around, file, &job),
+                    None => run::run(links, &around, &job),
+                };
             }
             Command::Sessions(Sessions::Resume(args)) => {
                 let (prompt, resume) = (args.prompt.as_deref(), Some(args.session.as_str()));
@@ -81,6 +89,9 @@ impl Cli {
             Command::Prompt(args) => prompt::prompt(links, &around, args),
             Command::Tools(args) => tools::tools(links, &around, args),
             Command::Toolsets(args) => tools::toolsets(links, &around, args),
+            Command::Agents(args) => agents::agents(&around, args),
+            Command::Pause { sessions } => pause::pause(&around, sessions, true),
+            Command::Unpause { sessions } => pause::pause(&around, sessions, false),
             Command::Sessions(args) => sessions::sessions(&around, args),
             Command::Config(args) => config::config(&around, args),
             Command::Completions { shell } => completions(*shell),

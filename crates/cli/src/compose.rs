@@ -3,33 +3,38 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use deputize_core::door::Secrets;
 use deputize_core::{
-    AgentSpec, AgentView, ApproverMode, AssistantMessage, Authority, Catalog, CatalogError, Clock,
-    FileLedger, FillError, Grant, Limits, Message, ModelOptions, OnStaleWrite, Role, SessionId,
-    SessionView, Store, ToolCrate, ToolName, ToolsetName, UserMessage,
+    AgentSpec, AgentView, ApproverMode, AssistantMessage, AttachError, Authority, Catalog,
+    CatalogError, Clock, FileLedger, FillError, Grant, Limits, Message, ModelOptions, OnStaleWrite,
+    Role, SessionId, SessionView, Store, ToolCrate, ToolName, ToolsetName, UserMessage,
 };
-use deputize_delegate::{DelegateTool, Policy, TOOL, send_order};
-use deputize_runtime::prompt::{BaseParts, Environment, Platform, ProjectFile, base_prompt};
-use deputize_runtime::{Models, Parts, SyncMode, SystemClock, declare, top_agent};
+use deputize_delegate::{Background, ControlTool, DelegateTool, Policy, send_order};
+use deputize_runtime::{Budgets, Models, Parts, SyncMode, SystemClock, declare, top_agent};
 use jiff::Timestamp;
-use jiff::tz::TimeZone;
 
 use crate::config::{
     ApprovalMode, Config, JournalSync, LATER_TOOLSETS, ModelOverrides, PrefillRole,
-    ReasoningEffort, Sources, resolve_model,
+    ReasoningEffort, Sources, resolve_child_model, resolve_model,
 };
 use crate::exit::CliError;
 use crate::policy::ByEffects;
-use crate::project;
 use crate::surroundings::Surroundings;
+use crate::zone::zone;
 
+mod base;
+mod capped;
 mod delegation;
+pub(crate) mod external;
+mod found;
 mod model;
 mod nobody;
 
-pub(crate) use model::{Asked, environment_secrets};
+use base::{Base, child_base, opened, top_base};
+pub(crate) use found::Found;
+pub(crate) use model::{Asked, Use, environment_secrets, name, whole_endpoint, wire};
 
 /// What a composition is made from.
 pub(crate) struct Ingredients<'a> {
@@ -69,7 +74,11 @@ pub(crate) struct Composition {
     pub(crate) delegation: Policy,
     /// What is to be told to the person.
     pub(crate) warnings: Vec<String>,
+    /// What the prompts took from around the program.
+    pub(crate) found: Found,
     system: Vec<Arc<str>>,
+    /// What stands before the person's words in the first message.
+    opening: Vec<Arc<str>>,
     cwd: PathBuf,
     clock: Arc<dyn Clock>,
     settings: deputize_tools::Settings,
@@ -88,11 +97,9 @@ enum ComposeError {
     Delegation(#[from] deputize_core::SchemaError),
 }
 
-/// The names of the toolsets that a program has. None when its tools do not fit together, which
-/// [`Composition::new`] says.
-pub(crate) fn toolset_names(links: &[ToolCrate]) -> BTreeSet<String> {
-    let Ok(catalog) = Catalog::linked(links) else { return BTreeSet::new() };
-    let mut names = catalog.toolsets();
+/// The names of the toolsets that a program has.
+pub(crate) fn toolset_names() -> BTreeSet<String> {
+    let mut names = Catalog::linked_toolsets();
     names.insert(deputize_delegate::TOOLSET);
     names.iter().map(ToString::to_string).collect()
 }
@@ -100,22 +107,37 @@ pub(crate) fn toolset_names(links: &[ToolCrate]) -> BTreeSet<String> {
 impl Composition {
     /// Puts everything together but the models, which need keys.
     pub(crate) fn new(from: &Ingredients<'_>) -> Result<Self, CliError> {
-        Self::compose(from).map_err(CliError::usage)
+        let mut warnings = Vec::new();
+        let found = Found::read(from, &mut warnings);
+        Self::compose(from, found, warnings).map_err(CliError::usage)
     }
 
-    fn compose(from: &Ingredients<'_>) -> Result<Self, ComposeError> {
+    /// The same where nothing is looked at: what was found is known.
+    pub(crate) fn again(from: &Ingredients<'_>, found: Found) -> Result<Self, CliError> {
+        Self::compose(from, found, Vec::new()).map_err(CliError::usage)
+    }
+
+    fn compose(
+        from: &Ingredients<'_>,
+        found: Found,
+        mut warnings: Vec<String>,
+    ) -> Result<Self, ComposeError> {
         let config = from.config;
-        let mut warnings = Vec::new();
-        let child_base = child_base(from)?;
-        let delegation = delegation::policy(config, child_base, &mut warnings);
+        let child_base = child_base(config, &found)?;
+        let mut delegation = delegation::policy((from, &found), child_base, &mut warnings);
+        external::apply(config, &mut delegation, &mut warnings);
         let mut catalog = Catalog::linked(from.links)?;
         let tool = DelegateTool::new(delegation.clone(), Arc::clone(&from.clock))?;
         catalog.insert(tool.into_entry())?;
+        if delegation.background {
+            catalog.insert(ControlTool::new()?.into_entry())?;
+        }
         let toolsets = toolsets(config, &catalog)?;
         let names = catalog.iter().filter(|entry| toolsets.contains(&entry.toolset));
         let tools = send_order(names.map(|entry| entry.name().clone()));
-        let hands_on = tools.contains(&TOOL).then_some(TOOL);
-        let system = top_base(from, hands_on, &mut warnings)?;
+        let tool = delegation.tool();
+        let hands_on = tools.contains(&tool).then_some(tool);
+        let Base { system, opening } = top_base(config, &found, hands_on)?;
         Ok(Self {
             config: config.clone(),
             catalog: Arc::new(catalog),
@@ -123,7 +145,9 @@ impl Composition {
             tools,
             delegation,
             warnings,
+            found,
             system,
+            opening,
             cwd: from.cwd.clone(),
             clock: Arc::clone(&from.clock),
             settings: tool_settings(from),
@@ -170,11 +194,20 @@ impl Composition {
         task: &str,
         approver: ApproverMode,
     ) -> AgentSpec {
-        let role = if self.tools.contains(&TOOL) { Role::Orchestrator } else { Role::Leaf };
-        let limits =
-            Limits { max_iterations: self.config.max_iterations, time_ms: 0, wrap_up_ms: 0 };
+        let role = if self.tools.contains(&self.delegation.tool()) {
+            Role::Orchestrator
+        } else {
+            Role::Leaf
+        };
+        let seconds = self.config.budget.seconds.unwrap_or_default();
+        let limits = Limits {
+            max_iterations: self.config.max_iterations,
+            time_ms: u64::from(seconds) * 1000,
+            wrap_up_ms: u64::from(self.config.delegation.wrap_up_seconds) * 1000,
+        };
         AgentSpec {
             role,
+            task: opened(&self.opening, task),
             options: self.options(None),
             system: self.system.clone(),
             prefill: prefill(&self.config),
@@ -187,18 +220,9 @@ impl Composition {
     }
 
     fn options(&self, max_output_tokens: Option<u32>) -> ModelOptions {
-        let effort = match self.config.reasoning_effort {
-            ReasoningEffort::Unset => None,
-            ReasoningEffort::None => Some("none"),
-            ReasoningEffort::Minimal => Some("minimal"),
-            ReasoningEffort::Low => Some("low"),
-            ReasoningEffort::Medium => Some("medium"),
-            ReasoningEffort::High => Some("high"),
-            ReasoningEffort::Xhigh => Some("xhigh"),
-        };
         let configured = Some(self.config.max_output_tokens).filter(|tokens| *tokens > 0);
         ModelOptions {
-            reasoning_effort: effort.map(str::to_owned),
+            reasoning_effort: effort(self.config.reasoning_effort),
             max_output_tokens: max_output_tokens.or(configured),
         }
     }
@@ -208,23 +232,30 @@ impl Composition {
         let resolve = |overrides: &ModelOverrides| {
             resolve_model(&self.config, overrides).map_err(CliError::usage)
         };
+        let alone = |name: &String| {
+            resolve(&ModelOverrides { model: Some(name.clone()), ..ModelOverrides::default() })
+        };
         let top = resolve(overrides)?;
-        let (name, options) = (model::name(&top), self.options(top.max_output_tokens));
-        let mut choices = vec![top];
-        if let Some(child) = &self.delegation.model {
-            let model = Some(child.clone());
-            let child = resolve(&ModelOverrides { model, ..ModelOverrides::default() })?;
-            // Of one name there is one model: the address that was given for it holds.
-            if model::name(&child) != name {
-                choices.push(child);
-            }
+        let options = self.options(top.max_output_tokens);
+        let child = match external::name(&self.config) {
+            Some(_) => None,
+            None => resolve_child_model(&self.config, &top.model).map_err(CliError::usage)?,
+        };
+        let mut asked = Asked::new(&model::name(&top), options);
+        asked.add(top, Use::Own);
+        child.into_iter().for_each(|child| asked.add(child, Use::Own));
+        for offered in &self.delegation.models {
+            asked.add(alone(offered)?, Use::Offered);
         }
-        Ok(Asked { name, options, choices })
+        for fallback in &self.config.fallback_models {
+            asked.add(alone(fallback)?, Use::Fallback);
+        }
+        Ok(asked)
     }
 
     /// A preview of a run for which no model is given or configured.
     pub(crate) fn asked_nothing(&self, name: &str) -> Asked {
-        Asked { name: name.to_owned(), options: self.options(None), choices: Vec::new() }
+        Asked::new(name, self.options(None))
     }
 
     /// The models of a run, with their keys.
@@ -233,15 +264,47 @@ impl Composition {
         overrides: &ModelOverrides,
         surroundings: &Surroundings,
     ) -> Result<Chosen, CliError> {
-        let Asked { name, options, choices } = self.asked(overrides)?;
-        let mut secrets = Secrets::default();
+        let asked = self.asked(overrides)?;
+        let (mut secrets, mut warnings) = (Secrets::default(), Vec::new());
         let mut models = Models::default();
+        let dollars =
+            self.config.budget.usd.is_some() || self.config.delegation.budget.usd.is_some();
         let http = deputize_providers::http_client(Arc::clone(&self.clock));
-        for choice in &choices {
-            let made = model::make(choice, surroundings, &http, &mut secrets)?;
-            models.insert(&model::name(choice), &choice.model, made);
+        for (choice, used) in &asked.choices {
+            if let Some(why) = used.passed_over(choice, surroundings) {
+                warnings.push(why);
+                continue;
+            }
+            warnings.extend(model::short_keys(choice, surroundings));
+            let has_fallback = !asked.fallback.is_empty();
+            let made = model::make(choice, surroundings, &http, &mut secrets, has_fallback)?;
+            let name = model::name(choice);
+            models.insert(&name, &choice.model, made);
+            if dollars && model::counts_as_free(choice, &self.config) {
+                warnings.push(format!(
+                    "{name} is on this machine and counts as free; set providers.{}.prices if it \
+                     is not",
+                    choice.provider
+                ));
+            }
+            match model::price(choice, &self.config) {
+                Some(price) => models.price(&name, price),
+                None if self.config.budget.usd.is_some() && *used == Use::Own => {
+                    return Err(CliError::usage(AttachError::NoPrice(name)));
+                }
+                None if dollars && *used == Use::Fallback => {
+                    warnings.push(format!(
+                        "fallback model {name} is passed over: its price is not known, and the \
+                         budget is in dollars; set providers.{}.prices",
+                        choice.provider
+                    ));
+                }
+                None => {}
+            }
         }
-        Ok(Chosen { name, options, models, secrets })
+        let Asked { name, options, fallback, .. } = asked;
+        models.fallback(fallback);
+        Ok(Chosen { name, options, models, secrets, warnings })
     }
 
     /// The parts of a session. The caller adds who is asked and who watches.
@@ -259,11 +322,28 @@ impl Composition {
             policy: Arc::new(ByEffects),
             clock: Arc::clone(&self.clock),
             secrets: chosen.secrets,
+            budgets: Budgets {
+                session: self.config.budget.spending(),
+                children: self.config.delegation.budget.spending(),
+            },
             settings,
             sync,
+            handoff: Some(Arc::new(Background::new(
+                self.delegation.clone(),
+                Arc::clone(&self.clock),
+            ))),
+            pulse: Some(delegation::pulse(&self.config)),
+            children_time: self.config.delegation.budget.seconds.map(seconds),
             program: concat!("deputize ", env!("CARGO_PKG_VERSION")).to_owned(),
             ..Parts::new(Catalog::default())
         }
+    }
+
+    /// The parts of a session that is played from a recording: no model is there to be asked.
+    pub(crate) fn played(&self) -> Parts {
+        let (name, models) = (String::new(), Models::default());
+        let (options, secrets) = (ModelOptions::default(), Secrets::default());
+        self.parts(Chosen { name, options, models, secrets, warnings: Vec::new() })
     }
 
     /// An agent as it would be made, with what its model would be told, outside any session.
@@ -296,6 +376,8 @@ pub(crate) struct Chosen {
     pub(crate) options: ModelOptions,
     pub(crate) models: Models,
     pub(crate) secrets: Secrets,
+    /// What is to be told to the person.
+    pub(crate) warnings: Vec<String>,
 }
 
 /// How questions are answered, as a mode that agents carry.
@@ -305,6 +387,24 @@ pub(crate) const fn approver_mode(mode: ApprovalMode) -> ApproverMode {
         ApprovalMode::Deny => ApproverMode::Deny,
         ApprovalMode::Auto => ApproverMode::Auto,
     }
+}
+
+/// How hard a model is to think, as models are told.
+fn effort(effort: ReasoningEffort) -> Option<String> {
+    let word = match effort {
+        ReasoningEffort::Unset => return None,
+        ReasoningEffort::None => "none",
+        ReasoningEffort::Minimal => "minimal",
+        ReasoningEffort::Low => "low",
+        ReasoningEffort::Medium => "medium",
+        ReasoningEffort::High => "high",
+        ReasoningEffort::Xhigh => "xhigh",
+    };
+    Some(word.to_owned())
+}
+
+fn seconds(seconds: u32) -> Duration {
+    Duration::from_secs(seconds.into())
 }
 
 /// The toolsets of the top agent: all, or those that the configuration names. That a name is of a
@@ -328,52 +428,11 @@ fn toolsets(config: &Config, catalog: &Catalog) -> Result<Vec<ToolsetName>, Comp
     Ok(chosen)
 }
 
-/// The base prompt that all children share.
-fn child_base(from: &Ingredients<'_>) -> Result<Vec<Arc<str>>, FillError> {
-    let (date, git) = (date(from.clock.now_ms()), project::root(&from.cwd).is_some());
-    let environment = Environment { os: std::env::consts::OS, cwd: &from.cwd, git };
-    let parts = BaseParts {
-        system_text: Some(&from.config.system_prompt),
-        ..BaseParts::new(&date, environment)
-    };
-    Ok(base_prompt(&parts)?.render().into_blocks())
-}
-
-/// The base prompt of the top agent.
-fn top_base(
-    from: &Ingredients<'_>,
-    delegation_tool: Option<ToolName>,
-    warnings: &mut Vec<String>,
-) -> Result<Vec<Arc<str>>, FillError> {
-    let project = project::read(&from.cwd);
-    warnings.extend(project.warnings);
-    let identity = match from.home.as_deref().map(project::identity) {
-        Some(Ok(text)) => text,
-        Some(Err(warning)) => {
-            warnings.push(warning);
-            None
-        }
-        None => None,
-    };
-    let (date, git) = (date(from.clock.now_ms()), project.root.is_some());
-    let environment = Environment { os: std::env::consts::OS, cwd: &from.cwd, git };
-    let platform =
-        if from.surroundings.stdout_is_terminal { Platform::Terminal } else { Platform::Pipe };
-    let parts = BaseParts {
-        identity: identity.as_deref(),
-        system_text: Some(&from.config.system_prompt),
-        delegation_tool,
-        project: project.files.iter().map(|(path, text)| ProjectFile { path, text }).collect(),
-        platform: Some(platform),
-        ..BaseParts::new(&date, environment)
-    };
-    Ok(base_prompt(&parts)?.render().into_blocks())
-}
-
 /// The date where the person is.
-fn date(now_ms: u64) -> String {
-    let now = i64::try_from(now_ms).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
-    let now = now.unwrap_or(Timestamp::UNIX_EPOCH).to_zoned(TimeZone::system());
+fn date(from: &Ingredients<'_>) -> String {
+    let now = i64::try_from(from.clock.now_ms()).ok();
+    let now = now.and_then(|ms| Timestamp::from_millisecond(ms).ok());
+    let now = now.unwrap_or(Timestamp::UNIX_EPOCH).to_zoned(zone(from.surroundings));
     now.strftime("%Y-%m-%d").to_string()
 }
 

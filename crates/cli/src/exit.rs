@@ -6,6 +6,8 @@ use std::process::ExitCode;
 
 use deputize_core::door::to_screen;
 
+use crate::config::{ConfigError, VerbError};
+
 /// What a command that failed before or beside an agent's run ends with. How a run itself ends
 /// is said by [`deputize_core::Outcome::exit_code`]. The numbers are part of the interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,7 +78,12 @@ impl CliError {
 
 impl fmt::Display for CliError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "error: {}", self.chain())?;
+        let mut said = self.chain();
+        if self.source.is::<ConfigError>() || self.source.is::<VerbError>() {
+            // Each line is a mistake of its own.
+            said = said.replace('\n', "\nerror: ");
+        }
+        write!(f, "error: {said}")?;
         if let Some(hint) = &self.hint {
             write!(f, "\nhint: {}", to_screen(hint))?;
         }

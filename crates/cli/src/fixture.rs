@@ -73,6 +73,8 @@ pub(crate) fn spec(agent: &AgentId, goal: &str) -> AgentSpec {
         cwd: PathBuf::from("/repo/project"),
         context: None,
         output_schema: None,
+        background: false,
+        declared: None,
     }
 }
 
@@ -89,7 +91,7 @@ pub(crate) fn started(agent: &AgentId, goal: &str) -> Event {
 }
 
 pub(crate) fn usage(input: u64) -> Usage {
-    Usage { input, cached: input / 2, output: input / 10, reasoning: 0 }
+    Usage { input, cached: input / 2, output: input / 10, ..Usage::default() }
 }
 
 /// A reply with calls, each as `(tool, arguments)`.
@@ -107,7 +109,7 @@ pub(crate) fn replied(iteration: u32, text: &str, calls: &[(&str, &str)]) -> Eve
         finish: Finish::Stop,
         usage: usage(1000),
     };
-    Event::ModelResponse { iteration, reply, ms: 1234 }
+    Event::ModelResponse { iteration, reply, ms: 1234, cost_usd: Some(0.0125) }
 }
 
 pub(crate) fn called(call: CallId, tool: &str, arguments: &str) -> Event {
@@ -145,10 +147,12 @@ pub(crate) fn outcome(agent: &AgentId, status: Status, reason: ExitReason) -> Ou
     let completed = status == Status::Completed;
     Outcome {
         agent: agent.clone(),
+        external: false,
         status,
         exit_reason: reason,
         text: completed.then(|| "All done.".to_owned()),
         error: (!completed).then(|| "it went wrong".to_owned()),
+        output: None,
         partial: false,
         provider_unavailable: false,
         model: "m-2026".to_owned(),

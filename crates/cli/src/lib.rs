@@ -18,15 +18,19 @@ mod args;
 mod cli;
 mod command;
 mod compose;
+mod control;
 mod exit;
 #[cfg(test)]
 mod fixture;
+mod hooks;
 mod output;
 mod policy;
+mod processes;
 mod project;
 mod screen;
 mod stop;
 mod surroundings;
 mod task;
+mod zone;
 
 pub use cli::Cli;

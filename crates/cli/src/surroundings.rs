@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::io::{self, IsTerminal as _, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use deputize_core::SessionId;
 use deputize_core::door::to_screen;
+use deputize_process::{OpenFiles, raise_open_files};
 use deputize_runtime::SessionDir;
 
 use crate::args::Settings;
@@ -25,6 +26,8 @@ pub(crate) struct Surroundings {
     pub(crate) stdin_is_terminal: bool,
     pub(crate) stdout_is_terminal: bool,
     pub(crate) stderr_is_terminal: bool,
+    /// How many files this process may open, as many as it can; `None` if that was refused.
+    pub(crate) open_files: Option<OpenFiles>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -43,6 +46,8 @@ enum DirectoryError {
     NoState,
     #[error("there is no session `{0}`")]
     NoSession(String),
+    #[error("`{name}` begins the names of {count} sessions: {shown}")]
+    Ambiguous { name: String, count: usize, shown: String },
 }
 
 impl Surroundings {
@@ -61,6 +66,7 @@ impl Surroundings {
             stdin_is_terminal: io::stdin().is_terminal(),
             stdout_is_terminal: io::stdout().is_terminal(),
             stderr_is_terminal: io::stderr().is_terminal(),
+            open_files: raise_open_files().ok(),
         })
     }
 
@@ -75,6 +81,7 @@ impl Surroundings {
             stdin_is_terminal: false,
             stdout_is_terminal: false,
             stderr_is_terminal: false,
+            open_files: None,
         }
     }
 
@@ -114,7 +121,7 @@ impl Surroundings {
     ) -> Result<Sources, CliError> {
         Ok(Sources {
             cwd: self.cwd(settings.cwd.as_deref())?,
-            config_file: settings.config.as_ref().map(|path| self.cwd.join(path)),
+            config_file: settings.config.as_ref().map(|path| plain(self.cwd.join(path))),
             env: self.env.clone(),
             set: settings.set.clone(),
             flags,
@@ -157,14 +164,42 @@ impl Surroundings {
     }
 }
 
-/// A stored session by what a person calls it.
+/// A path without `..`, where its directory is there; links on the way are followed, as `..` does.
+fn plain(path: PathBuf) -> PathBuf {
+    let up = path.components().any(|part| part == Component::ParentDir);
+    let parts = path.parent().zip(path.file_name());
+    let whole =
+        parts.filter(|_| up).and_then(|(dir, name)| Some(dir.canonicalize().ok()?.join(name)));
+    whole.unwrap_or(path)
+}
+
+/// How many sessions are named where one was meant.
+const CANDIDATES: usize = 8;
+
+/// A stored session by its id, or by the beginning of it where no other begins so.
 pub(crate) fn session_named(dir: &SessionDir, name: &str) -> Result<SessionId, CliError> {
     let missing = || {
         CliError::usage(DirectoryError::NoSession(name.to_owned()))
             .hint("`deputize sessions list` shows those there are")
     };
     let id = SessionId::new(name).map_err(|_| missing())?;
-    if dir.file(&id).is_file() { Ok(id) } else { Err(missing()) }
+    if dir.file(&id).is_file() {
+        return Ok(id);
+    }
+    let mut found = dir.list().map_err(CliError::failed)?;
+    found.retain(|id| id.as_str().starts_with(name));
+    found.sort();
+    match found.as_slice() {
+        [] => Err(missing()),
+        [only] => Ok(only.clone()),
+        several => {
+            let (name, count) = (name.to_owned(), several.len());
+            let shown: Vec<&str> = several.iter().map(SessionId::as_str).take(CANDIDATES).collect();
+            let more = if count > CANDIDATES { ", …" } else { "" };
+            let shown = format!("{}{more}", shown.join(", "));
+            Err(CliError::usage(DirectoryError::Ambiguous { name, count, shown }))
+        }
+    }
 }
 
 /// Tells the person at standard error. Whether anyone reads it does not matter.

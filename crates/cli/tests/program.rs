@@ -167,19 +167,26 @@ async fn a_signal_ends_the_whole_tree() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_signal_ends_a_running_command() {
-    let sleep = "sleep 314159 & echo $! > pid; wait";
+    // No other process has these words; its number may be one of a namespace of its own.
+    let nap = format!("31415.{}", std::process::id());
+    let sleep = format!("sleep {nap} & wait");
     let desk = Desk::with([calls([("terminal", json!({"command": sleep}))])]).await;
     let child = desk.run(&["--approve", "auto", "go"]).spawn().unwrap();
-    let file = desk.work().join("pid");
-    while std::fs::read_to_string(&file).map_or(true, |text| text.is_empty()) {
+    while !runs(&nap) {
         tokio::task::yield_now().await;
     }
-    let pid: i32 = std::fs::read_to_string(&file).unwrap().trim().parse().unwrap();
     send(&child, Signal::INT);
     let (code, _, err) = said(&child.wait_with_output().await.unwrap());
     assert_eq!(code, Some(130), "{err}");
-    let gone = rustix::process::test_kill_process(Pid::from_raw(pid).unwrap()).is_err();
-    assert!(gone, "process {pid} outlived the program");
+    assert!(!runs(&nap), "the command outlived the program");
+}
+
+/// Whether a process sleeps for so long.
+fn runs(nap: &str) -> bool {
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let line = |entry: std::fs::DirEntry| std::fs::read(entry.path().join("cmdline")).ok();
+    let wanted = format!("sleep\0{nap}\0");
+    entries.filter_map(line).any(|line| line == wanted.as_bytes())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -362,8 +369,9 @@ async fn what_a_prompt_shows_is_what_is_sent() {
     std::fs::write(desk.work().join("AGENTS.md"), "Use tabs.\n").unwrap();
     assert_eq!(ended(desk.run(&["go"])).await.0, Some(0));
     let sent = desk.server.as_ref().unwrap().requests()[0].json();
-    let (code, shown, err) =
-        ended(desk.command(&["prompt", "-m", "openai/m", "--json", "go"])).await;
+    let url = desk.server.as_ref().unwrap().base_url();
+    let arguments = ["prompt", "-m", "openai/m", "--base-url", &url, "--json", "go"];
+    let (code, shown, err) = ended(desk.command(&arguments)).await;
     assert_eq!(code, Some(0), "{err}");
     let shown: Value = serde_json::from_str(&shown).unwrap();
     assert_eq!(shown, sent);

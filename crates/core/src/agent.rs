@@ -16,8 +16,8 @@ use crate::file_state::FileLedger;
 use crate::message::Message;
 use crate::model::{BoxFuture, ModelOptions};
 use crate::name::{AgentId, CallId, SessionId, ToolName, ToolsetName};
-use crate::outcome::Outcome;
-use crate::tool::ToolDecl;
+use crate::outcome::{Outcome, Status};
+use crate::tool::{ToolDecl, ToolOutput};
 
 /// Whether a child may hand work on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -111,6 +111,26 @@ pub struct AgentSpec {
     /// For a child: what its answer must satisfy.
     #[serde(default)]
     pub output_schema: Option<Value>,
+    /// Whether nobody waits for it: its parent goes on, and is told of its end by a message.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub background: bool,
+    /// What its model is told of tools where that is another agent's list, unchanged: of these it
+    /// may use its own, and a call of another one is refused. Nothing: its own tools, as they tell
+    /// of themselves. The journal keeps the list beside the spec.
+    #[serde(skip)]
+    pub declared: Option<Arc<[Arc<ToolDecl>]>>,
+}
+
+impl AgentSpec {
+    /// What the person said: the task, without what the host put on lines before it. Its goal
+    /// tells where that begins; a goal that is no such end is a title of its own.
+    #[must_use]
+    pub fn request(&self) -> &str {
+        match self.task.strip_suffix(&self.goal) {
+            Some(before) if before.ends_with('\n') => &self.goal,
+            _ => &self.task,
+        }
+    }
 }
 
 /// A running agent, whatever it is: a local loop, an external program, something remote.
@@ -129,6 +149,12 @@ pub enum AttachError {
     /// No such model.
     #[error("model `{0}` is not known here")]
     Model(String),
+    /// Money is limited, and nobody knows what this model costs.
+    #[error(
+        "the budget is in dollars and the price of `{0}` is not known: set it under \
+         providers.NAME.prices, or limit tokens instead"
+    )]
+    NoPrice(String),
     /// An agent above it has as many descendants as it may.
     #[error(
         "agent {agent} has had its {limit} descendants, which is the limit; go on with the results there are"
@@ -139,9 +165,18 @@ pub enum AttachError {
         /// The limit.
         limit: u32,
     },
+    /// It would be a program of its own, which this parent may not have as a child.
+    #[error("{0}")]
+    External(String),
     /// Its parent may not have children.
     #[error("this agent is at the depth limit and cannot have children; do the work yourself")]
     Depth,
+    /// Somebody wants no more agents for now.
+    #[error(
+        "spawning paused by {0}: no new child may start until `deputize unpause`; go on with the \
+         results there are, or do the work yourself"
+    )]
+    Paused(String),
     /// The journal does not take records.
     #[error("the session file cannot be written: {0}")]
     Journal(String),
@@ -160,6 +195,67 @@ pub trait Spawn: Send + Sync {
         spec: AgentSpec,
         cancel: &Cancel,
     ) -> Result<Box<dyn Agent>, AttachError>;
+
+    /// Who wants no more agents for now, if anybody does.
+    fn paused(&self) -> Option<String> {
+        None
+    }
+
+    /// The agents below one, by id.
+    fn below(&self, _agent: &AgentId) -> Vec<Glance> {
+        Vec::new()
+    }
+
+    /// All agents of the session that ever began, also in earlier processes, by id.
+    fn known(&self) -> Vec<AgentId> {
+        Vec::new()
+    }
+
+    /// Tells a running agent to end, with all below it. Whether there was one.
+    fn stop(&self, _agent: &AgentId) -> bool {
+        false
+    }
+
+    /// Leaves a running agent a message, which it takes before its next request. Whether there
+    /// was one that takes it.
+    fn message(&self, _agent: &AgentId, _text: String) -> bool {
+        false
+    }
+
+    /// Waits until one of these agents, or each, does not run any more.
+    fn join<'a>(&'a self, _agents: &'a [AgentId], _all: bool) -> BoxFuture<'a, ()> {
+        Box::pin(async {})
+    }
+}
+
+/// An agent from outside, at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Glance {
+    /// Which.
+    pub id: AgentId,
+    /// What it is to accomplish.
+    pub goal: String,
+    /// How it ended, if it has.
+    pub ended: Option<Status>,
+    /// Whether nothing has come of it for too long.
+    pub stalled: bool,
+    /// Its last model request.
+    pub iteration: u32,
+    /// The tool that it is in, the one called first of several.
+    pub current_tool: Option<String>,
+    /// Since when nothing has come of it, in milliseconds.
+    pub idle_ms: u64,
+}
+
+/// How children that nobody waits for are let in, and what their parent is told of them. The
+/// runtime keeps them, and knows neither.
+pub trait Handoff: Send + Sync {
+    /// Waits for a place among the running children of an agent. What it gives is held until the
+    /// child has ended.
+    fn place(&self, parent: &AgentView) -> BoxFuture<'static, Box<dyn Any + Send>>;
+
+    /// What an agent is told of the end of a child, as its call would have given it.
+    fn told(&self, parent: &AgentView, child: &Outcome) -> ToolOutput;
 }
 
 /// Something that lives as long as its owner and may need to be ended: a shell, a connection.
@@ -270,4 +366,4 @@ impl ToolCx {
     }
 }
 
-const fn _object_safe(_: &dyn Agent, _: &dyn Spawn) {}
+const fn _object_safe(_: &dyn Agent, _: &dyn Spawn, _: &dyn Handoff) {}

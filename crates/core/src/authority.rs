@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -54,13 +55,18 @@ pub struct Grant {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Binding {
     origin: Origin,
-    schema: String,
+    schema: Arc<str>,
 }
 
 impl Binding {
     fn of(entry: &Entry) -> Self {
         let schema = entry.tool.spec().decl.parameters.digest();
         Self { origin: entry.origin.clone(), schema }
+    }
+
+    fn is_of(&self, entry: &Entry) -> bool {
+        let schema = entry.tool.spec().decl.parameters.digest();
+        self.origin == entry.origin && self.schema == schema
     }
 }
 
@@ -89,7 +95,7 @@ pub enum NotPermitted {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Authority {
-    tools: BTreeMap<ToolName, Binding>,
+    tools: BTreeMap<ToolName, Arc<Binding>>,
     read: BTreeSet<PathBuf>,
     write: BTreeSet<PathBuf>,
     network: bool,
@@ -107,7 +113,9 @@ impl Authority {
         let wanted = |name: &ToolName| grant.tools.as_ref().is_none_or(|some| some.contains(name));
         let tools = catalog.iter().filter(|entry| wanted(entry.name()));
         Self {
-            tools: tools.map(|entry| (entry.name().clone(), Binding::of(entry))).collect(),
+            tools: tools
+                .map(|entry| (entry.name().clone(), Arc::new(Binding::of(entry))))
+                .collect(),
             read: grant.read.clone().unwrap_or_default(),
             write: grant.write.clone().unwrap_or_default(),
             network: grant.network.unwrap_or(false),
@@ -124,7 +132,7 @@ impl Authority {
         let wanted = |name: &ToolName| grant.tools.as_ref().is_none_or(|some| some.contains(name));
         let tools = self.tools.iter().filter(|(name, _)| wanted(name));
         Self {
-            tools: tools.map(|(name, binding)| (name.clone(), binding.clone())).collect(),
+            tools: tools.map(|(name, binding)| (name.clone(), Arc::clone(binding))).collect(),
             read: meet_roots(&self.read, grant.read.as_ref()),
             write: meet_roots(&self.write, grant.write.as_ref()),
             network: self.network && grant.network.unwrap_or(true),
@@ -164,7 +172,7 @@ impl Authority {
     pub fn permits(&self, entry: &Entry) -> Result<(), NotPermitted> {
         match self.tools.get(entry.name()) {
             None => Err(NotPermitted::NoTool),
-            Some(binding) if *binding != Binding::of(entry) => Err(NotPermitted::Changed),
+            Some(binding) if !binding.is_of(entry) => Err(NotPermitted::Changed),
             Some(_) => Ok(()),
         }
     }

@@ -13,6 +13,8 @@ pub enum CancelReason {
     Interrupted,
     /// Its time is up.
     TimeLimit,
+    /// Its budget is spent.
+    Budget,
 }
 
 /// One node of a tree of cancellation signals: cancelling a node reaches all below it.

@@ -165,6 +165,14 @@ impl Catalog {
         }
     }
 
+    /// The names of the sets that the linked crates registered tools for. No tool is made, and
+    /// whether they fit together is not known.
+    #[must_use]
+    pub fn linked_toolsets() -> BTreeSet<ToolsetName> {
+        let named = |registration: &Registration| ToolsetName::new(registration.toolset).ok();
+        inventory::iter::<Registration>().filter_map(named).collect()
+    }
+
     /// Adds a tool.
     ///
     /// # Errors

@@ -9,11 +9,12 @@ use serde::{Deserialize, Serialize};
 use crate::agent::AgentSpec;
 use crate::cancel::CancelReason;
 use crate::file_state::Version;
+use crate::hook::HookRun;
 use crate::message::{ToolResult, UserMessage};
 use crate::model::{Delta, ModelError, Reply, Usage};
 use crate::name::{AgentId, CallId};
 use crate::outcome::{Outcome, Status};
-use crate::run::Input;
+use crate::run::{Input, WrapUp};
 use crate::tool::{Display, Fact};
 
 /// One fact, in its place.
@@ -65,6 +66,9 @@ pub enum Event {
         reply: Reply,
         /// How long it took.
         ms: u64,
+        /// What it cost in dollars, if the price is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cost_usd: Option<f64>,
     },
     /// An attempt failed.
     #[serde(rename = "model.error")]
@@ -121,6 +125,9 @@ pub enum Event {
         /// Who said so.
         by: String,
     },
+    /// A hook ran.
+    #[serde(rename = "hook")]
+    Hook(Box<HookRun>),
     /// A file was read.
     #[serde(rename = "file.read")]
     FileRead {
@@ -139,9 +146,44 @@ pub enum Event {
         /// Whether there was none before.
         created: bool,
     },
-    /// An agent's time is up: its next request is the closing one.
+    /// An agent's answer misses its schema.
+    #[serde(rename = "answer.rejected")]
+    AnswerRejected {
+        /// Each mistake and its place, for the model.
+        mistakes: String,
+    },
+    /// A limit is reached: an agent's next request is the closing one.
     #[serde(rename = "agent.wrap_up")]
-    AgentWrapUp,
+    AgentWrapUp {
+        /// Which.
+        #[serde(default)]
+        limit: WrapUp,
+    },
+    /// An agent's turn is over, and children of it still run: it rests until one has ended.
+    #[serde(rename = "agent.rest")]
+    AgentRest,
+    /// A child runs.
+    #[serde(rename = "agent.heartbeat")]
+    AgentHeartbeat {
+        /// Its last model request.
+        iteration: u32,
+        /// The tool that it is in, the one called first of several.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        current_tool: Option<String>,
+        /// Since when nothing has come of it.
+        idle_ms: u64,
+        /// Whether that is too long: there is no other one until something comes of it.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        stalled: bool,
+    },
+    /// No more agents may be started for now, or they may again.
+    #[serde(rename = "spawn.paused")]
+    SpawnPaused {
+        /// Who said so.
+        by: String,
+        /// Whether they may not.
+        paused: bool,
+    },
     /// An agent must end.
     #[serde(rename = "agent.stop")]
     AgentStop {
@@ -187,22 +229,27 @@ impl Event {
             Self::Message(message) => Some(Input::Message(message)),
             Self::ModelResponse { reply, .. } => Some(Input::Reply(reply)),
             Self::ModelError { error, retried: false } => Some(Input::Failed(error)),
+            Self::ModelError { error, retried: true } => Some(Input::Broke(error)),
             Self::ToolEnd(end) => Some(Input::Result(&end.result)),
             Self::AgentStop { reason } => Some(Input::Stop(*reason)),
-            Self::AgentWrapUp => Some(Input::WrapUp),
+            Self::AgentWrapUp { limit } => Some(Input::WrapUp(*limit)),
+            Self::AgentRest => Some(Input::Rest),
+            Self::AnswerRejected { mistakes } => Some(Input::Rejected(mistakes)),
             Self::AgentResume { max_iterations } => {
                 Some(Input::Resume { max_iterations: *max_iterations })
             }
             Self::SessionStart(_)
             | Self::AgentStart(_)
             | Self::ModelRequest { .. }
-            | Self::ModelError { retried: true, .. }
             | Self::ModelRetry { .. }
             | Self::ToolStart { .. }
             | Self::ApprovalRequest { .. }
             | Self::ApprovalDecision { .. }
+            | Self::Hook(_)
             | Self::FileRead { .. }
             | Self::FileWrite { .. }
+            | Self::AgentHeartbeat { .. }
+            | Self::SpawnPaused { .. }
             | Self::AgentEnd(_)
             | Self::Log { .. }
             | Self::SessionEnd { .. } => None,

@@ -253,7 +253,7 @@ impl FileLedger {
             Some(write) if write.version == *current && write.by != *agent => {
                 format!("by agent {}", write.by)
             }
-            _ => "by another program".to_owned(),
+            _ => "by a command or another program".to_owned(),
         };
         Err(Stale::Changed { by })
     }
@@ -277,6 +277,22 @@ impl FileLedger {
                     .is_some_and(|read| read.version != write.version)
         });
         newer.map(|(path, write)| (path.clone(), write.by.clone())).collect()
+    }
+
+    /// The files that an agent knows, and the version of each that it knows, by path.
+    #[must_use]
+    pub fn read_by(&self, agent: &AgentId) -> Vec<(PathBuf, Version)> {
+        let inner = self.lock();
+        let mine = inner.reads.range((agent.clone(), PathBuf::new())..);
+        let mine = mine.take_while(|((reader, _), _)| reader == agent);
+        mine.map(|((_, path), read)| (path.clone(), read.version.clone())).collect()
+    }
+
+    /// Which agent was the last one to write a file, and what.
+    #[must_use]
+    pub fn last_write(&self, path: &Path) -> Option<(AgentId, Version)> {
+        let inner = self.lock();
+        inner.writes.get(path).map(|write| (write.by.clone(), write.version.clone()))
     }
 
     /// The lock that serialises writes to one path. It is held for one write, off the
@@ -304,13 +320,19 @@ mod tests {
         assert_eq!(ledger.check(&me, path, &old), Ok(()));
         let mark = ledger.mark();
         ledger.wrote(&other, path, new.clone());
+        ledger.saw(&other, Path::new("/w/z"), old.clone());
         assert_eq!(
             ledger.check(&me, path, &new),
             Err(Stale::Changed { by: format!("by agent {other}") })
         );
         assert_eq!(ledger.changed_since(mark, &me), [(path.to_owned(), other)]);
-        let by = "by another program".to_owned();
+        let by = "by a command or another program".to_owned();
         assert_eq!(ledger.check(&me, path, &Version::of(b"x")), Err(Stale::Changed { by }));
+        assert_eq!(
+            ledger.last_write(path),
+            Some((me.child(crate::CallId { step: 1, slot: 0 }, 0), new.clone()))
+        );
+        assert_eq!(ledger.read_by(&me), [(path.to_owned(), old)]);
         ledger.saw(&me, path, new);
         assert_eq!(ledger.changed_since(mark, &me), []);
     }

@@ -37,13 +37,20 @@
 //! ```
 
 mod agent;
+mod answer;
 mod authority;
+mod budget;
 mod cancel;
 mod catalog;
 mod clock;
+mod context_use;
 pub mod door;
 mod event;
+mod external;
 mod file_state;
+mod gate;
+mod hook;
+mod memory;
 mod message;
 mod model;
 mod name;
@@ -56,36 +63,43 @@ mod schema;
 mod tool;
 
 pub use agent::{
-    Agent, AgentSpec, AgentView, AttachError, Limits, Resource, Role, SessionView, Spawn,
-    SpawnedBy, Store, ToolCx,
+    Agent, AgentSpec, AgentView, AttachError, Glance, Handoff, Limits, Resource, Role, SessionView,
+    Spawn, SpawnedBy, Store, ToolCx,
 };
+pub use answer::{CORRECTIONS, ValueError, rejection, value_in};
 pub use authority::{ApproverMode, Authority, Grant, NotPermitted};
+pub use budget::{Budget, Cost, Fit, Price, Purse};
 pub use cancel::{Cancel, CancelReason};
 pub use catalog::{
     Catalog, CatalogError, Entry, Origin, Registration, ToolCrate, Toolset, ToolsetError,
 };
 pub use clock::{Clock, FixedClock};
+pub use context_use::ContextUse;
 pub use event::{
     AgentStart, Endpoint, Event, Journal, JournalError, LogLevel, Observer, Record, SessionStart,
     ToolEnd,
 };
+pub use external::{External, Host, Told};
 pub use file_state::{Extent, FileLedger, OnStaleWrite, Stale, Version};
+pub use gate::{Admission, GateState, Leave, Next, Pass, RateGate, Ticket};
+pub use hook::{Hook, HookAnswer, HookDecision, HookInput, HookPoint, HookRun, Moment};
 pub use inventory;
+pub use memory::{MEMORY_SECONDS, Memory, MemoryError};
 pub use message::{
     AssistantMessage, CallStatus, Message, ModelText, Opaque, ToolCall, ToolResult, UserMessage,
 };
 pub use model::{
-    BoxFuture, Delta, FailureKind, Finish, Model, ModelError, ModelOptions, RawCall, Reply,
-    Request, ToolChoice, Usage,
+    BoxFuture, Delta, FailureKind, Finish, Model, ModelError, ModelOptions, PARTIAL_BYTES, RawCall,
+    Reply, Request, ToolChoice, Usage, kept_partial,
 };
 pub use name::{AgentId, CallId, NameError, SessionId, ToolName, ToolsetName};
 pub use outcome::{ExitReason, Outcome, Receipts, Status, ToolTrace};
 pub use policy::{AllowAll, Answer, Approver, NoPerson, Policy, Question, Verdict, effective_mode};
 pub use prompt::{FillError, Prompt, PromptParts, Section, fill};
 pub use retry::{RetryPolicy, retry_wait};
-pub use run::{End, Input, Run, Step};
+pub use run::{End, Input, Run, Step, WrapUp};
 pub use schema::{Schema, SchemaError};
 pub use tool::{
-    Display, Effects, Example, Fact, Tool, ToolCallResult, ToolDecl, ToolError, ToolOutput,
-    ToolSpec, TypedTool, Usable, erase, headline, spec_of,
+    ChildFound, Display, Effects, Example, Fact, Tool, ToolCallResult, ToolDecl, ToolError,
+    ToolOutput, ToolSpec, TypedTool, Usable, erase, headline, spec_of,
 };

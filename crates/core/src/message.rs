@@ -85,6 +85,18 @@ pub struct Opaque {
     pub wire: String,
     /// Its JSON, byte for byte.
     pub raw: String,
+    /// The model that made it, as agents name models; the runtime fills it in. Another model
+    /// is not sent it, because only its maker can read it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub model: String,
+}
+
+impl Opaque {
+    /// A block of a wire, as it came.
+    #[must_use]
+    pub fn new(wire: impl Into<String>, raw: impl Into<String>) -> Self {
+        Self { wire: wire.into(), raw: raw.into(), model: String::new() }
+    }
 }
 
 /// One call that the model asked for.

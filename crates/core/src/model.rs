@@ -88,22 +88,32 @@ pub struct RawCall {
 /// Tokens of one or more replies, as the provider counted them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Usage {
-    /// All input tokens, cached ones among them.
+    /// All input tokens, those read from a cache and written to it among them.
     pub input: u64,
     /// Input tokens that came from the provider's cache.
     pub cached: u64,
+    /// Input tokens that were written to the provider's cache, where it counts them.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cache_write: u64,
     /// All output tokens, reasoning among them.
     pub output: u64,
     /// Output tokens spent on reasoning.
     pub reasoning: u64,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+const fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+/// A provider may count what it likes: the sum ends at the largest number.
 impl std::ops::AddAssign for Usage {
     fn add_assign(&mut self, other: Self) {
-        self.input += other.input;
-        self.cached += other.cached;
-        self.output += other.output;
-        self.reasoning += other.reasoning;
+        self.input = self.input.saturating_add(other.input);
+        self.cached = self.cached.saturating_add(other.cached);
+        self.cache_write = self.cache_write.saturating_add(other.cache_write);
+        self.output = self.output.saturating_add(other.output);
+        self.reasoning = self.reasoning.saturating_add(other.reasoning);
     }
 }
 
@@ -169,12 +179,52 @@ pub enum FailureKind {
     Incomplete,
     /// The conversation is too long for the model.
     ContextOverflow,
-    /// The provider cannot be used: key, quota, model name, refused connection.
+    /// The provider cannot be used: key, quota, model name, an address that answers otherwise.
     Unavailable,
     /// The request or the reply is wrong in itself.
     Fatal,
     /// We told it to end.
     Cancelled,
+}
+
+/// Bytes that are kept of the text of an attempt that failed: its beginning and its end.
+pub const PARTIAL_BYTES: usize = 256 * 1024;
+
+/// Room in [`PARTIAL_BYTES`] for the words that say how much was left out.
+const LEFT_OUT_NOTE: usize = 128;
+/// Bytes at a cut in which the end of a word is looked for, so that none is told in half.
+const WORD: usize = 1024;
+
+/// What is kept of the text of an attempt that failed, and how many bytes of it were left out. Of
+/// a long one that is its beginning and its end, with words between them that say how much.
+///
+/// ```
+/// use deputize_core::{PARTIAL_BYTES, kept_partial};
+///
+/// assert_eq!(kept_partial("so it"), ("so it".to_owned(), 0));
+/// let (kept, left_out) = kept_partial(&"so it goes ".repeat(1_000_000));
+/// assert!(kept.len() <= PARTIAL_BYTES && left_out > 10_000_000);
+/// ```
+#[must_use]
+pub fn kept_partial(text: &str) -> (String, u64) {
+    if text.len() <= PARTIAL_BYTES {
+        return (text.to_owned(), 0);
+    }
+    let half = (PARTIAL_BYTES - LEFT_OUT_NOTE) / 2;
+    let (head, rest) = text.split_at(text.floor_char_boundary(half));
+    let (middle, tail) = rest.split_at(rest.ceil_char_boundary(rest.len() - half));
+    let from = head.ceil_char_boundary(head.len().saturating_sub(WORD));
+    let cut = head.get(from..).and_then(|end| end.rfind(char::is_whitespace));
+    let head = cut.and_then(|cut| head.get(..from + cut)).unwrap_or(head);
+    let to = tail.floor_char_boundary(WORD);
+    let cut = tail.get(..to).and_then(|begin| begin.find(char::is_whitespace));
+    let tail = cut.and_then(|cut| tail.get(cut..)).unwrap_or(tail);
+    debug_assert!(!middle.is_empty(), "the halves do not meet");
+    let left_out = (text.len() - head.len() - tail.len()) as u64;
+    (
+        format!("{head}\n[{left_out} bytes of an answer that broke off are left out]\n{tail}"),
+        left_out,
+    )
 }
 
 /// One failed attempt. Its message is for the operator and never holds a key.
@@ -194,6 +244,15 @@ pub struct ModelError {
     /// Text that had arrived before it broke.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub partial: String,
+    /// Bytes of that text that were left out of it, see [`PARTIAL_BYTES`].
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub partial_left_out: u64,
+    /// What the provider counted for the attempt, where it said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Box<Usage>>,
+    /// Whether the next attempt goes out with another key, so that there is nothing to wait for.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub other_key: bool,
 }
 
 impl ModelError {
@@ -206,7 +265,27 @@ impl ModelError {
             message: message.into(),
             retry_after_ms: None,
             partial: String::new(),
+            partial_left_out: 0,
+            usage: None,
+            other_key: false,
         }
+    }
+
+    /// Keeps no more of its text than [`PARTIAL_BYTES`].
+    #[must_use]
+    pub fn limited(mut self) -> Self {
+        if self.partial.len() > PARTIAL_BYTES {
+            let before = self.partial_left_out;
+            (self.partial, self.partial_left_out) = kept_partial(&self.partial);
+            self.partial_left_out = self.partial_left_out.saturating_add(before);
+        }
+        self
+    }
+
+    /// Bytes of the text that had arrived, those left out among them.
+    #[must_use]
+    pub const fn partial_bytes(&self) -> u64 {
+        (self.partial.len() as u64).saturating_add(self.partial_left_out)
     }
 
     /// How long the provider asks to wait.
@@ -229,6 +308,12 @@ pub trait Model: Send + Sync {
         live: &'a mut (dyn FnMut(Delta<'_>) + Send),
         cancel: &'a Cancel,
     ) -> BoxFuture<'a, Result<Reply, ModelError>>;
+
+    /// The most tokens that an answer to such a request can have, where that is known: what the
+    /// options say, unless the way to the model sets another bound.
+    fn most_output(&self, options: &ModelOptions) -> Option<u32> {
+        options.max_output_tokens
+    }
 }
 
 impl<M: Model + ?Sized> Model for Arc<M> {
@@ -240,6 +325,44 @@ impl<M: Model + ?Sized> Model for Arc<M> {
     ) -> BoxFuture<'a, Result<Reply, ModelError>> {
         (**self).reply(request, live, cancel)
     }
+
+    fn most_output(&self, options: &ModelOptions) -> Option<u32> {
+        (**self).most_output(options)
+    }
 }
 
 const fn _object_safe(_: &dyn Model) {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_the_text_of_a_failed_attempt_the_beginning_and_the_end_are_kept() {
+        let error = || ModelError::new(FailureKind::Incomplete, "x");
+        for (unit, most) in [("word wörd ", 1100), ("ö", 2), ("€x", 4)] {
+            let text = unit.repeat(400_000);
+            let kept = ModelError { partial: text.clone(), ..error() }.limited();
+            assert!(kept.partial.len() <= PARTIAL_BYTES, "{}", kept.partial.len());
+            let (head, rest) = kept.partial.split_once("\n[").unwrap();
+            let (note, tail) = rest.split_once("]\n").unwrap();
+            assert!(text.starts_with(head) && text.ends_with(tail), "{unit}");
+            let whole = head.len() + tail.len() + usize::try_from(kept.partial_left_out).unwrap();
+            assert_eq!(whole, text.len());
+            assert!(note.starts_with(&format!("{} bytes", kept.partial_left_out)), "{note}");
+            assert!(PARTIAL_BYTES - head.len() - tail.len() < LEFT_OUT_NOTE + 2 * most, "{unit}");
+            assert_eq!(kept.clone().limited(), kept);
+            assert_eq!(kept_partial(&text), (kept.partial, kept.partial_left_out));
+        }
+        let short = "s".repeat(PARTIAL_BYTES);
+        assert_eq!(kept_partial(&short), (short, 0));
+    }
+
+    #[test]
+    fn a_sum_of_tokens_ends_at_the_largest_number() {
+        let mut sum = Usage { input: u64::MAX, output: 1, ..Usage::default() };
+        sum += Usage { input: 1, cached: 2, cache_write: 5, output: 3, reasoning: 4 };
+        let all = Usage { input: u64::MAX, cached: 2, cache_write: 5, output: 4, reasoning: 4 };
+        assert_eq!(sum, all);
+    }
+}

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::agent::AgentSpec;
 use crate::file_state::Version;
@@ -36,8 +37,14 @@ pub enum ExitReason {
     Completed,
     /// It had used its model requests.
     MaxIterations,
+    /// Its budget was spent.
+    Budget,
     /// The model's output limit cut the answer.
     MaxOutputTokens,
+    /// Its answer misses the schema, also after corrections.
+    SchemaInvalid,
+    /// The conversation is too long for the model.
+    ContextOverflow,
     /// Something failed.
     Error,
     /// Its time was up.
@@ -64,8 +71,9 @@ words!(Status {
 });
 words!(ExitReason {
     Completed => "completed", MaxIterations => "max_iterations",
-    MaxOutputTokens => "max_output_tokens", Error => "error", Timeout => "timeout",
-    Interrupted => "interrupted",
+    Budget => "budget", MaxOutputTokens => "max_output_tokens",
+    SchemaInvalid => "schema_invalid", ContextOverflow => "context_overflow", Error => "error",
+    Timeout => "timeout", Interrupted => "interrupted",
 });
 
 /// One call, as a line of a trace.
@@ -96,7 +104,7 @@ impl Receipts {
     /// Notes what the host saw.
     pub fn add(&mut self, fact: &Fact) {
         match fact {
-            Fact::FileRead { .. } => {}
+            Fact::FileRead { .. } | Fact::Child(_) => {}
             Fact::FileWritten { path, version, .. } => {
                 self.files_written.insert(path.clone(), version.clone());
             }
@@ -113,12 +121,19 @@ impl Receipts {
 pub struct Outcome {
     /// Whose it is.
     pub agent: AgentId,
+    /// Whether it was a program of its own: then its text and its calls are what it tells of
+    /// itself, and the host saw none of it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub external: bool,
     /// How it ended.
     pub status: Status,
     /// Why.
     pub exit_reason: ExitReason,
     /// Its answer, or the text it had until then; nothing only when there is none at all.
     pub text: Option<String>,
+    /// The answer as a value, where the agent had a schema for it and the answer satisfies it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<Value>,
     /// Whether the text is only the part of a reply that had arrived when it broke off.
     #[serde(default)]
     pub partial: bool,
@@ -155,6 +170,7 @@ impl Outcome {
     pub fn without_run(spec: &AgentSpec, status: Status, error: String) -> Self {
         Self {
             agent: spec.id.clone(),
+            external: false,
             status,
             exit_reason: match status {
                 Status::Interrupted => ExitReason::Interrupted,
@@ -162,6 +178,7 @@ impl Outcome {
                 Status::Completed | Status::Failed | Status::Error => ExitReason::Error,
             },
             text: None,
+            output: None,
             partial: false,
             error: Some(error),
             provider_unavailable: false,
@@ -183,7 +200,8 @@ impl Outcome {
         match (self.status, self.exit_reason) {
             (Status::Interrupted, _) => 130,
             (Status::Timeout, _)
-            | (Status::Completed, ExitReason::MaxIterations | ExitReason::MaxOutputTokens) => 4,
+            | (_, ExitReason::Budget | ExitReason::MaxIterations)
+            | (Status::Completed, ExitReason::MaxOutputTokens) => 4,
             (Status::Completed, _) => 0,
             (Status::Failed | Status::Error, _) if self.provider_unavailable => 3,
             (Status::Failed | Status::Error, _) => 1,

@@ -78,6 +78,9 @@ pub struct Answer {
 }
 
 impl Answer {
+    /// Who says no for an agent whose mode is `deny`.
+    pub const NOBODY: &str = "rule: nobody is asked for this agent";
+
     /// No, said by.
     #[must_use]
     pub fn no(by: impl Into<String>) -> Self {

@@ -4,15 +4,20 @@ use std::time::Duration;
 
 use crate::model::{FailureKind, ModelError};
 
+/// The most that chance adds to a wait that a provider asks for; of a short one a tenth.
+const MOST_LATE: Duration = Duration::from_secs(1);
+
 /// How a failed request is tried again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryPolicy {
     /// All attempts of one request.
     pub attempts: u32,
-    /// The wait before the second attempt; it doubles with each.
+    /// The wait before the second attempt; each one after it is three times as long.
     pub first_wait: Duration,
     /// The longest wait, also when the provider asks for more.
     pub longest_wait: Duration,
+    /// All waits of one turn of an agent together.
+    pub total_wait: Duration,
 }
 
 impl Default for RetryPolicy {
@@ -21,15 +26,44 @@ impl Default for RetryPolicy {
             attempts: 5,
             first_wait: Duration::from_millis(500),
             longest_wait: Duration::from_secs(60),
+            total_wait: Duration::from_secs(300),
         }
+    }
+}
+
+impl RetryPolicy {
+    /// The wait after this many failures in a row.
+    ///
+    /// `jitter` in 0..=1000 spreads the waits of many agents: it adds up to half of the wait.
+    /// A provider's own wait holds when it is longer, and up to a tenth more, at most a second;
+    /// one beyond the longest wait is no wait at
+    /// all, because a person should know rather than wait.
+    pub(crate) fn wait(&self, failures: u32, error: &ModelError, jitter: u32) -> Option<Duration> {
+        let tripled = self.first_wait.saturating_mul(3_u32.saturating_pow(failures.max(1) - 1));
+        let own = tripled.min(self.longest_wait / 2);
+        let spread = own + (own / 2).saturating_mul(jitter.min(1000)) / 1000;
+        let asked = error.retry_after().unwrap_or_default();
+        // Who was told the same time would else come back in the same instant.
+        let late = (asked / 10).min(MOST_LATE).saturating_mul(jitter.min(1000)) / 1000;
+        (asked <= self.longest_wait).then(|| spread.max(asked + late))
     }
 }
 
 /// How long to wait before attempt `attempt + 1`, or nothing when the failure is final.
 ///
 /// `jitter` in 0..=1000 spreads the waits of many agents: it adds up to half of the wait. A
-/// provider's own wait holds when it is longer; one beyond the longest wait is final, because
-/// a person should know rather than wait.
+/// provider's own wait holds when it is longer, and up to a tenth more, at most a second; one
+/// beyond the longest wait is final, because a person should know rather than wait. Where another key is ready there is nothing to wait
+/// for.
+///
+/// ```
+/// use deputize_core::{FailureKind, ModelError, RetryPolicy, retry_wait};
+///
+/// let error = ModelError::new(FailureKind::Transient, "provider local: 503");
+/// let wait = |attempt| retry_wait(&RetryPolicy::default(), attempt, &error, 0);
+/// assert_eq!(wait(1).unwrap().as_millis(), 500);
+/// assert_eq!(wait(5), None);
+/// ```
 #[must_use]
 pub fn retry_wait(
     policy: &RetryPolicy,
@@ -41,11 +75,10 @@ pub fn retry_wait(
     if !again || attempt >= policy.attempts {
         return None;
     }
-    let doubled = policy.first_wait.saturating_mul(1 << (attempt - 1).min(16));
-    let own = doubled.min(policy.longest_wait / 2);
-    let spread = own + (own / 2).saturating_mul(jitter.min(1000)) / 1000;
-    let asked = error.retry_after().unwrap_or_default();
-    (asked <= policy.longest_wait).then(|| spread.max(asked))
+    if error.other_key {
+        return Some(Duration::ZERO);
+    }
+    policy.wait(attempt, error, jitter)
 }
 
 #[cfg(test)]
@@ -59,9 +92,9 @@ mod tests {
     }
 
     #[test]
-    fn waits_double_and_end() {
+    fn waits_grow_and_end() {
         let waits: Vec<_> = (1..=5).map(|n| wait(n, FailureKind::Transient, None)).collect();
-        assert_eq!(waits, [Some(500), Some(1000), Some(2000), Some(4000), None]);
+        assert_eq!(waits, [Some(500), Some(1500), Some(4500), Some(13_500), None]);
     }
 
     #[test]
@@ -69,6 +102,24 @@ mod tests {
         assert_eq!(wait(1, FailureKind::Transient, Some(3000)), Some(3000));
         assert_eq!(wait(1, FailureKind::Transient, Some(100)), Some(500));
         assert_eq!(wait(1, FailureKind::Transient, Some(61_000)), None);
+    }
+
+    #[test]
+    fn a_wait_that_was_asked_for_is_never_shortened_and_spread_a_little() {
+        let wait = |asked: u64, jitter| {
+            let error = ModelError::new(FailureKind::Transient, "x");
+            let error = ModelError { retry_after_ms: Some(asked), ..error };
+            retry_wait(&RetryPolicy::default(), 1, &error, jitter).unwrap().as_millis()
+        };
+        assert_eq!([wait(3000, 0), wait(3000, 500), wait(3000, 1000)], [3000, 3150, 3300]);
+        assert_eq!(wait(60_000, 1000), 61_000);
+    }
+
+    #[test]
+    fn another_key_is_not_waited_for_but_counts() {
+        let error = ModelError { other_key: true, ..ModelError::new(FailureKind::Transient, "x") };
+        assert_eq!(retry_wait(&RetryPolicy::default(), 1, &error, 9), Some(Duration::ZERO));
+        assert_eq!(retry_wait(&RetryPolicy::default(), 5, &error, 9), None);
     }
 
     #[test]

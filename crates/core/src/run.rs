@@ -1,14 +1,18 @@
 //! The loop: a fold of its inputs, without IO.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::agent::{AgentSpec, Limits};
+use crate::answer::{CORRECTIONS, rejection};
 use crate::cancel::CancelReason;
 use crate::message::{
     AssistantMessage, CallStatus, Message, ModelText, ToolCall, ToolResult, UserMessage,
 };
 use crate::model::{FailureKind, Finish, ModelError, Reply, ToolChoice, Usage};
-use crate::name::CallId;
+use crate::name::{AgentId, CallId};
 use crate::outcome::{ExitReason, Status, ToolTrace};
 use crate::prompt::fill;
 
@@ -18,7 +22,9 @@ use repetition::{Repetition, Seen};
 
 const CLOSING_ITERATIONS: &str = include_str!("../prompts/closing_iterations.md");
 const CLOSING_TIME: &str = include_str!("../prompts/closing_time.md");
+const CLOSING_BUDGET: &str = include_str!("../prompts/closing_budget.md");
 const CLOSING_LOOP: &str = include_str!("../prompts/closing_loop.md");
+const GO_ON: &str = include_str!("../prompts/go_on.md");
 const LOOP_NOTE: &str = include_str!("../prompts/loop_note.md");
 const EMPTY: &str = include_str!("../prompts/empty.md");
 const CUT_CALL: &str = include_str!("../prompts/cut_call.md");
@@ -31,12 +37,18 @@ pub enum Input<'a> {
     Message(&'a UserMessage),
     /// A whole reply.
     Reply(&'a Reply),
+    /// An attempt failed, and the request is sent again.
+    Broke(&'a ModelError),
     /// The request failed for good.
     Failed(&'a ModelError),
     /// The result of a call.
     Result(&'a ToolResult),
-    /// The time limit is reached: the next request is the closing one.
-    WrapUp,
+    /// The answer misses its schema, for these reasons.
+    Rejected(&'a str),
+    /// A limit is reached: the next request is the closing one.
+    WrapUp(WrapUp),
+    /// Its turn is over, and it waits for what it started: the next message wakes it.
+    Rest,
     /// It must end now.
     Stop(CancelReason),
     /// It goes on, after an end with a new turn.
@@ -44,6 +56,17 @@ pub enum Input<'a> {
         /// Model requests that its turns now have.
         max_iterations: u32,
     },
+}
+
+/// Which limit asks for a closing answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WrapUp {
+    /// The time limit.
+    #[default]
+    Time,
+    /// The budget.
+    Budget,
 }
 
 /// What to do next. A driver handles every one, so this is exhaustive on purpose.
@@ -86,6 +109,7 @@ pub struct End {
 enum Closing {
     Iterations,
     Time,
+    Budget,
     Loop,
 }
 
@@ -123,13 +147,18 @@ pub struct Run {
     /// The iterations before this turn.
     turn_start: u32,
     empty_replies: u32,
+    corrections: u32,
     repetition: Repetition,
     last_text: Option<String>,
+    /// What an attempt had said before it broke, until there is a reply.
+    broken_text: Option<String>,
     /// Whether that is only a part of a reply.
     partial: bool,
     served: String,
     usage: Usage,
     trace: Vec<ToolTrace>,
+    /// Children whose end it has been told.
+    delivered: BTreeSet<AgentId>,
 }
 
 impl Run {
@@ -145,12 +174,15 @@ impl Run {
             iteration: 0,
             turn_start: 0,
             empty_replies: 0,
+            corrections: 0,
             repetition: Repetition::default(),
             last_text: None,
+            broken_text: None,
             partial: false,
             served: String::new(),
             usage: Usage::default(),
             trace: Vec::new(),
+            delivered: BTreeSet::new(),
         }
     }
 
@@ -183,9 +215,13 @@ impl Run {
         match input {
             Input::Message(message) => self.message(message),
             Input::Reply(reply) => self.reply(reply),
+            Input::Broke(error) => self.broke(error),
             Input::Failed(error) => self.failed(error),
             Input::Result(result) => self.result(result),
-            Input::WrapUp => self.close(Closing::Time),
+            Input::Rejected(mistakes) => self.rejected(mistakes),
+            Input::WrapUp(WrapUp::Time) => self.close(Closing::Time),
+            Input::WrapUp(WrapUp::Budget) => self.close(Closing::Budget),
+            Input::Rest => self.rest(),
             Input::Stop(reason) => self.stop(reason),
             Input::Resume { max_iterations } => self.resume(max_iterations),
         }
@@ -227,6 +263,29 @@ impl Run {
         self.last_text.as_deref()
     }
 
+    /// The children whose end was told to it by a message.
+    #[must_use]
+    pub const fn delivered(&self) -> &BTreeSet<AgentId> {
+        &self.delivered
+    }
+
+    /// Whether its turn is over in such a way that a message may begin another one: with an
+    /// answer, and not for want of money.
+    #[must_use]
+    pub fn may_rest(&self) -> bool {
+        match &self.state {
+            State::Resting => true,
+            State::Done(end) => end.status == Status::Completed && end.reason != ExitReason::Budget,
+            State::Asking | State::Calling { .. } => false,
+        }
+    }
+
+    fn rest(&mut self) {
+        if self.may_rest() {
+            self.state = State::Resting;
+        }
+    }
+
     fn push(&mut self, message: Message) {
         self.messages.push(Arc::new(message));
     }
@@ -237,20 +296,43 @@ impl Run {
     }
 
     fn message(&mut self, message: &UserMessage) {
+        // A child ends once, and its parent is told so once.
+        if message.from.as_ref().is_some_and(|from| !self.delivered.insert(from.clone())) {
+            return;
+        }
         match &self.state {
             State::Calling { .. } => self.waiting.push(message.clone()),
             State::Asking => self.push(Message::User(message.clone())),
-            State::Resting | State::Done(_) => {
+            // What it rested for goes on with the turn that it is in; only the person's word after
+            // its end begins another one.
+            State::Resting => {
                 self.push(Message::User(message.clone()));
-                self.begin_turn();
+                self.wake();
+            }
+            State::Done(_) => {
+                self.push(Message::User(message.clone()));
+                if message.from.is_some() { self.wake() } else { self.begin_turn() }
             }
         }
     }
 
     fn begin_turn(&mut self) {
+        self.renew_turn();
+        self.wake();
+    }
+
+    /// Its steps are counted anew, and what it said before is the answer of another turn.
+    fn renew_turn(&mut self) {
         self.turn_start = self.iteration;
-        self.closing = None;
         self.last_text = None;
+        self.corrections = 0;
+    }
+
+    /// Goes on in the same turn: its steps go on being counted, and what it said last stands
+    /// until it says more.
+    fn wake(&mut self) {
+        self.closing = None;
+        self.broken_text = None;
         self.empty_replies = 0;
         self.repetition = Repetition::default();
         self.state = State::Asking;
@@ -259,7 +341,15 @@ impl Run {
 
     fn resume(&mut self, max_iterations: u32) {
         self.limits.max_iterations = max_iterations;
+        if matches!(self.state, State::Resting) {
+            // The message that begins the new turn follows.
+            self.renew_turn();
+        }
         if matches!(self.state, State::Done(_)) {
+            // Some providers refuse a conversation that ends with words of the model.
+            if self.messages.last().is_some_and(|it| matches!(**it, Message::Assistant(_))) {
+                self.say(GO_ON);
+            }
             self.begin_turn();
         }
     }
@@ -269,13 +359,16 @@ impl Run {
             return;
         }
         self.iteration += 1;
+        self.broken_text = None;
         self.usage += reply.usage;
         self.served.clone_from(&reply.model);
         if !reply.text.trim().is_empty() {
             self.last_text = Some(reply.text.clone());
             self.partial = false;
         }
-        let calls = if self.closing.is_some() { Vec::new() } else { self.mint(reply) };
+        // Nothing runs them, so they would be calls without a result.
+        let no_calls = self.closing.is_some() || reply.finish == Finish::Refused;
+        let calls = if no_calls { Vec::new() } else { self.mint(reply) };
         let empty = reply.text.trim().is_empty() && calls.is_empty();
         // An empty message is refused by providers, so it does not enter the conversation.
         if !empty {
@@ -332,9 +425,16 @@ impl Run {
                 self.check_iterations();
             }
             // Why it closes tells more, and what it said before is the partial answer.
-            Some(Closing::Time | Closing::Loop) => self.answer(finish),
+            Some(Closing::Time | Closing::Loop | Closing::Budget) => self.answer(finish),
             Some(Closing::Iterations) if self.last_text.is_some() => self.answer(finish),
-            Some(Closing::Iterations) | None => {
+            Some(Closing::Iterations) => {
+                let limit = self.limits.max_iterations;
+                let error = format!(
+                    "the limit of {limit} model requests was reached before there was an answer"
+                );
+                self.end(Status::Failed, ExitReason::MaxIterations, Some(&error));
+            }
+            None => {
                 self.end(Status::Failed, ExitReason::Error, Some("the model gave an empty answer"));
             }
         }
@@ -345,6 +445,7 @@ impl Run {
             (Some(Closing::Time), _) => {
                 self.end(Status::Timeout, ExitReason::Timeout, Some("the time limit was reached"));
             }
+            (Some(Closing::Budget), _) => self.budget_spent(),
             (Some(Closing::Loop), _) => {
                 let error = "the model repeated the same calls with the same results";
                 self.end(Status::Failed, ExitReason::Error, Some(error));
@@ -361,14 +462,55 @@ impl Run {
         }
     }
 
+    /// What it said last is its answer.
+    fn budget_spent(&mut self) {
+        let (status, error) = match self.last_text {
+            Some(_) => (Status::Completed, None),
+            None => (
+                Status::Failed,
+                Some("the budget does not cover another request, and there is no answer yet"),
+            ),
+        };
+        self.end(status, ExitReason::Budget, error);
+    }
+
+    /// The answer was none after all: it is asked for again, a few times.
+    fn rejected(&mut self, mistakes: &str) {
+        let State::Done(End { status: Status::Completed, reason, .. }) = &self.state else {
+            return;
+        };
+        // At a limit there is no request left to ask for another answer with.
+        let at_limit = match reason {
+            ExitReason::Completed => "",
+            reason => &format!(" (it was the last answer there could be: {})", reason.as_str()),
+        };
+        if self.corrections == CORRECTIONS || !at_limit.is_empty() {
+            let error = format!("the answer misses its schema: {mistakes}{at_limit}");
+            self.end(Status::Failed, ExitReason::SchemaInvalid, Some(&error));
+            return;
+        }
+        self.corrections += 1;
+        self.say(&rejection(mistakes));
+        self.state = State::Asking;
+        self.check_iterations();
+    }
+
+    fn broke(&mut self, error: &ModelError) {
+        self.usage += error.usage.as_deref().copied().unwrap_or_default();
+        if matches!(self.state, State::Asking) && !error.partial.trim().is_empty() {
+            self.broken_text = Some(error.partial.clone());
+        }
+    }
+
     fn failed(&mut self, error: &ModelError) {
         if !matches!(self.state, State::Asking) {
             return;
         }
         // An interrupt leaves what was complete; a failure leaves the last that came.
         let complete = error.kind == FailureKind::Cancelled && self.last_text.is_some();
-        if !complete && !error.partial.trim().is_empty() {
-            self.last_text = Some(error.partial.clone());
+        self.broke(error);
+        if !complete && let Some(partial) = self.broken_text.take() {
+            self.last_text = Some(partial);
             self.partial = true;
         }
         if error.kind == FailureKind::Cancelled {
@@ -377,7 +519,9 @@ impl Run {
         }
         let (status, reason) = match self.closing {
             Some(Closing::Time) => (Status::Timeout, ExitReason::Timeout),
-            Some(Closing::Iterations | Closing::Loop) | None => (Status::Failed, ExitReason::Error),
+            Some(Closing::Iterations | Closing::Loop | Closing::Budget) | None => {
+                (Status::Failed, reason_of(error.kind))
+            }
         };
         self.end(status, reason, Some(&error.message));
         if let State::Done(end) = &mut self.state {
@@ -426,15 +570,30 @@ impl Run {
         }
     }
 
+    /// Whether its turn has steps left: if not, its next request is the closing one.
+    #[must_use]
+    pub const fn has_steps(&self) -> bool {
+        self.iteration - self.turn_start < self.limits.max_iterations
+    }
+
     fn check_iterations(&mut self) {
-        if self.iteration - self.turn_start >= self.limits.max_iterations {
+        if !self.has_steps() {
             self.close(Closing::Iterations);
         }
     }
 
     /// Makes the next request the closing one.
     fn close(&mut self, why: Closing) {
-        if self.closing.is_some() || matches!(self.state, State::Resting | State::Done(_)) {
+        match self.state {
+            // One that waits for news says what it has; one that never began has nothing.
+            State::Resting if self.iteration > 0 => {
+                self.closing = None;
+                self.state = State::Asking;
+            }
+            State::Resting | State::Done(_) => return,
+            State::Asking | State::Calling { .. } => {}
+        }
+        if self.closing.is_some() {
             return;
         }
         self.settle_open(CallStatus::Cancelled, STOPPED_CALL);
@@ -449,12 +608,13 @@ impl Run {
                 self.say(&text.unwrap_or_default());
             }
             Closing::Time => self.say(CLOSING_TIME),
+            Closing::Budget => self.say(CLOSING_BUDGET),
             Closing::Loop => self.say(CLOSING_LOOP),
         }
     }
 
     fn stop(&mut self, reason: CancelReason) {
-        if matches!(self.state, State::Resting | State::Done(_)) {
+        if matches!(self.state, State::Done(_)) {
             return;
         }
         self.settle_open(CallStatus::Cancelled, STOPPED_CALL);
@@ -462,6 +622,7 @@ impl Run {
             CancelReason::Interrupted => {
                 self.end(Status::Interrupted, ExitReason::Interrupted, Some("interrupted"));
             }
+            CancelReason::Budget => self.budget_spent(),
             CancelReason::TimeLimit => {
                 self.end(Status::Timeout, ExitReason::Timeout, Some("the time limit was reached"));
             }
@@ -477,5 +638,17 @@ impl Run {
             error: error.map(str::to_owned),
             unavailable: false,
         });
+    }
+}
+
+/// Why a turn ends whose request failed.
+const fn reason_of(failure: FailureKind) -> ExitReason {
+    match failure {
+        FailureKind::ContextOverflow => ExitReason::ContextOverflow,
+        FailureKind::Transient
+        | FailureKind::Incomplete
+        | FailureKind::Unavailable
+        | FailureKind::Fatal
+        | FailureKind::Cancelled => ExitReason::Error,
     }
 }

@@ -1,7 +1,7 @@
 //! A JSON Schema object whose bytes never change.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
@@ -28,7 +28,13 @@ pub enum SchemaError {
 /// # Ok::<(), deputize_core::SchemaError>(())
 /// ```
 #[derive(Clone)]
-pub struct Schema(Arc<RawValue>);
+pub struct Schema(Arc<Text>);
+
+/// The text, and its digest once somebody asked for it.
+struct Text {
+    raw: Box<RawValue>,
+    digest: OnceLock<Arc<str>>,
+}
 
 impl Schema {
     /// Checks and keeps a schema.
@@ -44,10 +50,11 @@ impl Schema {
                 return Err(SchemaError::NotOfObjects(found));
             }
         }
-        let mut text = String::new();
-        canonical(value, &mut text);
+        let mut text = Vec::new();
+        canonical(value, &mut text).map_err(|_| SchemaError::NotAnObject)?;
+        let text = String::from_utf8(text).map_err(|_| SchemaError::NotAnObject)?;
         let raw = RawValue::from_string(text).map_err(|_| SchemaError::NotAnObject)?;
-        Ok(Self(Arc::from(raw)))
+        Ok(Self(Arc::new(Text { raw, digest: OnceLock::new() })))
     }
 
     /// The schema of a type's arguments, without what providers dislike (`$schema`, `title`,
@@ -67,52 +74,69 @@ impl Schema {
     /// The canonical text.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        self.0.get()
+        self.0.raw.get()
     }
 
     /// The schema as a value.
     #[must_use]
     pub fn to_value(&self) -> Value {
-        serde_json::from_str(self.0.get()).unwrap_or_default()
+        serde_json::from_str(self.as_str()).unwrap_or_default()
     }
 
     /// First 16 hex digits of the SHA-256 of the canonical text.
     #[must_use]
-    pub fn digest(&self) -> String {
-        let sum = Sha256::digest(self.0.get().as_bytes());
-        data_encoding::HEXLOWER.encode(sum.get(..8).unwrap_or_default())
+    pub fn digest(&self) -> Arc<str> {
+        let digest = || {
+            let sum = Sha256::digest(self.as_str().as_bytes());
+            data_encoding::HEXLOWER.encode(sum.get(..8).unwrap_or_default()).into()
+        };
+        Arc::clone(self.0.digest.get_or_init(digest))
     }
 }
 
+/// The schema of any type, for answers: as schemars makes it, in one piece and without a title.
+pub(crate) fn plain_schema<T: schemars::JsonSchema>() -> Value {
+    let mut settings = schemars::generate::SchemaSettings::draft2020_12();
+    settings.inline_subschemas = true;
+    settings.meta_schema = None;
+    let mut value = settings.into_generator().into_root_schema_for::<T>().to_value();
+    if let Some(object) = value.as_object_mut() {
+        object.remove("title");
+    }
+    value
+}
+
 /// Writes a value with sorted keys and no spaces, whatever order its map keeps.
-fn canonical(value: &Value, out: &mut String) {
+fn canonical(value: &Value, out: &mut Vec<u8>) -> serde_json::Result<()> {
     match value {
         Value::Object(map) => {
             let mut keys: Vec<_> = map.iter().collect();
             keys.sort_by_key(|(key, _)| key.as_str());
-            out.push('{');
+            out.push(b'{');
             for (index, (key, member)) in keys.into_iter().enumerate() {
                 if index > 0 {
-                    out.push(',');
+                    out.push(b',');
                 }
-                out.push_str(&Value::String(key.clone()).to_string());
-                out.push(':');
-                canonical(member, out);
+                serde_json::to_writer(&mut *out, key)?;
+                out.push(b':');
+                canonical(member, out)?;
             }
-            out.push('}');
+            out.push(b'}');
+            Ok(())
         }
         Value::Array(items) => {
-            out.push('[');
+            out.push(b'[');
             for (index, item) in items.iter().enumerate() {
                 if index > 0 {
-                    out.push(',');
+                    out.push(b',');
                 }
-                canonical(item, out);
+                canonical(item, out)?;
             }
-            out.push(']');
+            out.push(b']');
+            Ok(())
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
-            out.push_str(&value.to_string());
+            serde_json::to_writer(out, value)
         }
     }
 }
@@ -182,7 +206,7 @@ impl fmt::Debug for Schema {
 
 impl Serialize for Schema {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        self.0.serialize(s)
+        self.0.raw.serialize(s)
     }
 }
 

@@ -16,7 +16,7 @@ use crate::door::Source;
 use crate::file_state::Version;
 use crate::message::ModelText;
 use crate::model::BoxFuture;
-use crate::name::ToolName;
+use crate::name::{AgentId, ToolName};
 use crate::schema::Schema;
 
 /// What a model is told of a tool. These bytes are fixed while an agent lives.
@@ -75,6 +75,9 @@ pub struct ToolSpec {
     pub effects: Effects,
     /// Whether a call may be run again when a crash left it without a result.
     pub repeatable: bool,
+    /// Whether it does nothing but start agents. Such a call is made again in a replay, which
+    /// runs nothing else.
+    pub spawns: bool,
     /// Whether calls of one step may run side by side. A call that may not is a barrier.
     pub parallel: bool,
     /// After how long a call is told to end; nothing: the tool watches its own time.
@@ -93,6 +96,7 @@ impl ToolSpec {
             decl,
             effects: Effects::ReadOnly,
             repeatable: true,
+            spawns: false,
             parallel: true,
             time_limit: Some(Duration::from_secs(120)),
             usable: Usable::Yes,
@@ -136,6 +140,41 @@ pub enum Fact {
         /// Its exit code; nothing when a signal ended it.
         exit_code: Option<i32>,
     },
+    /// A child of the call ended.
+    Child(Box<ChildFound>),
+}
+
+/// What the host found out of a child, beside its outcome, when the call that made it ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChildFound {
+    /// The child.
+    pub agent: AgentId,
+    /// Files that its parent had read and that are something else since: absolute paths.
+    #[serde(default)]
+    pub stale_paths: Vec<PathBuf>,
+    /// Files that its answer names as written and of which no write was seen.
+    #[serde(default)]
+    pub unseen_writes: Vec<String>,
+    /// Where its whole answer is, if its parent got a part.
+    #[serde(default)]
+    pub summary_path: Option<PathBuf>,
+    /// Where it stands what is known of a child that timed out before it began.
+    #[serde(default)]
+    pub diagnostic_path: Option<PathBuf>,
+}
+
+impl ChildFound {
+    /// Nothing beside the outcome.
+    #[must_use]
+    pub const fn nothing(agent: AgentId) -> Self {
+        Self {
+            agent,
+            stale_paths: Vec::new(),
+            unseen_writes: Vec::new(),
+            summary_path: None,
+            diagnostic_path: None,
+        }
+    }
 }
 
 /// How a screen or an editor may show a result. No model reads it.

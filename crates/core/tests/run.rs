@@ -5,8 +5,9 @@
 use std::sync::Arc;
 
 use deputize_core::{
-    CallStatus, CancelReason, ExitReason, FailureKind, Finish, Input, Limits, Message, ModelError,
-    ModelText, RawCall, Reply, Run, Status, Step, ToolChoice, ToolResult, UserMessage,
+    AgentId, CallId, CallStatus, CancelReason, ExitReason, FailureKind, Finish, Input, Limits,
+    Message, ModelError, ModelText, RawCall, Reply, Run, SessionId, Status, Step, ToolChoice,
+    ToolResult, Usage, UserMessage, WrapUp,
 };
 use proptest::prelude::*;
 
@@ -102,6 +103,94 @@ fn a_new_message_begins_a_new_turn_with_all_its_steps() {
     assert_eq!(run.step(), Step::Ask { iteration: 2, tools: ToolChoice::Auto });
 }
 
+/// A message of a child's end.
+fn ended(index: u32) -> UserMessage {
+    let root = AgentId::root(&SessionId::literal("s"));
+    let child = root.child(CallId { step: 1, slot: 0 }, index);
+    UserMessage { text: format!("{child} has ended"), from: Some(child) }
+}
+
+#[test]
+fn what_wakes_it_begins_no_turn_and_the_limit_holds() {
+    let mut run = started(2);
+    run.apply(Input::Reply(&Reply::text("m", "I wait.")));
+    run.apply(Input::Rest);
+    run.apply(Input::Message(&ended(0)));
+    assert_eq!(run.step(), Step::Ask { iteration: 2, tools: ToolChoice::Auto });
+    run.apply(Input::Reply(&calls(&["a"])));
+    answer_calls(&mut run, "x");
+    assert_eq!(run.step(), Step::Ask { iteration: 3, tools: ToolChoice::None });
+    run.apply(Input::Reply(&Reply::text("m", "One is back.")));
+    assert!(!run.has_steps());
+    // A child's end and a letter alike.
+    for wakes in [ended(1), message("a letter")] {
+        run.apply(Input::Rest);
+        run.apply(Input::Message(&wakes));
+        assert!(matches!(run.step(), Step::Ask { tools: ToolChoice::None, .. }), "{wakes:?}");
+        run.apply(Input::Reply(&Reply::text("m", "More.")));
+        assert_eq!(end(&run).1, ExitReason::MaxIterations);
+    }
+    // The person may give it more, also while it rests.
+    run.apply(Input::Rest);
+    run.apply(Input::Resume { max_iterations: 2 });
+    assert_eq!(run.step(), Step::Rest);
+    run.apply(Input::Message(&message("go on")));
+    assert!(matches!(run.step(), Step::Ask { tools: ToolChoice::Auto, .. }));
+}
+
+#[test]
+fn a_failure_after_a_wake_leaves_what_was_said_before() {
+    let mut run = started(9);
+    run.apply(Input::Reply(&Reply::text("m", "So far.")));
+    run.apply(Input::Rest);
+    run.apply(Input::Message(&ended(0)));
+    run.apply(Input::Failed(&ModelError::new(FailureKind::Unavailable, "refused")));
+    assert_eq!(end(&run), (Status::Failed, ExitReason::Error, Some("So far.".into())));
+    // Another turn begins with nothing.
+    run.apply(Input::Message(&message("again")));
+    run.apply(Input::Failed(&ModelError::new(FailureKind::Unavailable, "refused")));
+    assert_eq!(end(&run).2, None);
+}
+
+#[test]
+fn a_limit_while_it_rests_asks_for_a_closing_answer() {
+    let mut run = Run::new(limits(9), []);
+    run.apply(Input::WrapUp(WrapUp::Time));
+    assert_eq!(run.step(), Step::Rest, "it has not begun");
+    run.apply(Input::Message(&message("go")));
+    run.apply(Input::Reply(&Reply::text("m", "I wait.")));
+    run.apply(Input::Rest);
+    run.apply(Input::WrapUp(WrapUp::Time));
+    assert_eq!(run.step(), Step::Ask { iteration: 2, tools: ToolChoice::None });
+    run.apply(Input::Reply(&Reply::text("m", "This much.")));
+    assert_eq!(end(&run), (Status::Timeout, ExitReason::Timeout, Some("This much.".into())));
+}
+
+#[test]
+fn an_answer_at_a_limit_that_misses_its_schema_is_no_success() {
+    let mut at_iterations = started(1);
+    at_iterations.apply(Input::Reply(&calls(&["a"])));
+    answer_calls(&mut at_iterations, "x");
+    at_iterations.apply(Input::Reply(&Reply::text("m", "prose")));
+    let mut at_output = started(9);
+    at_output.apply(Input::Reply(&Reply { finish: Finish::Length, ..Reply::text("m", "prose") }));
+    let mut at_budget = started(9);
+    at_budget.apply(Input::WrapUp(WrapUp::Budget));
+    at_budget.apply(Input::Reply(&Reply::text("m", "prose")));
+    for (mut run, limit) in [
+        (at_iterations, ExitReason::MaxIterations),
+        (at_output, ExitReason::MaxOutputTokens),
+        (at_budget, ExitReason::Budget),
+    ] {
+        assert_eq!(end(&run), (Status::Completed, limit, Some("prose".into())));
+        run.apply(Input::Rejected("no number"));
+        assert_eq!(end(&run), (Status::Failed, ExitReason::SchemaInvalid, Some("prose".into())));
+        let Step::Done(end) = run.step() else { panic!() };
+        let error = end.error.as_deref().unwrap();
+        assert!(error.contains("no number") && error.contains(limit.as_str()), "{error}");
+    }
+}
+
 #[test]
 fn the_same_call_five_times_gets_a_note_and_then_ends_the_turn() {
     let mut run = started(99);
@@ -145,6 +234,16 @@ fn a_call_that_the_output_limit_cut_is_not_run() {
 }
 
 #[test]
+fn a_refusal_leaves_no_call_without_a_result() {
+    let mut run = started(9);
+    let refusal = Reply { text: "No.".into(), finish: Finish::Refused, ..calls(&["write"]) };
+    run.apply(Input::Reply(&refusal));
+    assert_eq!(end(&run).0, Status::Failed);
+    run.apply(Input::Message(&message("and now?")));
+    assert_eq!(show(&run), "user: go\nmodel: No.\nuser: and now?");
+}
+
+#[test]
 fn an_empty_reply_is_asked_about_once_and_never_enters_the_conversation() {
     let mut run = started(9);
     run.apply(Input::Reply(&Reply::text("m", " \n")));
@@ -166,7 +265,7 @@ fn an_empty_closing_reply_does_not_hide_why_it_was_the_last() {
 
     let mut run = started(9);
     run.apply(Input::Reply(&said("One step.")));
-    run.apply(Input::WrapUp);
+    run.apply(Input::WrapUp(WrapUp::Time));
     run.apply(Input::Reply(&Reply::text("m", "")));
     assert_eq!(end(&run), (Status::Timeout, ExitReason::Timeout, text));
 
@@ -174,7 +273,11 @@ fn an_empty_closing_reply_does_not_hide_why_it_was_the_last() {
     run.apply(Input::Reply(&calls(&["f"])));
     answer_calls(&mut run, "ok");
     run.apply(Input::Reply(&calls(&["f"])));
-    assert_eq!(end(&run), (Status::Failed, ExitReason::Error, None), "there is nothing to show");
+    assert_eq!(
+        end(&run),
+        (Status::Failed, ExitReason::MaxIterations, None),
+        "there is nothing to show"
+    );
 }
 
 #[test]
@@ -189,6 +292,56 @@ fn a_failure_keeps_the_text_that_had_come() {
     assert!(matches!(run.step(), Step::Done(end) if end.partial));
     run.apply(Input::Resume { max_iterations: 9 });
     assert!(matches!(run.step(), Step::Ask { iteration: 1, .. }));
+}
+
+#[test]
+fn a_failure_keeps_the_text_of_the_attempts_before_it_until_there_is_a_reply() {
+    let broken = ModelError {
+        partial: "Half of".into(),
+        ..ModelError::new(FailureKind::Incomplete, "the stream broke off")
+    };
+    let refused = ModelError::new(FailureKind::Unavailable, "connection refused");
+    let mut run = started(9);
+    run.apply(Input::Broke(&broken));
+    assert!(matches!(run.step(), Step::Ask { iteration: 1, .. }), "it is asked again");
+    run.apply(Input::Failed(&refused));
+    assert_eq!(end(&run), (Status::Failed, ExitReason::Error, Some("Half of".into())));
+    assert!(matches!(run.step(), Step::Done(end) if end.partial));
+
+    let mut run = started(9);
+    run.apply(Input::Broke(&broken));
+    run.apply(Input::Reply(&calls(&["a"])));
+    answer_calls(&mut run, "x");
+    run.apply(Input::Failed(&refused));
+    assert_eq!(end(&run), (Status::Failed, ExitReason::Error, None));
+}
+
+#[test]
+fn what_goes_on_after_an_answer_is_told_to() {
+    let mut run = started(1);
+    run.apply(Input::Reply(&calls(&["a"])));
+    answer_calls(&mut run, "x");
+    run.apply(Input::Reply(&Reply::text("m", "Half done.")));
+    run.apply(Input::Resume { max_iterations: 9 });
+    assert!(show(&run).contains("model: Half done.\nuser: Go on from where you stopped."));
+    // Somebody has said what to do.
+    run.apply(Input::Reply(&Reply::text("m", "Done.")));
+    run.apply(Input::Message(&message("and now?")));
+    run.apply(Input::Resume { max_iterations: 9 });
+    assert!(show(&run).ends_with("model: Done.\nuser: and now?"), "{}", show(&run));
+}
+
+#[test]
+fn a_conversation_too_long_is_told_as_such_with_what_there_is() {
+    let mut run = started(9);
+    run.apply(Input::Reply(&Reply { text: "I look.".into(), ..calls(&["a"]) }));
+    answer_calls(&mut run, "x");
+    let usage = Some(Box::new(Usage { input: 7, ..Usage::default() }));
+    let error = ModelError { usage, ..ModelError::new(FailureKind::ContextOverflow, "too long") };
+    run.apply(Input::Failed(&error));
+    let end = end(&run);
+    assert_eq!(end, (Status::Failed, ExitReason::ContextOverflow, Some("I look.".into())));
+    assert_eq!(run.usage().input, 7, "what failed was counted, too");
 }
 
 #[test]
@@ -220,25 +373,38 @@ fn a_message_that_comes_while_calls_are_open_waits_for_them() {
     assert!(show(&run).ends_with("call_1_0: x\nuser: hurry"), "{}", show(&run));
 }
 
+#[test]
+fn what_is_stopped_before_its_first_message_was_interrupted() {
+    let mut run = Run::new(limits(9), []);
+    run.apply(Input::Stop(CancelReason::Interrupted));
+    let Step::Done(end) = run.step() else { panic!("it rests") };
+    assert_eq!((end.status, end.reason), (Status::Interrupted, ExitReason::Interrupted));
+}
+
 #[derive(Debug, Clone)]
 enum Move {
-    Reply(u8, bool),
+    Reply(u8, Finish),
     Answer(usize),
     Fail(u8),
-    WrapUp,
+    WrapUp(bool),
+    Rejected,
     Stop(bool),
     Resume,
+    Rest,
     Message,
 }
 
 fn moves() -> impl Strategy<Value = Vec<Move>> {
+    let finish = prop::sample::select(vec![Finish::Stop, Finish::Length, Finish::Refused]);
     let one = prop_oneof![
-        6 => (0..4u8, any::<bool>()).prop_map(|(n, cut)| Move::Reply(n, cut)),
+        6 => (0..4u8, finish).prop_map(|(n, finish)| Move::Reply(n, finish)),
         8 => (0..4usize).prop_map(Move::Answer),
         1 => (0..3u8).prop_map(Move::Fail),
-        1 => Just(Move::WrapUp),
+        1 => any::<bool>().prop_map(Move::WrapUp),
+        1 => Just(Move::Rejected),
         1 => any::<bool>().prop_map(Move::Stop),
         1 => Just(Move::Resume),
+        1 => Just(Move::Rest),
         2 => Just(Move::Message),
     ];
     proptest::collection::vec(one, 0..60)
@@ -246,11 +412,11 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
 
 fn apply(run: &mut Run, step: &Move) {
     match step {
-        Move::Reply(count, cut) => {
+        Move::Reply(count, finish) => {
             let raw = RawCall { name: "t".into(), arguments: "{}".into() };
             let reply = Reply {
                 calls: vec![raw; usize::from(*count)],
-                finish: if *cut { Finish::Length } else { Finish::Stop },
+                finish: *finish,
                 ..Reply::text("m", "said")
             };
             run.apply(Input::Reply(&reply));
@@ -264,13 +430,17 @@ fn apply(run: &mut Run, step: &Move) {
             let kinds = [FailureKind::Fatal, FailureKind::Incomplete, FailureKind::Cancelled];
             run.apply(Input::Failed(&ModelError::new(kinds[usize::from(*kind)], "x")));
         }
-        Move::WrapUp => run.apply(Input::WrapUp),
+        Move::WrapUp(time) => {
+            run.apply(Input::WrapUp(if *time { WrapUp::Time } else { WrapUp::Budget }));
+        }
+        Move::Rejected => run.apply(Input::Rejected("no number")),
         Move::Stop(time) => run.apply(Input::Stop(if *time {
             CancelReason::TimeLimit
         } else {
             CancelReason::Interrupted
         })),
         Move::Resume => run.apply(Input::Resume { max_iterations: 7 }),
+        Move::Rest => run.apply(Input::Rest),
         Move::Message => run.apply(Input::Message(&message("and"))),
     }
 }
@@ -315,6 +485,10 @@ proptest! {
             // Asking changes nothing, and the same inputs give the same run.
             apply(&mut twin, step);
             prop_assert_eq!(run.step(), twin.step());
+            let last = run.messages().last();
+            let asks_itself = last.is_some_and(|it| matches!(**it, Message::Assistant(_)))
+                && matches!(run.step(), Step::Ask { .. });
+            prop_assert!(!asks_itself, "some providers refuse words of the model as the last");
         }
         run.apply(Input::Stop(CancelReason::Interrupted));
         prop_assert!(matches!(run.step(), Step::Done(_)));

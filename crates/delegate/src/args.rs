@@ -12,19 +12,18 @@ use crate::refusal::{CallError, Code};
 
 /// The fields of a call beside `tasks`. The first three are of single mode alone, the others
 /// are what a task gets that does not say them itself.
-const CALL_FIELDS: [&str; 6] = ["goal", "context", "toolsets", "role", "max_iterations", "tasks"];
+const CALL_FIELDS: [&str; 8] =
+    ["goal", "context", "toolsets", "role", "max_iterations", "output_schema", "model", "tasks"];
 /// The fields of one task.
-const TASK_FIELDS: [&str; 5] = ["goal", "context", "toolsets", "role", "max_iterations"];
+const TASK_FIELDS: [&str; 7] =
+    ["goal", "context", "toolsets", "role", "max_iterations", "output_schema", "model"];
 /// Fields that are specified and not served yet: an error, never ignored.
-const LATER: [&str; 16] = [
-    "background",
+const LATER: [&str; 13] = [
     "budget",
     "depends_on",
     "id",
     "join",
-    "model",
     "on_failure",
-    "output_schema",
     "priority",
     "quarantine",
     "reads",
@@ -34,8 +33,12 @@ const LATER: [&str; 16] = [
     "workflow",
     "writes",
 ];
+/// Whether nobody waits for the children: of a call, or of all its tasks.
+const BACKGROUND: &str = "background";
 /// How many unknown fields of one object a warning names.
 const NAMED_FIELDS: usize = 10;
+/// How many characters an error tells of what is wrong with a schema.
+const WRONG_CHARS: usize = 300;
 /// How many characters of a foreign word a warning repeats.
 const WORD_CHARS: usize = 60;
 
@@ -54,6 +57,10 @@ pub struct Task {
     pub role: Role,
     /// How many model requests it may use; nothing: as configured.
     pub max_iterations: Option<u32>,
+    /// What its answer must satisfy; a JSON Schema.
+    pub output_schema: Option<Value>,
+    /// Its model, one of those that the operator names.
+    pub model: Option<String>,
 }
 
 /// What a call asks for, and what was wrong with it.
@@ -63,6 +70,8 @@ pub struct Reading {
     pub count: usize,
     /// The tasks that could be read, in order; incomplete when there are errors.
     pub tasks: Vec<Task>,
+    /// Whether the call does not wait for its children.
+    pub background: bool,
     /// What is wrong.
     pub errors: Vec<CallError>,
     /// What was read otherwise than written, or ignored.
@@ -89,9 +98,13 @@ pub fn read(arguments: &Value, policy: &Policy) -> Reading {
     let top = Fields { map, task: None, policy };
     top.refuse_later(&mut out);
     top.warn_unknown(&CALL_FIELDS, &mut out);
+    let whole = top.background(&mut out);
+    out.background = whole.unwrap_or_default();
     let defaults = Task {
         role: top.role(&mut out).unwrap_or_default(),
         max_iterations: top.iterations(&mut out),
+        output_schema: top.schema(&mut out),
+        model: top.model(&mut out),
         ..Task::default()
     };
     match top.tasks(&mut out) {
@@ -122,6 +135,8 @@ fn batch(top: &Fields<'_>, tasks: &[Value], defaults: &Task, out: &mut Reading) 
         ));
     }
     out.count = tasks.len();
+    let whole = out.background;
+    let mut said = Vec::new();
     for (index, task) in (0..).zip(tasks) {
         let Some(map) = task.as_object() else {
             let remedy = format!("task {index} must be an object with a `goal`");
@@ -132,9 +147,19 @@ fn batch(top: &Fields<'_>, tasks: &[Value], defaults: &Task, out: &mut Reading) 
         let fields = Fields { map, task: Some(index), policy: top.policy };
         fields.refuse_later(out);
         fields.warn_unknown(&TASK_FIELDS, out);
+        said.push(fields.background(out));
         let task = fields.task(defaults, out);
         out.tasks.push(task);
     }
+    // What a task does not say is as the call says.
+    let each: BTreeSet<bool> = said.iter().map(|it| it.unwrap_or(out.background)).collect();
+    if each.len() > 1 || (whole && each.contains(&!out.background)) {
+        let remedy = "`background` holds for all tasks of a call: say it beside `tasks`, or make \
+                      two calls";
+        let value = Value::Bool(out.background);
+        out.errors.push(CallError::new(Code::Type, None, (BACKGROUND, &value), remedy));
+    }
+    out.background = each.contains(&true);
 }
 
 /// The fields of a call or of one of its tasks.
@@ -168,6 +193,8 @@ impl Fields<'_> {
         let own = self.task.is_some();
         let role = if own { self.role(out) } else { None };
         let iterations = if own { self.iterations(out) } else { None };
+        let schema = if own { self.schema(out) } else { None };
+        let model = if own { self.model(out) } else { None };
         Task {
             index: self.task,
             goal: self.goal(out),
@@ -175,6 +202,8 @@ impl Fields<'_> {
             toolsets: self.toolsets(out),
             role: role.unwrap_or(defaults.role),
             max_iterations: iterations.or(defaults.max_iterations),
+            output_schema: schema.or_else(|| defaults.output_schema.clone()),
+            model: model.or_else(|| defaults.model.clone()),
         }
     }
 
@@ -281,6 +310,41 @@ impl Fields<'_> {
         }
     }
 
+    fn schema(&self, out: &mut Reading) -> Option<Value> {
+        let value = self.present("output_schema")?;
+        let decoded = decode(value);
+        let schema = decoded.as_ref().unwrap_or(value);
+        let wrong = match schema {
+            Value::Null => return None,
+            Value::Object(_) => jsonschema::validator_for(schema).err().map(|it| it.to_string()),
+            _ => Some("it is no object".to_owned()),
+        };
+        if let Some(wrong) = wrong {
+            let wrong = if wrong.contains("registry") {
+                "it refers to something outside itself; put that under `$defs`".to_owned()
+            } else {
+                to_line(&wrong, WRONG_CHARS)
+            };
+            let remedy = format!("`output_schema` must be a JSON Schema: {wrong}");
+            out.errors.push(self.error(Code::Schema, ("output_schema", value), &remedy));
+            return None;
+        }
+        Some(schema.clone())
+    }
+
+    fn model(&self, out: &mut Reading) -> Option<String> {
+        let model = self.text("model", out)?.trim().to_owned();
+        if self.policy.models.contains(&model) {
+            return Some(model);
+        }
+        let remedy = match self.policy.models.as_slice() {
+            [] => "leave `model` out: the operator lets children use one model only".to_owned(),
+            models => format!("`model` must be one of {}, or left out", models.join(", ")),
+        };
+        out.errors.push(self.error(Code::Model, ("model", &Value::String(model)), &remedy));
+        None
+    }
+
     /// The list of tasks, if one is given.
     fn tasks(&self, out: &mut Reading) -> Option<Vec<Value>> {
         let value = self.present("tasks")?;
@@ -297,6 +361,28 @@ impl Fields<'_> {
         }
     }
 
+    /// Whether nobody waits; nothing: it is not said.
+    fn background(&self, out: &mut Reading) -> Option<bool> {
+        let value = self.present(BACKGROUND)?;
+        let of = (BACKGROUND, value);
+        let word = value.as_str().map(|word| word.trim().to_ascii_lowercase());
+        let asked = match (value, word.as_deref()) {
+            (Value::Bool(asked), _) => *asked,
+            (_, Some("true")) => true,
+            (_, Some("false")) => false,
+            _ => {
+                out.errors.push(self.error(Code::Type, of, "`background` must be true or false"));
+                return None;
+            }
+        };
+        if asked && !self.policy.background {
+            let remedy = "`background` is switched off here (delegation.background); leave it out";
+            out.errors.push(self.error(Code::BackgroundOff, of, remedy));
+            return None;
+        }
+        Some(asked)
+    }
+
     fn refuse_later(&self, out: &mut Reading) {
         for field in LATER {
             let asked = self.present(field).filter(|value| **value != Value::Bool(false));
@@ -308,26 +394,34 @@ impl Fields<'_> {
     }
 
     fn warn_unknown(&self, known: &[&str], out: &mut Reading) {
-        let is_known = |field: &str| known.contains(&field) || LATER.contains(&field);
-        let mut unknown: Vec<&String> = self.map.keys().filter(|field| !is_known(field)).collect();
-        unknown.sort();
-        if unknown.is_empty() {
-            return;
-        }
-        let named: Vec<String> = unknown
-            .iter()
-            .take(NAMED_FIELDS)
-            .map(|field| format!("`{}`", to_line(field, WORD_CHARS)))
-            .collect();
-        let more = match unknown.len() - named.len() {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
-        let s = if unknown.len() == 1 { "" } else { "s" };
-        let place = self.place();
-        let named = named.join(", ");
-        out.warnings.push(format!("{place}unknown field{s} {named}{more} ignored"));
+        let is_known =
+            |field: &str| known.contains(&field) || LATER.contains(&field) || field == BACKGROUND;
+        out.warnings.extend(unknown_fields(self.map, &self.place(), is_known));
     }
+}
+
+/// A warning that names the fields of an object that nothing reads, if there are any.
+pub(crate) fn unknown_fields(
+    map: &Map<String, Value>,
+    place: &str,
+    is_known: impl Fn(&str) -> bool,
+) -> Option<String> {
+    let mut unknown: Vec<&String> = map.keys().filter(|field| !is_known(field)).collect();
+    unknown.sort();
+    if unknown.is_empty() {
+        return None;
+    }
+    let named: Vec<String> = unknown
+        .iter()
+        .take(NAMED_FIELDS)
+        .map(|field| format!("`{}`", to_line(field, WORD_CHARS)))
+        .collect();
+    let more = match unknown.len() - named.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let s = if unknown.len() == 1 { "" } else { "s" };
+    Some(format!("{place}unknown field{s} {}{more} ignored", named.join(", ")))
 }
 
 /// What a text holds that is JSON.
@@ -345,7 +439,8 @@ mod tests {
 
     /// The only function here that knows the signature under test.
     fn reads(arguments: &Value) -> String {
-        let Reading { count: _, tasks, errors, warnings } = read(arguments, &Policy::default());
+        let policy = Policy { models: vec!["p/small".to_owned()], ..Policy::default() };
+        let Reading { count: _, tasks, background: _, errors, warnings } = read(arguments, &policy);
         let mut out = String::new();
         for task in tasks {
             write!(out, "{:?} {:?}", task.index, task.goal).unwrap();
@@ -360,6 +455,12 @@ mod tests {
             }
             if let Some(most) = task.max_iterations {
                 write!(out, " max {most}").unwrap();
+            }
+            if let Some(schema) = task.output_schema {
+                write!(out, " schema {schema}").unwrap();
+            }
+            if let Some(model) = task.model {
+                write!(out, " model {model}").unwrap();
             }
             out.push('\n');
         }
@@ -417,6 +518,30 @@ mod tests {
     }
 
     #[test]
+    fn schemas_and_models_are_checked_task_by_task() {
+        insta::assert_snapshot!(reads(&json!({
+            "output_schema": "{\"type\": \"object\"}",
+            "tasks": [
+                {"goal": "A", "model": " p/small "},
+                {"goal": "B", "output_schema": {"type": "array"}, "model": "p/large"},
+                {"goal": "C", "output_schema": {"type": "no such type"}},
+                {"goal": "D", "output_schema": [1]},
+                {"goal": "E", "output_schema": {"$ref": "https://localhost:9/x.json"}},
+            ]
+        })), @r#"
+        Some(0) "A" schema {"type":"object"} model p/small
+        Some(1) "B" schema {"type":"array"}
+        Some(2) "C" schema {"type":"object"}
+        Some(3) "D" schema {"type":"object"}
+        Some(4) "E" schema {"type":"object"}
+        error {"code":"E_MODEL","task_index":1,"task":"t1","field":"model","value":"p/large","remedy":"task 1: `model` must be one of p/small, or left out"}
+        error {"code":"E_SCHEMA","task_index":2,"task":"t2","field":"output_schema","value":{"type":"no such type"},"remedy":"task 2: `output_schema` must be a JSON Schema: \"no such type\" is not valid under any of the schemas listed in the 'anyOf' keyword"}
+        error {"code":"E_SCHEMA","task_index":3,"task":"t3","field":"output_schema","value":[1],"remedy":"task 3: `output_schema` must be a JSON Schema: it is no object"}
+        error {"code":"E_SCHEMA","task_index":4,"task":"t4","field":"output_schema","value":{"$ref":"https://localhost:9/x.json"},"remedy":"task 4: `output_schema` must be a JSON Schema: it refers to something outside itself; put that under `$defs`"}
+        "#);
+    }
+
+    #[test]
     fn what_is_odd_is_told() {
         insta::assert_snapshot!(reads(&json!({
             "goal": "Co\u{200b}unt\u{1b}[31m.", "role": "boss\nIgnore this", "max_iterations": 5000,
@@ -453,10 +578,10 @@ mod tests {
     Some(2) ""
     Some(3) ""
     Some(4) "A"
-    Some(5) "B"
+    Some(5) "B" schema {"type":"object"}
     Some(6) "C"
-    error {"code":"E_NOT_IN_THIS_VERSION","task_index":null,"task":null,"field":"background","value":true,"remedy":"`background` is not in this version; leave it out"}
     error {"code":"E_NOT_IN_THIS_VERSION","task_index":null,"task":null,"field":"workflow","value":{},"remedy":"`workflow` is not in this version; leave it out"}
+    error {"code":"E_BACKGROUND_OFF","task_index":null,"task":null,"field":"background","value":true,"remedy":"`background` is switched off here (delegation.background); leave it out"}
     error {"code":"E_TYPE","task_index":null,"task":null,"field":"max_iterations","value":1.5,"remedy":"`max_iterations` must be a whole number"}
     error {"code":"E_TASK","task_index":0,"task":"t0","field":"tasks","value":"do it","remedy":"task 0 must be an object with a `goal`"}
     error {"code":"E_GOAL","task_index":1,"task":"t1","field":"goal","value":"","remedy":"task 1: give a `goal` that says what to accomplish"}
@@ -465,8 +590,7 @@ mod tests {
     error {"code":"E_RANGE","task_index":4,"task":"t4","field":"max_iterations","value":0,"remedy":"task 4: `max_iterations` must be from 1 to 50"}
     error {"code":"E_TYPE","task_index":4,"task":"t4","field":"context","value":{"a":1},"remedy":"task 4: `context` must be a text"}
     error {"code":"E_TYPE","task_index":4,"task":"t4","field":"toolsets","value":"file","remedy":"task 4: `toolsets` must be a list of names, such as [\"file\"]"}
-    error {"code":"E_NOT_IN_THIS_VERSION","task_index":5,"task":"t5","field":"model","value":"x/y","remedy":"task 5: `model` is not in this version; leave it out"}
-    error {"code":"E_NOT_IN_THIS_VERSION","task_index":5,"task":"t5","field":"output_schema","value":{"type":"object"},"remedy":"task 5: `output_schema` is not in this version; leave it out"}
+    error {"code":"E_MODEL","task_index":5,"task":"t5","field":"model","value":"x/y","remedy":"task 5: `model` must be one of p/small, or left out"}
     error {"code":"E_TYPE","task_index":5,"task":"t5","field":"toolsets","value":[1],"remedy":"task 5: `toolsets` must be a list of names, such as [\"file\"]"}
     error {"code":"E_NOT_IN_THIS_VERSION","task_index":6,"task":"t6","field":"depends_on","value":["a"],"remedy":"task 6: `depends_on` is not in this version; leave it out"}
     error {"code":"E_NOT_IN_THIS_VERSION","task_index":6,"task":"t6","field":"id","value":"c","remedy":"task 6: `id` is not in this version; leave it out"}

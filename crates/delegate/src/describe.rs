@@ -1,13 +1,17 @@
 //! What an agent's model is told of `delegate_task`: built from the live settings when the agent
 //! is made, and then fixed.
 
-use deputize_core::{FillError, Role, Schema, SchemaError, ToolDecl, ToolName, fill};
+use deputize_core::{FillError, Schema, SchemaError, ToolDecl, ToolName, fill};
 use serde_json::{Value, json};
 
-use crate::policy::{OverLimit, Policy};
-use crate::toolset::{LeafReason, Parent, TOOL, is_never, leaf_reason, offered};
+use crate::policy::{Form, OverLimit, Policy};
+use crate::toolset::{Parent, TASK, TOOL, is_never, nests, offered};
 
 const DESCRIPTION: &str = include_str!("../prompts/tool.md");
+const BACKGROUND: &str = include_str!("../prompts/background.md");
+const LIFETIME: &str =
+    "The call ends when its children have ended. Interrupting the turn ends them too.";
+const TASK_DESCRIPTION: &str = include_str!("../prompts/task.md");
 
 /// What toolsets are for. Others are told by the names of their tools.
 const USES: [(&str, &str); 3] = [
@@ -38,18 +42,40 @@ pub enum DescribeError {
 /// # Errors
 /// When a text of this crate is broken; its tests build every one.
 pub fn describe(parent: Parent<'_>, policy: &Policy) -> Result<ToolDecl, DescribeError> {
-    let nesting = leaf_reason(parent, Role::Orchestrator, policy);
+    if policy.form == Form::Task {
+        return describe_task(parent);
+    }
+    let nesting = nests(parent, policy);
     let values = [
         ("instead", &*instead(parent)),
         ("limit", &*limit(policy)),
-        ("nesting", &*nesting_text(parent, policy, nesting)),
+        ("nesting", &*nesting_text(policy, nesting)),
         ("lacks", &*lacks(parent)),
+        ("lifetime", if policy.background { BACKGROUND.trim_end() } else { LIFETIME }),
     ];
     let description = fill(DESCRIPTION, &values).map_err(DescribeError::Fill)?;
-    let parameters = Schema::new(&parameters(parent, policy, nesting.is_none()));
+    let parameters = Schema::new(&parameters(parent, policy, nesting));
     Ok(ToolDecl {
         name: TOOL,
         description: description.trim_end().to_owned(),
+        parameters: parameters.map_err(DescribeError::Schema)?,
+    })
+}
+
+/// The same for the form with one text.
+fn describe_task(parent: Parent<'_>) -> Result<ToolDecl, DescribeError> {
+    let instead = instead(parent);
+    let description = fill(TASK_DESCRIPTION, &[("instead", &instead)]);
+    let text = "What to do, complete in itself: the goal, all that must be known for it (paths, \
+                errors, constraints), and what to report";
+    let parameters = Schema::new(&json!({
+        "type": "object",
+        "properties": {"description": {"type": "string", "description": text}},
+        "required": ["description"],
+    }));
+    Ok(ToolDecl {
+        name: TASK,
+        description: description.map_err(DescribeError::Fill)?.trim_end().to_owned(),
         parameters: parameters.map_err(DescribeError::Schema)?,
     })
 }
@@ -83,22 +109,17 @@ fn limit(policy: &Policy) -> String {
     }
 }
 
-fn nesting_text(parent: Parent<'_>, policy: &Policy, off: Option<LeafReason>) -> String {
-    match off {
-        None => format!(
-            "With role `orchestrator` a child may hand on parts of its task (you are at depth {}, \
-             agents at depth {} cannot).",
-            parent.spec.depth,
+/// The same words at every depth: an agent's own depth is told in its prompt, so that
+/// orchestrators send the very tools of their parent.
+fn nesting_text(policy: &Policy, nesting: bool) -> String {
+    if nesting {
+        return format!(
+            "With role `orchestrator` a child may hand on parts of its task (the first agent is at \
+             depth 0, agents at depth {} cannot).",
             policy.leaf_depth()
-        ),
-        Some(LeafReason::Disabled) => {
-            "Children cannot hand work on: nesting is switched off.".to_owned()
-        }
-        Some(_) => format!(
-            "Children cannot hand work on: you are at depth {}, the last level that can.",
-            parent.spec.depth
-        ),
+        );
     }
+    "Children cannot hand work on.".to_owned()
 }
 
 /// Which of the parent's tools a child lacks.
@@ -127,7 +148,14 @@ fn parameters(parent: Parent<'_>, policy: &Policy, nesting: bool) -> Value {
             "minimum": 1,
             "maximum": policy.limits(None).max_iterations,
         },
+        "output_schema": {"type": "object"},
     });
+    if !policy.models.is_empty()
+        && let Some(fields) = task.as_object_mut()
+    {
+        let model = json!({"type": "string", "enum": policy.models});
+        fields.insert("model".to_owned(), model);
+    }
     if nesting && let Some(fields) = task.as_object_mut() {
         fields.insert(
             "role".to_owned(),
@@ -148,6 +176,17 @@ fn parameters(parent: Parent<'_>, policy: &Policy, nesting: bool) -> Value {
     }
     if let Some(fields) = call.as_object_mut() {
         fields.insert("tasks".to_owned(), tasks);
+        if policy.background {
+            let text = "Give handles at once and tell of each end by a message";
+            fields.insert(
+                "background".to_owned(),
+                json!({"type": "boolean", "default": false, "description": text}),
+            );
+        }
+        if let Some(schema) = fields.get_mut("output_schema").and_then(Value::as_object_mut) {
+            let text = "JSON Schema of its answer; `output` then holds the value";
+            schema.insert("description".to_owned(), json!(text));
+        }
         if let Some(toolsets) = fields.get_mut("toolsets").and_then(Value::as_object_mut) {
             toolsets.insert("description".to_owned(), json!(toolsets_text(parent, policy)));
         }
@@ -241,6 +280,66 @@ mod tests {
         }
     }
 
+    /// What differs between descriptions: the words about limits and nesting, the most tasks of a
+    /// call, and whether a role is offered. All else is the same in each, and is held to be.
+    fn differs(decl: &ToolDecl) -> (String, String) {
+        let line = decl.description.lines().find(|line| line.starts_with("One task:")).unwrap();
+        let parameters = decl.parameters.to_value();
+        let fields = &parameters["properties"];
+        let most = &fields["tasks"]["maxItems"];
+        let role = if fields.get("role").is_some() { "role" } else { "no role" };
+        let rest = decl.description.replace(line, "");
+        let (_, own) = line.split_once("`tasks`, ").unwrap();
+        (format!("{most}, {role}; {own}"), rest)
+    }
+
+    #[test]
+    fn every_combination_of_limits_nesting_depth_and_background() {
+        use std::fmt::Write as _;
+        let (mut out, mut rests) = (String::new(), std::collections::BTreeSet::new());
+        for background in [false, true] {
+            for over_limit in [OverLimit::Refuse, OverLimit::Queue] {
+                for max_concurrent_children in [1, 3, 50] {
+                    for max_spawn_depth in [1, 2, 3] {
+                        for orchestrator_enabled in [true, false] {
+                            for depth in 0..max_spawn_depth {
+                                let policy = Policy {
+                                    background,
+                                    over_limit,
+                                    max_concurrent_children,
+                                    max_spawn_depth,
+                                    orchestrator_enabled,
+                                    ..Policy::default()
+                                };
+                                let mut family = Family::new(TYPICAL);
+                                family.spec.depth = depth;
+                                let decl = describe(family.parent(), &policy).unwrap();
+                                let (own, rest) = differs(&decl);
+                                rests.insert(rest);
+                                writeln!(
+                                    out,
+                                    "{} {over_limit:?} {max_concurrent_children} at \
+                                     {depth} of {max_spawn_depth} {}: {own}",
+                                    if background { "background" } else { "turn" },
+                                    if orchestrator_enabled { "nests" } else { "flat" }
+                                )
+                                .unwrap();
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        insta::assert_snapshot!("all_combinations", out);
+        assert_eq!(rests.len(), 2, "one for children that end with the turn: {rests:#?}");
+    }
+
+    #[test]
+    fn the_form_with_one_text() {
+        let policy = Policy { form: Form::Task, ..Policy::default() };
+        insta::assert_snapshot!("task", show(&Family::new(FULL), &policy));
+    }
+
     #[test]
     fn a_parent_with_everything_and_an_operator_who_narrows_it() {
         let family = Family::new(FULL);
@@ -251,29 +350,43 @@ mod tests {
             ..Policy::default()
         };
         insta::assert_snapshot!("full_narrowed", show(&family, &policy));
+        let policy = Policy { background: true, ..Policy::default() };
+        insta::assert_snapshot!("background", show(&Family::new(TYPICAL), &policy));
         let bare = Family::new("delegation/delegate_task");
         insta::assert_snapshot!("bare", show(&bare, &Policy::default()));
     }
 
     #[test]
-    fn an_orchestrator_at_the_last_level_is_told_so() {
-        let mut family = Family::new(TYPICAL);
-        family.spec.depth = 2;
+    fn agents_of_every_depth_are_told_the_same() {
         let policy = Policy { max_spawn_depth: 3, ..Policy::default() };
-        let decl = describe(family.parent(), &policy).unwrap();
-        assert!(decl.description.contains("you are at depth 2, the last level that can"));
-        assert!(!decl.parameters.as_str().contains("orchestrator"));
+        let mut family = Family::new(TYPICAL);
+        let first = show(&family, &policy);
+        for depth in 1..3 {
+            family.spec.depth = depth;
+            assert_eq!(show(&family, &policy), first);
+        }
     }
 
     /// What is described must be served: no field of a later version.
     #[test]
     fn what_is_described_is_what_is_read() {
-        let policy = Policy { max_spawn_depth: 3, ..Policy::default() };
+        const EVERY_FIELD: [&str; 8] = [
+            "context",
+            "goal",
+            "max_iterations",
+            "model",
+            "output_schema",
+            "role",
+            "tasks",
+            "toolsets",
+        ];
+        let models = vec!["p/small".to_owned()];
+        let policy = Policy { max_spawn_depth: 3, models, ..Policy::default() };
         let decl = describe(Family::new(TYPICAL).parent(), &policy).unwrap();
         let call = decl.parameters.to_value();
         let mut fields: Vec<&String> = call["properties"].as_object().unwrap().keys().collect();
         fields.sort();
-        assert_eq!(fields, ["context", "goal", "max_iterations", "role", "tasks", "toolsets"]);
+        assert_eq!(fields, EVERY_FIELD);
         let mut arguments = serde_json::Map::new();
         for field in fields {
             arguments.insert(field.clone(), json!("x"));
@@ -291,7 +404,7 @@ mod tests {
         for tools in [FULL.to_owned(), format!("{FULL} {}", many.join(" "))] {
             let decl = describe(Family::new(&tools).parent(), &policy).unwrap();
             let bytes = decl.description.len() + decl.parameters.as_str().len();
-            assert!(bytes < 3072, "{bytes}");
+            assert!(bytes < 3200, "{bytes}");
         }
     }
 

@@ -53,8 +53,24 @@ impl Family {
         Self { spec: top(tools, grant), authority, catalog }
     }
 
+    /// The tools of a program in which some of these are other tools of the same name.
+    pub(crate) fn swapped(tools: &str, others: &str) -> Catalog {
+        let mut catalog = Catalog::default();
+        for path in tools.split_whitespace() {
+            let entry = made(path);
+            let entry = if others.split_whitespace().any(|other| other == path) {
+                Entry { origin: Origin::Mcp { server: "other".to_owned() }, ..entry }
+            } else {
+                entry
+            };
+            catalog.insert(entry).unwrap();
+        }
+        catalog
+    }
+
     pub(crate) fn parent(&self) -> Parent<'_> {
-        Parent { spec: &self.spec, authority: &self.authority, catalog: &self.catalog }
+        let Self { spec, authority, catalog } = self;
+        Parent { spec, authority, catalog, declared: &[] }
     }
 
     /// The family of a child of this one.
@@ -85,6 +101,8 @@ fn top(tools: Vec<ToolName>, grant: Grant) -> AgentSpec {
         cwd: PathBuf::from("/repo/app"),
         context: None,
         output_schema: None,
+        background: false,
+        declared: None,
     }
 }
 
@@ -103,18 +121,22 @@ pub(crate) fn toolsets(names: &str) -> BTreeSet<ToolsetName> {
 fn catalog<'a>(tools: impl Iterator<Item = &'a str>) -> Catalog {
     let mut catalog = Catalog::default();
     for path in tools {
-        let (set, name) = path.split_once('/').unwrap();
-        let origin = match set.strip_prefix("mcp-") {
-            Some(server) => Origin::Mcp { server: server.to_owned() },
-            None => Origin::Linked { krate: "tools".to_owned() },
-        };
-        let decl = ToolDecl {
-            name: tool_name(name),
-            description: String::new(),
-            parameters: Schema::new(&json!({"type": "object"})).unwrap(),
-        };
-        let tool = std::sync::Arc::new(Idle(ToolSpec::read_only(decl)));
-        catalog.insert(Entry { toolset: toolset(set), origin, tool }).unwrap();
+        catalog.insert(made(path)).unwrap();
     }
     catalog
+}
+
+fn made(path: &str) -> Entry {
+    let (set, name) = path.split_once('/').unwrap();
+    let origin = match set.strip_prefix("mcp-") {
+        Some(server) => Origin::Mcp { server: server.to_owned() },
+        None => Origin::Linked { krate: "tools".to_owned() },
+    };
+    let decl = ToolDecl {
+        name: tool_name(name),
+        description: String::new(),
+        parameters: Schema::new(&json!({"type": "object"})).unwrap(),
+    };
+    let tool = std::sync::Arc::new(Idle(ToolSpec::read_only(decl)));
+    Entry { toolset: toolset(set), origin, tool }
 }

@@ -20,12 +20,17 @@
 //! ```
 //!
 //! What it deliberately lacks: knowledge of what a child is (it knows only
-//! [`Agent`](deputize_core::Agent)), files, and a way to give a child more than its parent has.
+//! [`Agent`](deputize_core::Agent)), and a way to give a child more than its parent has. Of files
+//! it looks only at those that a parent had read, and keeps what a report leaves out.
 
 mod args;
+mod claims;
+mod control;
 mod describe;
+mod files;
 #[cfg(test)]
 mod fixture;
+mod keep;
 mod plan;
 mod policy;
 mod prompt;
@@ -33,17 +38,21 @@ mod refusal;
 mod report;
 mod run;
 mod slots;
+mod task;
 mod tool;
 mod toolset;
 
 pub use args::{Reading, Task, read};
+pub use control::{Background, CONTROL, ControlTool};
 pub use describe::{DescribeError, describe};
 pub use plan::{Plan, PlanError, plan};
-pub use policy::{CHILD_TIMEOUT_FLOOR_SECONDS, MAX_SPAWN_DEPTH_CEILING, OverLimit, Policy};
+pub use policy::{
+    CHILD_TIMEOUT_FLOOR_SECONDS, Form, MAX_SPAWN_DEPTH_CEILING, OverLimit, Policy, ToolSchemas,
+};
 pub use prompt::{Brief, Nesting, PromptLayout, child_prompt};
 pub use refusal::{CallError, Code, Refusal};
-pub use report::{Caps, StaleFile, report, result_entry};
+pub use report::{Caps, Kept, Seen, StaleFile, report, result_entry};
 pub use tool::DelegateTool;
 pub use toolset::{
-    ChildTools, Dropped, LeafReason, Parent, Reason, TOOL, TOOLSET, child_tools, send_order,
+    ChildTools, Dropped, LeafReason, Parent, Reason, TASK, TOOL, TOOLSET, child_tools, send_order,
 };

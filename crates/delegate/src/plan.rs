@@ -4,11 +4,13 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use deputize_core::{AgentSpec, CallId, FillError, Grant, Role, SpawnedBy, ToolsetName};
+use deputize_core::{
+    AgentSpec, CallId, FillError, Grant, ModelOptions, Role, SpawnedBy, ToolDecl, ToolsetName,
+};
 use serde_json::{Value, json};
 
 use crate::args::{Reading, Task};
-use crate::policy::{OverLimit, Policy};
+use crate::policy::{OverLimit, Policy, ToolSchemas};
 use crate::prompt::{Brief, Nesting, child_prompt};
 use crate::refusal::{CallError, Code, Refusal, bounded};
 use crate::toolset::{ChildTools, Dropped, Parent, Reason, child_tools, offered};
@@ -48,12 +50,17 @@ pub fn plan(
     parent: Parent<'_>,
     policy: &Policy,
 ) -> Result<Plan, PlanError> {
-    let Reading { count, tasks, mut errors, mut warnings } = reading;
+    let Reading { count, tasks, background, mut errors, mut warnings } = reading;
     errors.extend(whole_call(count, parent, policy));
-    let mut requests = Vec::with_capacity(tasks.len());
+    let mut chosen = Vec::with_capacity(tasks.len());
     for task in &tasks {
+        errors.extend(model_refused(task, parent));
         match requested(task, parent, policy) {
-            Ok(request) => requests.push(request),
+            Ok(request) => {
+                let tools = child_tools(parent, request.as_ref(), task.role, policy);
+                errors.extend(too_free(task, &tools, policy));
+                chosen.push((request, tools));
+            }
             Err(unknown) => errors.extend(unknown),
         }
     }
@@ -62,12 +69,12 @@ pub fn plan(
     }
     let task_count = u32::try_from(count).unwrap_or(u32::MAX);
     let mut out = Plan { specs: Vec::new(), dropped: Vec::new(), warnings: Vec::new() };
-    for ((task_index, task), request) in (0..).zip(tasks).zip(requests) {
-        let tools = child_tools(parent, request.as_ref(), task.role, policy);
+    for ((task_index, task), (request, tools)) in (0..).zip(tasks).zip(chosen) {
         warnings.extend(fewer_than_asked(task_index, request.as_ref(), &tools, parent));
         out.dropped.push(tools.dropped.clone());
         let by = SpawnedBy { call, task_index, task_count };
-        out.specs.push(spec(task, tools, by, (parent, policy)).map_err(PlanError::Prompt)?);
+        let spec = spec(task, tools, by, (parent, policy)).map_err(PlanError::Prompt)?;
+        out.specs.push(AgentSpec { background, ..spec });
     }
     out.warnings = bounded(warnings);
     Ok(out)
@@ -103,6 +110,36 @@ fn whole_call(count: usize, parent: Parent<'_>, policy: &Policy) -> Vec<CallErro
         errors.push(CallError::new(Code::Model, None, ("", &json!(model)), remedy));
     }
     errors
+}
+
+/// An error when a task's model is not one that this agent may use.
+fn model_refused(task: &Task, parent: Parent<'_>) -> Option<CallError> {
+    let model = task.model.as_ref().filter(|model| !parent.authority.may_use_model(model))?;
+    let remedy = format!("this agent may not use the model `{model}`; leave `model` out");
+    Some(CallError::new(Code::Model, task.index, ("model", &json!(model)), remedy))
+}
+
+/// An error when a child would be an external program, which may do all that a command may, and is
+/// not due the tools for that.
+fn too_free(task: &Task, child: &ChildTools, policy: &Policy) -> Option<CallError> {
+    let missing = policy.external_needs.iter().find(|tool| !child.tools.contains(tool))?;
+    let dropped = child.dropped.iter().find(|dropped| dropped.tool == *missing);
+    let why = match dropped {
+        Some(dropped) => dropped.reason.to_string(),
+        None => "this agent does not have it".to_owned(),
+    };
+    let instead = match dropped {
+        Some(Dropped { toolset, reason: Reason::NotRequested, .. }) => {
+            format!("name the toolset `{toolset}` too, leave `toolsets` out, or ")
+        }
+        _ => String::new(),
+    };
+    let remedy = format!(
+        "children are external programs here (delegation.acp_command), which may do all that a \
+         command may; this child may not have `{missing}` ({why}): {instead}do the work yourself"
+    );
+    let value = json!(task.toolsets);
+    Some(CallError::new(Code::External, task.index, ("toolsets", &value), remedy))
 }
 
 /// The toolsets that a task names, or an error for each that exists nowhere.
@@ -190,49 +227,87 @@ fn spec(
     (parent, policy): (Parent<'_>, &Policy),
 ) -> Result<AgentSpec, FillError> {
     let depth = parent.spec.depth + 1;
-    let system = system(&task, child.role, parent, policy)?;
-    Ok(AgentSpec {
+    let Told { system, first, declared } = told(&task, &child, parent, policy)?;
+    let own = task.model.or_else(|| policy.model.clone());
+    let spec = AgentSpec {
         id: parent.spec.id.child(by.call, by.task_index),
         parent: Some(parent.spec.id.clone()),
         depth,
         role: child.role,
         grant: grant(&child, by.task_count, parent, policy),
         spawned_by: Some(by),
-        task: task.goal.clone(),
+        task: first,
         goal: task.goal,
-        model: policy.model.clone().unwrap_or_else(|| parent.spec.model.clone()),
-        options: parent.spec.options.clone(),
+        model: own.unwrap_or_else(|| parent.spec.model.clone()),
+        options: options(parent, policy),
         system,
         prefill: parent.spec.prefill.clone(),
         toolsets: child.toolsets,
         tools: child.tools,
         approver: policy.approvals.min(parent.authority.approver()),
         limits: policy.limits(task.max_iterations),
-        cwd: parent.spec.cwd.clone(),
+        cwd: cwd(parent, policy).to_owned(),
         context: task.context,
         output_schema: None,
+        background: false,
+        declared,
+    };
+    Ok(match task.output_schema {
+        Some(schema) => spec.answering(schema),
+        None => spec,
     })
 }
 
-/// The text that all children share, and then the child's own.
-fn system(
+/// What a child wants of its model.
+fn options(parent: Parent<'_>, policy: &Policy) -> ModelOptions {
+    let own = &parent.spec.options;
+    ModelOptions {
+        reasoning_effort: policy.reasoning_effort.clone().or_else(|| own.reasoning_effort.clone()),
+        max_output_tokens: policy.max_output_tokens.or(own.max_output_tokens),
+    }
+}
+
+/// Where a child works: where the operator says, if it may be there, or where its parent does.
+fn cwd<'a>(parent: Parent<'a>, policy: &'a Policy) -> &'a Path {
+    let configured = policy.workspace.as_deref();
+    let allowed = |cwd: &&Path| cwd.is_absolute() && parent.authority.may_read(cwd);
+    configured.filter(allowed).unwrap_or(&parent.spec.cwd)
+}
+
+/// What a child's model is sent first.
+struct Told {
+    system: Vec<Arc<str>>,
+    first: String,
+    declared: Option<Arc<[Arc<ToolDecl>]>>,
+}
+
+/// The text that all children share, and then the child's own: as system text, or, where that is
+/// the parent's, in the first message.
+fn told(
     task: &Task,
-    role: Role,
+    child: &ChildTools,
     parent: Parent<'_>,
     policy: &Policy,
-) -> Result<Vec<Arc<str>>, FillError> {
-    let depth = parent.spec.depth + 1;
+) -> Result<Told, FillError> {
+    let shares = policy.tool_schemas == ToolSchemas::CachePreserving;
+    let others = parent.declared.iter().any(|tool| !child.tools.contains(&tool.name));
     let prompt = child_prompt(&Brief {
         goal: &task.goal,
         context: task.context.as_deref(),
-        workspace: Some(parent.spec.cwd.as_path()).filter(|cwd| Path::is_absolute(cwd)),
-        nesting: (role == Role::Orchestrator)
-            .then(|| Nesting { depth, leaf_depth: policy.leaf_depth() }),
+        workspace: Some(cwd(parent, policy)).filter(|cwd| cwd.is_absolute()),
+        only: Some(child.tools.as_slice()).filter(|_| shares && others),
+        nesting: (child.role == Role::Orchestrator)
+            .then(|| Nesting { depth: parent.spec.depth + 1, leaf_depth: policy.leaf_depth() }),
         layout: policy.prompt_layout,
     })?;
-    let mut system = policy.child_base.clone();
-    system.extend(prompt.render().into_blocks());
-    Ok(system)
+    let mut own = policy.child_base.clone();
+    own.extend(prompt.render().into_blocks());
+    if !shares {
+        return Ok(Told { system: own, first: task.goal.clone(), declared: None });
+    }
+    own.push(task.goal.as_str().into());
+    let (system, declared) = (parent.spec.system.clone(), Some(parent.declared.into()));
+    Ok(Told { system, first: own.join("\n\n"), declared })
 }
 
 /// What a child asks for of its parent's authority: paths and network as they are, the tools

@@ -1,11 +1,13 @@
 //! What the operator says about delegation.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use deputize_core::{ApproverMode, Limits, ToolsetName};
+use deputize_core::{ApproverMode, Limits, ToolName, ToolsetName};
 
 use crate::prompt::PromptLayout;
+use crate::toolset::{TASK, TOOL};
 
 /// The least time limit of a child, in seconds: less would end it before it has begun.
 pub const CHILD_TIMEOUT_FLOOR_SECONDS: u32 = 30;
@@ -20,6 +22,28 @@ pub enum OverLimit {
     Refuse,
     /// All its tasks run, so many at a time.
     Queue,
+}
+
+/// Which tools a child is told of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ToolSchemas {
+    /// Its own.
+    #[default]
+    Narrowed,
+    /// Its parent's, unchanged, as is its parent's system text; what it may not use is refused
+    /// when it is called. What is its own stands in its first message, so that a provider's
+    /// cache serves the whole family.
+    CachePreserving,
+}
+
+/// The form in which delegation is offered to a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Form {
+    /// `delegate_task`, with everything.
+    #[default]
+    DelegateTask,
+    /// `task`, with one text: a child with the basic tools, and its answer as it is.
+    Task,
 }
 
 /// The operator's settings: plain data, the same for every agent of a session. Field names
@@ -56,7 +80,31 @@ pub struct Policy {
     pub max_children_per_session: u32,
     /// The model of children, as `PROVIDER/MODEL`; nothing: the parent's.
     pub model: Option<String>,
-    /// The system text that all children share, in rendered blocks, before their own prompt.
+    /// Models that a call may choose for a task, as `PROVIDER/MODEL`.
+    pub models: Vec<String>,
+    /// How hard children think; nothing: as hard as the parent.
+    pub reasoning_effort: Option<String>,
+    /// The most tokens of one answer of a child's model; nothing: as the parent's.
+    pub max_output_tokens: Option<u32>,
+    /// Which tools a child is told of.
+    pub tool_schemas: ToolSchemas,
+    /// The tools that a child must be due, or it is not made: of an external program nothing
+    /// bounds what it does. Empty for children that are agents of this program.
+    pub external_needs: Vec<ToolName>,
+    /// Whether a call may go on without its children.
+    pub background: bool,
+    /// The form in which delegation is offered.
+    pub form: Form,
+    /// How many tokens fit in the context of each provider's models, by its name, as far as that
+    /// is known.
+    pub context_windows: BTreeMap<String, u32>,
+    /// Where children work, if it is not where their parent does: an absolute directory.
+    pub workspace: Option<PathBuf>,
+    /// The folder for what is to be known of a child that timed out before it began; nothing:
+    /// that is not kept.
+    pub logs: Option<PathBuf>,
+    /// What all children are told, in rendered blocks, before their own prompt: in their system
+    /// text, or, where that is the parent's, in their first message.
     pub child_base: Vec<Arc<str>>,
 }
 
@@ -78,12 +126,31 @@ impl Default for Policy {
             over_limit: OverLimit::Refuse,
             max_children_per_session: 200,
             model: None,
+            models: Vec::new(),
+            reasoning_effort: None,
+            max_output_tokens: None,
+            tool_schemas: ToolSchemas::Narrowed,
+            external_needs: Vec::new(),
+            background: false,
+            form: Form::DelegateTask,
+            context_windows: BTreeMap::new(),
+            workspace: None,
+            logs: None,
             child_base: Vec::new(),
         }
     }
 }
 
 impl Policy {
+    /// The tool by which an agent hands work on.
+    #[must_use]
+    pub const fn tool(&self) -> ToolName {
+        match self.form {
+            Form::DelegateTask => TOOL,
+            Form::Task => TASK,
+        }
+    }
+
     /// How many children of one agent may run side by side.
     #[must_use]
     pub fn concurrency(&self) -> u32 {

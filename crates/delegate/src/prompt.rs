@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use deputize_core::door::clean;
-use deputize_core::{FillError, PromptParts, Section, fill};
+use deputize_core::{FillError, PromptParts, Section, ToolName, fill};
 
 use crate::toolset::TOOL;
 
@@ -11,6 +11,8 @@ const CHILD: &str = include_str!("../prompts/child.md");
 const TASK: &str = include_str!("../prompts/child_task.md");
 const CONTEXT: &str = include_str!("../prompts/child_context.md");
 const WORKSPACE: &str = include_str!("../prompts/child_workspace.md");
+const TOOLS: &str = include_str!("../prompts/child_tools.md");
+const NO_TOOLS: &str = include_str!("../prompts/child_no_tools.md");
 const REPORT: &str = include_str!("../prompts/child_report.md");
 const ORCHESTRATOR: &str = include_str!("../prompts/child_orchestrator.md");
 const LAST_LEVEL: &str = " So your children will be leaves.";
@@ -34,6 +36,8 @@ pub struct Brief<'a> {
     pub context: Option<&'a str>,
     /// Its working directory, where known.
     pub workspace: Option<&'a Path>,
+    /// The tools that it may use, where it is told of more.
+    pub only: Option<&'a [ToolName]>,
     /// For a child that may hand work on.
     pub nesting: Option<Nesting>,
     /// Where goal and context stand.
@@ -57,6 +61,7 @@ pub struct Nesting {
 ///     goal: "Count the tests.",
 ///     context: None,
 ///     workspace: None,
+///     only: None,
 ///     nesting: None,
 ///     layout: PromptLayout::Classic,
 /// };
@@ -76,6 +81,9 @@ pub fn child_prompt(brief: &Brief<'_>) -> Result<PromptParts, FillError> {
     if let Some(path) = brief.workspace.and_then(exact) {
         shared.push(Section::plain(&fill(WORKSPACE, &[("path", path)])?));
     }
+    if let Some(only) = brief.only {
+        shared.push(tools(only)?);
+    }
     shared.push(Section::plain(REPORT));
     if let Some(nesting) = &brief.nesting {
         shared.push(orchestrator(nesting)?);
@@ -90,6 +98,14 @@ pub fn child_prompt(brief: &Brief<'_>) -> Result<PromptParts, FillError> {
             PromptParts { stable: shared, volatile: own }
         }
     })
+}
+
+fn tools(only: &[ToolName]) -> Result<Section, FillError> {
+    if only.is_empty() {
+        return Ok(Section::plain(NO_TOOLS));
+    }
+    let names: Vec<String> = only.iter().map(|name| format!("`{name}`")).collect();
+    Ok(Section::plain(&fill(TOOLS, &[("tools", &names.join(", "))])?))
 }
 
 fn orchestrator(nesting: &Nesting) -> Result<Section, FillError> {
@@ -112,7 +128,8 @@ mod tests {
     use super::*;
 
     fn smallest(layout: PromptLayout) -> Brief<'static> {
-        Brief { goal: "Count the tests.", context: None, workspace: None, nesting: None, layout }
+        let (context, workspace, only, nesting) = (None, None, None, None);
+        Brief { goal: "Count the tests.", context, workspace, only, nesting, layout }
     }
 
     fn typical(layout: PromptLayout) -> Brief<'static> {
@@ -157,6 +174,33 @@ mod tests {
                     insta::assert_snapshot!(name, show(&Brief { nesting, ..brief }));
                 }
             }
+        }
+    }
+
+    #[test]
+    fn every_depth_in_both_layouts() {
+        let mut out = String::new();
+        for layout in [PromptLayout::Classic, PromptLayout::CacheFirst] {
+            for leaf_depth in 2..=3 {
+                for depth in 1..leaf_depth {
+                    let nesting = Some(Nesting { depth, leaf_depth });
+                    let text = show(&Brief { nesting, ..typical(layout) });
+                    let (_, block) = text.split_once("HANDING WORK ON:").unwrap();
+                    let end = block.find("\n\n").unwrap_or(block.len());
+                    let line = block[..end].lines().last().unwrap();
+                    out.push_str(&format!("{layout:?} {depth} of {leaf_depth}: {line}\n"));
+                }
+            }
+        }
+        insta::assert_snapshot!(out);
+    }
+
+    #[test]
+    fn a_child_that_is_told_of_more_tools_than_it_has() {
+        let names = ["list_dir", "read_file"].map(ToolName::literal);
+        for (name, only) in [("some", &names[..]), ("none", &[])] {
+            let brief = Brief { only: Some(only), ..fullest(PromptLayout::CacheFirst) };
+            insta::assert_snapshot!(format!("tools_{name}"), show(&brief));
         }
     }
 

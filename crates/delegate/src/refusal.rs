@@ -35,10 +35,18 @@ pub enum Code {
     TooManyCalls,
     /// More children than the session may have.
     TooManyChildren,
+    /// Somebody wants no new children for now.
+    Paused,
     /// The agent may not have children.
     Depth,
-    /// Children may not use the model that is configured for them.
+    /// Children may not use that model.
     Model,
+    /// A child that is an external program would have more than was meant for it.
+    External,
+    /// The schema of an answer is none.
+    Schema,
+    /// Children that nobody waits for, where they are switched off.
+    BackgroundOff,
     /// A field that this version does not serve.
     NotInThisVersion,
 }
@@ -59,8 +67,12 @@ impl Code {
             Self::TooManyTasks => "E_TOO_MANY_TASKS",
             Self::TooManyCalls => "E_TOO_MANY_CALLS",
             Self::TooManyChildren => "E_TOO_MANY_CHILDREN",
+            Self::Paused => "E_PAUSED",
             Self::Depth => "E_DEPTH",
             Self::Model => "E_MODEL",
+            Self::External => "E_EXTERNAL",
+            Self::Schema => "E_SCHEMA",
+            Self::BackgroundOff => "E_BACKGROUND_OFF",
             Self::NotInThisVersion => "E_NOT_IN_THIS_VERSION",
         }
     }

@@ -3,12 +3,24 @@
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
-use deputize_core::door::{Source, quote, to_line};
-use deputize_core::{AgentId, FillError, Outcome, Status, ToolOutput, ToolTrace, fill};
+use deputize_core::door::to_line;
+use deputize_core::{
+    AgentId, AgentView, ChildFound, ContextUse, Fact, FillError, Outcome, ToolOutput, fill,
+};
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::policy::Policy;
+
+mod entry;
+mod plain;
+
+pub(crate) use plain::plain;
+
+use entry::{Entry, LeftOut, entry};
+
 const STALE: &str = include_str!("../prompts/stale.md");
+const UNSEEN: &str = include_str!("../prompts/unseen.md");
 
 /// How many entries of a trace or a receipt the model is shown.
 const SHOWN_ENTRIES: usize = 20;
@@ -18,6 +30,10 @@ const SHOWN_ENTRIES_IN_ALL: usize = 200;
 const SHOWN_ENTRIES_LEAST: usize = 2;
 /// How many bytes the answers of all children of a call may have together.
 const SUMMARIES_BYTES: usize = 256 * 1024;
+/// How many bytes of one answer are shown however little room there is.
+const SUMMARY_LEAST: usize = 2000;
+/// How many bytes of an answer take one token of the parent's context, at least.
+const BYTES_PER_TOKEN: u64 = 3;
 /// How many bytes of names a note about stale files may have; more files are counted.
 const NOTE_BYTES: usize = 1500;
 /// How many characters of a name (tool, model), a path or a command, and an error.
@@ -26,13 +42,48 @@ const PATH_CHARS: usize = 400;
 const NOTE_PATH_CHARS: usize = 200;
 const ERROR_CHARS: usize = 500;
 
-/// A file that the parent had read and that an agent below it has written since.
+/// A file that the parent had read and that is something else since.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StaleFile {
     /// Its absolute path.
     pub path: PathBuf,
-    /// Who wrote it.
-    pub by: AgentId,
+    /// Which agent wrote it; nothing: a command did, or another program.
+    pub by: Option<AgentId>,
+    /// Whether it is no longer there.
+    pub gone: bool,
+}
+
+/// Where more is of a child than its parent is shown: absolute paths.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Kept {
+    /// The whole answer, where it is cut.
+    pub summary: Option<PathBuf>,
+    /// The whole entry, where its lists are cut.
+    pub whole: Option<PathBuf>,
+    /// What is to be known of a child that timed out before it began.
+    pub diagnostic: Option<PathBuf>,
+}
+
+/// What the host saw beside the outcomes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Seen<'a> {
+    /// The place of the first child in its call, from 0.
+    pub first: u32,
+    /// Files that the parent must read again.
+    pub stale: &'a [StaleFile],
+    /// For each child, the files that its answer names as written and of which no write was
+    /// seen.
+    pub unseen: &'a [Vec<String>],
+    /// For each child, where more of it is.
+    pub kept: &'a [Kept],
+    /// What was read otherwise than written.
+    pub warnings: &'a [String],
+}
+
+impl<'a> Seen<'a> {
+    fn unseen_of(&self, index: usize) -> &'a [String] {
+        self.unseen.get(index).map_or(&[], Vec::as_slice)
+    }
 }
 
 /// How the ends of children are told to their parent.
@@ -40,6 +91,9 @@ pub struct StaleFile {
 pub struct Caps<'a> {
     /// Bytes of one child's answer; 0: as many as there is room for.
     pub summary_bytes: u32,
+    /// Bytes that the parent's context has room for, where that is known: the answers of all
+    /// children of a call get half of it.
+    pub room_bytes: Option<usize>,
     /// The directory that paths in notes are told from.
     pub cwd: &'a Path,
 }
@@ -51,72 +105,19 @@ struct Results<'a> {
     warnings: &'a [String],
 }
 
-#[derive(Serialize)]
-struct Entry<'a> {
-    task_index: u32,
-    status: &'static str,
-    summary: Option<Cow<'a, str>>,
-    exit_reason: &'static str,
-    api_calls: u32,
-    duration_seconds: f64,
-    model: Cow<'a, str>,
-    tokens: Tokens,
-    cost_usd: Option<f64>,
-    tool_trace: Vec<TraceLine<'a>>,
-    receipts: ReceiptLines<'a>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    left_out: Option<LeftOut>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    stale_paths: Vec<Cow<'a, str>>,
-    agent: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<Cow<'a, str>>,
-}
-
-/// Of the child and its descendants.
-#[derive(Serialize)]
-struct Tokens {
-    input: u64,
-    cached: u64,
-    output: u64,
-}
-
-#[derive(Serialize)]
-struct TraceLine<'a> {
-    tool: Cow<'a, str>,
-    args_bytes: u64,
-    result_bytes: u64,
-    status: &'static str,
-}
-
-#[derive(Serialize)]
-struct ReceiptLines<'a> {
-    files_written: Vec<FileLine<'a>>,
-    commands: Vec<CommandLine<'a>>,
-    unfinished: Vec<&'a str>,
-}
-
-#[derive(Serialize)]
-struct FileLine<'a> {
-    path: Cow<'a, str>,
-    sha256: &'a str,
-    bytes: u64,
-}
-
-#[derive(Serialize)]
-struct CommandLine<'a> {
-    command: Cow<'a, str>,
-    exit_code: Option<i32>,
-}
-
-/// How many earlier entries are not shown, and where they are.
-#[derive(Serialize)]
-struct LeftOut {
-    tool_trace: usize,
-    files_written: usize,
-    commands: usize,
-    unfinished: usize,
-    whole: String,
+impl<'a> Caps<'a> {
+    /// Those of a call of this agent.
+    pub(crate) fn of(agent: &'a AgentView, policy: &Policy) -> Self {
+        let room = || {
+            let (provider, _) = agent.spec.model.split_once('/')?;
+            let window = u64::from(*policy.context_windows.get(provider)?);
+            let used = agent.store.get_or_insert_with(ContextUse::default).tokens()?;
+            let free = window.saturating_sub(used).saturating_mul(BYTES_PER_TOKEN);
+            Some(usize::try_from(free).unwrap_or(usize::MAX))
+        };
+        let room_bytes = room();
+        Self { summary_bytes: policy.max_summary_bytes, room_bytes, cwd: &agent.spec.cwd }
+    }
 }
 
 /// How much is told.
@@ -137,14 +138,15 @@ struct Share {
 
 impl Share {
     fn of(children: usize, caps: Caps<'_>) -> Self {
-        let all = SUMMARIES_BYTES / children.max(1);
+        let children = children.max(1);
+        let room = caps.room_bytes.map(|room| (room / 2 / children).max(SUMMARY_LEAST));
+        let all = room.unwrap_or(usize::MAX).min(SUMMARIES_BYTES / children);
         Self {
             summary_bytes: match caps.summary_bytes {
                 0 => all,
                 most => all.min(most as usize),
             },
-            entries: (SHOWN_ENTRIES_IN_ALL / children.max(1))
-                .clamp(SHOWN_ENTRIES_LEAST, SHOWN_ENTRIES),
+            entries: (SHOWN_ENTRIES_IN_ALL / children).clamp(SHOWN_ENTRIES_LEAST, SHOWN_ENTRIES),
         }
     }
 }
@@ -173,11 +175,52 @@ impl Audience {
     }
 }
 
-/// The entry of one child as hooks and `--output json` get it: whole and unframed.
+/// The entry of one child as hooks and `--output json` get it: whole and unframed, with what the
+/// host found out when its call ended, as far as it has.
 #[must_use]
-pub fn result_entry(outcome: &Outcome, index: u32) -> Value {
-    let entry = entry(index, outcome, &[], Audience::Host);
-    serde_json::to_value(entry).unwrap_or_default()
+pub fn result_entry(outcome: &Outcome, index: u32, found: Option<&ChildFound>) -> Value {
+    let found = found.cloned().unwrap_or_else(|| ChildFound::nothing(outcome.agent.clone()));
+    let changed = |path| StaleFile { path, by: Some(outcome.agent.clone()), gone: false };
+    let stale: Vec<StaleFile> = found.stale_paths.into_iter().map(changed).collect();
+    let (summary, diagnostic) = (found.summary_path, found.diagnostic_path);
+    let (kept, unseen) = ([Kept { summary, whole: None, diagnostic }], [found.unseen_writes]);
+    let (stale, unseen, kept) = (&stale[..], &unseen[..], &kept[..]);
+    let seen = Seen { first: index, stale, unseen, kept, warnings: &[] };
+    serde_json::to_value(entry(0, outcome, seen, Audience::Host)).unwrap_or_default()
+}
+
+/// What the host found out of each child when its call ended, where there is anything.
+fn found(outcomes: &[Outcome], seen: Seen<'_>) -> Vec<Fact> {
+    let found = |(index, outcome): (usize, &Outcome)| {
+        let kept = seen.kept.get(index);
+        ChildFound {
+            agent: outcome.agent.clone(),
+            stale_paths: stale_of(outcome, seen.stale).map(|file| file.path.clone()).collect(),
+            unseen_writes: seen.unseen_of(index).to_vec(),
+            summary_path: kept.and_then(|kept| kept.summary.clone()),
+            diagnostic_path: kept.and_then(|kept| kept.diagnostic.clone()),
+        }
+    };
+    let all = outcomes.iter().enumerate().map(found);
+    let any = all.filter(|found| *found != ChildFound::nothing(found.agent.clone()));
+    any.map(|found| Fact::Child(Box::new(found))).collect()
+}
+
+/// What of a child its parent is not shown whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Cut {
+    pub(crate) summary: bool,
+    pub(crate) entries: bool,
+}
+
+/// What a report leaves out, for each child.
+pub(crate) fn cut(outcomes: &[Outcome], caps: Caps<'_>) -> Vec<Cut> {
+    let share = Share::of(outcomes.len(), caps);
+    let cut = |outcome: &Outcome| Cut {
+        summary: outcome.text.as_ref().is_some_and(|text| text.len() > share.summary_bytes),
+        entries: LeftOut::of(outcome, Audience::Model(share), None).any(),
+    };
+    outcomes.iter().map(cut).collect()
 }
 
 /// The result of a call: an entry per child in the order of the tasks, and the notes of the
@@ -187,7 +230,7 @@ pub fn result_entry(outcome: &Outcome, index: u32) -> Value {
 /// When a template of this crate and its values do not fit.
 pub fn report(
     outcomes: &[Outcome],
-    (stale, warnings): (&[StaleFile], &[String]),
+    seen: Seen<'_>,
     total_ms: u64,
     caps: Caps<'_>,
 ) -> Result<ToolOutput, FillError> {
@@ -195,15 +238,30 @@ pub fn report(
     let results = Results {
         results: (0..)
             .zip(outcomes)
-            .map(|(index, outcome)| entry(index, outcome, stale, Audience::Model(share)))
+            .map(|(index, outcome)| entry(index, outcome, seen, Audience::Model(share)))
             .collect(),
         total_duration_seconds: seconds(total_ms),
-        warnings,
+        warnings: seen.warnings,
     };
     let content = serde_json::to_string(&results).unwrap_or_else(|error| error.to_string());
     let mut output = ToolOutput::text(content);
-    output.notes.extend(stale_note(stale, caps.cwd)?);
+    output.notes = notes(outcomes, seen, caps.cwd)?;
+    output.facts = found(outcomes, seen);
     Ok(output)
+}
+
+/// What the host has to say of the children, where content cannot imitate it.
+fn notes(outcomes: &[Outcome], seen: Seen<'_>, cwd: &Path) -> Result<Vec<String>, FillError> {
+    let mut notes: Vec<String> = stale_note(seen.stale, cwd)?.into_iter().collect();
+    for (outcome, unseen) in outcomes.iter().zip(seen.unseen) {
+        if !unseen.is_empty() {
+            let files: Vec<String> =
+                unseen.iter().map(|path| format!("`{}`", to_line(path, NOTE_PATH_CHARS))).collect();
+            let values = [("agent", outcome.agent.as_str()), ("files", &files.join(", "))];
+            notes.push(fill(UNSEEN.trim_end(), &values)?);
+        }
+    }
+    Ok(notes)
 }
 
 /// What the parent is told of files that it had read; nothing when there are none.
@@ -221,113 +279,31 @@ fn stale_note(stale: &[StaleFile], cwd: &Path) -> Result<Option<String>, FillErr
         let path = file.path.strip_prefix(cwd).unwrap_or(&file.path).to_string_lossy();
         let path = to_line(&path, NOTE_PATH_CHARS);
         let comma = if index == 0 { "" } else { ", " };
-        files = format!("{files}{comma}`{path}` (by {})", file.by);
+        let by = file.by.as_ref().map_or("a command or another program", AgentId::as_str);
+        let how = if file.gone { "deleted by" } else { "by" };
+        files = format!("{files}{comma}`{path}` ({how} {by})");
     }
     fill(STALE.trim_end(), &[("files", &files)]).map(Some)
 }
 
-fn entry<'a>(
-    task_index: u32,
+/// The files that a child, or an agent below it, wrote, and those that nobody is known to have
+/// written while it ran commands.
+fn stale_of<'a>(
     outcome: &'a Outcome,
     stale: &'a [StaleFile],
-    audience: Audience,
-) -> Entry<'a> {
-    let usage = outcome.tree_usage();
-    let receipts = &outcome.receipts;
-    let (most, count) = (audience.most(), |n: usize| n.saturating_sub(audience.most()));
-    let left_out = LeftOut {
-        tool_trace: count(outcome.trace.len()),
-        files_written: count(receipts.files_written.len()),
-        commands: count(receipts.commands.len()),
-        unfinished: count(receipts.unfinished.len()),
-        whole: whole(&outcome.agent),
-    };
-    Entry {
-        task_index,
-        status: outcome.status.as_str(),
-        summary: summary(outcome, audience),
-        exit_reason: outcome.exit_reason.as_str(),
-        api_calls: outcome.iterations,
-        duration_seconds: seconds(outcome.duration_ms),
-        model: audience.word(&outcome.model, NAME_CHARS),
-        tokens: Tokens { input: usage.input, cached: usage.cached, output: usage.output },
-        cost_usd: outcome.cost_usd,
-        tool_trace: last(&outcome.trace, most).map(|line| trace_line(line, audience)).collect(),
-        receipts: receipt_lines(outcome, audience),
-        left_out: left_out.any().then_some(left_out),
-        stale_paths: stale
-            .iter()
-            .filter(|file| is_of(&file.by, &outcome.agent))
-            .map(|file| audience.path(&file.path))
-            .collect(),
-        agent: outcome.agent.as_str(),
-        error: error(outcome, audience),
-    }
+) -> impl Iterator<Item = &'a StaleFile> {
+    stale.iter().filter(move |file| file.is_of(outcome))
 }
 
-impl LeftOut {
-    fn any(&self) -> bool {
-        self.tool_trace + self.files_written + self.commands + self.unfinished > 0
+impl StaleFile {
+    /// Whether a child, or an agent below it, changed it, as far as that is known. Of an external
+    /// program nothing is seen: it may have run anything.
+    pub(crate) fn is_of(&self, outcome: &Outcome) -> bool {
+        match &self.by {
+            Some(by) => is_of(by, &outcome.agent),
+            None => outcome.external || !outcome.receipts.commands.is_empty(),
+        }
     }
-}
-
-fn last<T>(items: &[T], most: usize) -> impl Iterator<Item = &T> {
-    items.iter().skip(items.len().saturating_sub(most))
-}
-
-fn trace_line<'a>(line: &'a ToolTrace, audience: Audience) -> TraceLine<'a> {
-    TraceLine {
-        tool: audience.word(&line.tool, NAME_CHARS),
-        args_bytes: line.args_bytes,
-        result_bytes: line.result_bytes,
-        status: line.status.as_str(),
-    }
-}
-
-fn receipt_lines<'a>(outcome: &'a Outcome, audience: Audience) -> ReceiptLines<'a> {
-    let receipts = &outcome.receipts;
-    let (most, files) = (audience.most(), receipts.files_written.len());
-    ReceiptLines {
-        files_written: receipts
-            .files_written
-            .iter()
-            .skip(files.saturating_sub(most))
-            .map(|(path, version)| FileLine {
-                path: audience.path(path),
-                sha256: &version.sha256,
-                bytes: version.bytes,
-            })
-            .collect(),
-        commands: last(&receipts.commands, most)
-            .map(|(command, exit_code)| CommandLine {
-                command: audience.word(command, PATH_CHARS),
-                exit_code: *exit_code,
-            })
-            .collect(),
-        unfinished: last(&receipts.unfinished, most).map(AgentId::as_str).collect(),
-    }
-}
-
-/// The child's own words.
-fn summary<'a>(outcome: &'a Outcome, audience: Audience) -> Option<Cow<'a, str>> {
-    let text = outcome.text.as_deref().filter(|text| !text.is_empty())?;
-    let most = match audience {
-        Audience::Host => return Some(Cow::Borrowed(text)),
-        Audience::Model(share) => share.summary_bytes,
-    };
-    let source = Source::Child(outcome.agent.to_string());
-    if text.len() <= most {
-        return Some(Cow::Owned(quote(&source, text).into_string()));
-    }
-    let (head, tail) = ends(text, most);
-    let omitted = text.len() - head.len() - tail.len();
-    Some(Cow::Owned(format!(
-        "{}\n[{omitted} of {} bytes left out here; the whole answer: {}]\n{}",
-        quote(&source, head),
-        text.len(),
-        whole(&outcome.agent),
-        quote(&source, tail)
-    )))
 }
 
 /// The beginning and the end of a text that is longer than `most` bytes: three quarters and one
@@ -347,24 +323,9 @@ fn ends(text: &str, most: usize) -> (&str, &str) {
     (head, tail)
 }
 
-/// How a person, or an agent with a terminal, gets all of what a child did and said.
-fn whole(agent: &AgentId) -> String {
-    let session = agent.as_str().split('/').next().unwrap_or_default();
-    format!("`deputize sessions show {session} --agent {agent}`")
-}
-
 /// Whether an agent is that one or below it.
 fn is_of(agent: &AgentId, top: &AgentId) -> bool {
     agent == top || agent.ancestors().any(|above| above == *top)
-}
-
-fn error<'a>(outcome: &'a Outcome, audience: Audience) -> Option<Cow<'a, str>> {
-    if outcome.status == Status::Completed {
-        return None;
-    }
-    let error = outcome.error.as_deref().filter(|error| !error.trim().is_empty());
-    let unknown = format!("ended as {} for a reason that is not known", outcome.status.as_str());
-    Some(error.map_or(Cow::Owned(unknown), |error| audience.word(error, ERROR_CHARS)))
 }
 
 /// Seconds to the hundredth.

@@ -3,7 +3,7 @@
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use deputize_core::{AgentSpec, BoxFuture, Outcome, Status, ToolCx};
+use deputize_core::{AgentSpec, AttachError, BoxFuture, Outcome, Status, ToolCx};
 use deputize_workflow::{Event, Graph, Outcome as TaskOutcome, Schedule};
 use futures_util::FutureExt as _;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
@@ -15,7 +15,7 @@ const PANICKED: &str = "the host failed while this child ran; what it did until 
 
 /// Runs the children and gives their outcomes in the order of the specs. When the call is
 /// cancelled no further child starts; those that run see it too, and are awaited.
-pub(crate) async fn run(specs: Vec<AgentSpec>, cx: &ToolCx, slots: &Arc<Slots>) -> Vec<Outcome> {
+pub(crate) async fn run(specs: &[AgentSpec], cx: &ToolCx, slots: &Arc<Slots>) -> Vec<Outcome> {
     let mut schedule = Schedule::new(Graph::flat(specs.len()));
     let mut running = FuturesUnordered::new();
     let mut outcomes: Vec<Option<Outcome>> = specs.iter().map(|_| None).collect();
@@ -67,6 +67,10 @@ fn child(
     let attached = cx.agent.session.spawn.attach(&cx.agent, spec.clone(), &cx.cancel.child());
     Box::pin(async move {
         let outcome = match attached {
+            // Nothing went wrong: somebody wants no more children for now.
+            Err(error @ AttachError::Paused(_)) => {
+                Outcome::without_run(&spec, Status::Interrupted, error.to_string())
+            }
             Err(error) => Outcome::without_run(&spec, Status::Error, error.to_string()),
             Ok(agent) => {
                 AssertUnwindSafe(agent.outcome()).catch_unwind().await.unwrap_or_else(|_| {

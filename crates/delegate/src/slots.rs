@@ -31,6 +31,11 @@ impl Slots {
         })
     }
 
+    /// How many slots are free now.
+    pub(crate) fn open(&self) -> usize {
+        self.running.available_permits()
+    }
+
     /// Waits for a free slot; those who wait are served in the order they came.
     pub(crate) async fn free(&self) -> Slot {
         // The semaphore is never closed, so there is always a permit in the end.
@@ -55,34 +60,58 @@ pub(crate) struct Slot {
     _permit: Option<OwnedSemaphorePermit>,
 }
 
-/// The children that were started in a session by this process, kept in the session's store.
-#[derive(Debug, Default)]
+/// The children that were started in a session, kept in the session's store.
+#[derive(Debug)]
 pub(crate) struct Started(Mutex<BTreeSet<AgentId>>);
+
+/// Which limit more children would pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TooMany {
+    /// That of the session.
+    Session {
+        /// How many there are.
+        so_far: usize,
+        /// How many there may be.
+        most: u32,
+    },
+    /// That of the agent, for all below it.
+    Below {
+        /// How many there are.
+        so_far: usize,
+        /// How many there may be.
+        most: u32,
+    },
+}
 
 impl Resource for Started {}
 
 impl Started {
+    /// With those that an earlier process of the session started.
+    pub(crate) fn new(earlier: impl IntoIterator<Item = AgentId>) -> Self {
+        Self(Mutex::new(earlier.into_iter().collect()))
+    }
+
     /// Counts these children in, all or none: some that are counted already cost nothing.
     ///
     /// # Errors
-    /// With the number there is already, when more than `most` would be counted in the session
-    /// or more than `most_below` under the parent.
+    /// When more than `most` would be counted in the session or more than `most_below` under the
+    /// parent.
     pub(crate) fn count_in(
         &self,
         parent: &AgentId,
         ids: &BTreeSet<AgentId>,
         (most, most_below): (Option<u32>, u32),
-    ) -> Result<(), usize> {
+    ) -> Result<(), TooMany> {
         let mut started = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let new = ids.difference(&started).count();
         let is_below = |id: &&AgentId| id.ancestors().any(|above| above == *parent);
         let below = started.iter().filter(is_below).count();
         let over = |count: usize, limit: u32| count + new > limit as usize;
-        if most.is_some_and(|most| over(started.len(), most)) {
-            return Err(started.len());
+        if let Some(most) = most.filter(|most| over(started.len(), *most)) {
+            return Err(TooMany::Session { so_far: started.len(), most });
         }
         if over(below, most_below) {
-            return Err(below);
+            return Err(TooMany::Below { so_far: below, most: most_below });
         }
         started.extend(ids.iter().cloned());
         Ok(())

@@ -1,25 +1,30 @@
 //! The tool: reads, plans, lets in, runs, reports.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 
 use deputize_core::{
     AgentId, AgentView, BoxFuture, Clock, Effects, Entry, FileLedger, Origin, Outcome, Schema,
-    SchemaError, Stale, Tool, ToolCallResult, ToolCx, ToolDecl, ToolError, ToolSpec, Usable,
+    SchemaError, Tool, ToolCallResult, ToolCx, ToolDecl, ToolError, ToolSpec, Usable,
 };
 use serde_json::{Value, json};
 
 use crate::args::read;
+use crate::claims::named_as_written;
+use crate::control::handles;
 use crate::describe::describe;
+use crate::files::Before;
+use crate::keep::keep;
 use crate::plan::{Plan, PlanError, plan};
-use crate::policy::{OverLimit, Policy};
+use crate::policy::{Form, OverLimit, Policy};
 use crate::refusal::{CallError, Code, Refusal};
-use crate::report::{Caps, StaleFile, report};
+use crate::report::{Caps, Seen, plain, report};
 use crate::run::run;
-use crate::slots::{Entered, Slots, Started};
-use crate::toolset::{Parent, TOOL, TOOLSET};
+use crate::slots::{Entered, Slots, Started, TooMany};
+use crate::task::read_task;
+use crate::toolset::{Parent, TOOLSET};
 
 /// What lists of tools say of it; an agent's model is told more, see [`describe`].
 const HEADLINE: &str = "Hand work to child agents and get their reports.";
@@ -48,11 +53,12 @@ impl DelegateTool {
         // ours. What the model is told is narrower, see `declare`.
         let parameters = Schema::new(&json!({"type": "object"}))?;
         let spec = ToolSpec {
-            decl: ToolDecl { name: TOOL, description: HEADLINE.to_owned(), parameters },
+            decl: ToolDecl { name: policy.tool(), description: HEADLINE.to_owned(), parameters },
             // By itself it changes nothing: each call of a child is judged where it runs.
             effects: Effects::ReadOnly,
             // Children are attached by ids that follow from the call.
             repeatable: true,
+            spawns: true,
             parallel: true,
             // Children have time limits of their own.
             time_limit: None,
@@ -81,9 +87,13 @@ impl DelegateTool {
         };
         let entered = slots.enter(most).ok_or_else(|| {
             let remedy = format!(
-                "{most} calls of `{TOOL}` are running, which is the limit: put the work into one \
-                 call with `tasks`, make this call when one of them has ended, or have the person \
-                 raise delegation.max_concurrent_children"
+                "{most} calls of `{}` are running, which is the limit: {}make this call when one \
+                 of them has ended, or have the person raise delegation.max_concurrent_children",
+                self.policy.tool(),
+                match self.policy.form {
+                    Form::DelegateTask => "put the work into one call with `tasks`, ",
+                    Form::Task => "",
+                }
             );
             refused(Code::TooManyCalls, most, remedy)
         })?;
@@ -93,13 +103,21 @@ impl DelegateTool {
         };
         let below = cx.agent.authority.spawn_number();
         let ids: BTreeSet<AgentId> = plan.specs.iter().map(|spec| spec.id.clone()).collect();
-        let started = cx.agent.session.settings.get_or_insert_with(Started::default);
-        started.count_in(cx.agent.id(), &ids, (session, below)).map_err(|so_far| {
-            let limit = session.map_or(below, |most| most.min(below));
+        let known = || {
+            let top = cx.agent.id().ancestors().last().unwrap_or_else(|| cx.agent.id().clone());
+            Started::new(cx.agent.session.spawn.known().into_iter().filter(|id| *id != top))
+        };
+        let started = cx.agent.session.settings.get_or_insert_with(known);
+        started.count_in(cx.agent.id(), &ids, (session, below)).map_err(|over| {
+            let (so_far, limit, whose) = match over {
+                TooMany::Session { so_far, most } => {
+                    (so_far, most, "delegation.max_children_per_session")
+                }
+                TooMany::Below { so_far, most } => (so_far, most, "for all below this agent"),
+            };
             let remedy = format!(
                 "{} more children would be too many: {so_far} were started and the limit is \
-                 {limit} (delegation.max_children_per_session); work with the results there are, \
-                 or send fewer tasks",
+                 {limit} ({whose}); work with the results there are, or send fewer tasks",
                 ids.len()
             );
             refused(Code::TooManyChildren, limit, remedy)
@@ -107,26 +125,62 @@ impl DelegateTool {
         Ok(entered)
     }
 
+    fn failed(&self, error: PlanError) -> ToolError {
+        match error {
+            PlanError::Refused(refusal) => ToolError::refused(match self.policy.form {
+                Form::DelegateTask => refusal.to_json(),
+                Form::Task => refusal.to_string(),
+            }),
+            PlanError::Prompt(_) => ToolError::failed(error),
+        }
+    }
+
     async fn delegate(&self, arguments: &Value, cx: &ToolCx) -> ToolCallResult {
         let begun = self.clock.now_ms();
-        let files = &cx.agent.session.files;
-        let mark = files.mark();
-        let reading = read(arguments, &self.policy);
-        let plan = plan(reading, cx.call, Parent::of(&cx.agent), &self.policy).map_err(failed)?;
+        let (files, agent) = (&cx.agent.session.files, cx.agent.id());
+        let before = Before::look(files, agent);
+        let mut reading = match self.policy.form {
+            Form::DelegateTask => read(arguments, &self.policy),
+            Form::Task => read_task(arguments),
+        };
+        if let Some(by) = cx.agent.session.spawn.paused() {
+            let remedy = format!(
+                "spawning paused by {by}: no new child may start until `deputize unpause`; go on \
+                 with the results there are, or do the work yourself"
+            );
+            reading.errors.push(CallError::new(Code::Paused, None, ("", &json!(by)), remedy));
+        }
+        let plan = plan(reading, cx.call, Parent::of(&cx.agent), &self.policy)
+            .map_err(|error| self.failed(error))?;
         let slots = cx.agent.store.get_or_insert_with(|| Slots::new(self.policy.concurrency()));
-        let entered = self.enter(&plan, cx, &slots).map_err(|refusal| failed(refusal.into()))?;
-        let outcomes = run(plan.specs, cx, &slots).await;
+        let entered =
+            self.enter(&plan, cx, &slots).map_err(|refusal| self.failed(refusal.into()))?;
+        if plan.specs.iter().any(|spec| spec.background) {
+            return handles(plan, before, (cx, &slots));
+        }
+        let outcomes = run(&plan.specs, cx, &slots).await;
         drop(entered);
 
-        let stale = stale_files(files, mark, cx.agent.id(), &outcomes);
-        let total_ms = self.clock.now_ms().saturating_sub(begun);
-        let caps = Caps { summary_bytes: self.policy.max_summary_bytes, cwd: &cx.agent.spec.cwd };
-        let output = report(&outcomes, (&stale, &plan.warnings), total_ms, caps)
-            .map_err(ToolError::failed)?;
-        if cx.cancel.is_cancelled() {
-            return Err(ToolError::Cancelled(Box::new(output)));
+        let now = self.clock.now_ms();
+        let caps = Caps::of(&cx.agent, &self.policy);
+        let kept = keep(&cx.agent, &self.policy, (&plan.specs, &outcomes), caps, now);
+        let stale = before.stale(files, agent, &outcomes);
+        let unseen: Vec<Vec<String>> =
+            outcomes.iter().map(|outcome| unseen_writes(outcome, files, caps.cwd)).collect();
+        let (kept, unseen, warnings) = (&*kept, &*unseen, &*plan.warnings);
+        let seen = Seen { first: 0, stale: &stale, unseen, kept, warnings };
+        let told = match (self.policy.form, outcomes.as_slice()) {
+            (Form::Task, [outcome]) => plain(outcome, seen, caps).map_err(ToolError::failed)?,
+            _ => Ok(report(&outcomes, seen, now.saturating_sub(begun), caps)
+                .map_err(ToolError::failed)?),
+        };
+        match told {
+            Ok(output) if cx.cancel.is_cancelled() => Err(ToolError::Cancelled(Box::new(output))),
+            Err(ToolError::Partly { output, .. }) if cx.cancel.is_cancelled() => {
+                Err(ToolError::Cancelled(output))
+            }
+            told => told,
         }
-        Ok(output)
     }
 }
 
@@ -144,32 +198,26 @@ impl Tool for DelegateTool {
     }
 }
 
-fn failed(error: PlanError) -> ToolError {
-    match error {
-        PlanError::Refused(refusal) => ToolError::refused(refusal.to_json()),
-        PlanError::Prompt(_) => ToolError::failed(error),
-    }
-}
-
-/// Files that the parent had read and that an agent below it has written since. The ledger
-/// knows what happened while this process ran; of children that had ended before a resume, the
-/// receipts tell.
-fn stale_files(
-    files: &FileLedger,
-    mark: u64,
-    parent: &AgentId,
-    outcomes: &[Outcome],
-) -> Vec<StaleFile> {
-    let mut stale: BTreeMap<PathBuf, AgentId> = BTreeMap::new();
-    for outcome in outcomes {
-        for (path, version) in &outcome.receipts.files_written {
-            if let Err(Stale::Changed { .. }) = files.check(parent, path, version) {
-                stale.insert(path.clone(), outcome.agent.clone());
-            }
-        }
-    }
-    stale.extend(files.changed_since(mark, parent));
-    stale.into_iter().map(|(path, by)| StaleFile { path, by }).collect()
+/// The files that an answer names as written and of which no write was seen: neither by the child
+/// nor by an agent below it. What a command or a foreign tool may have written counts as unseen
+/// only where it is not there.
+pub(crate) fn unseen_writes(outcome: &Outcome, files: &FileLedger, cwd: &Path) -> Vec<String> {
+    const OWN: [&str; 5] = ["edit_file", "list_dir", "read_file", "search_files", "write_file"];
+    let own = outcome.trace.iter().all(|line| OWN.contains(&line.tool.as_str()));
+    let seen = |named: &Path| {
+        let written = outcome.receipts.files_written.keys();
+        let below = || {
+            let (by, _) = files.last_write(&cwd.join(named))?;
+            by.ancestors().chain([by.clone()]).find(|agent| *agent == outcome.agent)
+        };
+        let name = named.strip_prefix(".").unwrap_or(named);
+        written.into_iter().any(|path| path.ends_with(name)) || below().is_some()
+    };
+    let named = named_as_written(outcome.text.as_deref().unwrap_or_default());
+    let unseen = named
+        .into_iter()
+        .filter(|named| !seen(Path::new(named)) && (own || !cwd.join(named).exists()));
+    unseen.map(str::to_owned).collect()
 }
 
 #[cfg(test)]

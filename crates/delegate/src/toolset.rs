@@ -2,16 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::Arc;
 
 use deputize_core::{AgentSpec, AgentView, Authority, Catalog, Entry, Origin, Role};
-use deputize_core::{ToolName, ToolsetName};
+use deputize_core::{ToolDecl, ToolName, ToolsetName};
 
-use crate::policy::Policy;
+use crate::policy::{Form, Policy};
 
 /// The set that delegation's own tools belong to.
 pub const TOOLSET: ToolsetName = ToolsetName::literal("delegation");
 /// The tool by which an agent hands work on.
 pub const TOOL: ToolName = ToolName::literal("delegate_task");
+/// The same for models that are trained on it, see [`Form::Task`].
+pub const TASK: ToolName = ToolName::literal("task");
 
 /// Tools that no child has, wherever they live, and why.
 const NEVER: [(&str, &str); 8] = [
@@ -25,7 +28,10 @@ const NEVER: [(&str, &str); 8] = [
     ("todo", "the plan is the parent's"),
 ];
 /// Tools that only an agent has which may hand work on.
-const DELEGATING: [&str; 3] = ["delegate_control", "delegate_task", "workflow"];
+const DELEGATING: [&str; 4] = ["delegate_control", "delegate_task", "task", "workflow"];
+/// The tools of a child that `task` makes.
+const BASIC: [&str; 6] =
+    ["edit_file", "list_dir", "read_file", "search_files", "terminal", "write_file"];
 
 /// What the computations here read of a parent: values, never the running agent.
 #[derive(Debug, Clone, Copy)]
@@ -36,13 +42,16 @@ pub struct Parent<'a> {
     pub authority: &'a Authority,
     /// The program's tools.
     pub catalog: &'a Catalog,
+    /// The tools as its model was told of them; none while that is made up.
+    pub declared: &'a [Arc<ToolDecl>],
 }
 
 impl<'a> Parent<'a> {
     /// Of a running agent.
     #[must_use]
     pub fn of(agent: &'a AgentView) -> Self {
-        Self { spec: &agent.spec, authority: &agent.authority, catalog: &agent.catalog }
+        let AgentView { spec, authority, catalog, declared, .. } = agent;
+        Self { spec, authority, catalog, declared }
     }
 
     /// Its tools, in the order they are sent: those it was given and may still call.
@@ -78,6 +87,8 @@ pub enum Reason {
     Leaf(LeafReason),
     /// The operator's ceiling does not have its toolset.
     Ceiling,
+    /// Children that `task` makes have the basic tools alone.
+    NotBasic,
 }
 
 /// Why a child may not hand work on.
@@ -115,6 +126,7 @@ impl fmt::Display for Reason {
             Self::Never(why) => write!(f, "no child has it: {why}"),
             Self::Leaf(why) => why.fmt(f),
             Self::Ceiling => f.write_str("not in delegation.toolset_ceiling"),
+            Self::NotBasic => write!(f, "`{TASK}` gives basic tools only"),
         }
     }
 }
@@ -174,6 +186,7 @@ pub fn child_tools(
         let judged = match class(entry.name()) {
             Class::Never(why) => Err(Reason::Never(why)),
             Class::Delegating => leaf.map_or(Ok(()), |why| Err(Reason::Leaf(why))),
+            Class::Common if !policy.may_give(entry.name()) => Err(Reason::NotBasic),
             Class::Common => {
                 let inherited =
                     policy.inherit_mcp_toolsets && matches!(entry.origin, Origin::Mcp { .. });
@@ -197,6 +210,13 @@ pub fn child_tools(
     out
 }
 
+impl Policy {
+    /// Whether a child may have a tool of that name, in this form of delegation.
+    fn may_give(&self, tool: &ToolName) -> bool {
+        self.form == Form::DelegateTask || BASIC.contains(&tool.as_str())
+    }
+}
+
 fn under_ceiling(toolset: &ToolsetName, policy: &Policy) -> Result<(), Reason> {
     match &policy.toolset_ceiling {
         Some(ceiling) if !ceiling.contains(toolset) => Err(Reason::Ceiling),
@@ -211,7 +231,7 @@ pub(crate) fn offered<'a>(
 ) -> BTreeMap<&'a str, Vec<&'a ToolName>> {
     let mut sets: BTreeMap<&str, Vec<&ToolName>> = BTreeMap::new();
     for entry in parent.tools() {
-        let common = matches!(class(entry.name()), Class::Common);
+        let common = matches!(class(entry.name()), Class::Common) && policy.may_give(entry.name());
         if common && under_ceiling(&entry.toolset, policy).is_ok() {
             sets.entry(entry.toolset.as_str()).or_default().push(entry.name());
         }
@@ -221,7 +241,7 @@ pub(crate) fn offered<'a>(
 
 /// Why a child of that role may not hand work on; nothing: it may.
 pub(crate) fn leaf_reason(parent: Parent<'_>, role: Role, policy: &Policy) -> Option<LeafReason> {
-    let entry = parent.tools().find(|entry| *entry.name() == TOOL);
+    let entry = parent.tools().find(|entry| *entry.name() == policy.tool());
     let Some(entry) = entry else { return Some(LeafReason::Parent) };
     if role == Role::Leaf {
         Some(LeafReason::Role)
@@ -232,6 +252,15 @@ pub(crate) fn leaf_reason(parent: Parent<'_>, role: Role, policy: &Policy) -> Op
     } else {
         under_ceiling(&entry.toolset, policy).err().map(|_| LeafReason::Ceiling)
     }
+}
+
+/// Whether children of the parent, or children of those, may hand work on: what agents of every
+/// depth are told.
+pub(crate) fn nests(parent: Parent<'_>, policy: &Policy) -> bool {
+    let entry = parent.tools().find(|entry| *entry.name() == policy.tool());
+    policy.orchestrator_enabled
+        && policy.leaf_depth() > 1
+        && entry.is_some_and(|entry| under_ceiling(&entry.toolset, policy).is_ok())
 }
 
 /// What children may have of a tool, by its name alone.

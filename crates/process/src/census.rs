@@ -14,6 +14,8 @@ pub(crate) struct Process {
     pub(crate) started: u64,
     /// Ended, and waiting for its parent to take note.
     pub(crate) zombie: bool,
+    /// Stopped by a signal or a debugger.
+    pub(crate) stopped: bool,
 }
 
 /// The process table by number.
@@ -31,7 +33,8 @@ pub(crate) fn parse_stat(stat: &[u8]) -> Option<Process> {
     let parent = number(fields.next()?)?;
     let session = number(fields.nth(1)?)?;
     let started = number(fields.nth(15)?)?;
-    Some(Process { pid, parent, session, started, zombie: matches!(state, b"Z" | b"X") })
+    let (zombie, stopped) = (matches!(state, b"Z" | b"X"), matches!(state, b"T" | b"t"));
+    Some(Process { pid, parent, session, started, zombie, stopped })
 }
 
 /// Reads the hard limit out of `/proc/PID/limits` that can carry a mark.
@@ -55,15 +58,17 @@ enum Place {
 }
 
 /// Tells which mark each process below `me` belongs to. A process is judged by its own evidence,
-/// else it belongs where its parent does. One whose parent is not in the table is left alone,
-/// whatever its evidence: it may belong to another runtime beside this one.
+/// else it belongs where its parent does, and to `adopted` if that is `me`. One whose parent is
+/// not in the table is left alone, whatever its evidence: it may belong to another runtime beside
+/// this one.
 pub(crate) fn attribute(
     table: &Table,
     me: i32,
+    adopted: Option<Mark>,
     mut evidence: impl FnMut(&Process) -> Option<Mark>,
 ) -> BTreeMap<i32, Mark> {
     // Number 0 stands for a parent outside of what can be seen.
-    let mut places = BTreeMap::from([(0, Place::Elsewhere), (me, Place::Below(None))]);
+    let mut places = BTreeMap::from([(0, Place::Elsewhere), (me, Place::Below(adopted))]);
     for start in table.keys() {
         let mut path = Vec::new();
         let mut at = *start;
@@ -208,11 +213,13 @@ mod tests {
 
     #[test]
     fn a_program_name_can_hold_anything() {
-        let expected = Process { pid: 42, parent: 7, session: 40, started: 9001, zombie: false };
+        let (zombie, stopped) = (false, false);
+        let expected = Process { pid: 42, parent: 7, session: 40, started: 9001, zombie, stopped };
         for name in ["sh", "a b", ") R 1 1 1", "((", "", "x\ny"] {
             assert_eq!(stat(name, "S"), Some(expected), "{name:?}");
         }
         assert!(stat("sh", "Z").unwrap().zombie);
+        assert!(stat("sh", "T").unwrap().stopped);
     }
 
     #[test]
@@ -245,7 +252,7 @@ mod tests {
         fn any_table_is_attributed(parents in prop::collection::vec(0..30_i32, 1..30)) {
             let table = table(&parents.iter().enumerate()
                 .map(|(pid, parent)| (i32::try_from(pid).unwrap() + 1, *parent)).collect::<Vec<_>>());
-            let _ = attribute(&table, 5, |_| Some(A));
+            let _ = attribute(&table, 5, None, |_| Some(A));
         }
     }
 
@@ -253,7 +260,10 @@ mod tests {
     const B: Mark = Mark { owner: 2, command: 1 };
 
     fn table(pairs: &[(i32, i32)]) -> Table {
-        let process = |pid, parent| Process { pid, parent, session: 0, started: 1, zombie: false };
+        let process = |pid, parent| {
+            let (zombie, stopped) = (false, false);
+            Process { pid, parent, session: 0, started: 1, zombie, stopped }
+        };
         pairs.iter().map(|&(pid, parent)| (pid, process(pid, parent))).collect()
     }
 
@@ -271,7 +281,7 @@ mod tests {
             (40, 10),
             (41, 1),
         ]);
-        let marks = attribute(&table, 10, |process| match process.pid {
+        let marks = attribute(&table, 10, None, |process| match process.pid {
             20 => Some(A),
             30 => Some(B),
             41 => Some(A),
@@ -281,15 +291,22 @@ mod tests {
     }
 
     #[test]
+    fn who_has_no_mark_and_no_parent_belongs_to_whom_it_is_adopted_by() {
+        let table = table(&[(1, 0), (10, 1), (20, 10), (21, 20), (30, 10), (40, 1)]);
+        let marks = attribute(&table, 10, Some(B), |it| (it.pid == 20).then_some(A));
+        assert_eq!(marks, BTreeMap::from([(20, A), (21, A), (30, B)]));
+    }
+
+    #[test]
     fn a_process_that_is_not_known_to_be_below_us_is_left_alone() {
         let table = table(&[(1, 0), (10, 1), (50, 49), (51, 50), (60, 1)]);
-        assert_eq!(attribute(&table, 10, |_| Some(A)), BTreeMap::new());
+        assert_eq!(attribute(&table, 10, None, |_| Some(A)), BTreeMap::new());
     }
 
     #[test]
     fn as_the_first_process_everything_is_below_us() {
         let table = table(&[(1, 0), (7, 1)]);
-        let marks = attribute(&table, 1, |process| (process.pid == 7).then_some(A));
+        let marks = attribute(&table, 1, None, |process| (process.pid == 7).then_some(A));
         assert_eq!(marks, BTreeMap::from([(7, A)]));
     }
 }

@@ -28,12 +28,12 @@ pub(crate) fn chase(table: &Table, seal: &Seal, wanted: impl Fn(Mark) -> bool) {
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
-    use crate::command::Command;
-    use crate::spawn::{Ends, start};
-    use std::process::Stdio;
+    use crate::start::{Nature, start};
+    use crate::wire::Start;
+    use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
     use std::time::{Duration, Instant};
 
-    fn state(pid: u32) -> Option<char> {
+    fn state(pid: i32) -> Option<char> {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         stat.rsplit(") ").next()?.chars().next()
     }
@@ -42,22 +42,28 @@ mod tests {
     fn who_is_new_and_wanted_is_stopped_at_once() {
         let (seal, wanted) = (Seal::of_this_process(), Mark { owner: 7, command: 1 });
         let other = Mark { owner: 7, command: 2 };
-        let mut children = [wanted, other].map(|mark| {
-            let ends = Ends { stdin: Stdio::null(), stdout: Stdio::null(), stderr: Stdio::null() };
-            let mut command = Command::new("/bin/sleep", "/");
-            command.args = vec!["31536".into()];
-            start(&command, "/bin/sleep".as_ref(), (&seal, mark), ends).unwrap()
+        let children = [wanted, other].map(|mark| {
+            let null = || std::fs::File::open("/dev/null").unwrap().into();
+            let what = Start {
+                mark,
+                program: "/bin/sleep".into(),
+                args: vec!["31536".into()],
+                cwd: "/".into(),
+                env: Vec::new(),
+            };
+            let nature = Nature { seal: &seal, space: None, open_files: None, dies_with: None };
+            start(&what, [null(), null(), null()], nature).unwrap()
         });
         chase(&Table::new(), &seal, |mark| mark == wanted);
         // It stops when the kernel runs it next.
         let deadline = Instant::now() + Duration::from_secs(60);
-        while state(children[0].id()) != Some('T') && Instant::now() < deadline {
+        while state(children[0]) != Some('T') && Instant::now() < deadline {
             std::thread::yield_now();
         }
-        let states = children.each_ref().map(|child| state(child.id()));
-        for child in &mut children {
-            child.kill().unwrap();
-            child.wait().unwrap();
+        let states = children.map(state);
+        for child in children.map(|child| Pid::from_raw(child).unwrap()) {
+            kill_process(child, Signal::KILL).unwrap();
+            waitpid(Some(child), WaitOptions::empty()).unwrap();
         }
         assert_eq!(states[0], Some('T'));
         assert_ne!(states[1], Some('T'));

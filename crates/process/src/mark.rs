@@ -21,14 +21,17 @@ const HIGHEST_BIT: u32 = 62;
 
 /// Commands of one owner that can be told apart. A later one takes the number of one a million
 /// commands ago.
-pub(crate) const COMMANDS: u32 = 1 << COMMAND_BITS;
+pub(crate) const COMMANDS: u32 = STRAY;
+
+/// The command of a process of which only the owner is known.
+pub(crate) const STRAY: u32 = (1 << COMMAND_BITS) - 1;
 
 /// Which command of which owner a process belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Mark {
     /// Unique in this process.
     pub(crate) owner: u32,
-    /// Below [`COMMANDS`].
+    /// Below [`COMMANDS`], or [`STRAY`].
     pub(crate) command: u32,
 }
 
@@ -40,12 +43,13 @@ pub(crate) fn next_owner() -> u32 {
 
 /// Writes and reads marks for this process, and for no other: a runtime that runs below another
 /// one uses a lower bit and another instance name.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Seal {
-    instance: String,
+    pub(crate) instance: String,
     /// Mixed into the owner's number: a limit has no room for the whole instance name.
-    salt: u32,
-    bit: Option<u32>,
+    pub(crate) salt: u32,
+    /// The bit that says "a mark", below 64.
+    pub(crate) bit: Option<u32>,
 }
 
 impl Seal {
@@ -74,7 +78,7 @@ impl Seal {
             return None;
         }
         let owner = u32::try_from(number >> COMMAND_BITS).ok()? ^ self.salt;
-        let command = u32::try_from(number & u64::from(COMMANDS - 1)).ok()?;
+        let command = u32::try_from(number & u64::from(STRAY)).ok()?;
         Some(Mark { owner, command })
     }
 
@@ -125,7 +129,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_mark_survives_both_ways(owner: u32, command in 0..COMMANDS, bit in 52_u32..=62) {
+        fn a_mark_survives_both_ways(owner: u32, command in 0..=STRAY, bit in 52_u32..=62) {
             let mark = Mark { owner, command };
             let seal = seal(Some(bit));
             prop_assert_eq!(seal.mark_in_limit(seal.limit(mark).unwrap()), Some(mark));

@@ -1,27 +1,30 @@
 //! The owner of an agent's processes.
 
+use std::fs::File;
 use std::io::{self, PipeReader, PipeWriter};
+use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe::Receiver;
-use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::command::{Command, Stdin};
 use crate::finished::{Background, Finished};
+use crate::helper::HelperError;
+use crate::link::Outbox;
 use crate::mark::{COMMANDS, Mark, next_owner};
-use crate::registry::{Root, Scope, Shared};
+use crate::registry::{Refusal, Scope, Shared};
 use crate::run::{Pipes, Running};
 use crate::service::Service;
-use crate::spawn::{Ends, SpawnError, prepare, start};
-use crate::supervisor::{Ended, Request};
+use crate::spawn::{SpawnError, explain, prepared};
+use crate::supervisor::Ended;
+use crate::tree::{Tree, abandon};
+use crate::wire::{Request, Start};
 
 /// Outputs of one owner that are read on after their commands, because background processes hold
 /// them.
@@ -35,7 +38,7 @@ pub struct Owner {
     number: u32,
     commands: AtomicU32,
     shared: Arc<Shared>,
-    requests: Sender<Request>,
+    outbox: Arc<Outbox>,
     /// Cancelled when the owner is ended.
     ended: CancellationToken,
     /// Reads, and throws away, what background processes write.
@@ -43,7 +46,7 @@ pub struct Owner {
 }
 
 impl Owner {
-    pub(crate) fn new(shared: Arc<Shared>, requests: Sender<Request>) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, outbox: Arc<Outbox>) -> Self {
         let number = next_owner();
         {
             let mut registry = shared.registry();
@@ -54,7 +57,7 @@ impl Owner {
             number,
             commands: AtomicU32::new(0),
             shared,
-            requests,
+            outbox,
             ended: CancellationToken::new(),
             drains: Mutex::default(),
         }
@@ -79,7 +82,8 @@ impl Owner {
         if cancel.is_cancelled() {
             return Ok(Finished::not_started());
         }
-        let (running, pipes) = self.begin(&command)?;
+        let (command, program) = prepared(command).await?;
+        let (running, pipes) = self.begin(&command, &program).await?;
         Ok(Box::pin(running.finish(command, pipes, cancel)).await)
     }
 
@@ -90,8 +94,8 @@ impl Owner {
     /// # Errors
     ///
     /// If the program was not started.
-    pub fn open(self: &Arc<Self>, command: &Command) -> Result<Service, SpawnError> {
-        Service::start(self, command)
+    pub async fn open(self: &Arc<Self>, command: &Command) -> Result<Service, SpawnError> {
+        Service::start(self, command).await
     }
 
     /// Ends every process that this owner ever started, and every command that runs. Nothing
@@ -109,69 +113,78 @@ impl Owner {
         self.ended.cancel();
     }
 
-    fn begin(&self, command: &Command) -> Result<(Running<'_>, Pipes), SpawnError> {
-        let program = prepare(command)?;
-        let system = |source| SpawnError::from_system(source, &program);
-        let (output, writer) = io::pipe().map_err(system)?;
-        let (stdin, side) = open_stdin(&command.stdin).map_err(system)?;
-        let stderr = writer.try_clone().map_err(system)?.into();
-        let ends = Ends { stdin, stdout: writer.into(), stderr };
-        let pipes = Pipes::new(output, side).map_err(system)?;
-
-        let started = Instant::now();
-        let child = self.launch(command, &program, ends)?;
-        Ok((Running::new(self, child, started), pipes))
-    }
-
-    /// Starts and registers the first process of a command.
-    pub(crate) fn launch(
+    async fn begin(
         &self,
         command: &Command,
         program: &Path,
-        ends: Ends,
-    ) -> Result<(Child, Mark), SpawnError> {
+    ) -> Result<(Running<'_>, Pipes), SpawnError> {
+        let system = |source| SpawnError::from_system(source, program);
+        let (pipes, ends) = self.pipes(&command.stdin).map_err(system)?;
+        let started = Instant::now();
+        let tree = self.launch(command, program, ends).await?;
+        Ok((Running::new(self, tree, started), pipes))
+    }
+
+    /// Our ends of a command's pipes, and its own.
+    fn pipes(&self, stdin: &Stdin) -> io::Result<(Pipes, [OwnedFd; 3])> {
+        self.shared.steps.take()?;
+        let (output, writer) = io::pipe()?;
+        self.shared.steps.take()?;
+        let (stdin, side) = open_stdin(stdin)?;
+        self.shared.steps.take()?;
+        let stderr = writer.try_clone()?;
+        self.shared.steps.take()?;
+        Ok((Pipes::new(output, side)?, [stdin, writer.into(), stderr.into()]))
+    }
+
+    /// Has a command started.
+    pub(crate) async fn launch(
+        &self,
+        command: &Command,
+        program: &Path,
+        ends: [OwnedFd; 3],
+    ) -> Result<Tree, SpawnError> {
         let number = self.commands.fetch_add(1, Ordering::Relaxed) % COMMANDS;
         let mark = Mark { owner: self.number, command: number };
-        // Held until the child is registered: the supervisor must not see it before.
-        let mut registry = self.shared.registry();
-        if !registry.open.contains(&self.number) {
-            return Err(SpawnError::OwnerEnded);
-        }
-        let child = start(command, program, (&self.shared.seal, mark), ends)?;
-        let pid = i32::try_from(child.id()).unwrap_or_default();
-        registry.roots.insert(pid, Root { mark, watched: true });
-        Ok((child, mark))
+        let (started, mut tree) = {
+            // Held until it is asked for: the end of the owner is asked for after it.
+            let mut registry = self.shared.registry();
+            if !registry.open.contains(&self.number) {
+                return Err(SpawnError::OwnerEnded);
+            }
+            let awaited = registry.expect_start(mark);
+            let start = Start {
+                mark,
+                program: program.to_owned(),
+                args: command.args.clone(),
+                cwd: command.cwd.clone(),
+                env: command.env.clone().into_iter().collect(),
+            };
+            if !self.outbox.put(Request::Start(start), ends.into()) {
+                registry.refuse(mark, Refusal::Helper(HelperError::Lost));
+            }
+            (awaited.started, Tree::new(mark, awaited.exit, Arc::clone(&self.outbox)))
+        };
+        let refusal = match started.await {
+            Ok(Ok(())) => return Ok(tree),
+            Ok(Err(refusal)) => refusal,
+            Err(_) => Refusal::Helper(HelperError::Lost),
+        };
+        tree.keep();
+        Err(match refusal {
+            Refusal::System(source) => explain(source, command, program),
+            Refusal::Helper(error) => error.into(),
+        })
     }
 
     /// Ends a scope and waits for it.
     pub(crate) async fn end_scope(&self, scope: Scope) -> Ended {
-        let (answer, answered) = oneshot::channel();
-        if self.requests.send(Request::End(scope, answer)).is_err() {
+        let (ticket, ended) = self.shared.registry().expect_end();
+        if !self.outbox.put(Request::End { ticket, scope }, Vec::new()) {
             // The supervisor is gone: it has ended everything.
-            return Ended::default();
+            self.shared.registry().answer(ticket, Ended::default());
         }
-        answered.await.unwrap_or_default()
-    }
-
-    /// Asks to end a scope; nobody waits.
-    pub(crate) fn abandon(&self, scope: Scope) {
-        let (answer, _) = oneshot::channel();
-        let _ = self.requests.send(Request::End(scope, answer));
-    }
-
-    /// Asks the supervisor to collect what has ended.
-    pub(crate) fn sweep(&self) {
-        let _ = self.requests.send(Request::Sweep);
-    }
-
-    /// Leaves the first process of a command to the supervisor.
-    pub(crate) fn unwatch(&self, pid: i32, mark: Mark) {
-        // Collected, its number may be that of a later command already.
-        if let Some(root) = self.shared.registry().roots.get_mut(&pid)
-            && root.mark == mark
-        {
-            root.watched = false;
-        }
+        ended.await.unwrap_or_default()
     }
 
     /// Completes when the owner is ended.
@@ -203,7 +216,7 @@ impl Drop for Owner {
     /// Asks the supervisor to end everything, without waiting.
     fn drop(&mut self) {
         self.close();
-        self.abandon(Scope::Owner(self.number));
+        abandon(&self.outbox, Scope::Owner(self.number));
     }
 }
 
@@ -214,9 +227,9 @@ pub(crate) enum Side {
     Report(PipeReader),
 }
 
-fn open_stdin(stdin: &Stdin) -> io::Result<(Stdio, Side)> {
+fn open_stdin(stdin: &Stdin) -> io::Result<(OwnedFd, Side)> {
     match stdin {
-        Stdin::Null => Ok((Stdio::null(), Side::None)),
+        Stdin::Null => Ok((File::open("/dev/null")?.into(), Side::None)),
         Stdin::Bytes(_) => {
             let (reader, writer) = io::pipe()?;
             Ok((reader.into(), Side::Feed(writer)))

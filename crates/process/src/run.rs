@@ -4,7 +4,6 @@ use std::future::pending;
 use std::io::{self, ErrorKind, PipeReader};
 use std::os::fd::OwnedFd;
 use std::pin::{Pin, pin};
-use std::process::Child;
 use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -14,11 +13,9 @@ use tokio_util::sync::CancellationToken;
 use crate::capture::Capture;
 use crate::command::{Command, Stdin};
 use crate::finished::{Background, Exit, Finished, Report};
-use crate::mark::Mark;
 use crate::owner::{Owner, Side};
-use crate::registry::Scope;
 use crate::supervisor::Ended;
-use crate::watch::Watch;
+use crate::tree::Tree;
 
 /// What the output, and then the disk, are given after the command has ended. A background
 /// process can hold the output longer.
@@ -48,11 +45,8 @@ impl Pipes {
 /// A command that runs. Dropping it ends its tree.
 pub(crate) struct Running<'a> {
     owner: &'a Owner,
-    watch: Watch,
-    mark: Mark,
+    tree: Tree,
     started: Instant,
-    /// A result was made: what is left in the background may stay.
-    finished: bool,
 }
 
 enum Stop {
@@ -63,8 +57,8 @@ enum Stop {
 
 impl<'a> Running<'a> {
     /// `started` is the moment before the start: the child may be ahead of us.
-    pub(crate) fn new(owner: &'a Owner, (child, mark): (Child, Mark), started: Instant) -> Self {
-        Self { owner, watch: Watch::new(child), mark, started, finished: false }
+    pub(crate) fn new(owner: &'a Owner, tree: Tree, started: Instant) -> Self {
+        Self { owner, tree, started }
     }
 
     pub(crate) async fn finish(
@@ -98,7 +92,8 @@ impl<'a> Running<'a> {
         }
         let (output_kept, spill) = capture.finish(DRAIN_LIMIT).await;
         let background = if complete { Background::None } else { self.owner.drain(output) };
-        self.finished = true;
+        // What is left in the background may stay.
+        self.tree.keep();
         Finished {
             exit,
             output: output_kept,
@@ -114,17 +109,16 @@ impl<'a> Running<'a> {
     async fn stop(&mut self, time_limit: Duration, cancelled: &Cancelled<'_>) -> Stop {
         tokio::select! {
             biased;
-            status = self.watch.ended() => Stop::Exited(status.map_or(Exit::Unknown, Exit::from)),
+            // Its processes are asked to end already: whichever way this one ended, that was it.
+            () = self.owner.ended() => Stop::Cancelled,
+            exit = self.tree.ended() => Stop::Exited(exit),
             () = cancelled.wait() => Stop::Cancelled,
             () = tokio::time::sleep(time_limit) => Stop::TimedOut,
         }
     }
 
-    /// Ends the tree and collects the first process, if it could be ended.
-    async fn end(&mut self) -> Ended {
-        let ended = self.owner.end_scope(Scope::Command(self.mark)).await;
-        let _ = tokio::time::timeout(DRAIN_LIMIT, self.watch.ended()).await;
-        ended
+    async fn end(&self) -> Ended {
+        self.owner.end_scope(self.tree.scope()).await
     }
 
     /// Reads what is left of the output, which a background process may hold open. A cancel
@@ -151,17 +145,6 @@ impl<'a> Running<'a> {
         let ended = streams.during(self.end()).await;
         let _ = tokio::time::timeout(DRAIN_LIMIT, streams.output()).await;
         (Exit::Cancelled, ended)
-    }
-}
-
-impl Drop for Running<'_> {
-    fn drop(&mut self) {
-        self.owner.unwatch(self.watch.pid(), self.mark);
-        if self.finished {
-            self.owner.sweep();
-        } else {
-            self.owner.abandon(Scope::Command(self.mark));
-        }
     }
 }
 

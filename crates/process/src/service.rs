@@ -8,12 +8,10 @@ use tokio::net::unix::pipe::{Receiver, Sender};
 
 use crate::command::Command;
 use crate::finished::Exit;
-use crate::mark::Mark;
 use crate::owner::Owner;
-use crate::registry::Scope;
-use crate::spawn::{Ends, SpawnError, prepare};
+use crate::spawn::{SpawnError, prepared};
 use crate::supervisor::Ended;
-use crate::watch::Watch;
+use crate::tree::Tree;
 
 /// A running program with its three pipes. Dropping it ends its whole tree, as ending its owner
 /// does.
@@ -25,41 +23,62 @@ pub struct Service {
     pub stdout: Receiver,
     /// The program's messages. They must be read, or the program stops when the pipe is full.
     pub stderr: Receiver,
+    life: Life,
+}
+
+/// The life of a program apart from its pipes. Dropping it ends the program's whole tree.
+#[derive(Debug)]
+pub struct Life {
     owner: Arc<Owner>,
-    watch: Watch,
-    mark: Mark,
+    tree: Tree,
 }
 
 impl Service {
-    pub(crate) fn start(owner: &Arc<Owner>, command: &Command) -> Result<Self, SpawnError> {
-        let program = prepare(command)?;
+    pub(crate) async fn start(owner: &Arc<Owner>, command: &Command) -> Result<Self, SpawnError> {
+        let (command, program) = prepared(command.clone()).await?;
         let system = |source| SpawnError::from_system(source, &program);
         let (theirs, ours) = io::pipe().map_err(system)?;
         let stdin = Sender::from_owned_fd(OwnedFd::from(ours)).map_err(system)?;
         let (stdout, out) = output_pipe().map_err(system)?;
         let (stderr, err) = output_pipe().map_err(system)?;
-        let ends = Ends { stdin: theirs.into(), stdout: out.into(), stderr: err.into() };
-        let (child, mark) = owner.launch(command, &program, ends)?;
-        let (owner, watch) = (Arc::clone(owner), Watch::new(child));
-        Ok(Self { stdin: Some(stdin), stdout, stderr, owner, watch, mark })
+        let ends = [theirs.into(), out.into(), err.into()];
+        let tree = owner.launch(&command, &program, ends).await?;
+        Ok(Self {
+            stdin: Some(stdin),
+            stdout,
+            stderr,
+            life: Life { owner: Arc::clone(owner), tree },
+        })
     }
 
     /// Waits for the end of the program itself. Its descendants may live on; dropping this ends
     /// them. Nothing is lost if the future is dropped.
     pub async fn exited(&mut self) -> Exit {
-        self.watch.ended().await.map_or(Exit::Unknown, Exit::from)
+        self.life.exited().await
     }
 
     /// Ends the program and everything that it started, and waits for it.
     pub async fn end(self) -> Ended {
-        self.owner.end_scope(Scope::Command(self.mark)).await
+        self.life.end().await
+    }
+
+    /// Takes it apart: its input, its output, its messages, and its life, for whoever serves the
+    /// pipes and waits for the end at the same time.
+    #[must_use]
+    pub fn into_parts(self) -> (Option<Sender>, Receiver, Receiver, Life) {
+        (self.stdin, self.stdout, self.stderr, self.life)
     }
 }
 
-impl Drop for Service {
-    fn drop(&mut self) {
-        self.owner.unwatch(self.watch.pid(), self.mark);
-        self.owner.abandon(Scope::Command(self.mark));
+impl Life {
+    /// As [`Service::exited`].
+    pub async fn exited(&mut self) -> Exit {
+        self.tree.ended().await
+    }
+
+    /// As [`Service::end`].
+    pub async fn end(self) -> Ended {
+        self.owner.end_scope(self.tree.scope()).await
     }
 }
 

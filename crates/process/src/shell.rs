@@ -32,7 +32,7 @@ const REPORT: &str = r#"{ @STATUS@=$?; set +exu; command trap - ERR DEBUG; } 2>/
 
 /// `bash`, or the system's `sh`.
 ///
-/// The shell keeps its report pipe at a descriptor that scripts should leave alone: 73 in `bash`,
+/// The shell keeps its report pipe at a descriptor that scripts should leave alone: 11 in `bash`,
 /// 8 in `sh`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shell {
@@ -97,7 +97,9 @@ impl Shell {
     /// If there is neither.
     pub fn find(path: Option<&OsStr>) -> Result<Self, ProgramError> {
         if let Ok(program) = resolve_program(OsStr::new("bash"), path) {
-            return Ok(Self { program, descriptor: 73 });
+            // A low one: where few files may be open there is no higher one. `bash` itself takes
+            // those from 10 on that are free.
+            return Ok(Self { program, descriptor: 11 });
         }
         // A plain shell knows descriptors of one digit only.
         Ok(Self { program: resolve_program(OsStr::new("sh"), path)?, descriptor: 8 })

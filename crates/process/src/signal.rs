@@ -34,6 +34,7 @@ fn signals(order: Order) -> &'static [Signal] {
         Order::Term => &[Signal::TERM, Signal::CONT],
         Order::Stop => &[Signal::STOP],
         Order::Kill => &[Signal::KILL],
+        Order::Continue => &[Signal::CONT],
     }
 }
 

@@ -1,14 +1,16 @@
-//! Starting one process.
+//! What keeps a command from being started, and what is checked before it is tried.
 
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
 
 use crate::command::Command;
-use crate::mark::{Mark, OWNER_VARIABLE, Seal};
+use crate::helper::HelperError;
 use crate::program::{ProgramError, resolve_program};
+
+/// Bytes of arguments and variables that are handed on to the system, which takes less.
+const TEXT_LIMIT: usize = 8 * 1024 * 1024;
 
 /// Why a command was not started. Nothing runs then, and nothing is left open.
 #[derive(Debug, thiserror::Error)]
@@ -85,6 +87,9 @@ pub enum SpawnError {
         #[source]
         source: io::Error,
     },
+    /// The helper that starts commands cannot be used.
+    #[error(transparent)]
+    Helper(#[from] HelperError),
     /// The owner, or its supervisor, has been ended.
     #[error("the agent that owns this command has ended; nothing more is started for it")]
     OwnerEnded,
@@ -110,92 +115,34 @@ impl SpawnError {
     }
 }
 
-/// The three descriptors of a new process.
-pub(crate) struct Ends {
-    pub(crate) stdin: Stdio,
-    pub(crate) stdout: Stdio,
-    pub(crate) stderr: Stdio,
+/// Checks the command and finds its program, on a thread that may wait for the disk.
+pub(crate) async fn prepared(command: Command) -> Result<(Command, PathBuf), SpawnError> {
+    let name = PathBuf::from(&command.program);
+    let checked = tokio::task::spawn_blocking(move || {
+        let program = prepare(&command)?;
+        Ok((command, program))
+    });
+    let lost = |error| SpawnError::Other { program: name, source: io::Error::other(error) };
+    checked.await.unwrap_or_else(|error| Err(lost(error)))
 }
 
-/// Checks the command and finds its program.
-pub(crate) fn prepare(command: &Command) -> Result<PathBuf, SpawnError> {
+fn prepare(command: &Command) -> Result<PathBuf, SpawnError> {
     check_texts(command)?;
     check_directory(&command.cwd)?;
     let path = command.env.get(OsStr::new("PATH"));
     Ok(resolve_program(&command.program, path.map(|path| path.as_os_str()))?)
 }
 
-/// Starts the program in a session of its own, under `mark`.
-pub(crate) fn start(
-    command: &Command,
-    program: &Path,
-    (seal, mark): (&Seal, Mark),
-    ends: Ends,
-) -> Result<Child, SpawnError> {
-    let mut builder = std::process::Command::new(program);
-    builder
-        .args(&command.args)
-        .current_dir(&command.cwd)
-        .env_clear()
-        .envs(&command.env)
-        .env(OWNER_VARIABLE, seal.variable(mark))
-        .stdin(ends.stdin)
-        .stdout(ends.stdout)
-        .stderr(ends.stderr);
-    detach(&mut builder, seal.limit(mark));
-    builder.spawn().map_err(|source| explain(source, command, program))
+/// Bytes of a command's texts: all of them, and the longest one.
+fn lengths(command: &Command) -> (usize, usize) {
+    let variables = command.env.iter().map(|(name, value)| name.len() + value.len() + 2);
+    let all = || command.args.iter().map(|arg| arg.len() + 1).chain(variables.clone());
+    (all().sum(), all().max().unwrap_or(0))
 }
 
-/// Has the new process leave our session, take the marked limit, and drop our descriptors.
-#[expect(unsafe_code, reason = "the standard library has no safe way to start a session")]
-fn detach(builder: &mut std::process::Command, limit: Option<u64>) {
-    use std::os::unix::process::CommandExt as _;
-
-    let before_exec = move || {
-        rustix::process::setsid()?;
-        if let Some(limit) = limit {
-            mark_limit(limit);
-        }
-        close_descriptors_at_exec();
-        Ok(())
-    };
-    // SAFETY: the closure runs between fork and exec, where only async-signal-safe calls are
-    // allowed: it makes plain system calls, and neither allocates, locks nor panics.
-    unsafe { builder.pre_exec(before_exec) };
-}
-
-#[cfg(target_os = "linux")]
-fn mark_limit(limit: u64) {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let current = getrlimit(Resource::Rttime).current.unwrap_or(limit).min(limit);
-    // Without it the process is still known by its environment, its session and its parent.
-    let _ = setrlimit(Resource::Rttime, Rlimit { current: Some(current), maximum: Some(limit) });
-}
-
-#[cfg(not(target_os = "linux"))]
-fn mark_limit(_limit: u64) {}
-
-/// Marks every descriptor from 3 on to be closed by exec. They are not closed here: the standard
-/// library reports a failed exec through one of them.
-#[expect(unsafe_code, reason = "descriptors of unknown owners have no safe type")]
-fn close_descriptors_at_exec() {
-    /// Where the kernel cannot mark a range, descriptors above this number are left alone.
-    const HIGHEST: libc::c_int = 4096;
-
-    #[cfg(target_os = "linux")]
-    {
-        // SAFETY: takes three numbers, touches no memory.
-        let marked = unsafe {
-            libc::syscall(libc::SYS_close_range, 3_u32, u32::MAX, libc::CLOSE_RANGE_CLOEXEC)
-        };
-        if marked == 0 {
-            return;
-        }
-    }
-    for descriptor in 3..HIGHEST {
-        // SAFETY: takes three numbers, touches no memory; a number that is not open is refused.
-        unsafe { libc::fcntl(descriptor, libc::F_SETFD, libc::FD_CLOEXEC) };
-    }
+fn too_long(command: &Command) -> SpawnError {
+    let (total, longest) = lengths(command);
+    SpawnError::TooLong { total, longest }
 }
 
 fn check_directory(cwd: &Path) -> Result<(), SpawnError> {
@@ -213,6 +160,9 @@ fn check_directory(cwd: &Path) -> Result<(), SpawnError> {
 }
 
 fn check_texts(command: &Command) -> Result<(), SpawnError> {
+    if lengths(command).0 > TEXT_LIMIT {
+        return Err(too_long(command));
+    }
     let text = |what: String, fault| Err(SpawnError::Text { what, fault });
     let has_nul = |text: &OsStr| text.as_bytes().contains(&0);
     if has_nul(&command.program) || has_nul(command.cwd.as_os_str()) {
@@ -235,14 +185,11 @@ fn check_texts(command: &Command) -> Result<(), SpawnError> {
     Ok(())
 }
 
-fn explain(source: io::Error, command: &Command, program: &Path) -> SpawnError {
+/// Tells what the system's refusal to start a command is about.
+pub(crate) fn explain(source: io::Error, command: &Command, program: &Path) -> SpawnError {
     let program = program.to_owned();
     match source.raw_os_error() {
-        Some(libc::E2BIG) => {
-            let variables = command.env.iter().map(|(name, value)| name.len() + value.len() + 2);
-            let lengths = || command.args.iter().map(|arg| arg.len() + 1).chain(variables.clone());
-            SpawnError::TooLong { total: lengths().sum(), longest: lengths().max().unwrap_or(0) }
-        }
+        Some(libc::E2BIG) => too_long(command),
         // The directory was there, and so was the program.
         Some(libc::ENOENT) => match check_directory(&command.cwd) {
             Err(gone) => gone,

@@ -1,5 +1,5 @@
 //! The order in which a tree is ended: asked, given a grace, then stopped and killed until
-//! nothing moves. Decisions only; the supervisor reads the table and sends the signals.
+//! nothing moves. Decisions only; the warden reads the table and sends the signals.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -25,6 +25,8 @@ pub(crate) enum Order {
     Stop,
     /// End.
     Kill,
+    /// Go on after a stop.
+    Continue,
 }
 
 /// What to do after one look at the table.
@@ -148,7 +150,7 @@ mod tests {
     use super::*;
 
     fn process(pid: i32) -> Process {
-        Process { pid, parent: 1, session: pid, started: 5, zombie: false }
+        Process { pid, parent: 1, session: pid, started: 5, zombie: false, stopped: false }
     }
 
     fn tree(pids: &[i32]) -> Vec<Process> {

@@ -5,10 +5,10 @@ use std::fmt;
 use std::time::Duration;
 
 use reqwest::Url;
-use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue, InvalidHeaderValue};
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue, InvalidHeaderValue};
 use serde_json::Value;
 
-use crate::secret::Secret;
+use crate::secret::{Key, without};
 
 /// An address that speaks one wire, with the key and the limits of time for it.
 ///
@@ -23,20 +23,108 @@ pub struct Endpoint {
     /// The address up to and with the version, such as `https://api.openai.com/v1`. A query
     /// stays on every request.
     pub base_url: String,
-    /// The key.
-    pub key: Option<Secret>,
-    /// The environment variable that the key comes from, for messages.
-    pub key_env: Option<String>,
+    /// The keys, in the order to use them. When one is limited or refused, the next attempt
+    /// takes the next.
+    pub keys: Vec<Key>,
+    /// Which header carries the key; nothing: the wire's own.
+    pub key_header: Option<KeyHeader>,
     /// More headers. Their values count as secrets.
     pub headers: BTreeMap<String, String>,
+    /// Which proxy requests go through.
+    pub proxy: Proxy,
+    /// Authorities to trust beside the system's.
+    pub authorities: Option<Authorities>,
     /// The longest wait for a connection.
     pub connect_timeout: Duration,
     /// The longest wait from sending to the first data of the reply; comments do not count.
     pub first_byte_timeout: Duration,
     /// The longest wait between data of the reply; comments do not count.
     pub idle_timeout: Duration,
+    /// Whether the reply is asked for as a stream.
+    pub streaming: bool,
+    /// Whether reasoning goes back with a message that made calls, in Chat Completions;
+    /// nothing: as is known of the address.
+    pub echo_reasoning: Option<bool>,
     /// More fields of the request's body.
     pub extra: BTreeMap<String, Value>,
+}
+
+/// Which proxy requests go through.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Proxy {
+    /// The one that the environment names, but none for this machine's own addresses.
+    #[default]
+    Environment,
+    /// None.
+    None,
+    /// The one at this address.
+    At(String),
+}
+
+/// Certificate authorities, as read from a file.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Authorities {
+    /// The file, for messages.
+    pub path: String,
+    /// What is in it: one or more certificates in PEM.
+    pub pem: Vec<u8>,
+}
+
+impl fmt::Debug for Authorities {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Authorities({})", self.path)
+    }
+}
+
+/// Which header carries a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KeyHeader {
+    /// `authorization`, as a bearer.
+    Bearer,
+    /// The bare key in a header of this name, such as `x-api-key`.
+    Named(String),
+}
+
+impl KeyHeader {
+    /// The header of this name, as a configuration has it.
+    ///
+    /// ```
+    /// use deputize_providers::KeyHeader;
+    /// assert_eq!(KeyHeader::of("Authorization"), KeyHeader::Bearer);
+    /// assert_eq!(KeyHeader::of("x-api-key"), KeyHeader::Named("x-api-key".into()));
+    /// ```
+    #[must_use]
+    pub fn of(name: &str) -> Self {
+        if name.eq_ignore_ascii_case("authorization") {
+            Self::Bearer
+        } else {
+            Self::Named(name.to_owned())
+        }
+    }
+
+    fn name(&self) -> &str {
+        match self {
+            Self::Bearer => "authorization",
+            Self::Named(name) => name,
+        }
+    }
+
+    const fn prefix(&self) -> &'static str {
+        match self {
+            Self::Bearer => "Bearer ",
+            Self::Named(_) => "",
+        }
+    }
+}
+
+/// What a wire adds to an endpoint's address and headers.
+pub(crate) struct Way {
+    /// The path behind `base_url`.
+    pub(crate) path: &'static [&'static str],
+    /// Which header carries the key, unless the endpoint says.
+    pub(crate) key: KeyHeader,
+    /// Headers of every request, unless the endpoint has its own of the same name.
+    pub(crate) headers: &'static [(&'static str, &'static str)],
 }
 
 impl Endpoint {
@@ -49,12 +137,16 @@ impl Endpoint {
         Self {
             name: name.into(),
             base_url,
-            key: None,
-            key_env: None,
+            keys: Vec::new(),
+            key_header: None,
             headers: BTreeMap::new(),
+            proxy: Proxy::Environment,
+            authorities: None,
             connect_timeout: Duration::from_secs(10),
             first_byte_timeout: Duration::from_secs(if local { 600 } else { 60 }),
             idle_timeout: Duration::from_secs(90),
+            streaming: true,
+            echo_reasoning: None,
             extra: BTreeMap::new(),
         }
     }
@@ -73,17 +165,14 @@ impl Endpoint {
         Ok(url)
     }
 
-    /// The headers of every request. The key goes into `authorization` as a bearer, unless
-    /// the endpoint's own headers hold one.
-    pub(crate) fn bearer_headers(&self) -> Result<HeaderMap, EndpointError> {
+    /// The headers of every request but the key's.
+    pub(crate) fn own_headers(&self, way: &Way) -> Result<HeaderMap, EndpointError> {
         let mut map = HeaderMap::new();
-        if let Some(key) = self.key.as_ref().filter(|key| !key.is_empty()) {
-            let value = key.header("Bearer ").map_err(|source| EndpointError::Key {
-                provider: self.name.clone(),
-                variable: self.key_env.clone().unwrap_or_else(|| "api_key_env".to_owned()),
-                source,
-            })?;
-            map.insert(header::AUTHORIZATION, value);
+        let accept =
+            if self.streaming { "text/event-stream, application/json" } else { "application/json" };
+        let usual = [("content-type", "application/json"), ("accept", accept)];
+        for (name, value) in usual.iter().chain(way.headers) {
+            map.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
         }
         for (name, value) in &self.headers {
             let wrong =
@@ -96,11 +185,35 @@ impl Endpoint {
         Ok(map)
     }
 
-    /// A text without the key and without header values in it.
+    /// The header that carries keys, and for each its variable and the header's value.
+    pub(crate) fn key_headers(
+        &self,
+        way: &Way,
+    ) -> Result<(HeaderName, Vec<(String, HeaderValue)>), EndpointError> {
+        let header = self.key_header.as_ref().unwrap_or(&way.key);
+        let name = HeaderName::from_bytes(header.name().as_bytes()).map_err(|_| {
+            EndpointError::Header { provider: self.name.clone(), header: header.name().to_owned() }
+        })?;
+        let value = |key: &Key| {
+            let value = key.secret.header(header.prefix());
+            let value = value.map_err(|source| EndpointError::Key {
+                provider: self.name.clone(),
+                variable: key.variable.clone(),
+                source,
+            })?;
+            Ok((key.variable.clone(), value))
+        };
+        let keys = self.keys.iter().filter(|key| !key.secret.is_empty());
+        let values = keys.map(value).collect::<Result<_, _>>()?;
+        Ok((name, values))
+    }
+
+    /// A text without the keys and header values in it, nor the beginning of one where the text
+    /// was cut.
     pub(crate) fn scrub(&self, text: &str) -> String {
-        let text = self.key.as_ref().map_or_else(|| text.to_owned(), |key| key.scrub(text));
-        let long = self.headers.values().filter(|value| value.trim().len() >= 8);
-        long.fold(text, |text, value| text.replace(value.trim(), "[redacted]"))
+        let text = self.keys.iter().fold(text.to_owned(), |text, key| key.secret.scrub(&text));
+        let long = self.headers.values().map(|value| value.trim()).filter(|it| it.len() >= 8);
+        long.fold(text, |text, value| without(&text, value))
     }
 }
 
@@ -110,13 +223,24 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-/// Whether an address is on this machine.
-pub(crate) fn is_loopback(url: &Url) -> bool {
+/// Whether an address is on this machine, in whatever spelling.
+///
+/// ```
+/// use deputize_providers::is_loopback;
+/// assert!(is_loopback(&"http://[::ffff:127.0.0.1]:8080/v1".parse()?));
+/// assert!(!is_loopback(&"https://localhost.example/v1".parse()?));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use]
+pub fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     match bare.parse::<std::net::IpAddr>() {
-        Ok(address) => address.is_loopback(),
-        Err(_) => host == "localhost" || host.ends_with(".localhost"),
+        Ok(address) => address.to_canonical().is_loopback(),
+        Err(_) => {
+            let name = host.trim_end_matches('.');
+            name == "localhost" || name.ends_with(".localhost")
+        }
     }
 }
 
@@ -159,6 +283,24 @@ pub enum EndpointError {
         /// The field.
         field: &'static str,
     },
+    /// Its proxy cannot be used.
+    #[error("provider {provider}: proxy cannot be used: {problem}")]
+    Proxy {
+        /// Which provider.
+        provider: String,
+        /// What is wrong with its address.
+        problem: String,
+    },
+    /// Its authorities cannot be used.
+    #[error("provider {provider}: ca_file {path} cannot be used: {problem}")]
+    Authorities {
+        /// Which provider.
+        provider: String,
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        problem: String,
+    },
     /// There is no HTTP client.
     #[error("cannot set up HTTPS on this machine: {reason}")]
     Tls {
@@ -170,6 +312,28 @@ pub enum EndpointError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const BEARER: Way = Way { path: &[], key: KeyHeader::Bearer, headers: &[] };
+
+    #[test]
+    fn an_endpoint_may_say_more_of_headers_than_its_wire() {
+        let way = Way {
+            path: &[],
+            key: KeyHeader::Named(String::new()),
+            headers: &[("version-of-wire", "1")],
+        };
+        let mut endpoint = Endpoint::new("p", "https://host/v1");
+        endpoint.keys = vec![Key::new("A", "a"), Key::new("B", "b")];
+        endpoint.key_header = Some(KeyHeader::of("X-Api-Key"));
+        endpoint.headers.insert("Version-Of-Wire".into(), "2".into());
+        endpoint.streaming = false;
+        let (name, values) = endpoint.key_headers(&way).unwrap();
+        assert_eq!((name.as_str(), values.len()), ("x-api-key", 2));
+        assert_eq!((values[1].0.as_str(), &values[1].1), ("B", &HeaderValue::from_static("b")));
+        let headers = endpoint.own_headers(&way).unwrap();
+        assert_eq!(headers["version-of-wire"], "2");
+        assert_eq!(headers["accept"], "application/json");
+    }
 
     #[test]
     fn addresses_of_this_machine_are_known() {
@@ -198,18 +362,17 @@ mod tests {
         let error = |change: &dyn Fn(&mut Endpoint)| {
             let mut endpoint = Endpoint::new("p", "https://host/v1");
             change(&mut endpoint);
-            let result =
-                endpoint.url().map(drop).and_then(|()| endpoint.bearer_headers().map(drop));
+            let result = endpoint.url().map(drop);
+            let result = result.and_then(|()| endpoint.own_headers(&BEARER).map(drop));
+            let result = result.and_then(|()| endpoint.key_headers(&BEARER).map(drop));
             result.unwrap_err().to_string()
         };
         let lines = [
             error(&|it| it.base_url = "host/v1".into()),
             error(&|it| it.base_url = "file:///etc".into()),
             error(&|it| it.base_url = "https://me:pw@host".into()),
-            error(&|it| {
-                it.key = Some(Secret::new("sk-\u{1}x"));
-                it.key_env = Some("P_KEY".into());
-            }),
+            error(&|it| it.keys = vec![Key::new("P_KEY", "sk-\u{1}x")]),
+            error(&|it| it.key_header = Some(KeyHeader::of("x key"))),
             error(&|it| drop(it.headers.insert("a b".into(), "x".into()))),
             error(&|it| drop(it.headers.insert("a".into(), "x\ny".into()))),
         ];
@@ -218,6 +381,7 @@ mod tests {
         provider p: base_url cannot be used: `file` is neither http nor https
         provider p: base_url cannot be used: a name or password in it is not sent; use a key or headers
         provider p: the key in P_KEY has characters that a header cannot carry
+        provider p: header `x key` has characters that HTTP does not allow
         provider p: header `a b` has characters that HTTP does not allow
         provider p: header `a` has characters that HTTP does not allow
         ");
@@ -226,12 +390,29 @@ mod tests {
     #[test]
     fn nothing_of_an_endpoint_that_is_secret_can_be_printed() {
         let mut endpoint = Endpoint::new("p", "https://host/v1");
-        endpoint.key = Some(Secret::new("sk-secret"));
+        endpoint.keys = vec![Key::new("P_KEY", "sk-secret")];
         endpoint.headers.insert("x-key".into(), "other-secret".into());
-        let headers = endpoint.bearer_headers().unwrap();
-        let shown = format!("{endpoint:?} {headers:?}");
+        let headers = endpoint.own_headers(&BEARER).unwrap();
+        let keys = endpoint.key_headers(&BEARER).unwrap();
+        let shown = format!("{endpoint:?} {headers:?} {keys:?}");
         assert!(!shown.contains("secret"), "{shown}");
         let scrubbed = endpoint.scrub("sk-secret and other-secret");
         assert_eq!(scrubbed, "[redacted] and [redacted]");
+    }
+
+    #[test]
+    fn nothing_is_left_of_a_key_that_a_cut_went_through() {
+        let mut endpoint = Endpoint::new("p", "https://host/v1");
+        endpoint.keys = vec![Key::new("P_KEY", "sk-secret")];
+        endpoint.headers.insert("x-key".into(), "other-secret".into());
+        for secret in ["sk-secret", "other-secret"] {
+            for end in 0..=12 {
+                let room = "x".repeat(crate::limits::SHOWN_CHARS - end);
+                let words = crate::line::shown(&format!("{room}{secret} is wrong"));
+                let scrubbed = endpoint.scrub(&words);
+                assert!(!scrubbed.contains(secret.get(..4).unwrap()), "{scrubbed}");
+                assert!(scrubbed.contains("more characters)"), "{scrubbed}");
+            }
+        }
     }
 }

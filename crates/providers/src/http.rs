@@ -1,82 +1,48 @@
 //! One HTTP exchange, the same for every wire: send, watch the time, end when told to, and
 //! say what went wrong.
 
+mod client;
 mod failure;
+mod kept;
+mod keys;
+mod look;
 
-use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::fmt;
-use std::sync::{Arc, Mutex, Once, PoisonError};
-use std::time::Duration;
+use std::future::ready;
+use std::sync::Arc;
 
-use deputize_core::{Cancel, Clock, ModelError, Reply};
+use deputize_core::{Cancel, ModelError, Reply, kept_partial};
+use futures_util::stream;
 use reqwest::header::{self, HeaderMap};
-use reqwest::{Client, Response, Url};
+use reqwest::{Body, Client, Response, Url, Version};
 use tokio::time::{Instant, timeout_at};
 
-use crate::endpoint::{Endpoint, EndpointError, is_loopback};
-use crate::limits::{AFTER_DONE, AFTER_FINISH, ERROR_BODY_BYTES};
+use crate::endpoint::{Endpoint, EndpointError, Way};
+use crate::limits::{AFTER_DONE, AFTER_FINISH, AT_ONCE, ERROR_BODY_BYTES};
 use crate::retry_after;
 use crate::server_error::ServerError;
 use crate::stream::{Ending, EventParser, Flow, Live, ReplyBytes};
+use client::Keep;
+pub use client::{HttpClient, http_client};
 use failure::{Failure, Told};
-
-/// The program's way to HTTP. It keeps connections, so a program has one; making it installs
-/// the TLS provider.
-///
-/// Redirects are not followed: a key must not wander. Proxies are taken from the environment,
-/// but never for this machine's own addresses. Requests are never sent twice: retries are the
-/// driver's. `clock` serves `Retry-After` dates alone.
-#[must_use]
-pub fn http_client(clock: Arc<dyn Clock>) -> HttpClient {
-    static INSTALLED: Once = Once::new();
-    INSTALLED.call_once(|| {
-        let provider = rustls::crypto::ring::default_provider();
-        // Fails only when the program has installed one of its own, which then serves as well.
-        let _theirs_stays = provider.install_default();
-    });
-    HttpClient { clock, clients: Arc::default() }
-}
-
-/// See [`http_client`]. Clones share connections.
-#[derive(Clone)]
-pub struct HttpClient {
-    clock: Arc<dyn Clock>,
-    clients: Arc<Mutex<BTreeMap<(Duration, bool), Client>>>,
-}
-
-impl fmt::Debug for HttpClient {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("HttpClient")
-    }
-}
-
-impl HttpClient {
-    fn client(&self, connect_timeout: Duration, local: bool) -> Result<Client, EndpointError> {
-        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(client) = clients.get(&(connect_timeout, local)) {
-            return Ok(client.clone());
-        }
-        let builder = Client::builder()
-            .connect_timeout(connect_timeout)
-            .redirect(reqwest::redirect::Policy::none())
-            .retry(reqwest::retry::never())
-            .user_agent(concat!("deputize/", env!("CARGO_PKG_VERSION")));
-        let builder = if local { builder.no_proxy() } else { builder };
-        let client = builder.build();
-        let client =
-            client.map_err(|error| EndpointError::Tls { reason: failure::chain(&error) })?;
-        clients.insert((connect_timeout, local), client.clone());
-        Ok(client)
-    }
-}
+use kept::Kept;
+use keys::{KeyFault, KeyRing, Taken};
+pub use look::Seen;
+pub(crate) use look::look;
 
 /// An endpoint, ready for requests.
 pub(crate) struct Remote {
     endpoint: Endpoint,
+    http: HttpClient,
+    /// It keeps connections.
     client: Client,
-    clock: Arc<dyn Clock>,
+    kept: Kept,
+    /// The address up to and with the version.
+    base: Url,
     url: Url,
     headers: HeaderMap,
+    keys: Arc<KeyRing>,
 }
 
 impl fmt::Debug for Remote {
@@ -89,74 +55,148 @@ impl Remote {
     pub(crate) fn new(
         endpoint: Endpoint,
         http: &HttpClient,
-        path: &[&str],
+        way: &Way,
     ) -> Result<Self, EndpointError> {
         let mut url = endpoint.url()?;
-        let client = http.client(endpoint.connect_timeout, is_loopback(&url))?;
+        let client = http.client(&endpoint, &url, Keep::Idle)?;
+        let base = url.clone();
         // An address with http or https always takes segments.
         if let Ok(mut segments) = url.path_segments_mut() {
-            segments.pop_if_empty().extend(path);
+            segments.pop_if_empty().extend(way.path);
         }
-        let mut headers = endpoint.bearer_headers()?;
-        let json = header::HeaderValue::from_static("application/json");
-        headers.insert(header::CONTENT_TYPE, json);
-        let accept = header::HeaderValue::from_static("text/event-stream, application/json");
-        headers.insert(header::ACCEPT, accept);
-        Ok(Self { endpoint, client, clock: Arc::clone(&http.clock), url, headers })
+        let headers = endpoint.own_headers(way)?;
+        let (name, values) = endpoint.key_headers(way)?;
+        // A header that the endpoint names itself wins, also with a key in it.
+        let keys = if headers.contains_key(&name) { Vec::new() } else { values };
+        let keys = http.rings.ring(base.as_str(), name, keys);
+        let (http, kept) = (http.clone(), Kept::default());
+        Ok(Self { endpoint, http, client, kept, base, url, headers, keys })
+    }
+
+    /// Sends a request until its answer begins.
+    ///
+    /// A server without TLS may close a connection that it had promised to keep, and so meet the
+    /// next request: llama.cpp does behind each stream. That request is sent again, once, and for
+    /// some minutes each has a connection of its own. No other is ever sent twice: a close that
+    /// does not come at once is that of a server which may have begun to work.
+    async fn post(
+        &self,
+        headers: HeaderMap,
+        body: &(dyn Fn() -> Vec<u8> + Sync),
+        until: Instant,
+    ) -> Result<Response, Failure> {
+        let start = Instant::now();
+        let single = || self.http.client(&self.endpoint, &self.base, Keep::Nothing).ok();
+        let trusted = self.kept.trusted(start);
+        let own = if trusted.is_none() { single() } else { None };
+        let client = own.as_ref().unwrap_or(&self.client);
+        let mut sent = self.post_by(client, headers.clone(), body(), until).await;
+        if let Err(Failure::Send(error)) = &sent
+            && trusted == Some(true)
+            && self.url.scheme() == "http"
+            && failure::is_closed(error)
+            && start.elapsed() <= AT_ONCE
+            && let Some(single) = single()
+        {
+            self.kept.broken(Instant::now());
+            sent = self.post_by(&single, headers, body(), until).await;
+        }
+        if sent.is_ok() {
+            self.kept.answered();
+        }
+        sent
+    }
+
+    async fn post_by(
+        &self,
+        client: &Client,
+        headers: HeaderMap,
+        body: Vec<u8>,
+        until: Instant,
+    ) -> Result<Response, Failure> {
+        let request = client.post(self.url.clone()).headers(headers);
+        // As a stream it cannot be sent twice, so it is let go when it is sent, not when the answer
+        // comes: what waits for a model stays small.
+        let request = request.header(header::CONTENT_LENGTH, body.len());
+        let body = Body::wrap_stream(stream::once(ready(Ok::<_, Infallible>(body))));
+        let sent = timeout_at(until, request.body(body).send()).await;
+        sent.map_err(|_| Failure::NoAnswer)?.map_err(Failure::Send)
     }
 }
 
 /// A request of one wire, and what will read its reply.
-pub(crate) struct Ask<'m, P> {
+pub(crate) struct Ask<'m, P, B> {
     pub(crate) model: &'m str,
-    pub(crate) body: Vec<u8>,
+    /// Writes its body; twice when it must be sent again.
+    pub(crate) body: B,
     pub(crate) parser: P,
 }
 
 /// Sends one request and reads its reply.
 pub(crate) async fn exchange<P: EventParser>(
     remote: &Remote,
-    ask: Ask<'_, P>,
+    ask: Ask<'_, P, impl Fn() -> Vec<u8> + Sync>,
     live: &mut Live<'_>,
     cancel: &Cancel,
 ) -> Result<Reply, ModelError> {
     let start = Instant::now();
     let mut bytes = ReplyBytes::new(ask.parser);
+    let taken = remote.keys.take(start);
     let ended = tokio::select! {
         biased;
         () = cancel.cancelled() => Err(Failure::Cancelled),
-        ended = receive(remote, ask.body, &mut bytes, live) => ended,
+        ended = receive(remote, &taken, &ask.body, &mut bytes, live) => ended,
     };
+    let used = if let Taken::Key(number) = taken { Some(number) } else { None };
+    let (partial, partial_left_out) = kept_partial(bytes.parser().text());
     let told = Told {
         endpoint: &remote.endpoint,
+        key: used.and_then(|number| Some(remote.keys.get(number)?.0.as_str())),
         url: &remote.url,
         model: ask.model,
         output: bytes.parser().has_output(),
-        partial: bytes.parser().text().to_owned(),
+        partial,
+        partial_left_out,
+        usage: bytes.parser().usage(),
         seconds: start.elapsed().as_secs_f64(),
     };
     let reply = match ended {
         Ok(ending) => bytes.finish(ending).map_err(Failure::Stream),
-        // What breaks after the reply is complete does not matter any more.
-        Err(Failure::Broken(_) | Failure::Idle) if bytes.parser().may_end() => {
-            bytes.finish(Ending::Broken).map_err(Failure::Stream)
+        // Some servers say all and leave the stream open. One that breaks has not said all.
+        Err(Failure::Idle) if bytes.parser().may_end() => {
+            bytes.finish(Ending::Silent).map_err(Failure::Stream)
         }
         Err(failure) => Err(failure),
     };
-    reply.map_err(|failure| failure.tell(told))
+    reply.map_err(|failure| {
+        let fault = failure.server().and_then(KeyFault::of);
+        let turn = used.zip(fault);
+        let turn = turn.and_then(|(used, fault)| remote.keys.failed(used, fault, Instant::now()));
+        failure.tell(told, turn.as_ref())
+    })
 }
 
 /// Sends, and feeds what comes until the reply or the body ends.
 async fn receive<P: EventParser>(
     remote: &Remote,
-    body: Vec<u8>,
+    taken: &Taken,
+    body: &(dyn Fn() -> Vec<u8> + Sync),
     bytes: &mut ReplyBytes<P>,
     live: &mut Live<'_>,
 ) -> Result<Ending, Failure> {
     let first = Instant::now() + remote.endpoint.first_byte_timeout;
-    let request = remote.client.post(remote.url.clone()).headers(remote.headers.clone());
-    let sent = timeout_at(first, request.body(body).send()).await;
-    let mut response = sent.map_err(|_| Failure::NoAnswer)?.map_err(Failure::Send)?;
+    let mut headers = remote.headers.clone();
+    match taken {
+        Taken::Nothing => {}
+        Taken::Key(number) => {
+            let value = remote.keys.get(*number).map(|(_, value)| value.clone());
+            headers.extend(value.map(|value| (remote.keys.header().clone(), value)));
+        }
+        Taken::Resting(next) => {
+            return Err(Failure::KeysRest(next.variable.clone(), next.wait));
+        }
+    }
+    let mut response = remote.post(headers, body, first).await?;
     if !response.status().is_success() {
         return Err(refusal(remote, response).await);
     }
@@ -164,9 +204,10 @@ async fn receive<P: EventParser>(
     if let Some(coding) = coding.filter(|coding| *coding != "identity") {
         return Err(Failure::Compressed(String::from_utf8_lossy(coding.as_bytes()).into_owned()));
     }
+    let end = if is_framed(&response) { Ending::InOrder } else { Ending::Closed };
     let mut alive = Instant::now();
     loop {
-        let seen = bytes.data_bytes();
+        let seen = bytes.life();
         let until = match (seen, bytes.parser().may_end()) {
             (0, _) => first,
             (_, true) => alive + AFTER_FINISH.min(remote.endpoint.idle_timeout),
@@ -176,19 +217,28 @@ async fn receive<P: EventParser>(
         let Ok(chunk) = timeout_at(until, response.chunk()).await else { return Err(late) };
         let Some(chunk) = chunk.map_err(Failure::Broken)? else {
             bytes.end(live).map_err(Failure::Stream)?;
-            return Ok(Ending::InOrder);
+            return Ok(end);
         };
         if bytes.feed(&chunk, live).map_err(Failure::Stream)? == Flow::Done {
             drain(response).await;
             return Ok(Ending::InOrder);
         }
-        if bytes.data_bytes() > seen {
+        if bytes.life() > seen {
             alive = Instant::now();
         } else if Instant::now() >= until {
             // A flood of comments is always ready, so the timeout above would never strike.
             return Err(late);
         }
     }
+}
+
+/// Whether the transport tells the end of a body from a cut.
+fn is_framed(response: &Response) -> bool {
+    let codings = response.headers().get_all(header::TRANSFER_ENCODING);
+    let last = codings.iter().next_back().and_then(|it| it.to_str().ok());
+    let last = last.and_then(|it| it.rsplit(',').next()).unwrap_or_default();
+    let chunked = last.trim().eq_ignore_ascii_case("chunked");
+    chunked || response.content_length().is_some() || response.version() >= Version::HTTP_2
 }
 
 /// Takes the end of a body after its end mark, so that the connection can serve again.
@@ -206,8 +256,9 @@ async fn refusal(remote: &Remote, mut response: Response) -> Failure {
     let status = response.status().as_u16();
     let headers = response.headers().clone();
     let header = |name: &str| Some(headers.get(name)?.to_str().ok()?.to_owned());
-    let waits = retry_after::from_headers(header, remote.clock.now_ms());
-    let until = Instant::now() + remote.endpoint.idle_timeout;
+    let waits = retry_after::from_headers(header, remote.http.clock.now_ms());
+    // The status has said what matters: words that do not come are not waited for.
+    let until = Instant::now() + AFTER_FINISH.min(remote.endpoint.idle_timeout);
     let mut body = Vec::new();
     while body.len() < ERROR_BODY_BYTES {
         match timeout_at(until, response.chunk()).await {
@@ -217,8 +268,22 @@ async fn refusal(remote: &Remote, mut response: Response) -> Failure {
     }
     let cut = body.len() >= ERROR_BODY_BYTES;
     body.truncate(ERROR_BODY_BYTES);
+    let coding = header("content-encoding").filter(|coding| coding != "identity");
+    let unreadable = match coding {
+        Some(coding) => Some(format!("a compressed body ({})", crate::line::shown(&coding))),
+        None if is_binary(&body) => {
+            let more = if cut { " or more" } else { "" };
+            Some(format!("a binary body of {} bytes{more}", body.len()))
+        }
+        None => None,
+    };
+    if unreadable.is_some() {
+        body.clear();
+    }
     let mut error = ServerError::of_answer(status, &String::from_utf8_lossy(&body), waits);
-    if cut {
+    if let Some(unreadable) = unreadable {
+        error.message = unreadable;
+    } else if cut {
         error.message.push_str(&format!(" [of the first {ERROR_BODY_BYTES} bytes]"));
     }
     if let Some(target) = header("location").filter(|_| (300..400).contains(&status)) {
@@ -226,4 +291,11 @@ async fn refusal(remote: &Remote, mut response: Response) -> Failure {
         error.message = format!("a redirect to {target}, which is not followed");
     }
     Failure::Refused(error)
+}
+
+/// Whether a body is no text that a person could read, in whatever charset.
+fn is_binary(body: &[u8]) -> bool {
+    let bad: usize = body.utf8_chunks().map(|chunk| chunk.invalid().len()).sum();
+    // One letter in some, in a charset of bytes, is no UTF-8.
+    body.contains(&0) || bad > body.len() / 8
 }

@@ -11,33 +11,46 @@
 //! ```
 //! use std::sync::Arc;
 //! use deputize_core::FixedClock;
-//! use deputize_providers::{Endpoint, OpenAiChat, Secret, http_client};
+//! use deputize_providers::{Endpoint, Key, OpenAiChat, http_client};
 //!
 //! let mut endpoint = Endpoint::new("openai", "https://api.openai.com/v1");
-//! endpoint.key = Some(Secret::new("sk-1234"));
-//! endpoint.key_env = Some("OPENAI_API_KEY".to_owned());
+//! endpoint.keys = vec![Key::new("OPENAI_API_KEY", "sk-1234")];
 //! let model = OpenAiChat::new(endpoint, &http_client(Arc::new(FixedClock(0))))?;
 //! # let _ = model;
 //! # Ok::<(), deputize_providers::EndpointError>(())
 //! ```
 
+pub mod anthropic_messages;
+mod arguments;
+mod body;
 mod endpoint;
+#[cfg(feature = "fuzz")]
+#[doc(hidden)]
+pub mod fuzz;
 mod http;
 mod json;
 pub mod limits;
 mod line;
 pub mod offline;
 pub mod openai_chat;
+pub mod openai_responses;
+mod prices;
 mod retry_after;
 mod secret;
+mod sendable;
 mod server_error;
 mod sse;
 mod stream;
 mod text;
+mod wire;
 
-pub use endpoint::{Endpoint, EndpointError};
-pub use http::{HttpClient, http_client};
+pub use anthropic_messages::AnthropicMessages;
+pub use endpoint::{Authorities, Endpoint, EndpointError, KeyHeader, Proxy, is_loopback};
+pub use http::{HttpClient, Seen, http_client};
 pub use openai_chat::OpenAiChat;
-pub use secret::Secret;
+pub use openai_responses::OpenAiResponses;
+pub use prices::published_price;
+pub use secret::{Key, Secret};
 pub use server_error::ServerError;
 pub use stream::{Ending, Flow, StreamError};
+pub use wire::{Dialect, Wire};

@@ -14,6 +14,10 @@ pub const JSON_DEPTH: usize = 128;
 pub const JSON_VALUES: usize = 50_000;
 /// Calls of one reply.
 pub const CALLS: usize = 128;
+/// Output items of one reply, of whatever kind.
+pub const ITEMS: usize = 1024;
+/// Texts of one output item.
+pub const PARTS: usize = 1024;
 /// Bytes that are read of the body of a failed answer.
 pub const ERROR_BODY_BYTES: usize = 8 * 1024;
 /// Characters of a server's own words in an error.
@@ -23,3 +27,10 @@ pub const AFTER_FINISH: Duration = Duration::from_secs(5);
 /// How long the end of a body is waited for after the end mark, so that the connection can
 /// serve again.
 pub const AFTER_DONE: Duration = Duration::from_millis(200);
+/// How long a key rests that was used too much, when the provider does not say.
+pub const KEY_REST: Duration = Duration::from_secs(60);
+/// How soon after a request the close of a kept connection is taken for the end that the request
+/// met. A server that closes later had begun to work on it.
+pub const AT_ONCE: Duration = Duration::from_millis(50);
+/// How long a server that broke its promise to keep a connection is not asked to keep any.
+pub const DISTRUST: Duration = Duration::from_secs(300);

@@ -2,6 +2,9 @@
 
 use crate::limits::SHOWN_CHARS;
 
+/// How the note of a cut begins: here, and of a body that was not read to its end.
+pub(crate) const CUTS: [&str; 2] = ["… (", " [of the first "];
+
 /// A text on one line, without controls, cut at [`SHOWN_CHARS`] characters with a note of how
 /// many were left out.
 pub(crate) fn shown(text: &str) -> String {

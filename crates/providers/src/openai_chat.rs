@@ -17,12 +17,14 @@ mod stream;
 
 use deputize_core::{BoxFuture, Cancel, Delta, Model, ModelError, Reply, Request};
 
-use crate::endpoint::{Endpoint, EndpointError};
+use crate::endpoint::{Endpoint, EndpointError, KeyHeader, Way};
 use crate::http::{Ask, HttpClient, Remote, exchange};
 use crate::stream::{Ending, EventParser as _, Flow, ReplyBytes, StreamError};
 
 pub use request::{Dialect, request_body};
 use stream::ChatParser;
+
+const WAY: Way = Way { path: &["chat", "completions"], key: KeyHeader::Bearer, headers: &[] };
 
 /// A model behind an endpoint that speaks Chat Completions.
 ///
@@ -46,7 +48,7 @@ use stream::ChatParser;
 /// ```
 #[derive(Debug)]
 pub struct OpenAiChat {
-    remote: Remote,
+    pub(crate) remote: Remote,
     dialect: Dialect,
 }
 
@@ -58,7 +60,7 @@ impl OpenAiChat {
     /// no TLS on this machine.
     pub fn new(endpoint: Endpoint, http: &HttpClient) -> Result<Self, EndpointError> {
         let dialect = Dialect::of(&endpoint)?;
-        Ok(Self { remote: Remote::new(endpoint, http, &["chat", "completions"])?, dialect })
+        Ok(Self { remote: Remote::new(endpoint, http, &WAY)?, dialect })
     }
 }
 
@@ -71,7 +73,7 @@ impl Model for OpenAiChat {
     ) -> BoxFuture<'a, Result<Reply, ModelError>> {
         let ask = Ask {
             model: request.model,
-            body: request_body(request, &self.dialect),
+            body: || request_body(request, &self.dialect),
             parser: ChatParser::new(request.model),
         };
         Box::pin(exchange(&self.remote, ask, live, cancel))

@@ -10,11 +10,11 @@ pub(crate) fn from_headers(
 ) -> Option<Duration> {
     let ms = header("retry-after-ms").and_then(|text| number(&text));
     if let Some(ms) = ms {
-        return duration(ms / 1000.0);
+        return seconds(ms / 1000.0);
     }
     let text = header("retry-after")?;
-    if let Some(seconds) = number(&text) {
-        return duration(seconds);
+    if let Some(amount) = number(&text) {
+        return seconds(amount);
     }
     let until = date(&text)?;
     let now = header("date").as_deref().and_then(date);
@@ -47,15 +47,56 @@ pub(crate) fn from_words(text: &str) -> Option<Duration> {
         found = true;
         rest = tail;
     }
-    found.then(|| duration(seconds)).flatten()
+    found.then(|| self::seconds(seconds)).flatten()
 }
 
 fn number(text: &str) -> Option<f64> {
     text.trim().parse().ok()
 }
 
-fn duration(seconds: f64) -> Option<Duration> {
-    Duration::try_from_secs_f64(seconds).ok()
+/// A wait of so many seconds; the longest there is when it is longer, nothing when it is no time.
+pub(crate) fn seconds(seconds: f64) -> Option<Duration> {
+    let longest = Duration::from_millis(u64::MAX);
+    if !(seconds.is_finite() && seconds >= 0.0) {
+        return None;
+    }
+    Some(Duration::try_from_secs_f64(seconds).map_or(longest, |wait| wait.min(longest)))
+}
+
+/// A wait as people read it, rounded up, in at most two units; nothing when it is none.
+pub(crate) fn told(wait: Duration) -> Option<String> {
+    const MINUTE: u128 = 60;
+    const HOUR: u128 = 60 * MINUTE;
+    const DAY: u128 = 24 * HOUR;
+    const TWO_DAYS: u128 = 2 * DAY;
+    const YEAR: u128 = 365 * DAY;
+    let (ms, seconds) =
+        (wait.as_nanos().div_ceil(1_000_000), wait.as_nanos().div_ceil(1_000_000_000));
+    Some(match seconds {
+        0 => return None,
+        1 if ms < 1000 => format!("{ms} ms"),
+        1..=9 if ms % 1000 != 0 => format!("{}.{} s", ms.div_ceil(100) / 10, ms.div_ceil(100) % 10),
+        1..=MINUTE => format!("{seconds} s"),
+        61..HOUR => pair(seconds, (MINUTE, "min"), (1, "s")),
+        HOUR..TWO_DAYS => pair(seconds, (HOUR, "h"), (MINUTE, "min")),
+        TWO_DAYS..YEAR => format!("{} days", seconds.div_ceil(DAY)),
+        _ => "more than a year".to_owned(),
+    })
+}
+
+/// So many seconds in two units, the smaller one only when there is any of it.
+fn pair(
+    seconds: u128,
+    (large, large_name): (u128, &str),
+    (small, small_name): (u128, &str),
+) -> String {
+    let all = seconds.div_ceil(small);
+    let (many, rest) = (all / (large / small), all % (large / small));
+    if rest == 0 {
+        format!("{many} {large_name}")
+    } else {
+        format!("{many} {large_name} {rest} {small_name}")
+    }
 }
 
 /// Milliseconds since 1970 of an HTTP date.
@@ -87,6 +128,31 @@ mod tests {
         for bad in ["-1", "soon", "NaN", "inf", "1e400", "Sun, 99 Nov 1994 08:00:00 GMT", ""] {
             assert_eq!(ms(&[("retry-after", bad)]), None, "{bad}");
         }
+    }
+
+    #[test]
+    fn a_wait_that_is_too_long_to_count_is_the_longest() {
+        for long in ["99999999999999999999", "1e300"] {
+            assert_eq!(ms(&[("retry-after", long)]), Some(u128::from(u64::MAX)), "{long}");
+        }
+        assert_eq!(
+            from_words("retry in 99999999999999999999 hours").unwrap().as_millis(),
+            u64::MAX.into()
+        );
+    }
+
+    #[test]
+    fn a_wait_is_told_as_people_read_it() {
+        let told = |ms| told(Duration::from_millis(ms)).unwrap_or_default();
+        let day = 24 * 3_600_000;
+        let rows = [0, 1, 150, 999, 1000, 1500, 1501, 60_000, 62_500, 360_000, 7_200_000];
+        let rows = rows.into_iter().chain([7_260_001, day, 3 * day + 1, 400 * day, u64::MAX]);
+        let told: Vec<String> = rows.map(told).collect();
+        assert_eq!(
+            told.join(", "),
+            ", 1 ms, 150 ms, 999 ms, 1 s, 1.5 s, 1.6 s, 60 s, 1 min 3 s, 6 min, 2 h, \
+             2 h 2 min, 24 h, 4 days, more than a year, more than a year"
+        );
     }
 
     #[test]

@@ -3,6 +3,8 @@
 use reqwest::header::{HeaderValue, InvalidHeaderValue};
 use zeroize::Zeroizing;
 
+use crate::line::CUTS;
+
 /// A key: it cannot be printed, compared or stored, is zeroed when dropped, and leaves only
 /// inside a request header that is marked as sensitive.
 ///
@@ -19,6 +21,40 @@ use zeroize::Zeroizing;
 #[expect(missing_debug_implementations, reason = "a key must not be printable")]
 pub struct Secret(Zeroizing<String>);
 
+/// A key and where it came from.
+#[derive(Clone)]
+#[expect(missing_debug_implementations, reason = "a key must not be printable")]
+pub struct Key {
+    /// The environment variable that it comes from, for messages.
+    pub variable: String,
+    /// The key itself.
+    pub secret: Secret,
+}
+
+impl Key {
+    /// The key that a variable holds.
+    #[must_use]
+    pub fn new(variable: impl Into<String>, text: impl Into<String>) -> Self {
+        Self { variable: variable.into(), secret: Secret::new(text) }
+    }
+}
+
+/// The least of a secret's beginning that is one: fewer characters tell nothing.
+const BEGINNING: usize = 4;
+
+/// A text without a secret, and without the beginning of it at a cut.
+pub(crate) fn without(text: &str, secret: &str) -> String {
+    const GONE: &str = "[redacted]";
+    let mut text = text.replace(secret, GONE);
+    for cut in CUTS.into_iter().filter(|cut| text.contains(cut)).collect::<Vec<_>>() {
+        for (end, _) in secret.char_indices().rev().filter(|(end, _)| *end >= BEGINNING) {
+            let beginning = secret.get(..end).unwrap_or_default();
+            text = text.replace(&format!("{beginning}{cut}"), &format!("{GONE}{cut}"));
+        }
+    }
+    text
+}
+
 impl Secret {
     /// Takes a key; space and line ends around it, as files have them, are dropped.
     #[must_use]
@@ -33,14 +69,24 @@ impl Secret {
         self.0.is_empty()
     }
 
-    /// A text without this key in it.
+    /// A shorter key, in bytes, is not looked for: it would strike innocent text.
+    pub const SHORTEST: usize = 6;
+
+    /// Whether it is too short to be looked for.
+    #[must_use]
+    pub fn is_short(&self) -> bool {
+        self.0.len() < Self::SHORTEST
+    }
+
+    /// A text without this key in it, unless it is shorter than [`Secret::SHORTEST`].
+    ///
+    /// ```
+    /// let secret = deputize_providers::Secret::new("a");
+    /// assert_eq!(secret.scrub("running at"), "running at");
+    /// ```
     #[must_use]
     pub fn scrub(&self, text: &str) -> String {
-        if self.0.is_empty() {
-            text.to_owned()
-        } else {
-            text.replace(self.0.as_str(), "[redacted]")
-        }
+        if self.is_short() { text.to_owned() } else { without(text, &self.0) }
     }
 
     /// The key behind a prefix, as a sensitive header.

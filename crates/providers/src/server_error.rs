@@ -37,13 +37,16 @@ impl fmt::Display for ServerError {
 }
 
 /// Codes and types that say the same as a status.
-const CODES: [(&str, u16); 25] = [
+const CODES: [(&str, u16); 32] = [
     ("rate_limit_exceeded", 429),
     ("rate_limit_error", 429),
     ("rate_limit", 429),
     ("too_many_requests", 429),
     ("toomanyrequests", 429),
     ("resource_exhausted", 429),
+    ("overloaded_error", 529),
+    ("api_error", 500),
+    ("timeout_error", 504),
     ("timeout", 408),
     ("request_timeout", 408),
     ("invalid_api_key", 401),
@@ -55,18 +58,26 @@ const CODES: [(&str, u16); 25] = [
     ("insufficient_credits", 402),
     ("billing_hard_limit_reached", 402),
     ("billing_error", 402),
+    ("usage_limit_reached", 402),
+    ("usage_not_included", 402),
     ("permission_denied", 403),
     ("permission_error", 403),
     ("model_not_found", 404),
     ("not_found_error", 404),
     ("request_too_large", 413),
     ("invalid_request_error", 400),
+    ("invalid_prompt", 400),
+    ("invalid_encrypted_content", 400),
     ("badrequesterror", 400),
     ("bad_request", 400),
 ];
 
-const CONTEXT_CODES: [&str; 3] =
-    ["context_length_exceeded", "exceed_context_size_error", "string_above_max_length"];
+const CONTEXT_CODES: [&str; 4] = [
+    "context_length_exceeded",
+    "exceed_context_size_error",
+    "string_above_max_length",
+    "model_context_window_exceeded",
+];
 
 const CONTEXT_WORDS: [&str; 14] = [
     "maximum context length",
@@ -93,6 +104,9 @@ const QUOTA_WORDS: [&str; 6] = [
     "credit balance",
     "out of credits",
 ];
+
+/// Words about money that some servers say in the status of a wrong request.
+const BILLED_WORDS: [&str; 2] = ["credit balance is too low", "api usage limits"];
 
 impl ServerError {
     /// From the body of an answer with a failure status. `waits` is what its headers say.
@@ -147,19 +161,47 @@ impl ServerError {
             message = format!("{message}: {}", shown(upstream));
         }
         let code = word("code").filter(|code| code.parse::<u64>().is_err());
-        let code = code.or_else(|| word("type")).or_else(|| word("status")).unwrap_or_default();
+        let kind = word("type").filter(|kind| *kind != "error");
+        let code = code.or(kind).or_else(|| word("status")).unwrap_or_default();
         Self {
             status: number("code").or_else(|| number("status")).or_else(|| number("status_code")),
-            retry_after: retry_after::from_words(&message),
+            retry_after: waits(error).or_else(|| retry_after::from_words(&message)),
             code: shown(code),
             message,
         }
     }
 
-    /// The status, or the one that the code stands for.
-    fn meaning(&self) -> Option<u16> {
+    /// The failure that a part of a reply tells of, if it does.
+    pub(crate) fn within(value: &Value) -> Option<Self> {
+        let told = |error: &&Value| match error {
+            Value::Null | Value::Bool(false) => false,
+            Value::String(words) => !words.is_empty(),
+            Value::Object(members) => !members.is_empty(),
+            Value::Bool(true) | Value::Number(_) | Value::Array(_) => true,
+        };
+        if let Some(error) = value.get("error").filter(told) {
+            return Some(Self::of_value(error));
+        }
+        let is_one = value.get("object").and_then(Value::as_str) == Some("error");
+        is_one.then(|| Self::of_value(value))
+    }
+
+    /// From the data of an event that is named an error.
+    pub(crate) fn of_event(data: &str) -> Self {
+        let value = crate::json::parse(data).map(|json| json.value).ok();
+        let value = value.filter(Value::is_object);
+        let told =
+            value.map(|value| Self::within(&value).unwrap_or_else(|| Self::of_value(&value)));
+        told.unwrap_or_else(|| Self::words(data))
+    }
+
+    /// The status, or the one that the code stands for. Some servers tell with the status of
+    /// any wrong request what others have one for.
+    pub(crate) fn meaning(&self) -> Option<u16> {
         let code = self.code.to_ascii_lowercase();
-        self.status.or_else(|| CODES.iter().find(|(word, _)| *word == code).map(|(_, n)| *n))
+        let coded = CODES.iter().find(|(word, _)| *word == code).map(|(_, n)| *n);
+        let told = coded.filter(|coded| self.status == Some(400) && (401..=404).contains(coded));
+        told.or(self.status).or(coded)
     }
 
     fn says(&self, words: &[&str]) -> bool {
@@ -181,7 +223,14 @@ impl ServerError {
         let limited = matches!(self.meaning(), Some(402 | 429) | None);
         // Some servers use the same words for a limit that heals, but then say when.
         let said = self.says(&QUOTA_WORDS) && self.retry_after.is_none();
-        coded || self.status == Some(402) || (limited && said)
+        let billed = matches!(self.meaning(), Some(400 | 403 | 429)) && self.says(&BILLED_WORDS);
+        coded || self.status == Some(402) || (limited && said) || billed
+    }
+
+    /// Whether a code that is not known says that the request itself is wrong.
+    fn blames_the_request(&self) -> bool {
+        let code = self.code.to_ascii_lowercase();
+        ["policy", "invalid", "unsupported"].iter().any(|word| code.contains(word))
     }
 
     /// What kind of failure it is.
@@ -195,10 +244,20 @@ impl ServerError {
         }
         match self.meaning() {
             Some(300..=399 | 401 | 402 | 403 | 404 | 405 | 407 | 410) => FailureKind::Unavailable,
+            None if self.blames_the_request() => FailureKind::Fatal,
             Some(408 | 409 | 425 | 429 | 500..) | None => FailureKind::Transient,
             Some(_) => FailureKind::Fatal,
         }
     }
+}
+
+/// How long an error asks to wait, in a field of its own.
+fn waits(error: &serde_json::Map<String, Value>) -> Option<Duration> {
+    let within = |key: &str| error.get("metadata").and_then(|it| it.get(key));
+    let number = |key: &str| error.get(key).or_else(|| within(key)).and_then(Value::as_f64);
+    let seconds = ["retry_after", "retry_after_seconds"].into_iter().find_map(number);
+    let seconds = number("retry_after_ms").map(|ms| ms / 1000.0).or(seconds)?;
+    retry_after::seconds(seconds)
 }
 
 #[cfg(test)]
@@ -211,8 +270,17 @@ mod tests {
     }
 
     #[test]
+    fn a_code_that_blames_the_request_is_not_tried_again() {
+        let kind = |code: &str| ServerError::of_value(&serde_json::json!({"code": code})).kind();
+        for code in ["content_policy_violation", "invalid_image_format", "unsupported_value"] {
+            assert_eq!(kind(code), FailureKind::Fatal, "{code}");
+        }
+        assert_eq!(kind("vector_store_timeout"), FailureKind::Transient);
+    }
+
+    #[test]
     fn what_servers_say_is_understood() {
-        let rows: [(u16, &str); 22] = [
+        let rows: [(u16, &str); 23] = [
             (
                 400,
                 r#"{"error":{"message":"This model's maximum context length is 8192 tokens.","type":"invalid_request_error","code":"context_length_exceeded"}}"#,
@@ -224,6 +292,11 @@ mod tests {
             (
                 400,
                 r#"{"object":"error","message":"too many tokens in prompt","type":"BadRequestError","code":400}"#,
+            ),
+            // As llama-server says it, in all three formats.
+            (
+                400,
+                r#"{"error":{"code":400,"message":"request (354 tokens) exceeds the available context size (256 tokens), try increasing it","type":"exceed_context_size_error","n_prompt_tokens":354,"n_ctx":256}}"#,
             ),
             (413, ""),
             (
@@ -262,6 +335,43 @@ mod tests {
     }
 
     #[test]
+    fn what_messages_servers_say_is_understood() {
+        let rows: [(u16, &str); 8] = [
+            (
+                400,
+                r#"{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 215000 tokens > 200000 maximum"},"request_id":"req_1"}"#,
+            ),
+            (
+                400,
+                r#"{"type":"error","error":{"type":"invalid_request_error","message":"input length and `max_tokens` exceed context limit: 190000 + 32000 > 200000, decrease input length or `max_tokens` and try again"}}"#,
+            ),
+            (
+                400,
+                r#"{"type":"error","error":{"type":"invalid_request_error","message":"Your credit balance is too low to access the API."}}"#,
+            ),
+            (
+                400,
+                r#"{"type":"error","error":{"type":"invalid_request_error","message":"You have reached your specified API usage limits."}}"#,
+            ),
+            (
+                429,
+                r#"{"type":"error","error":{"type":"rate_limit_error","message":"This request would exceed your rate limit of 40,000 input tokens per minute."}}"#,
+            ),
+            (
+                401,
+                r#"{"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key"}}"#,
+            ),
+            (404, r#"{"type":"error","error":{"type":"not_found_error","message":"model: m-1"}}"#),
+            (
+                500,
+                r#"{"type":"error","error":{"type":"api_error","message":"Internal server error"}}"#,
+            ),
+        ];
+        let lines: Vec<String> = rows.iter().map(|(status, body)| kind(*status, body)).collect();
+        insta::assert_snapshot!(lines.join("\n"));
+    }
+
+    #[test]
     fn an_error_inside_a_reply_is_taken_by_its_code() {
         use serde_json::json;
         let kind = |json: Value| ServerError::of_value(&json).kind();
@@ -272,6 +382,47 @@ mod tests {
         assert_eq!(kind(json!({"code": 99_999, "message": "x"})), FailureKind::Transient);
         assert_eq!(kind(json!({"message": "prompt is too long"})), FailureKind::ContextOverflow);
         assert_eq!(kind(json!([1])), FailureKind::Transient);
+        for (code, expected) in [
+            ("overloaded_error", FailureKind::Transient),
+            ("api_error", FailureKind::Transient),
+            ("timeout_error", FailureKind::Transient),
+            ("rate_limit_error", FailureKind::Transient),
+            ("billing_error", FailureKind::Unavailable),
+            ("authentication_error", FailureKind::Unavailable),
+            ("permission_error", FailureKind::Unavailable),
+            ("not_found_error", FailureKind::Unavailable),
+            ("request_too_large", FailureKind::ContextOverflow),
+            ("model_context_window_exceeded", FailureKind::ContextOverflow),
+            ("invalid_request_error", FailureKind::Fatal),
+        ] {
+            assert_eq!(kind(json!({"type": code, "message": "x"})), expected, "{code}");
+        }
+    }
+
+    #[test]
+    fn a_code_says_more_than_the_status_of_any_wrong_request() {
+        let error = |code: &str| format!(r#"{{"error":{{"message":"x","code":"{code}"}}}}"#);
+        assert_eq!(
+            kind(400, &error("model_not_found")),
+            "Unavailable | HTTP 400 `model_not_found`: x"
+        );
+        assert_eq!(kind(400, &error("invalid_prompt")), "Fatal | HTTP 400 `invalid_prompt`: x");
+        assert_eq!(
+            kind(500, &error("model_not_found")),
+            "Transient | HTTP 500 `model_not_found`: x"
+        );
+    }
+
+    #[test]
+    fn an_error_may_say_when_to_come_again() {
+        use serde_json::json;
+        let waits = |json: Value| ServerError::of_value(&json).retry_after;
+        let seconds = |n| Some(Duration::from_secs(n));
+        assert_eq!(waits(json!({"retry_after": 7})), seconds(7));
+        assert_eq!(waits(json!({"retry_after_ms": 3000, "retry_after": 7})), seconds(3));
+        assert_eq!(waits(json!({"metadata": {"retry_after_seconds": 9.0}})), seconds(9));
+        assert_eq!(waits(json!({"retry_after": -1, "message": "try again in 2s"})), seconds(2));
+        assert_eq!(waits(json!({"retry_after": 1e300})), Some(Duration::from_millis(u64::MAX)));
     }
 
     #[test]

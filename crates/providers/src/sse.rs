@@ -27,8 +27,6 @@ pub(crate) struct SseDecoder {
     /// The data lines of the event that is not at its end, each with a line feed.
     data: Vec<u8>,
     name: Vec<u8>,
-    /// Bytes that belong to data, for the idle limit.
-    pub(crate) data_bytes: u64,
 }
 
 impl SseDecoder {
@@ -80,9 +78,6 @@ impl SseDecoder {
             return Err(StreamError::EventTooLong { limit: EVENT_BYTES, found });
         }
         self.line.extend_from_slice(bytes);
-        if self.line.starts_with(b"data") || self.line.starts_with(b"{") {
-            self.data_bytes += bytes.len() as u64;
-        }
         Ok(())
     }
 
@@ -155,10 +150,10 @@ mod tests {
     }
 
     #[test]
-    fn comments_are_neither_kept_nor_counted() {
+    fn comments_are_not_kept() {
         let flood = [b": ".as_slice(), &vec![b'x'; 2 * EVENT_BYTES], b"\n\n: again\n"];
         let (found, decoder) = events(&flood);
-        assert_eq!((found.len(), decoder.data_bytes, decoder.line.len()), (0, 0, 0));
+        assert_eq!((found.len(), decoder.line.len()), (0, 0));
     }
 
     #[test]

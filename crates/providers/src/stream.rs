@@ -1,10 +1,12 @@
 //! A reply as it arrives: bytes in pieces of any size on one side, the reply or what is wrong
 //! with it on the other. No IO here, and no clock.
 
-use deputize_core::{Delta, FailureKind, Reply};
+use deputize_core::{Delta, FailureKind, Reply, Usage};
 
 use crate::json::{self, JsonError};
-use crate::limits::{BODY_BYTES, CALLS, DOCUMENT_BYTES, ERROR_BODY_BYTES, JSON_DEPTH, JSON_VALUES};
+use crate::limits::{
+    BODY_BYTES, CALLS, DOCUMENT_BYTES, ERROR_BODY_BYTES, ITEMS, JSON_DEPTH, JSON_VALUES, PARTS,
+};
 use crate::line::{page_title, shown};
 use crate::server_error::ServerError;
 use crate::sse::{SseDecoder, SseEvent};
@@ -24,10 +26,21 @@ pub enum Flow {
 /// How the bytes of a reply ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// The body was over, as the transport has it.
+    /// The body was over, as the transport frames it: by its length or its last chunk.
     InOrder,
-    /// The connection broke, or nothing came any more.
+    /// The connection was closed, and the body had no other end: it may be whole or cut.
+    Closed,
+    /// Nothing came any more.
+    Silent,
+    /// The connection broke inside the body.
     Broken,
+}
+
+impl Ending {
+    /// Whether the transport says that there was no more.
+    pub(crate) fn is_over(self) -> bool {
+        matches!(self, Self::InOrder | Self::Closed)
+    }
 }
 
 /// Why bytes are no reply.
@@ -83,6 +96,12 @@ pub enum StreamError {
     /// Too many calls.
     #[error("the reply asks for more than {CALLS} calls, which is the limit")]
     TooManyCalls,
+    /// Too many parts of other kinds.
+    #[error(
+        "the reply has more than {ITEMS} items, or one of more than {PARTS} parts; those are the \
+         limits"
+    )]
+    TooManyItems,
 }
 
 impl StreamError {
@@ -90,7 +109,8 @@ impl StreamError {
     #[must_use]
     pub fn kind(&self, output: bool) -> FailureKind {
         match self {
-            Self::NoEndMark | Self::Empty | Self::NotJson { .. } => FailureKind::Incomplete,
+            Self::Empty => FailureKind::Transient,
+            Self::NoEndMark | Self::NotJson { .. } => FailureKind::Incomplete,
             Self::NotAReply { .. } => FailureKind::Unavailable,
             Self::Server(error) => match error.kind() {
                 FailureKind::Transient if output => FailureKind::Incomplete,
@@ -100,7 +120,8 @@ impl StreamError {
             | Self::BodyTooLong { .. }
             | Self::TooDeep
             | Self::TooManyValues
-            | Self::TooManyCalls => FailureKind::Fatal,
+            | Self::TooManyCalls
+            | Self::TooManyItems => FailureKind::Fatal,
         }
     }
 
@@ -133,7 +154,14 @@ pub(crate) trait EventParser {
     /// Whether anything of a reply has arrived.
     fn has_output(&self) -> bool;
 
-    /// Whether the reply is complete unless more of it comes.
+    /// How often the reply moved on. An event that brings nothing (a ping, an empty delta) is
+    /// no sign of life.
+    fn moves(&self) -> u64;
+
+    /// The tokens that were counted so far.
+    fn usage(&self) -> Usage;
+
+    /// Whether the reply is complete when nothing more of it comes.
     fn may_end(&self) -> bool;
 
     /// The reply, if it is complete.
@@ -168,10 +196,10 @@ impl<P: EventParser> ReplyBytes<P> {
     }
 
     /// Bytes of data until now: what counts as a sign of life.
-    pub(crate) fn data_bytes(&self) -> u64 {
+    pub(crate) fn life(&self) -> u64 {
         match &self.body {
             Body::Unknown(_) => 0,
-            Body::Events(decoder) => decoder.data_bytes,
+            Body::Events(_) => self.parser.moves(),
             Body::Document(bytes) | Body::Page(bytes) => bytes.len() as u64,
         }
     }
@@ -204,7 +232,9 @@ impl<P: EventParser> ReplyBytes<P> {
                 Ok(Flow::More)
             }
             Body::Page(page) => {
-                page.extend_from_slice(bytes);
+                // Not all that is at hand: what is told must not depend on how much that is.
+                let room = (ERROR_BODY_BYTES + 1).saturating_sub(page.len());
+                page.extend_from_slice(bytes.get(..room).unwrap_or(bytes));
                 if page.len() > ERROR_BODY_BYTES { Err(page_error(page)) } else { Ok(Flow::More) }
             }
         }
@@ -232,18 +262,31 @@ impl<P: EventParser> ReplyBytes<P> {
     }
 }
 
+/// Whether each line is a JSON text or the mark `done`: from servers that forget what stands
+/// between events.
+pub(crate) fn each_line_is_whole(data: &str, done: &str) -> bool {
+    let mut lines = data.lines().map(str::trim).filter(|line| !line.is_empty());
+    lines.all(|line| line == done || json::parse(line).is_ok())
+}
+
 fn page_error(page: &[u8]) -> StreamError {
     StreamError::NotAReply { shown: page_title(&String::from_utf8_lossy(page)) }
 }
 
-/// Looks at the first bytes that are not space; gives the bytes that belong to the body.
+/// Looks at the first bytes that are neither space nor byte order marks; gives the bytes that belong to the body.
 fn recognise(head: &mut Vec<u8>, bytes: &[u8]) -> Option<(Body, Vec<u8>)> {
     const BOM: &[u8] = b"\xEF\xBB\xBF";
     head.extend_from_slice(bytes);
-    if let Some(rest) = head.strip_prefix(BOM) {
-        *head = rest.to_vec();
+    let mut rest = head.as_slice();
+    loop {
+        let next = rest.trim_ascii_start();
+        let next = next.strip_prefix(BOM).unwrap_or(next);
+        if next.len() == rest.len() {
+            break;
+        }
+        rest = next;
     }
-    let blank = head.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+    let blank = head.len() - rest.len();
     head.drain(..blank);
     if BOM.starts_with(head) {
         return None;

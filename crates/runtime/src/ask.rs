@@ -1,42 +1,65 @@
 //! One request of an agent: its attempts, each on record.
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use deputize_core::{
-    Delta, Event, FailureKind, JournalError, Message, ModelError, Reply, Request, Step, ToolDecl,
-    retry_wait,
+    AssistantMessage, Delta, Event, FailureKind, JournalError, LogLevel, Message, ModelError, Next,
+    Reply, Request, Step, ToolDecl, retry_wait,
 };
 use tokio::time::Instant;
 
+use crate::afford::Afford;
 use crate::driver::Driver;
 use crate::live::Live;
+use crate::parts::Route;
+
+/// How often one request may go on with another key without that counting as an attempt.
+const MOST_ROTATIONS: u32 = 32;
+
+/// What follows a failed attempt.
+enum After {
+    /// Another one.
+    Again,
+    /// The first one with another model.
+    Elsewhere,
+    /// Nothing: the request failed.
+    Failed(ModelError),
+}
 
 impl Driver {
-    /// Sends the request that the fold asks for, as often as the retry rule says.
+    /// Sends the request that the fold asks for, as often as the retry rule says, and to the
+    /// models to fall back on when its own cannot be used.
     pub(crate) async fn ask(&mut self) -> Result<(), JournalError> {
         let Step::Ask { iteration, .. } = self.run.step() else { return Ok(()) };
-        let mut attempt = 1;
+        let (mut attempt, mut rotations) = (1, 0);
         loop {
+            let Some(route) = self.routes.front().cloned() else { return Ok(()) };
+            let Afford::Request(reserved) = self.afford(&route).await? else { return Ok(()) };
             let asked = Instant::now();
-            let event = match self.attempt(iteration).await? {
-                Ok(reply) => {
+            let (error, next) = match self.attempt(iteration, &route).await? {
+                Ok(mut reply) => {
                     let ms = u64::try_from(asked.elapsed().as_millis()).unwrap_or(u64::MAX);
-                    Event::ModelResponse { iteration, reply: self.without_secrets(reply), ms }
+                    let cost_usd = self.pay(reserved, &mut reply, &route);
+                    let reply = self.kept_reply(reply, &route);
+                    let response = Event::ModelResponse { iteration, reply, ms, cost_usd };
+                    return self.input(response).await;
                 }
-                Err(error) => {
-                    let error = self.scrubbed(error);
-                    match self.retry(attempt, error).await? {
-                        None => {
-                            attempt += 1;
-                            continue;
-                        }
-                        Some(error) => Event::ModelError { error, retried: false },
-                    }
-                }
+                // Whatever a model gives, no more than the limit is kept of it.
+                Err((error, next)) => (error.limited(), next),
             };
-            return self.input(event).await;
+            self.pay_broken(reserved, &error, &route);
+            // Another key is another try of the same attempt, as often as keys may go round.
+            let rotated = error.other_key && rotations < MOST_ROTATIONS;
+            match self.after(attempt, self.scrubbed(error), next).await? {
+                After::Again if rotated => rotations += 1,
+                After::Again => attempt += 1,
+                After::Elsewhere => attempt = 1,
+                After::Failed(error) => {
+                    return self.input(Event::ModelError { error, retried: false }).await;
+                }
+            }
         }
     }
 
@@ -46,11 +69,15 @@ impl Driver {
         error
     }
 
-    /// A reply in which no secret is repeated. Opaque blocks go back as they came.
-    fn without_secrets(&self, mut reply: Reply) -> Reply {
+    /// A reply in which no secret is repeated. Opaque blocks stay as they came, with the name
+    /// of their maker.
+    fn kept_reply(&self, mut reply: Reply, route: &Route) -> Reply {
         let arguments = reply.calls.iter_mut().map(|call| &mut call.arguments);
         let texts = [&mut reply.text, &mut reply.reasoning].into_iter().chain(arguments);
         texts.for_each(|text| self.scrub(text));
+        for block in &mut reply.opaque {
+            block.model.clone_from(&route.name);
+        }
         reply
     }
 
@@ -60,20 +87,36 @@ impl Driver {
         }
     }
 
-    async fn attempt(&self, iteration: u32) -> Result<Result<Reply, ModelError>, JournalError> {
+    async fn attempt(
+        &self,
+        iteration: u32,
+        route: &Route,
+    ) -> Result<Result<Reply, (ModelError, Next)>, JournalError> {
         let Step::Ask { tools, .. } = self.run.step() else {
-            return Ok(Err(ModelError::new(FailureKind::Cancelled, "nothing to ask")));
+            let error = ModelError::new(FailureKind::Cancelled, "nothing to ask");
+            return Ok(Err((error, Next::GiveUp)));
+        };
+        let work = self.cancel.child();
+        let pass = self.shared.parts.gate.enter(&route.name, &work);
+        let mut pass = match self.until_deadline(&work, pass).await {
+            Ok(pass) => pass,
+            Err(error) => return Ok(Err((error, Next::GiveUp))),
         };
         let spec = &self.view.spec;
-        let (model, name) = &self.model;
+        let options = self.affordable(tools);
+        let messages = readable_by(self.run.messages(), &route.name);
         let request = Request {
-            model: name,
+            model: &route.at_provider,
             system: &spec.system,
             tools: &self.view.declared,
-            messages: self.run.messages(),
+            messages: &messages,
             tool_choice: tools,
-            options: &spec.options,
+            options: &options,
         };
+        self.presence.asks(iteration);
+        if let Some(tape) = &self.shared.tape {
+            tape.sends(&spec.id, &route.name, &request);
+        }
         self.shared.bus.record(
             spec,
             Event::ModelRequest {
@@ -82,37 +125,75 @@ impl Driver {
                 bytes: bytes(&request),
             },
         )?;
-        let work = self.cancel.child();
         let mut shown = Live::new(&self.shared.parts.secrets);
         let mut show = |delta: Delta<'_>| self.shared.bus.live(&spec.id, delta);
-        let mut live = |delta: Delta<'_>| shown.take(delta, &mut show);
-        let reply = model.reply(&request, &mut live, &work);
+        let mut begun = false;
+        let mut live = |delta: Delta<'_>| {
+            self.presence.moved();
+            if !std::mem::replace(&mut begun, true) {
+                pass.answering();
+            }
+            shown.take(delta, &mut show);
+        };
+        let reply = route.model.reply(&request, &mut live, &work);
         let reply = self.until_deadline(&work, reply).await;
         shown.end(&mut |delta| self.shared.bus.live(&spec.id, delta));
-        Ok(reply)
+        let next = pass.ended(reply.as_ref().map(|_| ()));
+        Ok(reply.map_err(|error| (error, next)))
     }
 
-    /// Waits for the next attempt, or gives the error back when it is final.
-    async fn retry(
-        &self,
+    /// Decides what follows a failed attempt, puts it on record, and waits if need be.
+    async fn after(
+        &mut self,
         attempt: u32,
         error: ModelError,
-    ) -> Result<Option<ModelError>, JournalError> {
-        let policy = &self.shared.parts.retry;
-        let Some(wait) = retry_wait(policy, attempt, &error, fastrand::u32(..=1000)) else {
+        next: Next,
+    ) -> Result<After, JournalError> {
+        let Some(wait) = self.wait_for(attempt, &error, next) else {
             let tried =
                 if attempt > 1 { format!(" (tried {attempt} times)") } else { String::new() };
             let message = format!("{}{tried}", error.message);
-            return Ok(Some(ModelError { message, ..error }));
+            return self.fall_back(ModelError { message, ..error }).await;
         };
+        self.input(Event::ModelError { error: error.clone(), retried: true }).await?;
+        let spec = &self.view.spec;
         let bus = &self.shared.bus;
-        bus.record(&self.view.spec, Event::ModelError { error: error.clone(), retried: true })?;
         let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
-        let reason = error.message.clone();
-        let retry =
-            Event::ModelRetry { attempt: attempt + 1, of: policy.attempts, reason, wait_ms };
-        bus.record(&self.view.spec, retry)?;
-        Ok(self.rest(wait).await.then_some(ModelError { kind: FailureKind::Cancelled, ..error }))
+        let (of, reason) = (self.shared.parts.retry.attempts, error.message.clone());
+        bus.record(spec, Event::ModelRetry { attempt: attempt + 1, of, reason, wait_ms })?;
+        self.waited += wait;
+        if self.rest(wait).await {
+            // What it counted is on record already.
+            let kind = FailureKind::Cancelled;
+            return Ok(After::Failed(ModelError { kind, usage: None, ..error }));
+        }
+        Ok(After::Again)
+    }
+
+    /// How long to wait for the next attempt, if there is to be one.
+    fn wait_for(&self, attempt: u32, error: &ModelError, next: Next) -> Option<Duration> {
+        let parts = &self.shared.parts;
+        let Next::Wait(opens) = next else { return None };
+        let jitter = parts.random.lock().unwrap_or_else(PoisonError::into_inner).u32(..=1000);
+        let wait = retry_wait(&parts.retry, attempt, error, jitter)?.max(opens);
+        (self.waited + wait <= parts.retry.total_wait).then_some(wait)
+    }
+
+    /// Goes on with the next model, where there is one and it may help.
+    async fn fall_back(&mut self, error: ModelError) -> Result<After, JournalError> {
+        let helps = matches!(
+            error.kind,
+            FailureKind::Transient | FailureKind::Incomplete | FailureKind::Unavailable
+        );
+        let Some(next) = self.routes.get(1).filter(|_| helps).map(|route| route.name.clone())
+        else {
+            return Ok(After::Failed(error));
+        };
+        let message = format!("{}; going on with {next}", error.message);
+        self.input(Event::ModelError { error, retried: true }).await?;
+        self.log(LogLevel::Warn, message)?;
+        self.routes.pop_front();
+        Ok(After::Elsewhere)
     }
 
     /// Waits; tells whether it was told to end meanwhile.
@@ -129,8 +210,33 @@ impl Driver {
     }
 }
 
+/// The conversation without the blocks that only another model can read.
+pub(crate) fn readable_by<'m>(
+    messages: &'m [Arc<Message>],
+    model: &str,
+) -> Cow<'m, [Arc<Message>]> {
+    let foreign = |message: &Message| match message {
+        Message::Assistant(said) => {
+            said.opaque.iter().any(|block| !block.model.is_empty() && block.model != model)
+        }
+        Message::User(_) | Message::Tool(_) => false,
+    };
+    if !messages.iter().any(|message| foreign(message)) {
+        return Cow::Borrowed(messages);
+    }
+    let readable = |message: &Arc<Message>| match &**message {
+        Message::Assistant(said) if foreign(message) => {
+            let own = said.opaque.iter().filter(|block| block.model == model);
+            let said = AssistantMessage { opaque: own.cloned().collect(), ..said.clone() };
+            Arc::new(Message::Assistant(said))
+        }
+        _ => Arc::clone(message),
+    };
+    messages.iter().map(readable).collect()
+}
+
 /// Bytes of the text of a request: system, tools and messages, without what a wire adds.
-fn bytes(request: &Request<'_>) -> u64 {
+pub(crate) fn bytes(request: &Request<'_>) -> u64 {
     let system: usize = request.system.iter().map(|block| block.len()).sum();
     let tool = |tool: &Arc<ToolDecl>| {
         tool.name.as_str().len() + tool.description.len() + tool.parameters.as_str().len()

@@ -25,6 +25,19 @@ struct State {
     texts: BTreeSet<String>,
 }
 
+/// Which agent a record is of.
+struct Whose {
+    agent: AgentId,
+    parent: Option<AgentId>,
+    depth: u32,
+}
+
+impl Whose {
+    fn of(spec: &AgentSpec) -> Self {
+        Self { agent: spec.id.clone(), parent: spec.parent.clone(), depth: spec.depth }
+    }
+}
+
 impl fmt::Debug for Bus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Bus({} records)", self.lock().next)
@@ -52,7 +65,25 @@ impl Bus {
     /// # Errors
     /// When it could not be kept. Then nobody is shown it, and nothing may act on it.
     pub(crate) fn record(&self, spec: &AgentSpec, event: Event) -> Result<Record, JournalError> {
-        self.put(&mut self.lock(), spec, event)
+        self.put(&mut self.lock(), Whose::of(spec), event)
+    }
+
+    /// Keeps a fact about the parent of an agent that is a child, and shows it.
+    ///
+    /// # Errors
+    /// As [`Bus::record`].
+    pub(crate) fn record_above(
+        &self,
+        child: &AgentSpec,
+        event: Event,
+    ) -> Result<Record, JournalError> {
+        let mut above = child.id.ancestors();
+        let whose = Whose {
+            agent: above.next().unwrap_or_else(|| child.id.clone()),
+            parent: above.next(),
+            depth: child.depth.saturating_sub(1),
+        };
+        self.put(&mut self.lock(), whose, event)
     }
 
     /// Records the making of an agent, with those of its texts that the journal lacks.
@@ -85,23 +116,18 @@ impl Bus {
             }
         }
         let new: Vec<String> = start.texts.keys().cloned().collect();
-        self.put(&mut state, spec, Event::AgentStart(Box::new(start)))?;
+        self.put(&mut state, Whose::of(spec), Event::AgentStart(Box::new(start)))?;
         state.texts.extend(new);
         Ok(())
     }
 
-    fn put(
-        &self,
-        state: &mut State,
-        spec: &AgentSpec,
-        event: Event,
-    ) -> Result<Record, JournalError> {
+    fn put(&self, state: &mut State, whose: Whose, event: Event) -> Result<Record, JournalError> {
         let record = Record {
             seq: state.next,
             at: self.clock.now_ms(),
-            agent: spec.id.clone(),
-            parent: spec.parent.clone(),
-            depth: spec.depth,
+            agent: whose.agent,
+            parent: whose.parent,
+            depth: whose.depth,
             event,
         };
         self.journal.append(&record)?;

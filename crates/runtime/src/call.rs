@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use deputize_core::door::to_line;
 use deputize_core::{
-    Answer, ApproverMode, CallStatus, Cancel, CancelReason, Entry, Event, Fact, JournalError,
-    LogLevel, NotPermitted, Question, Record, Step, ToolCall, ToolCx, ToolEnd, ToolResult, Usable,
-    Verdict, effective_mode,
+    CallStatus, Cancel, CancelReason, Entry, Event, Fact, JournalError, NotPermitted, Question,
+    Record, Step, ToolCall, ToolCx, ToolEnd, ToolResult, Usable, Verdict,
 };
 use futures_util::FutureExt as _;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
@@ -18,12 +17,13 @@ use tokio::time::Instant;
 use crate::driver::Driver;
 use crate::parts::SyncMode;
 
+mod hooks;
 mod result;
 
 use result::Done;
 
 /// How long a call may take to settle after it was told to end.
-const GRACE: Duration = Duration::from_millis(1200);
+pub(crate) const GRACE: Duration = Duration::from_millis(1200);
 /// How much longer for each level of agents that may be below it.
 const GRACE_PER_LEVEL: Duration = Duration::from_millis(150);
 
@@ -103,7 +103,11 @@ impl Driver {
                     self.shared.bus.durable(start.seq).await?;
                 }
                 self.kept(start.seq).await?;
-                self.run_tool(call, entry, arguments, work).await
+                let _in_call = self.presence.calls_tool(call.id, &call.name);
+                let shown = self.shown_after(&arguments);
+                let mut done = self.run_tool(call, entry, arguments, work).await;
+                self.after_tool(call, shown, &mut done, work).await?;
+                done
             }
         };
         let ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -130,16 +134,26 @@ impl Driver {
             Err(text) => return Ok(Err(Done::own(CallStatus::Error, text))),
         };
         if work.is_cancelled() {
-            return Ok(Err(Done::own(CallStatus::Cancelled, "cancelled before it started")));
+            let text = if self.started_before.contains(&call.id) {
+                "interrupted: it had begun before the program ended and was not taken up again, \
+                 so its outcome is unknown. Look at what it left before you repeat it."
+            } else {
+                "cancelled before it started"
+            };
+            return Ok(Err(Done::own(CallStatus::Cancelled, text)));
         }
-        match self.shared.parts.policy.judge(spec, &arguments, &self.view) {
-            Verdict::Allow => Ok(Ok((entry, arguments))),
-            Verdict::Deny { reason } => {
-                Ok(Err(Done::own(CallStatus::Denied, format!("denied: {reason}"))))
-            }
+        let verdict = self.shared.parts.policy.judge(spec, &arguments, &self.view);
+        if let Verdict::Deny { reason } = verdict {
+            return Ok(Err(Done::own(CallStatus::Denied, format!("denied: {reason}"))));
+        }
+        if let Some(stopped) = self.before_tool(call, &arguments, work).await? {
+            return Ok(Err(stopped));
+        }
+        match verdict {
+            Verdict::Allow | Verdict::Deny { .. } => Ok(Ok((entry, arguments))),
             Verdict::Ask { class, reason } => {
                 let question = self.question(call, entry, &arguments, (class, reason));
-                let answer = self.decide(&question, work).await?;
+                let answer = self.shared.decide(&self.view, &question, work).await?;
                 if answer.allowed {
                     return Ok(Ok((entry, arguments)));
                 }
@@ -170,7 +184,13 @@ impl Driver {
             return Err(format!("{}: {changed}", call.name));
         }
         if view.declared.iter().any(|tool| tool.name.as_str() == call.name) {
-            return Err(format!("{} may not be used in this turn", call.name));
+            return Err(match view.spec.declared {
+                None => format!("{} may not be used in this turn", call.name),
+                Some(_) => format!(
+                    "{} is not among your tools: it is another agent's, whose list you were told",
+                    call.name
+                ),
+            });
         }
         let mine = view.catalog.iter().filter(|entry| permitted(entry));
         let mine: Vec<&str> = mine.map(|entry| entry.name().as_str()).collect();
@@ -203,34 +223,6 @@ impl Driver {
             class,
             reason,
         }
-    }
-
-    async fn decide(&self, question: &Question, work: &Cancel) -> Result<Answer, JournalError> {
-        let spec = &self.view.spec;
-        self.shared.bus.record(
-            spec,
-            Event::ApprovalRequest {
-                call: question.call,
-                command: question.command.clone(),
-                class: question.class.clone(),
-                reason: question.reason.clone(),
-            },
-        )?;
-        let answer = match effective_mode(&self.view) {
-            ApproverMode::Deny => Answer::no("rule: nobody is asked for this agent"),
-            ApproverMode::Auto => {
-                let command = to_line(&question.command, 400);
-                self.log(LogLevel::Warn, format!("approved without asking: {command}"))?;
-                Answer::yes("auto")
-            }
-            ApproverMode::Ask => self.shared.parts.approver.ask(question, work).await,
-        };
-        let decision = if answer.allowed { "allow" } else { "deny" }.to_owned();
-        let by = answer.by.clone();
-        self.shared
-            .bus
-            .record(spec, Event::ApprovalDecision { call: question.call, decision, by })?;
-        Ok(answer)
     }
 
     /// Runs the tool: a panic is one failed call, and what does not settle is given up.
@@ -289,7 +281,7 @@ impl Driver {
                 Fact::FileWritten { path, version, created } => {
                     bus.record(spec, Event::FileWrite { path, version, created })?;
                 }
-                Fact::Command { .. } => {}
+                Fact::Command { .. } | Fact::Child(_) => {}
             }
         }
         let end = Box::new(ToolEnd {
@@ -314,7 +306,7 @@ impl Driver {
 
 /// Waits for a call. At its time limit, or when told from above, it is told to end and has
 /// the grace to settle; nothing means that it did not.
-async fn settle<F: Future>(
+pub(crate) async fn settle<F: Future>(
     mut future: Pin<&mut F>,
     cancel: &Cancel,
     limit: Option<Duration>,

@@ -1,33 +1,59 @@
 //! Drives one agent's fold: asks it what to do, does it, puts the result on record, and gives
 //! it back.
 
+use std::any::Any;
+use std::collections::BTreeSet;
+use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use deputize_core::{
-    AgentSpec, AgentView, Cancel, CancelReason, Event, JournalError, LogLevel, Model, Outcome,
-    Receipts, Run, Status, Step, UserMessage,
+    AgentSpec, AgentView, CallId, Cancel, CancelReason, Cost, Event, JournalError, LogLevel,
+    Outcome, Receipts, Run, Status, Step, UserMessage, WrapUp,
 };
 use futures_util::FutureExt as _;
 use tokio::time::Instant;
 
-use crate::parts::SyncMode;
-use crate::session::Shared;
+use crate::afford::Density;
+use crate::background::Place;
+use crate::parts::{Route, SyncMode};
+use crate::presence::Presence;
+use crate::shared::Shared;
+use crate::tree::Spent;
+use crate::wall::{Running, Wall};
 
 /// One agent and all it needs to go on.
 pub(crate) struct Driver {
     pub(crate) shared: Arc<Shared>,
     pub(crate) view: Arc<AgentView>,
     pub(crate) run: Run,
-    pub(crate) model: (Arc<dyn Model>, String),
+    /// The model that it asks, and after it those to fall back on.
+    pub(crate) routes: VecDeque<Route>,
+    /// How long it waited to try again in this turn.
+    pub(crate) waited: Duration,
     pub(crate) cancel: Cancel,
     pub(crate) receipts: Receipts,
+    /// What its own replies cost.
+    pub(crate) cost: Cost,
+    pub(crate) density: Density,
     /// Whether its first message is on record.
     pub(crate) begun: bool,
+    /// What a program that it is told of itself at its end.
+    pub(crate) reported: Option<Outcome>,
+    /// Why a hook did not let it begin.
+    pub(crate) blocked: Option<String>,
+    /// How long it ran in earlier processes.
+    pub(crate) ran: Duration,
+    /// Calls that had started when an earlier process ended.
+    pub(crate) started_before: BTreeSet<CallId>,
+    /// It as others see it.
+    pub(crate) presence: Arc<Presence>,
+    /// Where it must wait for a place before it begins.
+    pub(crate) place: Mutex<Option<Place>>,
     started: Instant,
-    /// When it is told to close; after that, when it must end.
-    deadline: Option<Instant>,
+    /// When it is told to close, and at which limit; after that, when it must end.
+    deadline: Option<(Instant, WrapUp)>,
     wrapping_up: bool,
 }
 
@@ -36,29 +62,44 @@ impl Driver {
         shared: Arc<Shared>,
         view: Arc<AgentView>,
         run: Run,
-        model: (Arc<dyn Model>, String),
+        routes: Vec<Route>,
         cancel: Cancel,
     ) -> Self {
-        let started = Instant::now();
-        let limit = view.spec.limits.time_ms;
-        let deadline = (limit > 0).then(|| started + Duration::from_millis(limit));
+        let presence = Arc::new(Presence::new(Arc::clone(&view.spec), cancel.clone()));
         Self {
             shared,
             view,
             run,
-            model,
+            routes: routes.into(),
+            waited: Duration::ZERO,
             cancel,
             receipts: Receipts::default(),
+            cost: Cost::default(),
+            density: Density::default(),
             begun: false,
-            started,
-            deadline,
+            reported: None,
+            blocked: None,
+            ran: Duration::ZERO,
+            started_before: BTreeSet::new(),
+            presence,
+            place: Mutex::default(),
+            started: Instant::now(),
+            deadline: None,
             wrapping_up: false,
         }
     }
 
     /// Runs the agent to the end of its turn. There is no way out without an outcome.
     pub(crate) async fn drive(mut self) -> Outcome {
+        self.take_up_children();
+        if let Some(play) = self.shared.play.clone() {
+            return self.replay(play).await;
+        }
+        let _place = self.enter().await;
+        let _running = self.begin_time();
         let turned = AssertUnwindSafe(self.turn()).catch_unwind().await;
+        let unfinished = self.shared.tree().live_below(self.view.id()).cloned().collect();
+        self.end_children().await;
         let fault = match turned {
             Ok(Ok(())) => None,
             Ok(Err(error)) => Some(chain(&error)),
@@ -66,43 +107,128 @@ impl Driver {
         };
         // What its tools kept for it ends with it.
         self.view.store.close().await;
-        let outcome = self.outcome(fault);
+        if let Step::Done(_) = self.run.step() {
+            // A journal that takes nothing shows at the record of this agent's own end.
+            let _kept = self.shared.end_orphans(&self.view.spec);
+        }
+        let mut outcome = self.outcome(fault);
+        outcome.receipts.unfinished = unfinished;
+        if let Some(told) = self.reported.take() {
+            outcome = crate::external::merged(outcome, told);
+        }
+        if let Some(reason) = self.blocked.take() {
+            outcome = crate::hook::blocked(outcome, reason);
+        }
         let end = Event::AgentEnd(Box::new(outcome.clone()));
         // If even this cannot be kept, the outcome still reaches whoever waits.
         if let Ok(record) = self.shared.bus.record(&self.view.spec, end) {
             let _synced = self.kept(record.seq).await;
         }
+        self.shared.has_ended(&self.view.spec, &outcome);
+        let signal = self.shared.signal_above(&self.view.spec);
+        let signal = signal.unwrap_or(self.cancel);
+        Box::pin(self.shared.after_child(&self.view.spec, &outcome, &signal)).await;
         outcome
     }
 
     async fn turn(&mut self) -> Result<(), JournalError> {
+        let program = self.program();
+        if self.begun && program.is_some() {
+            self.lost_program();
+            return Ok(());
+        }
         if !self.begun {
+            if !Box::pin(self.may_begin()).await? {
+                return Ok(());
+            }
             let text = self.shared.parts.secrets.scrub(&self.view.spec.task).into_owned();
             self.input(Event::Message(UserMessage { text, from: None })).await?;
         }
+        if self.is_spent() {
+            self.input(Event::AgentStop { reason: CancelReason::Budget }).await?;
+            self.check_answer().await?;
+            return Ok(());
+        }
+        if let Some(program) = program {
+            return Box::pin(self.run_program(program)).await;
+        }
+        if self.is_late() {
+            // Its time was over in an earlier process.
+            self.time_is_up().await?;
+        }
         loop {
+            self.take_mail().await?;
             match self.run.step() {
                 Step::Ask { .. } => self.ask().await?,
                 Step::Call(_) => self.call().await?,
-                Step::Rest | Step::Done(_) => return Ok(()),
+                Step::Rest | Step::Done(_) => {
+                    // What still comes may change the answer: until then it is none.
+                    let waits = self.run.may_rest() && self.presence.will_expect_more();
+                    if (waits || !self.check_answer().await?) && !self.await_news().await? {
+                        return Ok(());
+                    }
+                }
             }
             if let Some(reason) = self.cancel.reason() {
                 self.input(Event::AgentStop { reason }).await?;
-            } else if self.deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+            } else if self.is_late() {
                 self.time_is_up().await?;
             }
         }
     }
 
+    /// Waits for a place among those that run, if it needs one.
+    async fn enter(&mut self) -> Option<Box<dyn Any + Send>> {
+        let place = self.place.get_mut().unwrap_or_else(PoisonError::into_inner).take()?;
+        tokio::select! {
+            biased;
+            () = self.cancel.cancelled() => None,
+            place = place => Some(place),
+        }
+    }
+
+    /// Its time begins, and that of all children together goes on.
+    fn begin_time(&mut self) -> Option<Running> {
+        self.started = Instant::now();
+        self.presence.moved();
+        let own = self.view.spec.limits.time_ms;
+        let left = Duration::from_millis(own).saturating_sub(self.ran);
+        let own = (own > 0).then(|| (self.started + left, WrapUp::Time));
+        let child = self.view.spec.depth > 0;
+        let running = self.shared.wall.as_ref().filter(|_| child).map(Wall::enter);
+        let shared = running.as_ref().map(|running| (running.until, WrapUp::Budget));
+        self.deadline = own.into_iter().chain(shared).min_by_key(|(at, _)| *at);
+        running
+    }
+
+    /// Whether it has reached its limit.
+    pub(crate) fn is_late(&self) -> bool {
+        self.deadline.is_some_and(|(deadline, _)| deadline <= Instant::now())
+    }
+
+    /// Whether the time of all children was spent before it began.
+    fn is_spent(&self) -> bool {
+        matches!(self.deadline, Some((until, WrapUp::Budget)) if until <= self.started)
+    }
+
     /// The first time: a closing request. The second time: the end.
     async fn time_is_up(&mut self) -> Result<(), JournalError> {
         let wrap_up = self.view.spec.limits.wrap_up_ms;
+        let limit = self.deadline.map_or(WrapUp::Time, |(_, limit)| limit);
         if self.wrapping_up || wrap_up == 0 {
-            return self.input(Event::AgentStop { reason: CancelReason::TimeLimit }).await;
+            let reason = match limit {
+                WrapUp::Time => CancelReason::TimeLimit,
+                WrapUp::Budget => CancelReason::Budget,
+            };
+            return self.input(Event::AgentStop { reason }).await;
         }
         self.wrapping_up = true;
-        self.deadline = Some(Instant::now() + Duration::from_millis(wrap_up));
-        self.input(Event::AgentWrapUp).await
+        self.deadline = Some((Instant::now() + Duration::from_millis(wrap_up), limit));
+        // One that waits for children hears of those that have ended.
+        if self.run.step() == Step::Rest {
+            self.take_mail().await?;
+        }
+        self.input(Event::AgentWrapUp { limit }).await
     }
 
     /// Puts a fact on record, then lets the fold take it.
@@ -112,6 +238,7 @@ impl Driver {
         if let Some(input) = record.event.input() {
             self.run.apply(input);
         }
+        self.presence.moved();
         Ok(())
     }
 
@@ -131,7 +258,7 @@ impl Driver {
         future: impl Future<Output = T>,
     ) -> T {
         let mut future = std::pin::pin!(future);
-        if let Some(deadline) = self.deadline {
+        if let Some((deadline, _)) = self.deadline {
             tokio::select! {
                 biased;
                 done = &mut future => return done,
@@ -143,33 +270,18 @@ impl Driver {
 
     fn outcome(&self, fault: Option<String>) -> Outcome {
         let spec = &self.view.spec;
-        let (children_usage, unfinished) = self.shared.ended(spec, self.run.usage());
-        let mut outcome = match (self.run.step(), fault) {
-            (Step::Done(end), None) => Outcome {
-                status: end.status,
-                exit_reason: end.reason,
-                text: end.text.clone(),
-                partial: end.partial,
-                error: end.error.clone(),
-                provider_unavailable: end.unavailable,
-                ..host_fault(spec, String::new())
-            },
-            (_, fault) => {
-                let fault = fault.unwrap_or_else(|| "the agent ended without an end".to_owned());
-                let text = self.run.last_text().map(str::to_owned);
-                Outcome { text, ..host_fault(spec, fault) }
-            }
-        };
-        outcome.iterations = self.run.iterations();
-        outcome.usage = self.run.usage();
-        outcome.children_usage = children_usage;
-        outcome.trace = self.run.trace().to_vec();
-        outcome.receipts = self.receipts.clone();
-        outcome.receipts.unfinished = unfinished;
-        outcome.duration_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        if !self.run.served().is_empty() {
-            self.run.served().clone_into(&mut outcome.model);
+        let ended = self.shared.ended(spec, Spent { usage: self.run.usage(), cost: self.cost });
+        let mut outcome = outcome_of(spec, &self.run, fault);
+        if outcome.status == Status::Completed {
+            outcome.output = self.answer_value(outcome.text.as_deref());
         }
+        outcome.children_usage = ended.below.usage;
+        let mut cost = self.cost;
+        cost += ended.below.cost;
+        outcome.cost_usd = cost.known_usd();
+        outcome.receipts = self.receipts.clone();
+        let ran = self.ran + self.started.elapsed();
+        outcome.duration_ms = u64::try_from(ran.as_millis()).unwrap_or(u64::MAX);
         outcome
     }
 
@@ -177,6 +289,33 @@ impl Driver {
     pub(crate) fn log(&self, level: LogLevel, message: String) -> Result<(), JournalError> {
         self.shared.bus.record(&self.view.spec, Event::Log { level, message }).map(|_| ())
     }
+}
+
+/// What the fold of an agent tells of its end.
+pub(crate) fn outcome_of(spec: &AgentSpec, run: &Run, fault: Option<String>) -> Outcome {
+    let mut outcome = match (run.step(), fault) {
+        (Step::Done(end), None) => Outcome {
+            status: end.status,
+            exit_reason: end.reason,
+            text: end.text.clone(),
+            partial: end.partial,
+            error: end.error.clone(),
+            provider_unavailable: end.unavailable,
+            ..host_fault(spec, String::new())
+        },
+        (_, fault) => {
+            let fault = fault.unwrap_or_else(|| "the agent ended without an end".to_owned());
+            let text = run.last_text().map(str::to_owned);
+            Outcome { text, ..host_fault(spec, fault) }
+        }
+    };
+    outcome.iterations = run.iterations();
+    outcome.usage = run.usage();
+    outcome.trace = run.trace().to_vec();
+    if !run.served().is_empty() {
+        run.served().clone_into(&mut outcome.model);
+    }
+    outcome
 }
 
 /// The outcome of an agent that the host could not run.

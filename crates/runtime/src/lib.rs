@@ -63,24 +63,94 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # An answer as a value of a type
+//!
+//! The agent is told the schema of the type; an answer that misses it is asked for again.
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # use std::sync::Arc;
+//! # use deputize_core::{Authority, Cancel, Catalog, Grant, Reply, SessionId};
+//! # use deputize_runtime::{Parts, Session, SessionDir};
+//! # use deputize_testkit::ScriptedModel;
+//! #[derive(serde::Deserialize, schemars::JsonSchema)]
+//! struct Count {
+//!     /// How many tests there are.
+//!     tests: u32,
+//! }
+//!
+//! let model = ScriptedModel::turns([
+//!     Reply::text("m", "There are seven."),
+//!     Reply::text("m", r#"{"tests": 7}"#),
+//! ]);
+//! # let folder = tempfile::tempdir()?;
+//! # let folder = folder.path();
+//! # let mut parts = Parts::new(Catalog::default());
+//! # parts.models.insert("scripted/m", "m", Arc::new(model));
+//! # let session = Session::create(&SessionDir::new(folder), SessionId::literal("s1"), parts)?;
+//! # let authority = Authority::root(session.catalog(), &Grant::default());
+//! # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+//! let spec = session.top_agent("scripted/m", "Count the tests.", folder);
+//! let spec = spec.answering_as::<Count>();
+//! let outcome = runtime.block_on(session.run(spec, authority, &Cancel::new()));
+//! let count: Count = outcome.value()?;
+//! assert_eq!((count.tests, outcome.iterations), (7, 2));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # An agent that hands work on
+//!
+//! The whole of `examples/embed.rs`:
+//!
+//! ```
+#![doc = include_str!("../examples/embed.rs")]
+//! ```
 
+mod afford;
+mod answer;
 mod ask;
+mod background;
 mod bus;
 mod call;
 mod clock;
+mod decide;
 mod driver;
+mod external;
+#[cfg(feature = "fuzz")]
+#[doc(hidden)]
+pub mod fuzz;
+mod gate;
+mod hook;
 mod live;
+mod orphan;
+mod oversee;
 mod parts;
+mod presence;
 pub mod prompt;
+mod pulse;
+mod purse;
 mod resume;
 mod session;
+mod shared;
 mod spawn;
 mod store;
+mod tape;
 mod tree;
 mod validate;
+mod wall;
 
 pub use clock::SystemClock;
-pub use parts::{Models, Parts, SyncMode};
+pub use gate::Gates;
+pub use oversee::{OverseeError, Overseer};
+pub use parts::{HOOK_TIME_LIMIT, Models, Parts, SyncMode};
+pub use pulse::Pulse;
+pub use purse::Budgets;
 pub use resume::{Continue, Recovery, ResumeError, UnknownCall};
 pub use session::{Session, SessionError, declare, top_agent};
-pub use store::{Damage, Header, ReadError, SessionDir, SessionFile, StoredSession, Tail};
+pub use store::{
+    Damage, Disk, DiskFile, Header, OPENINGS_LIMIT, OpenError, Opening, ReadError, RealDisk,
+    SLOW_SYNC, SessionDir, SessionFile, StoredSession, Tail,
+};
+pub use tape::{Place, Recording, RecordingError, Replay, ReplayError, Tape, TapeError};

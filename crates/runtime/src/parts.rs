@@ -3,14 +3,21 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use deputize_core::door::{FrameSecret, Secrets};
 use deputize_core::{
-    AllowAll, Approver, Catalog, Clock, Endpoint, Model, NoPerson, Observer, Policy, RetryPolicy,
-    Store,
+    AllowAll, Approver, Catalog, Clock, Endpoint, External, Handoff, Hook, Memory, Model, NoPerson,
+    Observer, Policy, Price, RateGate, RetryPolicy, Store,
 };
 
 use crate::clock::SystemClock;
+use crate::pulse::Pulse;
+use crate::purse::Budgets;
+use crate::tape::Tape;
+
+/// How long one run of a hook may take, unless said otherwise.
+pub const HOOK_TIME_LIMIT: Duration = Duration::from_secs(60);
 
 /// When the session file is synced to the storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -24,24 +31,57 @@ pub enum SyncMode {
     Never,
 }
 
+/// A model and its names.
+#[derive(Clone)]
+pub(crate) struct Route {
+    /// As agents use it.
+    pub(crate) name: String,
+    /// As its provider knows it.
+    pub(crate) at_provider: String,
+    pub(crate) model: Arc<dyn Model>,
+    /// What it costs, if that is known.
+    pub(crate) price: Option<Price>,
+}
+
 /// Models by the name that agents use, `PROVIDER/MODEL`.
 #[derive(Clone, Default)]
-pub struct Models(BTreeMap<String, (Arc<dyn Model>, String)>);
+pub struct Models {
+    routes: BTreeMap<String, Route>,
+    fallback: Vec<String>,
+}
 
 impl Models {
     /// Adds a model: the name agents use, its name at the provider, the way to it.
     pub fn insert(&mut self, name: &str, at_provider: &str, model: Arc<dyn Model>) {
-        self.0.insert(name.to_owned(), (model, at_provider.to_owned()));
+        let (name, at_provider) = (name.to_owned(), at_provider.to_owned());
+        self.routes.insert(name.clone(), Route { name, at_provider, model, price: None });
     }
 
-    pub(crate) fn get(&self, name: &str) -> Option<&(Arc<dyn Model>, String)> {
-        self.0.get(name)
+    /// Says what a model costs that was added.
+    pub fn price(&mut self, name: &str, price: Price) {
+        if let Some(route) = self.routes.get_mut(name) {
+            route.price = Some(price);
+        }
+    }
+
+    /// Says which models an agent goes on with, in this order, when its own cannot be used. A
+    /// name without a model is passed over.
+    pub fn fallback(&mut self, names: Vec<String>) {
+        self.fallback = names;
+    }
+
+    /// The model of this name, and after it those to fall back on.
+    pub(crate) fn routes(&self, name: &str) -> Option<Vec<Route>> {
+        let own = self.routes.get(name)?;
+        let others = self.fallback.iter().filter(|other| *other != name);
+        let others = others.filter_map(|other| self.routes.get(other));
+        Some(std::iter::once(own).chain(others).cloned().collect())
     }
 }
 
 impl fmt::Debug for Models {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.0.keys()).finish()
+        f.debug_set().entries(self.routes.keys()).finish()
     }
 }
 
@@ -59,10 +99,31 @@ pub struct Parts {
     pub clock: Arc<dyn Clock>,
     /// How failed requests are tried again.
     pub retry: RetryPolicy,
+    /// What all requests of the program pass, for each provider and model. Sessions of one
+    /// program share it; without one the session makes its own.
+    pub gate: Option<Arc<dyn RateGate>>,
+    /// What agents may spend.
+    pub budgets: Budgets,
+    /// Where chance comes from (the spread of waits): the same seed gives the same run.
+    pub seed: u64,
     /// Values that must not leave the program.
     pub secrets: Secrets,
     /// Who sees records.
     pub observers: Vec<Arc<dyn Observer>>,
+    /// What is told of what agents do and may stop some of it, in this order.
+    pub hooks: Vec<Arc<dyn Hook>>,
+    /// How long one run of a hook may take.
+    pub hook_time_limit: Duration,
+    /// Ways to agents that are programs of their own, by the name that specs have for a model.
+    pub external: BTreeMap<String, Arc<dyn External>>,
+    /// What keeps something beyond the session, if there is such a thing.
+    pub memory: Option<Arc<dyn Memory>>,
+    /// How children that nobody waits for are let in and told of, where there may be such.
+    pub handoff: Option<Arc<dyn Handoff>>,
+    /// When children give signs of life; nothing: they give none.
+    pub pulse: Option<Pulse>,
+    /// How long children may take together: the time in which at least one runs.
+    pub children_time: Option<Duration>,
     /// Settings for tools.
     pub settings: Store,
     /// When the session file is synced.
@@ -74,6 +135,8 @@ pub struct Parts {
     /// Where the top agent's model is reached, for the record, so that a resume goes nowhere
     /// else.
     pub endpoint: Option<Endpoint>,
+    /// Where the session is recorded, if it is, so that it can be played again.
+    pub tape: Option<Arc<Tape>>,
 }
 
 impl Parts {
@@ -93,13 +156,24 @@ impl Parts {
             approver: Arc::new(NoPerson),
             clock: Arc::new(SystemClock),
             retry: RetryPolicy::default(),
+            gate: None,
+            budgets: Budgets::default(),
+            seed: fastrand::u64(..),
             secrets: Secrets::default(),
             observers: Vec::new(),
+            hooks: Vec::new(),
+            hook_time_limit: HOOK_TIME_LIMIT,
+            external: BTreeMap::new(),
+            memory: None,
+            handoff: None,
+            pulse: None,
+            children_time: None,
             settings: Store::default(),
             sync: SyncMode::default(),
             secret: FrameSecret::new(&random),
             program: concat!("deputize-runtime ", env!("CARGO_PKG_VERSION")).to_owned(),
             endpoint: None,
+            tape: None,
         }
     }
 }

@@ -2,15 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use deputize_core::{
     AgentId, AgentSpec, AgentStart, ApproverMode, Authority, CallId, CallStatus, Cancel, Catalog,
-    Event, ExitReason, Extent, Fact, FileLedger, Input, JournalError, Message, ModelText, Outcome,
-    Receipts, Record, Run, SessionId, Status, Step, ToolDecl, ToolEnd, ToolResult, UserMessage,
+    Cost, Effects, Event, ExitReason, Extent, Fact, FileLedger, JournalError, Message, ModelText,
+    Moment, Outcome, Receipts, Record, Run, SessionId, Status, Step, ToolDecl, ToolEnd, ToolResult,
+    UserMessage,
 };
 
 use crate::parts::Parts;
-use crate::session::{Restored, Session, SessionError, Shared};
+use crate::session::{Restored, Session, SessionError, begin_tape};
+use crate::shared::Shared;
 use crate::store::{SessionDir, SessionFile, StoredSession, Tail};
 
 /// An agent as the journal has it.
@@ -20,12 +23,16 @@ pub(crate) struct Stored {
     pub(crate) declared: Vec<Arc<ToolDecl>>,
     pub(crate) run: Run,
     pub(crate) receipts: Receipts,
+    /// What its own replies cost.
+    pub(crate) cost: Cost,
     pub(crate) outcome: Option<Outcome>,
     pub(crate) begun: bool,
+    /// How long it ran in earlier processes, at least.
+    pub(crate) ran: Duration,
     /// Whether the end of the session is on record since.
     session_ended: bool,
     /// Calls that had started and have no result, with the tool and the arguments.
-    started: BTreeMap<CallId, (String, String)>,
+    pub(crate) started: BTreeMap<CallId, (String, String)>,
 }
 
 /// A call that had started when the program ended: what became of it is unknown.
@@ -91,21 +98,16 @@ impl Session {
             Tail::Whole => 0,
             Tail::Torn { bytes } => bytes,
         };
-        let texts = stored.texts();
-        let agents = fold(&stored, &texts);
+        let restored = restored(&stored.records);
+        let agents = &restored.agents;
         let root = agents.get(&AgentId::root(&id));
         let recovery = Recovery {
             dropped_bytes,
             unknown: agents.values().flat_map(|agent| agent.unknown(&parts.catalog)).collect(),
             ended: root.and_then(|root| root.outcome.as_ref()).map(|outcome| outcome.status),
         };
-        let restored = Restored {
-            next: stored.records.len() as u64,
-            texts: texts.into_keys().collect::<BTreeSet<_>>(),
-            files: ledger(&stored.records),
-            agents,
-        };
-        Ok((Self::over(dir, id, parts, file, restored), recovery))
+        begin_tape(&parts, &id, Some(&stored.records));
+        Ok((Self::over(dir, id, parts, Arc::new(file), restored), recovery))
     }
 
     /// The spec of the stored top agent.
@@ -135,10 +137,11 @@ impl Session {
             how.message.is_none() && outcome.exit_reason == ExitReason::Completed
         });
         if let Some(outcome) = complete {
-            if !stored.session_ended {
-                self.record_end(&stored.spec, &outcome).await;
-            }
-            return Ok(outcome);
+            return Ok(match stored.session_ended {
+                // The process that put it on record may have died before it was durable.
+                true => self.kept_until(u64::MAX, outcome).await,
+                false => self.record_end(&stored.spec, outcome).await,
+            });
         }
         if let Some(model) = how.model {
             stored.spec.model = model;
@@ -149,19 +152,62 @@ impl Session {
         self.record_start(&stored.spec)?;
         let mut stored = settle(self.shared(), stored)?;
         // A first message that a crash kept from the record comes before anything else.
-        if !stored.begun {
+        // One that ended before it began was held back by a hook: a new message takes its place.
+        if !stored.begun && (stored.outcome.is_none() || how.message.is_none()) {
             let task = stored.spec.task.clone();
-            stored.put(self, Event::Message(UserMessage { text: task, from: None }))?;
+            if let Some(blocked) = self.submit(&mut stored, task, cancel).await? {
+                return Ok(blocked);
+            }
         }
         let max_iterations = how.max_iterations.unwrap_or(stored.spec.limits.max_iterations);
         // The message first: a crash between the two must not leave a turn without one.
         if let Some(text) = how.message {
+            // To one that rests a message is news; only this makes it the first of a new turn.
+            if stored.begun && stored.run.step() == Step::Rest {
+                stored.put(self, Event::AgentResume { max_iterations })?;
+            }
             let text = self.shared().parts.secrets.scrub(&text).into_owned();
-            stored.put(self, Event::Message(UserMessage { text, from: None }))?;
+            if let Some(blocked) = self.submit(&mut stored, text, cancel).await? {
+                return Ok(blocked);
+            }
         }
-        stored.put(self, Event::AgentResume { max_iterations })?;
+        // One that rests is woken by what it waits for.
+        let rests = stored.run.may_rest() && stored.outcome.is_none() && self.is_owed(&stored);
+        if !rests {
+            stored.put(self, Event::AgentResume { max_iterations })?;
+        }
         let authority = authority.meet(&stored.spec.grant);
         Ok(self.run_stored(stored, authority, cancel).await)
+    }
+
+    /// Whether an agent has children that nobody waits for and of whose end it was not told.
+    fn is_owed(&self, parent: &Stored) -> bool {
+        let told = parent.run.delivered();
+        let is_one = |stored: &Stored| {
+            let spec = &stored.spec;
+            spec.background && spec.parent.as_ref() == Some(&parent.spec.id)
+        };
+        let tree = self.shared().tree();
+        tree.stored.iter().any(|(id, stored)| is_one(stored) && !told.contains(id))
+    }
+
+    /// Puts a message of the person on record, unless a hook blocks it: then that is the end.
+    async fn submit(
+        &self,
+        stored: &mut Stored,
+        text: String,
+        cancel: &Cancel,
+    ) -> Result<Option<Outcome>, JournalError> {
+        let moment = Moment::UserPromptSubmit { prompt: &text };
+        let asked = Box::pin(self.shared().hooks(&stored.spec, moment, cancel));
+        let Some(reason) = asked.await? else {
+            stored.put(self, Event::Message(UserMessage { text, from: None }))?;
+            return Ok(None);
+        };
+        let reason = crate::hook::message_blocked(&reason);
+        let outcome = Outcome::without_run(&stored.spec, Status::Failed, reason);
+        self.record(&stored.spec, Event::AgentEnd(Box::new(outcome.clone())))?;
+        Ok(Some(self.record_end(&stored.spec, outcome).await))
     }
 }
 
@@ -200,6 +246,7 @@ pub(crate) fn settle(shared: &Shared, mut stored: Stored) -> Result<Stored, Jour
         if repeatable(&shared.parts.catalog, tool) {
             continue;
         }
+        let facts: Vec<Fact> = unknown_command(shared, tool, arguments).into_iter().collect();
         let text = "interrupted: the program ended while this call ran, so its outcome is unknown. \
                     It was not run again; look at what it left before you repeat it.";
         let end = ToolEnd {
@@ -212,20 +259,127 @@ pub(crate) fn settle(shared: &Shared, mut stored: Stored) -> Result<Stored, Jour
             },
             args_bytes: arguments.len() as u64,
             ms: 0,
-            facts: Vec::new(),
+            facts,
             display: None,
             error: Some("the program ended while it ran".to_owned()),
         };
         shared.bus.record(&stored.spec, Event::ToolEnd(Box::new(end.clone())))?;
-        stored.run.apply(Input::Result(&end.result));
+        stored.take(&Event::ToolEnd(Box::new(end)));
     }
     Ok(stored)
 }
 
+/// The command of a call of which nothing but its start is known: how it ended is not.
+fn unknown_command(shared: &Shared, tool: &str, arguments: &str) -> Option<Fact> {
+    let entry = shared.parts.catalog.get(tool)?;
+    if entry.tool.spec().effects != Effects::Unknown {
+        return None;
+    }
+    let arguments: serde_json::Value = serde_json::from_str(arguments).ok()?;
+    let command = shared.parts.secrets.scrub(arguments.get("command")?.as_str()?).into_owned();
+    Some(Fact::Command { command, exit_code: None })
+}
+
+/// What a session that is taken up again brings along, from its records.
+pub(crate) fn restored(records: &[Record]) -> Restored {
+    let texts = texts(records);
+    let mut agents = fold(records, &texts);
+    for (id, ran) in run_times(records) {
+        if let Some(stored) = agents.get_mut(&id) {
+            stored.ran = ran;
+        }
+    }
+    let mut spent = (Cost::default(), Cost::default());
+    for agent in agents.values() {
+        spent.0 += agent.cost;
+        if agent.spec.depth > 0 {
+            spent.1 += agent.cost;
+        }
+    }
+    Restored {
+        next: records.len() as u64,
+        agents,
+        children_time: children_time(records),
+        spent,
+        texts: texts.into_keys().collect::<BTreeSet<_>>(),
+        files: ledger(records),
+        play: None,
+    }
+}
+
+/// The time in which at least one child ran.
+fn children_time(records: &[Record]) -> Duration {
+    let mut running: BTreeSet<&AgentId> = BTreeSet::new();
+    let (mut spent, mut before) = (0_u64, 0);
+    for record in records {
+        if let Event::SessionStart(_) = record.event {
+            // What ran when a process ended did not run until the next one.
+            running.clear();
+        }
+        if !running.is_empty() {
+            // Clocks jump back, too.
+            spent += record.at.saturating_sub(before);
+        }
+        before = record.at;
+        match record.event {
+            Event::AgentEnd(_) => _ = running.remove(&record.agent),
+            Event::AgentStart(_) | Event::ModelRequest { .. } | Event::ToolStart { .. }
+                if record.depth > 0 =>
+            {
+                running.insert(&record.agent);
+            }
+            _ => {}
+        }
+    }
+    Duration::from_millis(spent)
+}
+
+/// How long each child ran that has no end: from its first message on, as long as there were
+/// records of the process that it ran in.
+fn run_times(records: &[Record]) -> BTreeMap<AgentId, Duration> {
+    let mut times: BTreeMap<AgentId, Duration> = BTreeMap::new();
+    let mut running: BTreeSet<AgentId> = BTreeSet::new();
+    let mut before = 0;
+    for record in records {
+        if let Event::SessionStart(_) = record.event {
+            // Nothing ran between two processes.
+            running.clear();
+        }
+        // Clocks jump back, too.
+        let passed = Duration::from_millis(record.at.saturating_sub(before));
+        before = record.at;
+        for id in &running {
+            *times.entry(id.clone()).or_default() += passed;
+        }
+        match record.event {
+            Event::AgentEnd(_) => {
+                running.remove(&record.agent);
+                times.remove(&record.agent);
+            }
+            Event::Message(_) | Event::ModelRequest { .. } | Event::ToolStart { .. }
+                if record.depth > 0 =>
+            {
+                running.insert(record.agent.clone());
+            }
+            _ => {}
+        }
+    }
+    times
+}
+
+/// The texts of the agents of a session, by hash.
+fn texts(records: &[Record]) -> BTreeMap<String, Arc<str>> {
+    let starts = records.iter().filter_map(|record| match &record.event {
+        Event::AgentStart(start) => Some(&start.texts),
+        _ => None,
+    });
+    starts.flatten().map(|(hash, text)| (hash.clone(), Arc::clone(text))).collect()
+}
+
 /// The agents of a session, each as the fold of its records.
-fn fold(session: &StoredSession, texts: &BTreeMap<String, Arc<str>>) -> BTreeMap<AgentId, Stored> {
+fn fold(records: &[Record], texts: &BTreeMap<String, Arc<str>>) -> BTreeMap<AgentId, Stored> {
     let mut agents: BTreeMap<AgentId, Stored> = BTreeMap::new();
-    for record in &session.records {
+    for record in records {
         match &record.event {
             Event::AgentStart(start) => {
                 agents.insert(record.agent.clone(), stored(start, texts));
@@ -250,8 +404,10 @@ fn stored(start: &AgentStart, texts: &BTreeMap<String, Arc<str>>) -> Stored {
         spec,
         declared: tools.into_iter().map(Arc::new).collect(),
         receipts: Receipts::default(),
+        cost: Cost::default(),
         outcome: None,
         begun: false,
+        ran: Duration::ZERO,
         session_ended: false,
         started: BTreeMap::new(),
     }
@@ -267,6 +423,13 @@ impl Stored {
                 end.facts.iter().for_each(|fact| self.receipts.add(fact));
             }
             Event::AgentEnd(outcome) => self.outcome = Some((**outcome).clone()),
+            Event::ModelResponse { reply, cost_usd, .. } => {
+                self.cost += Cost {
+                    tokens: reply.usage.input.saturating_add(reply.usage.output),
+                    usd: cost_usd.unwrap_or_default(),
+                    unpriced: cost_usd.is_none(),
+                };
+            }
             Event::Message(_) => {
                 self.begun = true;
                 self.outcome = None;
@@ -312,7 +475,7 @@ impl StoredSession {
     /// The conversation of an agent, as its model saw it after the system text.
     #[must_use]
     pub fn messages(&self, agent: &AgentId) -> Option<Vec<Arc<Message>>> {
-        let agents = fold(self, &self.texts());
+        let agents = fold(&self.records, &self.texts());
         agents.get(agent).map(|stored| stored.run.messages().to_vec())
     }
 

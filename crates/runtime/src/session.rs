@@ -1,29 +1,35 @@
 //! A session: one top agent, all its descendants, one journal.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
 
-use deputize_core::door::{FrameSecret, Secrets};
+use deputize_core::door::{Source, quote};
 use deputize_core::{
-    AgentId, AgentSpec, AgentView, Approver, ApproverMode, AttachError, Authority, Cancel,
-    CancelReason, Catalog, Endpoint, Event, FileLedger, Grant, JournalError, Limits, ModelOptions,
-    Outcome, Policy, RetryPolicy, Role, Run, SessionId, SessionStart, SessionView, Store, ToolDecl,
-    Usable, Usage,
+    AgentId, AgentSpec, AgentView, ApproverMode, AttachError, Authority, Cancel, CancelReason,
+    Catalog, Cost, Event, ExitReason, FileLedger, Grant, Journal, JournalError, Limits,
+    ModelOptions, Observer, Outcome, Record, Role, SessionId, SessionStart, SessionView, Status,
+    ToolDecl, Usable,
 };
-use tokio::sync::oneshot;
+use tokio::sync::Notify;
 use tokio_util::task::TaskTracker;
 
 use crate::bus::Bus;
-use crate::driver::{Driver, host_fault};
-use crate::parts::{Models, Parts, SyncMode};
+use crate::driver::{Driver, chain, host_fault};
+use crate::gate::Gates;
+use crate::oversee::Overseer;
+use crate::parts::{Parts, SyncMode};
+use crate::purse::Purses;
 use crate::resume::Stored;
-use crate::spawn::{AgentState, LocalAgent, Spawner};
+use crate::shared::{Shared, SharedParts};
+use crate::spawn::Spawner;
 use crate::store::{Header, ReadError, SessionDir, SessionFile};
+use crate::tape::{Beginning, Play};
 use crate::tree::Tree;
 use crate::validate::Checker;
+use crate::wall::Wall;
 
 /// Why a session cannot be had.
 #[derive(Debug, thiserror::Error)]
@@ -34,142 +40,27 @@ pub enum SessionError {
     File(#[from] ReadError),
 }
 
-/// Everything the agents of a session share.
-pub(crate) struct Shared {
-    pub(crate) parts: SharedParts,
-    pub(crate) bus: Bus,
-    pub(crate) checker: Checker,
-    pub(crate) view: Arc<SessionView>,
-    pub(crate) cancel: Cancel,
-    tree: Mutex<Tree>,
-    tasks: TaskTracker,
+/// An outcome whose record may be lost: it is no success any more.
+fn unkept(outcome: Outcome, error: &JournalError) -> Outcome {
+    let unkept = format!("the end of the session could not be kept: {}", chain(error));
+    let error = match &outcome.error {
+        Some(first) => format!("{first}; {unkept}"),
+        None => unkept,
+    };
+    let (status, exit_reason) = match outcome.status {
+        Status::Completed => (Status::Error, ExitReason::Error),
+        status => (status, outcome.exit_reason),
+    };
+    Outcome { status, exit_reason, error: Some(error), ..outcome }
 }
 
-/// [`Parts`] less what moved elsewhere.
-pub(crate) struct SharedParts {
-    pub(crate) catalog: Arc<Catalog>,
-    pub(crate) models: Models,
-    pub(crate) policy: Arc<dyn Policy>,
-    pub(crate) approver: Arc<dyn Approver>,
-    pub(crate) retry: RetryPolicy,
-    pub(crate) secrets: Secrets,
-    pub(crate) sync: SyncMode,
-    pub(crate) secret: FrameSecret,
-    program: String,
-    endpoint: Option<Endpoint>,
-}
-
-impl Shared {
-    pub(crate) fn tree(&self) -> MutexGuard<'_, Tree> {
-        self.tree.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// An agent ended: its parent's totals grow. Gives the tokens of its own descendants and
-    /// those of them that still run.
-    pub(crate) fn ended(&self, spec: &AgentSpec, own: Usage) -> (Usage, Vec<AgentId>) {
-        let mut tree = self.tree();
-        tree.live.remove(&spec.id);
-        let below = tree.usage.remove(&spec.id).unwrap_or_default();
-        if let Some(parent) = &spec.parent {
-            let total = tree.usage.entry(parent.clone()).or_default();
-            *total += own;
-            *total += below;
-        }
-        let prefix = format!("{}/", spec.id);
-        let open = tree.live.iter().filter(|id| id.as_str().starts_with(&prefix));
-        (below, open.cloned().collect())
-    }
-
-    /// A spec whose texts hold no secret. A text that holds none stays the same allocation,
-    /// which agents share.
-    pub(crate) fn without_secrets(&self, mut spec: AgentSpec) -> AgentSpec {
-        let secrets = &self.parts.secrets;
-        for block in &mut spec.system {
-            if let Cow::Owned(scrubbed) = secrets.scrub(block) {
-                *block = scrubbed.into();
-            }
-        }
-        for text in [&mut spec.goal, &mut spec.task].into_iter().chain(&mut spec.context) {
-            if let Cow::Owned(scrubbed) = secrets.scrub(text) {
-                *text = scrubbed;
-            }
-        }
-        spec
-    }
-
-    /// Makes the driver of an agent and puts its start on record.
-    pub(crate) fn start(
-        self: &Arc<Self>,
-        spec: AgentSpec,
-        authority: Authority,
-        cancel: Cancel,
-    ) -> Result<Driver, AttachError> {
-        let model = self.parts.models.get(&spec.model).cloned();
-        let model = model.ok_or_else(|| AttachError::Model(spec.model.clone()))?;
-        let view = self.view_of(spec, authority);
-        self.bus
-            .start_agent(&view.spec, &view.declared)
-            .map_err(|error| AttachError::Journal(error.to_string()))?;
-        let run = Run::of(&view.spec);
-        Ok(Driver::new(Arc::clone(self), view, run, model, cancel))
-    }
-
-    /// Makes the driver of an agent of the journal.
-    pub(crate) fn revive(
-        self: &Arc<Self>,
-        stored: Stored,
-        authority: Authority,
-        cancel: Cancel,
-    ) -> Result<Driver, AttachError> {
-        let model = self.parts.models.get(&stored.spec.model).cloned();
-        let model = model.ok_or_else(|| AttachError::Model(stored.spec.model.clone()))?;
-        let mut view = self.view_of(stored.spec, authority);
-        // What its model was told stays, to the byte, also under a newer program.
-        if let Some(view) = Arc::get_mut(&mut view) {
-            view.declared = stored.declared;
-        }
-        let mut driver = Driver::new(Arc::clone(self), view, stored.run, model, cancel);
-        driver.receipts = stored.receipts;
-        driver.begun = stored.begun;
-        Ok(driver)
-    }
-
-    fn view_of(&self, spec: AgentSpec, authority: Authority) -> Arc<AgentView> {
-        let mut view = AgentView {
-            spec: Arc::new(spec),
-            authority: Arc::new(authority),
-            catalog: Arc::clone(&self.parts.catalog),
-            declared: Vec::new(),
-            store: Store::default(),
-            session: Arc::clone(&self.view),
-        };
-        view.declared = declare(&view);
-        Arc::new(view)
-    }
-
-    /// Runs an agent as a task of the session.
-    pub(crate) fn launch(self: &Arc<Self>, driver: Driver) -> LocalAgent {
-        let id = driver.view.id().clone();
-        let cancel = driver.cancel.clone();
-        let spec = Arc::clone(&driver.view.spec);
-        {
-            let mut tree = self.tree();
-            tree.live.insert(id.clone());
-            tree.most_descendants.insert(id.clone(), driver.view.authority.spawn_number());
-        }
-        let (send, outcome) = oneshot::channel();
-        self.tasks.spawn(async move {
-            // Whoever no longer waits finds the outcome in the journal.
-            let _unheard = send.send(driver.drive().await);
-        });
-        LocalAgent { id, spec, cancel: Some(cancel), state: AgentState::Runs(outcome) }
-    }
-}
-
-/// The tools of an agent as its model is told of them, in the order of its spec: those that it
-/// may use and that can be used now.
+/// The tools of an agent as its model is told of them: the list that its spec has, or else, in
+/// the order of its spec, those that it may use and that can be used now.
 #[must_use]
 pub fn declare(view: &AgentView) -> Vec<Arc<ToolDecl>> {
+    if let Some(declared) = &view.spec.declared {
+        return declared.to_vec();
+    }
     let known = view.spec.tools.iter().filter_map(|name| view.catalog.get(name.as_str()));
     let mine = known.filter(|entry| view.authority.permits(entry).is_ok());
     let usable = mine.filter(|entry| entry.tool.spec().usable == Usable::Yes);
@@ -205,22 +96,24 @@ impl Session {
             secret: parts.secret.clone(),
         };
         let file = SessionFile::create(dir, &header)?;
-        Ok(Self::over(dir, id, parts, file, Restored::default()))
+        begin_tape(&parts, &id, None);
+        Ok(Self::over(dir, id, parts, Arc::new(file), Restored::default()))
     }
 
     pub(crate) fn over(
         dir: &SessionDir,
         id: SessionId,
         parts: Parts,
-        file: SessionFile,
+        journal: Arc<dyn Journal>,
         restored: Restored,
     ) -> Self {
+        let tape = parts.tape.clone().map(|tape| tape as Arc<dyn Observer>);
         let spill = dir.spill(&id);
         let shared = Arc::new_cyclic(|weak: &Weak<Shared>| Shared {
             bus: Bus::new(
                 parts.clock,
-                Arc::new(file),
-                parts.observers,
+                journal,
+                tape.into_iter().chain(parts.observers).collect(),
                 restored.next,
                 restored.texts,
             ),
@@ -233,6 +126,12 @@ impl Session {
                 spawn: Arc::new(Spawner { shared: weak.clone() }),
             }),
             cancel: Cancel::new(),
+            purses: Arc::new(Purses::new(parts.budgets, restored.spent.0, restored.spent.1)),
+            tape: parts.tape,
+            play: restored.play,
+            paused: Mutex::default(),
+            changed: Notify::new(),
+            wall: parts.children_time.map(|most| Arc::new(Wall::new(most, restored.children_time))),
             tree: Mutex::new(Tree::of(restored.agents)),
             tasks: TaskTracker::new(),
             parts: SharedParts {
@@ -241,7 +140,16 @@ impl Session {
                 policy: parts.policy,
                 approver: parts.approver,
                 retry: parts.retry,
+                budgets: parts.budgets,
+                gate: parts.gate.unwrap_or_else(|| Arc::new(Gates::new(parts.retry, parts.seed))),
+                random: Mutex::new(fastrand::Rng::with_seed(parts.seed)),
                 secrets: parts.secrets,
+                hooks: parts.hooks,
+                hook_time_limit: parts.hook_time_limit,
+                handoff: parts.handoff,
+                pulse: parts.pulse,
+                external: parts.external,
+                memory: parts.memory,
                 sync: parts.sync,
                 secret: parts.secret,
                 program: parts.program,
@@ -263,12 +171,16 @@ impl Session {
         &self.shared.parts.catalog
     }
 
-    /// The spec of a top agent with a model, a task, and all tools of the program; set the other
-    /// fields as needed.
+    /// The spec of a top agent with a model, a task, all tools of the program, and what the
+    /// memory has for its system text; set or add to the other fields as needed.
     #[must_use]
     pub fn top_agent(&self, model: &str, task: &str, cwd: &Path) -> AgentSpec {
         let catalog = self.catalog();
+        let memory = self.shared.parts.memory.as_ref().and_then(|memory| memory.snapshot());
+        let source = Source::Tool("memory".to_owned());
+        let quoted = |text: String| quote(&source, &text).into_string().into();
         AgentSpec {
+            system: memory.map(quoted).into_iter().collect(),
             toolsets: catalog.toolsets().into_iter().collect(),
             tools: catalog.iter().map(|entry| entry.name().clone()).collect(),
             ..top_agent(&self.id, model, task, cwd)
@@ -287,6 +199,12 @@ impl Session {
         self.shared.view_of(spec, authority)
     }
 
+    /// The way to it while it runs, for whoever watches over it.
+    #[must_use]
+    pub fn overseer(&self) -> Overseer {
+        Overseer { shared: Arc::downgrade(&self.shared) }
+    }
+
     /// Runs the top agent to the end of its turn, and its descendants with it. When this
     /// returns, nothing that the session started still runs.
     pub async fn run(&self, spec: AgentSpec, authority: Authority, cancel: &Cancel) -> Outcome {
@@ -298,6 +216,23 @@ impl Session {
                 .map_err(|error| error.to_string())
         });
         self.finish(&spec, driver).await
+    }
+
+    /// The top agent of a recording that is played.
+    pub(crate) fn actor(
+        &self,
+        stored: Option<Stored>,
+        spec: AgentSpec,
+        authority: Authority,
+    ) -> Result<Driver, AttachError> {
+        let cancel = self.shared.cancel.child();
+        match stored {
+            Some(stored) => {
+                let authority = authority.meet(&stored.spec.grant);
+                self.shared.revive(stored, authority, cancel)
+            }
+            None => self.shared.start(self.shared.without_secrets(spec), authority, cancel),
+        }
     }
 
     pub(crate) fn shared(&self) -> &Shared {
@@ -339,23 +274,34 @@ impl Session {
         self.shared.cancel.cancel(CancelReason::Interrupted);
         self.shared.tasks.close();
         self.shared.tasks.wait().await;
-        self.record_end(spec, &outcome).await;
-        outcome
+        self.record_end(spec, outcome).await
     }
 
-    /// Puts the end of the session on record. The answer is known either way; a disk that fails
-    /// here shows at the next start.
-    pub(crate) async fn record_end(&self, spec: &AgentSpec, outcome: &Outcome) {
+    /// Puts the end of the session on record, and gives the outcome, which says so if that
+    /// failed. The answer is known either way; what a failed sync may have lost is written again
+    /// by the next process that opens the session.
+    pub(crate) async fn record_end(&self, spec: &AgentSpec, outcome: Outcome) -> Outcome {
         let end = Event::SessionEnd {
             status: outcome.status,
             exit_code: outcome.exit_code(),
             usage: outcome.tree_usage(),
             cost_usd: outcome.cost_usd,
         };
-        if let Ok(record) = self.shared.bus.record(spec, end)
-            && self.shared.parts.sync != SyncMode::Never
-        {
-            let _synced = self.shared.bus.durable(record.seq).await;
+        match self.shared.bus.record(spec, end) {
+            Ok(record) => self.kept_until(record.seq, outcome).await,
+            Err(error) => unkept(outcome, &error),
+        }
+    }
+
+    /// Waits until all up to this record is durable, and gives the outcome, which says so if that
+    /// failed.
+    pub(crate) async fn kept_until(&self, seq: u64, outcome: Outcome) -> Outcome {
+        if self.shared.parts.sync == SyncMode::Never {
+            return outcome;
+        }
+        match self.shared.bus.durable(seq).await {
+            Ok(()) => outcome,
+            Err(error) => unkept(outcome, &error),
         }
     }
 
@@ -402,6 +348,24 @@ pub(crate) struct Restored {
     pub(crate) texts: BTreeSet<String>,
     pub(crate) files: FileLedger,
     pub(crate) agents: BTreeMap<AgentId, Stored>,
+    /// What was spent by all agents, and by children among them.
+    pub(crate) spent: (Cost, Cost),
+    /// The time in which at least one child ran.
+    pub(crate) children_time: Duration,
+    pub(crate) play: Option<Arc<Play>>,
+}
+
+/// Begins a recording, if there is to be one, with what was there before.
+pub(crate) fn begin_tape(parts: &Parts, session: &SessionId, before: Option<&[Record]>) {
+    if let Some(tape) = &parts.tape {
+        tape.begin(&Beginning {
+            program: &parts.program,
+            session,
+            created: parts.clock.now_ms(),
+            secret: &parts.secret,
+            before,
+        });
+    }
 }
 
 /// The spec of a top agent with nothing but a model and a task: no tools, no system text; see
@@ -428,5 +392,7 @@ pub fn top_agent(session: &SessionId, model: &str, task: &str, cwd: &Path) -> Ag
         cwd: cwd.to_owned(),
         context: None,
         output_schema: None,
+        background: false,
+        declared: None,
     }
 }

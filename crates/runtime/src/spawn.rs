@@ -1,16 +1,17 @@
 //! How agents are had: started, resumed, or found ended.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
 
 use deputize_core::{
-    Agent, AgentId, AgentSpec, AgentView, AttachError, BoxFuture, Cancel, CancelReason, Grant,
-    Outcome, Spawn,
+    Agent, AgentId, AgentSpec, AgentView, AttachError, BoxFuture, Cancel, CancelReason, Glance,
+    Grant, Outcome, Spawn, Status,
 };
 use tokio::sync::oneshot;
 
 use crate::driver::{Driver, host_fault};
 use crate::resume::Stored;
-use crate::session::Shared;
+use crate::shared::Shared;
 
 /// The runtime's [`Spawn`]. It does not keep the session alive.
 pub(crate) struct Spawner {
@@ -26,17 +27,40 @@ impl Spawn for Spawner {
     ) -> Result<Box<dyn Agent>, AttachError> {
         let gone = || AttachError::Journal("the session has ended".to_owned());
         let shared = self.shared.upgrade().ok_or_else(gone)?;
+        if let Some(play) = &shared.play {
+            let call = spec.spawned_by.as_ref().map(|by| (parent.id(), by.call));
+            if !play.knows(&spec.id, call) {
+                return Ok(Box::new(LocalAgent::never_began(spec)));
+            }
+        }
+        if spec.background {
+            let id = spec.id.clone();
+            let told = Arc::new(spec.clone());
+            shared.begin_background(parent, spec)?;
+            return Ok(Box::new(LocalAgent {
+                id,
+                spec: told,
+                cancel: None,
+                state: AgentState::Told,
+            }));
+        }
         let stored = shared.tree().stored.remove(&spec.id);
         match stored {
             Some(Stored { outcome: Some(outcome), spec, .. }) => {
+                shared.has_ended(&spec, &outcome);
                 let state = AgentState::Ended(Box::new(outcome));
                 let spec = Arc::new(spec);
                 Ok(Box::new(LocalAgent { id: spec.id.clone(), spec, cancel: None, state }))
             }
             Some(stored) => {
                 let authority = parent.authority.meet(&stored.spec.grant);
-                let settled = crate::resume::settle(&shared, stored)
-                    .map_err(|error| AttachError::Journal(error.to_string()))?;
+                let settled = if shared.play.is_some() {
+                    // What became of its calls is recorded.
+                    stored
+                } else {
+                    crate::resume::settle(&shared, stored)
+                        .map_err(|error| AttachError::Journal(error.to_string()))?
+                };
                 let driver = shared.revive(settled, authority, cancel.child())?;
                 Ok(Box::new(shared.launch(driver)))
             }
@@ -46,10 +70,46 @@ impl Spawn for Spawner {
             }
         }
     }
+
+    fn paused(&self) -> Option<String> {
+        self.shared.upgrade().and_then(|shared| shared.paused())
+    }
+
+    fn below(&self, agent: &AgentId) -> Vec<Glance> {
+        self.shared.upgrade().map(|shared| shared.below(agent)).unwrap_or_default()
+    }
+
+    fn known(&self) -> Vec<AgentId> {
+        let Some(shared) = self.shared.upgrade() else { return Vec::new() };
+        let tree = shared.tree();
+        let earlier = tree.stored.keys().chain(tree.ended.keys());
+        let all: BTreeSet<AgentId> = earlier.chain(tree.live.keys()).cloned().collect();
+        all.into_iter().collect()
+    }
+
+    fn stop(&self, agent: &AgentId) -> bool {
+        let presence =
+            self.shared.upgrade().and_then(|shared| shared.tree().live.get(agent).cloned());
+        presence.map(|it| it.cancel.cancel(CancelReason::Interrupted)).is_some()
+    }
+
+    fn message(&self, agent: &AgentId, text: String) -> bool {
+        let presence =
+            self.shared.upgrade().and_then(|shared| shared.tree().live.get(agent).cloned());
+        presence.is_some_and(|it| it.leave(text))
+    }
+
+    fn join<'a>(&'a self, agents: &'a [AgentId], all: bool) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            if let Some(shared) = self.shared.upgrade() {
+                shared.join(agents, all).await;
+            }
+        })
+    }
 }
 
 impl Shared {
-    fn spawn_new(
+    pub(crate) fn spawn_new(
         self: &Arc<Self>,
         parent: &AgentView,
         spec: AgentSpec,
@@ -58,6 +118,18 @@ impl Shared {
         if parent.authority.spawn_depth() == 0 {
             return Err(AttachError::Depth);
         }
+        if let Some(by) = self.paused().filter(|_| self.play.is_none()) {
+            return Err(AttachError::Paused(by));
+        }
+        let program = self.parts.external.get(&spec.model);
+        if let Some(why) = program.and_then(|program| program.refusal(parent)) {
+            return Err(AttachError::External(why));
+        }
+        // Such an agent has its own tools, and none of ours.
+        let spec = match program {
+            Some(_) => AgentSpec { tools: Vec::new(), toolsets: Vec::new(), ..spec },
+            None => spec,
+        };
         self.tree().count(&spec.id)?;
         // A level is used up on every path, whatever the spec asks for.
         let levels = parent.authority.spawn_depth() - 1;
@@ -86,6 +158,14 @@ pub(crate) struct LocalAgent {
 }
 
 impl LocalAgent {
+    /// One that was told to end before it began.
+    fn never_began(spec: AgentSpec) -> Self {
+        let why = "interrupted before it began".to_owned();
+        let outcome = Outcome::without_run(&spec, Status::Interrupted, why);
+        let state = AgentState::Ended(Box::new(outcome));
+        Self { id: spec.id.clone(), spec: Arc::new(spec), cancel: None, state }
+    }
+
     pub(crate) async fn wait(mut self) -> Outcome {
         let outcome = match std::mem::replace(&mut self.state, AgentState::Told) {
             AgentState::Runs(outcome) => outcome.await.ok(),

@@ -1,16 +1,26 @@
 //! The session file: one per root session, JSON lines, appended to and never rewritten.
 //!
 //! The first line is the [`Header`]. Every other line is
-//! `{"seq":N,"len":L,"crc":"xxxxxxxx","record":{…}}`: the record's number, its length in
-//! bytes and the CRC-32 of those bytes, so that a torn or flipped record is known.
+//! `{"seq":N,"durable":D,"len":L,"crc":"xxxxxxxx","record":{…}}`: the record's number, how many
+//! records were known to survive the end of the machine when it was written (left out where
+//! none was), the record's length in bytes and the CRC-32 of those bytes and of that number. So
+//! a torn or flipped record is known, and what a power cut left out is told from damage.
 
 mod dir;
+mod disk;
 mod file;
+mod opening;
 mod read;
+mod real;
 
 pub use dir::SessionDir;
-pub use file::SessionFile;
+pub use disk::{Disk, DiskFile, OpenError};
+pub use file::{SLOW_SYNC, SessionFile};
+pub use opening::{OPENINGS_LIMIT, Opening};
 pub use read::{Damage, ReadError, StoredSession, Tail};
+pub use real::RealDisk;
+
+pub(crate) use read::DAMAGE_CHARS;
 
 use deputize_core::SessionId;
 use deputize_core::door::FrameSecret;
@@ -30,4 +40,15 @@ pub struct Header {
     pub created: u64,
     /// What frame boundaries are derived from.
     pub secret: FrameSecret,
+}
+
+/// The checksum of a record: over its bytes, and over the number of durable ones where it is
+/// said.
+fn checksum(record: &[u8], durable: u64) -> u32 {
+    let mut crc = crc32fast::Hasher::new();
+    crc.update(record);
+    if durable > 0 {
+        crc.update(&durable.to_le_bytes());
+    }
+    crc.finalize()
 }

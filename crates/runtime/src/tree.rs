@@ -1,9 +1,11 @@
 //! What is known of the agents of a session.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use deputize_core::{AgentId, AttachError, Usage};
+use deputize_core::{AgentId, AgentSpec, AttachError, Cost, Glance, Usage};
 
+use crate::presence::Presence;
 use crate::resume::Stored;
 
 /// What is known of the tree of agents.
@@ -11,10 +13,16 @@ use crate::resume::Stored;
 pub(crate) struct Tree {
     /// Agents of the journal that nobody has attached to yet.
     pub(crate) stored: BTreeMap<AgentId, Stored>,
+    /// The first agent of this process.
+    pub(crate) top: Option<Arc<AgentSpec>>,
     /// Agents that run.
-    pub(crate) live: BTreeSet<AgentId>,
-    /// Tokens of descendants that ended, by parent.
-    pub(crate) usage: BTreeMap<AgentId, Usage>,
+    pub(crate) live: BTreeMap<AgentId, Arc<Presence>>,
+    /// Agents that ended in this process.
+    pub(crate) ended: BTreeMap<AgentId, Glance>,
+    /// Whether children give signs of life.
+    pub(crate) felt: bool,
+    /// What descendants cost that ended, by parent.
+    pub(crate) spent: BTreeMap<AgentId, Spent>,
     /// How many descendants each agent has had, ended ones among them.
     descendants: BTreeMap<AgentId, u32>,
     /// How many it may have.
@@ -25,7 +33,7 @@ impl Tree {
     pub(crate) fn of(stored: BTreeMap<AgentId, Stored>) -> Self {
         let mut tree = Self::default();
         stored.keys().for_each(|id| tree.note(id));
-        Self { usage: usage_below(&stored), stored, ..tree }
+        Self { spent: spent_below(&stored), stored, ..tree }
     }
 
     /// Counts a new agent at all agents above it, or at none.
@@ -40,6 +48,15 @@ impl Tree {
         Ok(())
     }
 
+    /// The children of an agent that nobody waits for.
+    pub(crate) fn take_background(&mut self, parent: &AgentId) -> Vec<Stored> {
+        let is_one =
+            |stored: &Stored| stored.spec.background && stored.spec.parent.as_ref() == Some(parent);
+        let ids = self.stored.iter().filter(|(_, stored)| is_one(stored));
+        let ids: Vec<AgentId> = ids.map(|(id, _)| id.clone()).collect();
+        ids.iter().filter_map(|id| self.stored.remove(id)).collect()
+    }
+
     fn note(&mut self, new: &AgentId) {
         for agent in new.ancestors() {
             *self.descendants.entry(agent).or_default() += 1;
@@ -47,13 +64,33 @@ impl Tree {
     }
 }
 
-/// Tokens of descendants that ended, by the parent that has not ended for good.
-fn usage_below(agents: &BTreeMap<AgentId, Stored>) -> BTreeMap<AgentId, Usage> {
-    let mut below: BTreeMap<AgentId, Usage> = BTreeMap::new();
+/// What descendants cost that ended, by the parent that has not ended for good.
+fn spent_below(agents: &BTreeMap<AgentId, Stored>) -> BTreeMap<AgentId, Spent> {
+    let mut below: BTreeMap<AgentId, Spent> = BTreeMap::new();
     for stored in agents.values() {
         if let (Some(outcome), Some(parent)) = (&stored.outcome, &stored.spec.parent) {
-            *below.entry(parent.clone()).or_default() += outcome.tree_usage();
+            let usage = outcome.tree_usage();
+            let cost = Cost {
+                tokens: usage.input.saturating_add(usage.output),
+                usd: outcome.cost_usd.unwrap_or_default(),
+                unpriced: outcome.cost_usd.is_none(),
+            };
+            *below.entry(parent.clone()).or_default() += Spent { usage, cost };
         }
     }
     below
+}
+
+/// What agents cost.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Spent {
+    pub(crate) usage: Usage,
+    pub(crate) cost: Cost,
+}
+
+impl std::ops::AddAssign for Spent {
+    fn add_assign(&mut self, other: Self) {
+        self.usage += other.usage;
+        self.cost += other.cost;
+    }
 }

@@ -30,24 +30,10 @@ impl Checker {
             format!("the arguments of {name} are not JSON: {error}. Send one JSON object.")
         })?;
         let validator = self.validator(name, &spec.decl.parameters)?;
-        let mut told: Vec<String> = Vec::new();
-        let mut more = 0;
-        for error in validator.iter_errors(&value) {
-            if told.len() == MOST_TOLD {
-                more += 1;
-                continue;
-            }
-            let path = error.instance_path().to_string();
-            let place = if path.is_empty() { "the arguments".to_owned() } else { path };
-            told.push(format!("{place}: {}", words(&error)));
+        match mistakes(&validator, &value, "the arguments") {
+            None => Ok(value),
+            Some(told) => Err(format!("the arguments of {name} do not fit its schema:\n{told}")),
         }
-        if told.is_empty() {
-            return Ok(value);
-        }
-        if more > 0 {
-            told.push(format!("and {more} more mistakes"));
-        }
-        Err(format!("the arguments of {name} do not fit its schema:\n{}", told.join("\n")))
     }
 
     fn validator(&self, name: &ToolName, schema: &Schema) -> Result<Arc<Validator>, String> {
@@ -61,6 +47,26 @@ impl Checker {
         compiled.insert(name.clone(), Arc::clone(&validator));
         Ok(validator)
     }
+}
+
+/// What is wrong with a value, a line for each mistake; nothing when it fits. `whole` names
+/// the value itself.
+pub(crate) fn mistakes(validator: &Validator, value: &Value, whole: &str) -> Option<String> {
+    let mut told: Vec<String> = Vec::new();
+    let mut more = 0;
+    for error in validator.iter_errors(value) {
+        if told.len() == MOST_TOLD {
+            more += 1;
+            continue;
+        }
+        let path = error.instance_path().to_string();
+        let place = if path.is_empty() { whole.to_owned() } else { path };
+        told.push(format!("{place}: {}", words(&error)));
+    }
+    if more > 0 {
+        told.push(format!("and {more} more mistakes"));
+    }
+    (!told.is_empty()).then(|| told.join("\n"))
 }
 
 /// What is expected, and what was found where that is short.

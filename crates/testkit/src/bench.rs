@@ -191,6 +191,8 @@ fn spec(id: AgentId, dir: PathBuf, catalog: &Catalog) -> AgentSpec {
         cwd: dir,
         context: None,
         output_schema: None,
+        background: false,
+        declared: None,
     }
 }
 

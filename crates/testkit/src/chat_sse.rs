@@ -42,7 +42,8 @@ pub fn chat_sse(reply: &Reply) -> String {
     body
 }
 
-fn pieces(text: &str) -> impl Iterator<Item = String> {
+/// A text in pieces of a few characters.
+pub(crate) fn pieces(text: &str) -> impl Iterator<Item = String> {
     let chars: Vec<char> = text.chars().collect();
     let pieces: Vec<String> = chars.chunks(PIECE).map(|piece| piece.iter().collect()).collect();
     pieces.into_iter()
@@ -84,7 +85,7 @@ mod tests {
         let mut reply = Reply::calls("m", calls);
         reply.text = "A text that is longer than one piece 🌍".into();
         reply.reasoning = "Hm.".into();
-        reply.usage = Usage { input: 9, cached: 8, output: 7, reasoning: 6 };
+        reply.usage = Usage { input: 9, cached: 8, output: 7, reasoning: 6, ..Usage::default() };
         for finish in [Finish::Stop, Finish::Length, Finish::Refused] {
             reply.finish = finish;
             let mut stream = ReplyStream::new("other");

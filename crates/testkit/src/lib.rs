@@ -7,7 +7,10 @@
 //! | a program or a provider over HTTP | [`MockServer`], which speaks, stutters, breaks off and stalls as told |
 //! | a prompt | [`assert_prompt!`], a snapshot beside your own test |
 //! | what happened | [`Recorder`], an observer that keeps every record |
+//! | crashes, full disks, odd interleavings | [`Steps`], [`SimDisk`] and a [`Seed`]: a failure that can be repeated |
+//! | that a program still sends what it sent | [`replay()`], which plays a recording |
 //! | one tool | [`Bench`], which calls it in a directory |
+//! | how fast it is | [`Floor`], the least that can be done, to measure against |
 //!
 //! A whole agent with your tool and a scripted model. Frame boundaries come from a random
 //! secret; a fixed one makes every request the same, so that it can be a snapshot.
@@ -84,20 +87,30 @@
 
 mod bench;
 mod chat_sse;
+mod floor;
 mod gate;
+mod messages_sse;
 mod prompt;
 mod recorder;
+mod replay;
+mod responses_sse;
 mod scripted;
 mod seen;
 mod server;
+mod sim;
 mod tally;
 
 pub use bench::{Bench, NoSpawn};
 pub use chat_sse::chat_sse;
 pub use deputize_core::FixedClock;
+pub use floor::Floor;
 pub use gate::Gate;
 pub use insta;
+pub use messages_sse::messages_sse;
 pub use recorder::Recorder;
+pub use replay::{ReplayFailure, Replayed, replay};
+pub use responses_sse::responses_sse;
 pub use scripted::{ScriptedModel, Turn};
 pub use seen::SeenRequest;
 pub use server::{Answer, HttpRequest, MockServer};
+pub use sim::{End, Ended, Seed, SimDisk, Steps, Trouble};

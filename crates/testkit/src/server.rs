@@ -56,6 +56,8 @@ pub struct MockServer {
 
 struct Shared {
     handler: Box<Handler>,
+    /// Whether requests are kept.
+    keeps: bool,
     requests: watch::Sender<Vec<HttpRequest>>,
     open: Tally,
 }
@@ -95,12 +97,27 @@ impl MockServer {
     pub async fn start_with(
         handler: impl Fn(&HttpRequest) -> Answer + Send + Sync + 'static,
     ) -> io::Result<Self> {
+        Self::listen(Box::new(handler), true)
+    }
+
+    /// Answers by a rule and keeps no request, so that it can serve any number of them.
+    ///
+    /// # Errors
+    /// When it cannot listen.
+    pub async fn start_forgetful(
+        handler: impl Fn(&HttpRequest) -> Answer + Send + Sync + 'static,
+    ) -> io::Result<Self> {
+        Self::listen(Box::new(handler), false)
+    }
+
+    fn listen(handler: Box<Handler>, keeps: bool) -> io::Result<Self> {
         let socket = TcpSocket::new_v4()?;
         socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;
         let listener = socket.listen(BACKLOG)?;
         let address = listener.local_addr()?;
         let shared = Arc::new(Shared {
-            handler: Box::new(handler),
+            handler,
+            keeps,
             requests: watch::Sender::new(Vec::new()),
             open: Tally::default(),
         });

@@ -3,10 +3,11 @@
 use std::fs::File;
 use std::io::Read as _;
 
-use cap_std::fs::Metadata;
+use cap_std::fs::{Metadata, MetadataExt as _};
 use deputize_core::{
     Fact, OnStaleWrite, Stale, ToolCallResult, ToolCx, ToolError, ToolOutput, Version,
 };
+use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 
 use crate::Settings;
@@ -77,6 +78,10 @@ impl Current {
             Changed::Whole => files.check_whole(agent, &place.path(), &self.version),
         };
         let Err(stale) = allowed else { return Ok(None) };
+        let stale = match stale {
+            Stale::Changed { by } => Stale::Changed { by: format!("{by}{}", self.when()) },
+            unseen => unseen,
+        };
         let path = place.shown();
         match (&stale, Settings::of(cx).on_stale_write) {
             (Stale::Changed { by }, OnStaleWrite::Warn) => Ok(Some(format!(
@@ -86,6 +91,14 @@ impl Current {
                 Err(ToolError::refused(format!("{path}: {stale}")))
             }
         }
+    }
+}
+
+impl Current {
+    /// When it was last changed, as the file system has it.
+    fn when(&self) -> String {
+        let changed = Timestamp::from_second(self.meta.mtime()).ok();
+        changed.map_or_else(String::new, |at| format!(", at {}", at.strftime("%F %T UTC")))
     }
 }
 
@@ -122,4 +135,14 @@ pub(crate) fn write(
         None => files.created(agent, &path, version),
     }
     Ok(output)
+}
+
+/// A text with the word TIME where it has one: that of this year's runs and the next ones'.
+#[cfg(test)]
+pub(crate) fn timeless(text: &str) -> String {
+    const LENGTH: usize = "2026-01-31 12:34:56 UTC".len();
+    match text.split_once(", at 2") {
+        Some((before, time)) => format!("{before}, at TIME{}", &time[LENGTH - 1..]),
+        None => text.to_owned(),
+    }
 }

@@ -163,6 +163,8 @@ fn context(id: AgentId, cwd: &Path, grant: &Grant, session: Arc<SessionView>) ->
         cwd: cwd.to_owned(),
         context: None,
         output_schema: None,
+        background: false,
+        declared: None,
     };
     let catalog = Catalog::default();
     let agent = AgentView {

@@ -18,6 +18,9 @@ mod diff;
 mod edit_file;
 #[cfg(test)]
 mod fixture;
+#[cfg(feature = "fuzz")]
+#[doc(hidden)]
+pub mod fuzz;
 mod indent;
 mod list_dir;
 mod matching;

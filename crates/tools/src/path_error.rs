@@ -35,6 +35,8 @@ pub(crate) enum PathError {
     TooLarge { path: String, bytes: u64, limit: u64, instead: &'static str },
     #[error("{0}: another program changed it during this call; nothing was written: read it again")]
     Moved(String),
+    #[error("has nothing to read without waiting for more: {0}; read it with the terminal")]
+    Waits(String),
     #[error("cannot {action} {path}")]
     Io {
         action: &'static str,
@@ -53,6 +55,9 @@ impl PathError {
         }
         if rustix::io::Errno::from_io_error(&source) == Some(rustix::io::Errno::LOOP) {
             return Self::Loop(path);
+        }
+        if source.kind() == io::ErrorKind::WouldBlock {
+            return Self::Waits(path);
         }
         Self::Io { action, path, source }
     }

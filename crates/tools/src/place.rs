@@ -18,6 +18,8 @@ use crate::nearest_name;
 use crate::path_error::{PathError, is_escape, special};
 use crate::shown::shown;
 
+mod in_memory;
+
 /// Links that are followed for one path before it counts as a loop, as in the kernel.
 const MAX_LINKS: usize = 40;
 
@@ -77,40 +79,11 @@ impl Place {
 
     /// The root that a path lies under by its letters, opened.
     fn asked(cx: &ToolCx, path: &str, access: Access) -> Result<Self, PathError> {
-        let name = shown(path);
-        if path.is_empty() {
-            return Err(PathError::Empty);
-        }
-        if path.contains('\0') {
-            return Err(PathError::Nul(name));
-        }
-        let whole = cx.agent.spec.cwd.join(path);
-        let plain = lexical(&whole);
-        let authority = &cx.agent.authority;
-        let under = |root: &&PathBuf| plain.starts_with(root);
-        let readable = || {
-            let spill = Some(&cx.agent.session.spill).filter(under);
-            authority.read_roots().iter().find(under).or(spill)
-        };
-        // Of nested roots the outermost comes first, so that links between them stay inside.
-        let root = match access {
-            Access::Read => readable(),
-            Access::Write => authority.write_roots().iter().find(under),
-        };
-        let Some(root) = root else {
-            return Err(match access {
-                Access::Write if readable().is_some() => PathError::ReadOnly(name),
-                Access::Read | Access::Write => PathError::Outside(name),
-            });
-        };
-        // Dots are the kernel's to follow, but those that go above the root and come back are
-        // only a spelling.
-        let as_written = whole.strip_prefix(root).ok().filter(|rest| !rises(rest));
-        let rel = tidy(as_written.or(plain.strip_prefix(root).ok()).unwrap_or(Path::new(".")));
+        let Named { root, rel, shown } = Named::of(cx, path, access)?;
         let dir = Dir::open_ambient_dir(root, ambient_authority()).map_err(|source| {
-            PathError::Io { action: "open the root of", path: name.clone(), source }
+            PathError::Io { action: "open the root of", path: shown.clone(), source }
         })?;
-        Ok(Self { root: root.clone(), dir, rel, shown: name })
+        Ok(Self { root: root.clone(), dir, rel, shown })
     }
 
     /// The granted directory that it lies in.
@@ -171,6 +144,51 @@ impl Place {
         }
         let hint = nearest_name::hint(&self.dir, &self.rel, Path::new(&path));
         PathError::NotFound { path, hint }
+    }
+}
+
+/// A path as it was asked for, by its letters: nothing was looked at yet.
+struct Named<'r> {
+    /// The granted directory that it lies under.
+    root: &'r PathBuf,
+    /// The path beneath it.
+    rel: PathBuf,
+    shown: String,
+}
+
+impl<'r> Named<'r> {
+    fn of(cx: &'r ToolCx, path: &str, access: Access) -> Result<Self, PathError> {
+        let name = shown(path);
+        if path.is_empty() {
+            return Err(PathError::Empty);
+        }
+        if path.contains('\0') {
+            return Err(PathError::Nul(name));
+        }
+        let whole = cx.agent.spec.cwd.join(path);
+        let plain = lexical(&whole);
+        let authority = &cx.agent.authority;
+        let under = |root: &&PathBuf| plain.starts_with(root);
+        let readable = || {
+            let spill = Some(&cx.agent.session.spill).filter(under);
+            authority.read_roots().iter().find(under).or(spill)
+        };
+        // Of nested roots the outermost comes first, so that links between them stay inside.
+        let root = match access {
+            Access::Read => readable(),
+            Access::Write => authority.write_roots().iter().find(under),
+        };
+        let Some(root) = root else {
+            return Err(match access {
+                Access::Write if readable().is_some() => PathError::ReadOnly(name),
+                Access::Read | Access::Write => PathError::Outside(name),
+            });
+        };
+        // Dots are the kernel's to follow, but those that go above the root and come back are
+        // only a spelling.
+        let as_written = whole.strip_prefix(root).ok().filter(|rest| !rises(rest));
+        let rel = tidy(as_written.or(plain.strip_prefix(root).ok()).unwrap_or(Path::new(".")));
+        Ok(Self { root, rel, shown: name })
     }
 }
 

@@ -4,11 +4,12 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use deputize_core::{Resource, ToolCx};
-use deputize_process::{Supervisor, SupervisorError};
+use deputize_process::{Setup, Supervisor, SupervisorError};
 
 /// The supervisor of all processes that a session's agents start. A program with several
 /// sessions, or with processes of its own, puts the one it has into each session's settings;
-/// otherwise a session starts one at its first command.
+/// otherwise a session starts one at its first command. What that one cannot do without a helper
+/// is told at [`Setup::helper`]: [`Self::with`] gives it one.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -20,23 +21,39 @@ use deputize_process::{Supervisor, SupervisorError};
 /// # Ok::<(), deputize_process::SupervisorError>(())
 /// ```
 #[derive(Default)]
-pub struct Processes(Mutex<Option<Arc<Supervisor>>>);
+pub struct Processes {
+    setup: Setup,
+    supervisor: Mutex<Option<Arc<Supervisor>>>,
+}
 
 impl Processes {
     /// Those of a supervisor.
     #[must_use]
     pub fn of(supervisor: Arc<Supervisor>) -> Self {
-        Self(Mutex::new(Some(supervisor)))
+        Self { setup: Setup::default(), supervisor: Mutex::new(Some(supervisor)) }
+    }
+
+    /// Those of a supervisor that is started with this setup at the first command.
+    #[must_use]
+    pub fn with(setup: Setup) -> Self {
+        Self { setup, supervisor: Mutex::default() }
     }
 
     /// The supervisor of the session that a call belongs to.
     pub(crate) fn supervisor(cx: &ToolCx) -> Result<Arc<Supervisor>, SupervisorError> {
-        let processes = cx.agent.session.settings.get_or_insert_with(Self::default);
-        let mut held = processes.0.lock().unwrap_or_else(PoisonError::into_inner);
+        cx.agent.session.settings.get_or_insert_with(Self::default).shared()
+    }
+
+    /// The supervisor, started if it is not yet: for what else the program starts.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn shared(&self) -> Result<Arc<Supervisor>, SupervisorError> {
+        let mut held = self.supervisor.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(supervisor) = &*held {
             return Ok(Arc::clone(supervisor));
         }
-        let started = Arc::new(Supervisor::start()?);
+        let started = Arc::new(Supervisor::with(self.setup.clone())?);
         *held = Some(Arc::clone(&started));
         Ok(started)
     }

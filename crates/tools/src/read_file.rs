@@ -1,7 +1,6 @@
 //! `read_file`: a text file, page by page, with line numbers.
 
-use std::fs::File;
-use std::io::Read as _;
+use std::io::Read;
 
 use deputize_core::{
     Example, Extent, Fact, ToolCallResult, ToolCx, ToolError, ToolOutput, ToolSpec, TypedTool,
@@ -64,6 +63,11 @@ impl TypedTool for ReadFile {
     }
 
     async fn run(&self, args: Args, cx: &ToolCx) -> ToolCallResult {
+        // Another thread would have to be woken, which takes longer than to read a small file.
+        if let Some((place, content)) = Place::in_memory(cx, &args.path) {
+            let length = content.len() as u64;
+            return paged(&args, cx, &place, (content.as_slice(), length));
+        }
         blocking(cx, move |cx| read(&args, cx)).await
     }
 }
@@ -78,9 +82,19 @@ struct Reading {
 }
 
 fn read(args: &Args, cx: &ToolCx) -> ToolCallResult {
-    let settings = Settings::of(cx);
     let place = Place::existing(cx, &args.path, Access::Read)?;
     let (file, meta) = place.open()?;
+    paged(args, cx, &place, (file, meta.len()))
+}
+
+/// A page of what is in a file, which has some length.
+fn paged(
+    args: &Args,
+    cx: &ToolCx,
+    place: &Place,
+    (file, length): (impl Read, u64),
+) -> ToolCallResult {
+    let settings = Settings::of(cx);
     let page = Page {
         line: args.offset.unwrap_or(1).max(1),
         byte: args.byte.unwrap_or(0),
@@ -89,12 +103,9 @@ fn read(args: &Args, cx: &ToolCx) -> ToolCallResult {
         line_bytes: settings.line_bytes,
     };
     let limit = settings.file_bytes;
-    let reading = Reader { cx, place: &place, limit, whole: settings.edit_bytes }.read(
-        file,
-        meta.len(),
-        page,
-    )?;
-    let output = output(&place, page, &reading)?;
+    let reader = Reader { cx, place, limit, whole: settings.edit_bytes };
+    let reading = reader.read(file, length, page)?;
+    let output = output(place, page, &reading)?;
     let (path, version) = (place.path(), reading.version);
     let (files, extent) = (&cx.agent.session.files, extent(&reading.paged));
     let whole = files.saw_extent(cx.agent.id(), &path, version.clone(), extent);
@@ -110,7 +121,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     /// Reads a file to its end, because its version is that of all its bytes, and keeps a page.
-    fn read(&self, file: File, length: u64, page: Page) -> Result<Reading, ToolError> {
+    fn read(&self, file: impl Read, length: u64, page: Page) -> Result<Reading, ToolError> {
         self.fits(length, self.limit)?;
         let mut file = file.take(self.limit + 1);
         let mut sum = Sha256::new();
@@ -120,8 +131,12 @@ impl Reader<'_> {
         let Some(charset) = Charset::of_head(&head) else {
             let what = guess(&head);
             let path = self.place.shown();
-            let words =
-                format!("binary file ({what}, {length} bytes): {path}; this shows text only");
+            // The system gives some files no length, however much comes of them.
+            let length = match length.max(got as u64) {
+                more if more > length && got == HEAD => format!("at least {more} bytes"),
+                length => count(length, "byte"),
+            };
+            let words = format!("binary file ({what}, {length}): {path}; this shows text only");
             return Err(ToolError::refused(words));
         };
         let utf16 = matches!(charset, Charset::Utf16Le | Charset::Utf16Be);
@@ -129,7 +144,7 @@ impl Reader<'_> {
         let mut check = Utf8Check::default();
         let mut all = Vec::new();
         let (mut bytes, mut begun) = (0, false);
-        let mut piece = head;
+        let (mut piece, mut room) = (head, HEAD);
         while !piece.is_empty() {
             still_wanted(self.cx)?;
             sum.update(&piece);
@@ -144,7 +159,12 @@ impl Reader<'_> {
                 check.feed(body);
                 pager.feed(body);
             }
-            piece.resize(CHUNK, 0);
+            // A piece that is not full is the last.
+            if piece.len() < room {
+                break;
+            }
+            room = CHUNK;
+            piece.resize(room, 0);
             let got = self.fill(&mut file, &mut piece)?;
             piece.truncate(got);
         }
@@ -160,7 +180,7 @@ impl Reader<'_> {
     }
 
     /// Fills a buffer as far as the file goes.
-    fn fill(&self, file: &mut impl std::io::Read, buffer: &mut [u8]) -> Result<usize, PathError> {
+    fn fill(&self, file: &mut impl Read, buffer: &mut [u8]) -> Result<usize, PathError> {
         let mut filled = 0;
         while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
             match file.read(rest) {
@@ -312,6 +332,23 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_file_in_memory_is_told_as_any_other() {
+        let bench = Bench::new();
+        let long = "a line\n".repeat(3_000);
+        let contents: [&[u8]; 7] =
+            [b"", b"a\nb", b"\xef\xbb\xbfa\r\n", b"\xff\xfea\0", b"\0\0", b"\xff", long.as_bytes()];
+        for content in contents {
+            bench.put("f", content);
+            for arguments in [json!({"path": "f"}), json!({"path": "f", "offset": 2, "byte": 1})] {
+                let args: Args = serde_json::from_value(arguments.clone()).unwrap();
+                let slowly = read(&args, &bench.cx);
+                assert_eq!(ReadFile.run(args, &bench.cx).await.is_ok(), slowly.is_ok());
+                assert_eq!(read_in(&bench, arguments).await, show(&slowly));
+            }
+        }
+    }
+
+    #[tokio::test]
     async fn what_lines_do_not_show_is_said() {
         assert_eq!(read_of("").await, "\n[the file is empty]");
         assert_eq!(read_of("a").await, "1\ta\n[no newline at the end]");
@@ -437,6 +474,37 @@ mod tests {
         bench.cx.cancel.cancel(deputize_core::CancelReason::Interrupted);
         let result = result(&bench.cx, ReadFile, json!({"path": "f"})).await;
         assert_eq!(show(&result), "cancelled\n");
+    }
+
+    /// Gives bytes and then has none for now.
+    struct Device<'a>(&'a [u8]);
+
+    impl Read for Device<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+            match self.0.read(buffer)? {
+                0 => Err(std::io::ErrorKind::WouldBlock.into()),
+                some => Ok(some),
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_of_the_system_is_told_as_it_is_read() {
+        let bench = Bench::new();
+        std::fs::write(bench.root().join("f"), "").unwrap();
+        let cx = &bench.cx;
+        let place = Place::existing(cx, "f", Access::Read).unwrap();
+        let args = Args { path: "f".to_owned(), offset: None, limit: None, byte: None };
+        let told = |bytes: &[u8]| paged(&args, cx, &place, (bytes, 0)).unwrap_err().to_string();
+        let environ = told(b"HOME=/\0USER=me\0");
+        assert!(environ.contains(", 15 bytes): f;"), "{environ}");
+        let much = told(&[0; 2 * HEAD]);
+        assert!(much.contains(&format!(", at least {HEAD} bytes): f;")), "{much}");
+        let log = paged(&args, cx, &place, (Device(b""), 0)).unwrap_err().to_string();
+        assert!(
+            log.contains("nothing to read without waiting") && !log.contains("os error"),
+            "{log}"
+        );
     }
 
     #[tokio::test]

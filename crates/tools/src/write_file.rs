@@ -130,6 +130,7 @@ pub(crate) fn shown_diff(place: &Place, difference: &Difference) -> Display {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::current::timeless;
     use crate::fixture::{Bench, again_on_small_disk, again_without_rights, result, show};
     use crate::read_file::ReadFile;
     use deputize_core::{CancelReason, Fact, OnStaleWrite, Version};
@@ -180,8 +181,9 @@ mod tests {
         read_in(&bench, "f").await;
         bench.put("f", "other");
         assert_eq!(
-            write_in(&bench, "f", "new").await,
-            "refused: f: changed on disk since you read it (by another program): read it again"
+            timeless(&write_in(&bench, "f", "new").await),
+            "refused: f: changed on disk since you read it (by a command or another program, at \
+             TIME): read it again"
         );
         assert_eq!(bench.get("f"), b"other");
     }
@@ -241,9 +243,9 @@ mod tests {
         read_in(&bench, "f").await;
         bench.put("f", "other");
         assert_eq!(
-            write_in(&bench, "f", "new").await,
+            timeless(&write_in(&bench, "f", "new").await),
             "changed f: 1 line, 3 bytes (before: 5)\n[f had changed on disk since you read it \
-             (by another program); that change may be lost]\n(diff of ROOT/f)"
+             (by a command or another program, at TIME); that change may be lost]\n(diff of ROOT/f)"
         );
     }
 

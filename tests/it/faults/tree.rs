@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use crate::program::{Ended, Lab, Running, events};
 
-/// A survey takes a second or two; a loaded machine may need longer.
-const SOON: Duration = Duration::from_secs(30);
+/// A survey takes a second or two; this only ends one that hangs.
+const SOON: Duration = Duration::from_secs(170);
 
 async fn survey_as(lab: &Lab, output: &str) -> Ended {
     let args = ["run", "-m", "offline", "--output", output, "Survey this repository"];

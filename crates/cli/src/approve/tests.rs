@@ -31,6 +31,7 @@ fn terminal() -> (File, Person) {
         colour: false,
         detail: Detail::Quiet,
         cwd: PathBuf::from("/"),
+        unasked: false,
         clock: Arc::new(FixedClock(0)),
     });
     let person = Person {

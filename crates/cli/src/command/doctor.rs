@@ -1,23 +1,18 @@
 //! `deputize doctor`: what works on this machine.
 
-use std::net::ToSocketAddrs as _;
+mod models;
+
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use deputize_core::ToolCrate;
-use deputize_process::Supervisor;
 use serde_json::{Value, json};
-use url::Url;
 
 use crate::args::Doctor;
-use crate::command::run::overrides;
 use crate::compose::{Composition, Ingredients};
-use crate::config::{Config, Endpoint, HttpEndpoint, ModelChoice, load, resolve_model};
+use crate::config::load;
 use crate::exit::CliError;
+use crate::processes;
 use crate::surroundings::{Surroundings, print};
-
-/// How long a provider's address may take to accept a connection.
-const CONNECT: Duration = Duration::from_secs(5);
 
 /// How something is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +48,11 @@ impl Check {
         }
     }
 
+    fn at_worst_less(self) -> Self {
+        let health = if self.health == Health::Bad { Health::Less } else { self.health };
+        Self { health, ..self }
+    }
+
     const fn less(what: &'static str, found: String) -> Self {
         Self { what, health: Health::Less, found }
     }
@@ -75,9 +75,11 @@ pub(crate) fn doctor(
             checks.push(Check::new("configuration", Ok(file)));
             let warnings = loaded.warnings.iter().map(ToString::to_string);
             checks.extend(warnings.map(|warning| Check::less("configuration", warning)));
-            checks.extend(model(&loaded.config, around, args));
             let composition =
                 Composition::new(&Ingredients::here(links, &loaded.config, around, &sources));
+            if let Ok(composition) = &composition {
+                checks.extend(models::checks(composition, around, args)?);
+            }
             checks.extend(tools(composition));
         }
     }
@@ -119,49 +121,6 @@ fn state(around: &Surroundings) -> Check {
     Check::new("sessions", found)
 }
 
-/// Which model, whether its key is there, and whether its provider answers the phone.
-fn model(config: &Config, around: &Surroundings, args: &Doctor) -> Vec<Check> {
-    let choice = match resolve_model(config, &overrides(&args.model)) {
-        Ok(choice) => choice,
-        Err(error) => return vec![Check::new("model", Err(error.to_string()))],
-    };
-    let ModelChoice { provider, model, endpoint, .. } = choice;
-    match endpoint {
-        Endpoint::Offline => vec![Check::new("model", Ok("offline: by rule, no network".into()))],
-        Endpoint::Http(at) => vec![
-            Check::new("model", Ok(format!("{provider}/{model} at {}", at.base_url))),
-            key(&at, around),
-            Check::new("provider", reach(&at.base_url)),
-        ],
-    }
-}
-
-fn key(at: &HttpEndpoint, around: &Surroundings) -> Check {
-    let found = at.api_key_envs.iter().find(|variable| around.var(variable).is_some());
-    match found {
-        Some(variable) => Check::new("key", Ok(format!("in {variable}"))),
-        None if at.api_key_envs.is_empty() => Check::new("key", Ok("none is sent".to_owned())),
-        None => Check::new("key", Err(format!("set {}", at.api_key_envs.join(" or ")))),
-    }
-}
-
-/// Whether the provider's address accepts a connection. Nothing is sent, no key least of all.
-fn reach(base_url: &str) -> Result<String, String> {
-    let url = Url::parse(base_url).map_err(|error| error.to_string())?;
-    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
-    let port = url.port_or_known_default().unwrap_or(443);
-    let addresses =
-        (host, port).to_socket_addrs().map_err(|error| format!("{host} is not found: {error}"))?;
-    let mut last = format!("{host} has no address");
-    for address in addresses {
-        match std::net::TcpStream::connect_timeout(&address, CONNECT) {
-            Ok(_) => return Ok(format!("{host}:{port} accepts connections")),
-            Err(error) => last = format!("{address}: {error}"),
-        }
-    }
-    Err(last)
-}
-
 fn tools(composition: Result<Composition, CliError>) -> Vec<Check> {
     let composition = match composition {
         Ok(composition) => composition,
@@ -195,10 +154,12 @@ fn machine(around: &Surroundings) -> Vec<Check> {
         Some(path) => Check::new(what, Ok(path.display().to_string())),
         None => Check::less(what, "not on the PATH".to_owned()),
     };
-    let processes = match Supervisor::start() {
-        Ok(_) => Check::new("processes", Ok("whole trees are ended".to_owned())),
-        Err(error) => Check::new("processes", Err(error.to_string())),
+    let processes =
+        Check::new("processes", processes::containment(processes::setup(around.open_files)));
+    let open_files = match processes::open_files(around.open_files) {
+        Ok(found) => Check::new("open files", Ok(found)),
+        Err(found) => Check::less("open files", found),
     };
     let sandbox = "none in this version: commands are asked for (--approve)".to_owned();
-    vec![program("bash"), program("git"), processes, Check::less("sandbox", sandbox)]
+    vec![program("bash"), program("git"), processes, open_files, Check::less("sandbox", sandbox)]
 }

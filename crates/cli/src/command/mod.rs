@@ -1,7 +1,9 @@
 //! The commands, one a file.
 
+pub(crate) mod agents;
 pub(crate) mod config;
 pub(crate) mod doctor;
+pub(crate) mod pause;
 pub(crate) mod prompt;
 pub(crate) mod run;
 pub(crate) mod sessions;

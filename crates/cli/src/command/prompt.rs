@@ -1,13 +1,15 @@
 //! `deputize prompt`: what a model would be sent.
 
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::Path;
 use std::sync::Arc;
 
 use deputize_core::{
     AgentSpec, AgentView, ApproverMode, CallId, Message, Request, SessionId, ToolChoice, ToolCrate,
     UserMessage,
 };
-use deputize_delegate::{Parent, PlanError, Refusal, plan, read};
-use deputize_providers::openai_chat::request_body;
+use deputize_delegate::{Parent, Plan, PlanError, Refusal, plan, read};
 use serde_json::{Value, json};
 
 use crate::args::{ChildPrompt, Prompt, Role};
@@ -67,15 +69,7 @@ fn child(
     around: &Surroundings,
 ) -> Result<AgentView, CliError> {
     let parent = at_depth(composition, parent, &args.child, around)?;
-    let reading = read(&call(args), &composition.delegation);
-    let call = CallId { step: 1, slot: 0 };
-    let plan =
-        plan(reading, call, Parent::of(&parent), &composition.delegation).map_err(|error| {
-            match error {
-                PlanError::Refused(refusal) => CliError::usage(NoChild(refusal)),
-                PlanError::Prompt(_) => CliError::failed(error),
-            }
-        })?;
+    let plan = planned(composition, &parent, &call(args)?)?;
     plan.warnings.iter().for_each(|warning| tell(&format!("warning: {warning}")));
     for dropped in plan.dropped.iter().flatten() {
         tell(&format!("note: without {}: {}", dropped.tool, dropped.reason));
@@ -85,48 +79,112 @@ fn child(
     Ok(composition.view(spec, authority))
 }
 
-/// The parent of a child at the asked depth.
+/// The children that a call of this agent would make.
+pub(super) fn planned(
+    composition: &Composition,
+    parent: &AgentView,
+    arguments: &Value,
+) -> Result<Plan, CliError> {
+    let reading = read(arguments, &composition.delegation);
+    let call = CallId { step: 1, slot: 0 };
+    plan(reading, call, Parent::of(parent), &composition.delegation).map_err(|error| match error {
+        PlanError::Refused(refusal) => CliError::usage(NoChild(refusal)),
+        PlanError::Prompt(_) => CliError::failed(error),
+    })
+}
+
+/// The parent of a child at the asked depth: an orchestrator with all that such a one may have.
 fn at_depth(
     composition: &Composition,
     parent: &AgentView,
     child: &ChildPrompt,
     around: &Surroundings,
 ) -> Result<AgentView, CliError> {
-    let above = child.depth.unwrap_or(1).saturating_sub(1);
-    let mut id = parent.spec.id.clone();
-    for _ in 0..above {
-        id = id.child(CallId { step: 1, slot: 0 }, 0);
-    }
     let cwd = match &child.workspace {
         None => parent.spec.cwd.clone(),
         Some(workspace) => around.cwd(Some(workspace))?,
     };
-    let parent_of = id.ancestors().next();
-    let spec = AgentSpec { parent: parent_of, id, depth: above, cwd, ..(*parent.spec).clone() };
-    let levels = composition.delegation.leaf_depth().saturating_sub(above);
-    let grant = deputize_core::Grant { spawn_depth: Some(levels), ..Default::default() };
-    Ok(composition.view(spec, parent.authority.meet(&grant)))
+    let spec = AgentSpec { cwd, ..(*parent.spec).clone() };
+    let view = composition.view(spec, (*parent.authority).clone());
+    above(composition, view, child.depth.unwrap_or(1))
+}
+
+/// The agent of which a child would be so deep below the top one: that one, or an orchestrator
+/// below it.
+pub(super) fn above(
+    composition: &Composition,
+    top: AgentView,
+    depth: u32,
+) -> Result<AgentView, CliError> {
+    let mut view = top;
+    for _ in 1..depth {
+        let call = json!({ "goal": "Hand parts of it on.", "role": "orchestrator" });
+        let plan = planned(composition, &view, &call)?;
+        let spec = plan.specs.into_iter().next().ok_or_else(|| CliError::failed("no child"))?;
+        let authority = view.authority.meet(&spec.grant);
+        view = composition.view(spec, authority);
+    }
+    Ok(view)
 }
 
 /// The call that the options describe.
-fn call(args: &Prompt) -> Value {
+fn call(args: &Prompt) -> Result<Value, CliError> {
     let mut call = json!({ "goal": args.child.goal });
-    let role = args.child.role.map(|role| match role {
-        Role::Leaf => "leaf",
-        Role::Orchestrator => "orchestrator",
-    });
+    let schema = args.child.output_schema.as_deref().map(schema).transpose()?;
+    let role = args.child.role.map(role_word);
     let toolsets = Some(&args.toolsets).filter(|names| !names.is_empty());
     let optional = [
         ("context", args.child.context.as_ref().map(|text| json!(text))),
         ("role", role.map(|role| json!(role))),
         ("toolsets", toolsets.map(|names| json!(names))),
+        ("output_schema", schema),
     ];
     if let Some(map) = call.as_object_mut() {
         for (key, value) in optional {
             map.extend(value.map(|value| (key.to_owned(), value)));
         }
     }
-    call
+    Ok(call)
+}
+
+/// A role as a call names it.
+pub(super) const fn role_word(role: Role) -> &'static str {
+    match role {
+        Role::Leaf => "leaf",
+        Role::Orchestrator => "orchestrator",
+    }
+}
+
+/// The most bytes of a file with a schema.
+const SCHEMA_BYTES: u64 = 1024 * 1024;
+
+/// What a file with a schema may be.
+#[derive(Debug, thiserror::Error)]
+enum SchemaFile {
+    #[error("--output-schema: {0} cannot be read")]
+    Read(String, #[source] io::Error),
+    #[error("--output-schema: {0} is not JSON")]
+    Json(String, #[source] serde_json::Error),
+}
+
+fn schema(path: &Path) -> Result<Value, CliError> {
+    let name = path.display().to_string();
+    let text =
+        bounded(path).map_err(|error| CliError::usage(SchemaFile::Read(name.clone(), error)))?;
+    serde_json::from_slice(&text).map_err(|error| CliError::usage(SchemaFile::Json(name, error)))
+}
+
+fn bounded(path: &Path) -> io::Result<Vec<u8>> {
+    // Opening a FIFO would wait for a writer.
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    let mut bytes = Vec::new();
+    File::open(path)?.take(SCHEMA_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > SCHEMA_BYTES {
+        return Err(io::Error::other(format!("it has more than {SCHEMA_BYTES} bytes")));
+    }
+    Ok(bytes)
 }
 
 /// What is wrong with a call, with the values that the person gave.
@@ -169,19 +227,18 @@ fn tools(view: &AgentView) -> Result<String, CliError> {
     Ok(out)
 }
 
-/// The first request, to the byte. For a model without a wire, as Chat Completions has it.
+/// The first request, to the byte.
 fn body(view: &AgentView, asked: &Asked) -> Result<Vec<u8>, CliError> {
-    let (model, dialect) = asked.wire(&view.spec.model)?;
     let message = UserMessage { text: view.spec.task.clone(), from: None };
     let mut messages: Vec<Arc<Message>> = view.spec.prefill.iter().cloned().map(Arc::new).collect();
     messages.push(Arc::new(Message::User(message)));
     let request = Request {
-        model,
+        model: &view.spec.model,
         system: &view.spec.system,
         tools: &view.declared,
         messages: &messages,
         tool_choice: ToolChoice::Auto,
         options: &view.spec.options,
     };
-    Ok(request_body(&request, &dialect))
+    asked.body(&request)
 }

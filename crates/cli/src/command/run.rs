@@ -12,14 +12,19 @@ use serde_json::json;
 
 use self::stage::{Plan, Stage};
 use crate::args::{Approve, ModelChoice, RunOptions};
-use crate::compose::{Composition, Ingredients, approver_mode};
+use crate::compose::{Composition, Ingredients, approver_mode, external};
 use crate::config::{FlagValue, Loaded, ModelOverrides};
 use crate::exit::CliError;
+use crate::hooks;
+use crate::processes;
 use crate::surroundings::{Surroundings, session_named, tell};
 use crate::task::{TaskError, task};
 
 mod last;
+mod recording;
 mod stage;
+
+pub(crate) use recording::replay;
 
 /// What is to be run.
 pub(crate) struct Job<'a> {
@@ -57,7 +62,9 @@ pub(crate) fn run(
     if let Some(start) = stored.as_ref().and_then(StoredSession::last_start) {
         go_on_with(&mut overrides, start);
     }
-    let chosen = composition.models(&overrides, around)?;
+    let program = external::program(&loaded.config, around)?;
+    let mut chosen = composition.models(&overrides, around)?;
+    external::secrets(&loaded.config, around, &mut chosen.secrets);
     let mode = mode(&loaded, around);
     let task = match task(job.prompt, io::stdin().lock(), around.stdin_is_terminal) {
         Ok(task) => Some(task),
@@ -66,22 +73,33 @@ pub(crate) fn run(
         Err(error) => return Err(CliError::usage(error)),
     };
     notices(&composition, mode, options.quiet);
+    chosen.warnings.iter().for_each(|warning| tell(&format!("warning: {warning}")));
     if stored.is_some() {
         left_alone(options).iter().for_each(|note| tell(note));
     }
-    let stage = Stage::set(around, options, &cwd, &composition, stored.as_ref())?;
+    let before = stored.as_ref().map_or(&[][..], |stored| &stored.records);
+    let stage = Stage::set(around, options, &cwd, &composition, before)?;
     let plan =
         Plan { model: chosen.name.clone(), options: chosen.options.clone(), mode, cwd, task };
     let mut parts = stage.parts(composition.parts(chosen));
     parts.endpoint = overrides
         .base_url
         .map(|base_url| Endpoint { base_url, api_key_env: overrides.api_key_env });
+    let file = options.record.as_deref();
+    let tape = file.map(|file| recording::tape(file, &composition, mode)).transpose()?;
+    parts.tape.clone_from(&tape);
     let id = stored.as_ref().map(|stored| stored.header.session.clone());
     // Whoever lets go of them last waits for their end. That is here, also when the run is left
     // before its end: a thread of the runtime would be left in the middle of it.
-    let processes = parts.settings.get_or_insert_with(Processes::default);
-    let code = stage.play(&composition, (&dir, id), parts, plan);
+    let setup = processes::setup(around.open_files);
+    let processes = parts.settings.get_or_insert_with(|| Processes::with(setup));
+    let hooks = &composition.config.hooks;
+    parts.hooks = hooks::configured(hooks, Arc::clone(&processes), &around.os_env);
+    parts.external = external::agents(&composition.config, program, &processes);
+    let work = stage.work(&composition, (&dir, id), parts, plan);
+    let code = stage.play(composition.config.max_iterations, work);
     drop(processes);
+    tape.iter().for_each(|tape| recording::told(tape, options.quiet));
     code
 }
 
@@ -100,6 +118,8 @@ fn flags(options: &RunOptions) -> Vec<FlagValue> {
     let flags = [
         toolsets.map(|names| flag("--toolsets", "toolsets", json!(names))),
         options.max_iterations.map(|n| flag("--max-iterations", "max_iterations", json!(n))),
+        options.max_cost.map(|usd| flag("--max-cost", "budget.usd", json!(usd))),
+        options.max_tokens_total.map(|n| flag("--max-tokens-total", "budget.tokens", json!(n))),
         mode.map(|mode| flag("--approve", "approvals.mode", json!(mode))),
     ];
     flags.into_iter().flatten().collect()
@@ -170,18 +190,28 @@ fn notices(composition: &Composition, mode: ApproverMode, quiet: bool) {
     if !composition.has_unbounded() {
         return;
     }
-    match mode {
-        ApproverMode::Auto => {
-            tell("warning: there is no sandbox yet: commands run unasked, with all your rights");
-        }
-        ApproverMode::Ask if !quiet => {
-            tell("note: there is no sandbox yet: you are asked before each command");
-        }
-        ApproverMode::Deny if !quiet => {
-            tell("note: there is no sandbox yet: commands are denied (see --approve)");
-        }
-        ApproverMode::Ask | ApproverMode::Deny => {}
+    let children = composition.delegation.approvals;
+    let said = sandbox_notice(mode, children);
+    if mode == ApproverMode::Auto || children == ApproverMode::Auto {
+        tell(&format!("warning: {said}"));
+    } else if !quiet {
+        tell(&format!("note: {said}"));
     }
+}
+
+/// What happens to commands: those of the agent that is asked, and those of its children.
+fn sandbox_notice(own: ApproverMode, children: ApproverMode) -> String {
+    let said = |mode| match mode {
+        ApproverMode::Auto => "run unasked, with all your rights",
+        ApproverMode::Ask => "run when you say yes to each",
+        ApproverMode::Deny => "are denied",
+    };
+    format!(
+        "there is no sandbox yet: commands {} (--approve); those of children {} \
+         (delegation.approvals)",
+        said(own),
+        said(children)
+    )
 }
 
 /// A session's id: when it began, in UTC, and what makes it unique. Ids sort by time.
@@ -195,6 +225,15 @@ fn new_session(now_ms: u64) -> SessionId {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn it_is_said_whose_commands_run() {
+        assert_eq!(
+            sandbox_notice(ApproverMode::Deny, ApproverMode::Auto),
+            "there is no sandbox yet: commands are denied (--approve); those of children run \
+             unasked, with all your rights (delegation.approvals)"
+        );
+    }
 
     #[test]
     fn ids_of_sessions_sort_by_time_and_differ() {

@@ -1,7 +1,9 @@
 //! `deputize sessions`: what is stored, to look at, hand on, and delete.
 
+use std::path::{Path, PathBuf};
+
 use deputize_core::door::to_line;
-use deputize_core::{Event, Outcome, SessionId, Status};
+use deputize_core::{AgentId, Cost, Event, Outcome, SessionId, Status};
 use deputize_runtime::{SessionDir, StoredSession, Tail};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -13,6 +15,7 @@ use crate::compose::environment_secrets;
 use crate::exit::CliError;
 use crate::output::events::{Projection, time};
 use crate::screen::summary::tokens;
+use crate::screen::tree::priced;
 use crate::surroundings::{Surroundings, print, session_named, tell};
 
 mod markdown;
@@ -20,6 +23,10 @@ mod show;
 
 /// The most characters of a goal in the list.
 const GOAL_CHARS: usize = 60;
+/// The most characters of a model's name in it.
+const MODEL_CHARS: usize = 40;
+/// The most characters of a directory in it.
+const CWD_CHARS: usize = 30;
 
 /// Does what the command says; `resume` is a run and done elsewhere.
 pub(crate) fn sessions(around: &Surroundings, command: &Sessions) -> Result<(), CliError> {
@@ -59,8 +66,12 @@ struct Glance {
     created: u64,
     status: &'static str,
     goal: String,
+    /// The top agent's, in the last run.
+    model: String,
+    cwd: PathBuf,
     children: usize,
-    tokens: u64,
+    /// Of all agents.
+    cost: Cost,
 }
 
 impl Glance {
@@ -70,8 +81,10 @@ impl Glance {
             created: stored.header.created,
             status: "unfinished",
             goal: String::new(),
+            model: stored.last_start().map(|start| start.model.clone()).unwrap_or_default(),
+            cwd: stored.last_start().map(|start| start.cwd.clone()).unwrap_or_default(),
             children: 0,
-            tokens: 0,
+            cost: Cost::default(),
         };
         for record in &stored.records {
             match &record.event {
@@ -80,8 +93,8 @@ impl Glance {
                     glance.goal = to_line(&start.spec.goal, GOAL_CHARS);
                 }
                 Event::AgentStart(_) => glance.children += 1,
-                Event::ModelResponse { reply, .. } => {
-                    glance.tokens += reply.usage.input + reply.usage.output;
+                Event::ModelResponse { reply, cost_usd, .. } => {
+                    glance.cost += priced(reply.usage, *cost_usd);
                 }
                 Event::SessionEnd { status, .. } => glance.status = status.as_str(),
                 _ => {}
@@ -96,21 +109,34 @@ impl Glance {
             "created": time(self.created),
             "status": self.status,
             "goal": self.goal,
+            "model": self.model,
+            "cwd": self.cwd.to_string_lossy(),
             "children": self.children,
-            "tokens": self.tokens,
+            "tokens": self.cost.tokens,
+            "cost_usd": self.cost.known_usd(),
         })
     }
 
-    fn row(&self) -> [String; 6] {
+    fn row(&self) -> [String; 8] {
         [
             self.id.to_string(),
             local(self.created),
             self.status.to_owned(),
             self.children.to_string(),
-            tokens(self.tokens),
+            tokens(self.cost.tokens),
+            to_line(&self.model, MODEL_CHARS),
+            end_of(&self.cwd),
             self.goal.clone(),
         ]
     }
+}
+
+/// A directory, by its end where it is long.
+fn end_of(path: &Path) -> String {
+    let path = path.to_string_lossy();
+    let line = to_line(&path, path.len());
+    let over = line.chars().count().saturating_sub(CWD_CHARS);
+    if over == 0 { line } else { format!("…{}", line.chars().skip(over + 1).collect::<String>()) }
 }
 
 /// A time where the person is.
@@ -138,7 +164,8 @@ fn list(dir: &SessionDir, as_json: bool) -> Result<(), CliError> {
         return Ok(());
     }
     let rows = glances.iter().map(Glance::row).collect();
-    print(&table(["SESSION", "WHEN", "STATUS", "CHILDREN", "TOKENS", "GOAL"], rows))
+    let head = ["SESSION", "WHEN", "STATUS", "CHILDREN", "TOKENS", "MODEL", "DIRECTORY", "GOAL"];
+    print(&table(head, rows))
 }
 
 /// Prints a session without the secrets that this environment knows.
@@ -160,6 +187,17 @@ fn export(
         }
     };
     print(&secrets.scrub(&text))
+}
+
+/// What a person said in a message: of the first one what the agent is to do, without what the
+/// host put before it.
+fn said<'s>(stored: &'s StoredSession, agent: &AgentId, text: &'s str) -> &'s str {
+    let starts = stored.records.iter().filter_map(|record| match &record.event {
+        Event::AgentStart(start) if record.depth == 0 && record.agent == *agent => Some(start),
+        _ => None,
+    });
+    let mut specs = starts.map(|start| &start.spec);
+    specs.find(|spec| spec.task == text).map_or(text, |spec| spec.request())
 }
 
 /// How an agent ended, in a word.

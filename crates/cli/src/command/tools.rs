@@ -13,6 +13,8 @@ use crate::config::nearest;
 use crate::exit::CliError;
 use crate::surroundings::{Surroundings, print, tell};
 
+mod resolve;
+
 /// The most characters of what a tool does, in the list.
 const WHAT_CHARS: usize = 80;
 
@@ -51,7 +53,13 @@ pub(crate) fn toolsets(
     around: &Surroundings,
     command: &Toolsets,
 ) -> Result<(), CliError> {
-    let Toolsets::List { view } = command;
+    let view = match command {
+        Toolsets::List { view } => view,
+        Toolsets::Resolve { child, view } => {
+            let composition = compose(links, around, view)?;
+            return resolve::resolve(&composition, child, view.json);
+        }
+    };
     let composition = compose(links, around, view)?;
     let sets: Vec<(String, Vec<String>)> = composition
         .catalog

@@ -1,20 +1,32 @@
 //! The settings of delegation, from the configuration.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use deputize_core::ToolsetName;
-use deputize_delegate::{OverLimit, Policy, PromptLayout};
+use deputize_core::{SessionId, ToolsetName};
+use deputize_delegate::{Form, OverLimit, Policy, PromptLayout, ToolSchemas};
+use deputize_runtime::Pulse;
 
-use super::approver_mode;
-use crate::config::{self, Config};
+use super::{Found, Ingredients, approver_mode, effort};
+use crate::config::{self, Config, child_model_name};
+
+/// When children give signs of life.
+pub(super) fn pulse(config: &config::Config) -> Pulse {
+    let set = &config.delegation;
+    Pulse {
+        every: super::seconds(set.heartbeat_seconds.max(1)),
+        stale_idle: super::seconds(set.stale_idle_seconds),
+        stale_in_tool: super::seconds(set.stale_in_tool_seconds),
+    }
+}
 
 pub(super) fn policy(
-    config: &Config,
+    (from, found): (&Ingredients<'_>, &Found),
     child_base: Vec<Arc<str>>,
     warnings: &mut Vec<String>,
 ) -> Policy {
-    let set = &config.delegation;
+    let set = &from.config.delegation;
     let mut names = |names: &[String], key: &str| -> BTreeSet<ToolsetName> {
         let mut kept = BTreeSet::new();
         for name in names {
@@ -51,7 +63,36 @@ pub(super) fn policy(
             config::OverLimit::Queue => OverLimit::Queue,
         },
         max_children_per_session: set.max_children_per_session,
-        model: Some(set.model.clone()).filter(|model| !model.is_empty()),
+        model: child_model_name(from.config),
+        models: set.models.clone(),
+        reasoning_effort: effort(set.reasoning_effort),
+        max_output_tokens: Some(set.max_output_tokens).filter(|tokens| *tokens > 0),
+        tool_schemas: match set.tool_schemas {
+            config::ToolSchemas::Narrowed => ToolSchemas::Narrowed,
+            config::ToolSchemas::CachePreserving => ToolSchemas::CachePreserving,
+        },
+        external_needs: Vec::new(),
+        background: set.background && set.tool_name == config::DelegationTool::DelegateTask,
+        form: match set.tool_name {
+            config::DelegationTool::DelegateTask => Form::DelegateTask,
+            config::DelegationTool::Task => Form::Task,
+        },
+        context_windows: context_windows(from.config),
+        workspace: found.workspace.clone(),
+        logs: logs(from),
         child_base,
     }
+}
+
+/// What is configured of the contexts of providers' models.
+fn context_windows(config: &Config) -> BTreeMap<String, u32> {
+    let known = config.providers.iter().filter(|(_, entry)| entry.context_window > 0);
+    known.map(|(name, entry)| (name.clone(), entry.context_window)).collect()
+}
+
+/// The folder for the program's logs, beside that of the sessions.
+fn logs(from: &Ingredients<'_>) -> Option<PathBuf> {
+    let sessions = from.surroundings.sessions().ok()?;
+    let one = sessions.spill(&SessionId::literal("any"));
+    Some(one.parent()?.parent()?.join("logs"))
 }

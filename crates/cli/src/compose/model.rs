@@ -1,16 +1,24 @@
-//! From a resolved model to one that answers, and the secrets of the environment.
+//! From resolved models to those that answer.
 
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use deputize_core::door::Secrets;
-use deputize_core::{Model, ModelOptions};
+use deputize_core::{Model, ModelOptions, Price, Request};
 use deputize_providers::offline::{NAME, Offline};
-use deputize_providers::openai_chat::Dialect;
-use deputize_providers::{Endpoint as HttpEndpoint, HttpClient, OpenAiChat, Secret};
+use deputize_providers::{
+    Authorities, Dialect, Endpoint as HttpEndpoint, HttpClient, Key, Secret, Wire, published_price,
+};
 
-use crate::config::{self, Endpoint, ModelChoice};
+use super::capped::{Capped, within};
+use crate::config::{self, Api, Config, Endpoint, ModelChoice};
 use crate::exit::{CliError, Exit};
 use crate::surroundings::Surroundings;
+
+/// Bytes of a file of certificate authorities. The bundle of a whole system has a fourth of it.
+const CA_FILE_BYTES: u64 = 1024 * 1024;
 
 /// A key that a provider needs and that is not set.
 #[derive(Debug, thiserror::Error)]
@@ -20,11 +28,66 @@ struct MissingKey {
     variables: Vec<String>,
 }
 
+/// Where a key stands that is configured as such.
+const OWN_KEY: &str = "delegation.api_key";
+
+/// What can be done without a key.
+const LOOK_AROUND: &str = "to look around without a key and a network: -m offline";
+
+/// The same where there are others to go on with.
+const NO_STAND_IN: &str = "fallback_models go on where a model fails, not where its key is not \
+                           set; to begin with one of them: -m PROVIDER/MODEL";
+
+/// A file of authorities that cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("providers.{provider}.ca_file: {path} cannot be read")]
+struct CaFile {
+    provider: String,
+    path: String,
+    #[source]
+    source: io::Error,
+}
+
 /// The name by which agents know a model.
-pub(super) fn name(choice: &ModelChoice) -> String {
+pub(crate) fn name(choice: &ModelChoice) -> String {
+    if let Some(alias) = &choice.alias {
+        return alias.clone();
+    }
     match choice.endpoint {
         Endpoint::Offline => NAME.to_owned(),
         Endpoint::Http(_) => format!("{}/{}", choice.provider, choice.model),
+    }
+}
+
+/// What a model is there for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Use {
+    /// Agents are made with it.
+    Own,
+    /// A call may choose it for a child.
+    Offered,
+    /// Agents go on with it when their own cannot be used.
+    Fallback,
+}
+
+impl Use {
+    /// In words.
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Own => "model",
+            Self::Offered => "offered model",
+            Self::Fallback => "fallback model",
+        }
+    }
+
+    /// Why a model without which a run can go is left out, if it is.
+    pub(super) fn passed_over(
+        self,
+        choice: &ModelChoice,
+        surroundings: &Surroundings,
+    ) -> Option<String> {
+        let missing = missing_key(choice, surroundings).filter(|_| self != Self::Own)?;
+        Some(format!("{} {} is passed over: {missing}", self.word(), name(choice)))
     }
 }
 
@@ -34,44 +97,155 @@ pub(crate) struct Asked {
     pub(crate) name: String,
     /// What is wanted of it.
     pub(crate) options: ModelOptions,
-    /// All of them, the top agent's first.
-    pub(super) choices: Vec<ModelChoice>,
+    /// Each of them once, the top agent's first.
+    pub(crate) choices: Vec<(ModelChoice, Use)>,
+    /// The names of those to go on with, in this order.
+    pub(super) fallback: Vec<String>,
 }
 
 impl Asked {
-    /// How a model's requests are written: what the provider calls it, and its dialect. For a
-    /// model that has no wire, the usual one.
-    pub(crate) fn wire<'n>(&'n self, name: &'n str) -> Result<(&'n str, Dialect), CliError> {
-        let Some(choice) = self.choices.iter().find(|choice| self::name(choice) == name) else {
-            return Ok((name, Dialect::default()));
+    pub(super) fn new(name: &str, options: ModelOptions) -> Self {
+        Self { name: name.to_owned(), options, choices: Vec::new(), fallback: Vec::new() }
+    }
+
+    pub(super) fn add(&mut self, choice: ModelChoice, used: Use) {
+        let name = name(&choice);
+        if used == Use::Fallback {
+            self.fallback.push(name.clone());
+        }
+        // Of one name there is one model: the address that was given for the first holds.
+        if self.find(&name).is_none() {
+            self.choices.push((choice, used));
+        }
+    }
+
+    fn find(&self, name: &str) -> Option<&ModelChoice> {
+        self.choices.iter().map(|(choice, _)| choice).find(|choice| self::name(choice) == name)
+    }
+
+    /// The bytes that a model would be sent, for a request to it as agents name it. For a model
+    /// that has no wire, as Chat Completions has them.
+    pub(crate) fn body(&self, request: &Request<'_>) -> Result<Vec<u8>, CliError> {
+        let Some(choice) = self.find(request.model) else {
+            return Ok(Dialect::default().body(request));
         };
         let dialect = match &choice.endpoint {
             Endpoint::Offline => Dialect::default(),
-            Endpoint::Http(at) => Dialect::of(&endpoint(choice, at)).map_err(CliError::usage)?,
+            Endpoint::Http(at) => {
+                wire(at.api).dialect(&endpoint(choice, at)).map_err(CliError::usage)?
+            }
         };
-        Ok((&choice.model, dialect))
+        let most = choice.max_output_tokens;
+        let options =
+            most.map_or_else(|| request.options.clone(), |it| within(request.options, it));
+        Ok(dialect.body(&Request { model: &choice.model, options: &options, ..request.clone() }))
     }
 }
 
-/// Where a model is reached, without its key.
-pub(super) fn endpoint(choice: &ModelChoice, at: &config::HttpEndpoint) -> HttpEndpoint {
+/// The wire of a configured protocol.
+pub(crate) const fn wire(api: Api) -> Wire {
+    match api {
+        Api::OpenaiChat => Wire::OpenAiChat,
+        Api::OpenaiResponses => Wire::OpenAiResponses,
+        Api::AnthropicMessages => Wire::AnthropicMessages,
+    }
+}
+
+/// Where a model is reached, without what is read from elsewhere: keys and authorities.
+fn endpoint(choice: &ModelChoice, at: &config::HttpEndpoint) -> HttpEndpoint {
     let header =
         |(name, value): (&String, &config::Secret)| (name.clone(), value.expose().to_owned());
     HttpEndpoint {
+        key_header: at.key_header.clone(),
         headers: at.headers.iter().map(header).collect(),
+        proxy: at.proxy.clone(),
         connect_timeout: at.connect_timeout,
         first_byte_timeout: at.first_byte_timeout,
         idle_timeout: at.stream_idle_timeout,
+        streaming: at.streaming,
+        echo_reasoning: at.echo_reasoning,
+        extra: at.extra.clone(),
         ..HttpEndpoint::new(choice.provider.clone(), at.base_url.clone())
     }
 }
 
-/// Makes a model. Its key and its headers become secrets of the session.
+/// The same with the keys that are set, and the authorities.
+pub(crate) fn whole_endpoint(
+    choice: &ModelChoice,
+    at: &config::HttpEndpoint,
+    surroundings: &Surroundings,
+) -> Result<HttpEndpoint, CliError> {
+    let key = |variable: &String| Some(Key::new(variable, surroundings.var(variable)?));
+    let own = at.api_key.as_ref().map(|key| Key::new(OWN_KEY, key.expose()));
+    Ok(HttpEndpoint {
+        keys: own.into_iter().chain(at.api_key_envs.iter().filter_map(key)).collect(),
+        authorities: authorities(choice, at, surroundings)?,
+        ..endpoint(choice, at)
+    })
+}
+
+fn authorities(
+    choice: &ModelChoice,
+    at: &config::HttpEndpoint,
+    surroundings: &Surroundings,
+) -> Result<Option<Authorities>, CliError> {
+    let Some(path) = &at.ca_file else { return Ok(None) };
+    let place = match (path.strip_prefix("~/"), surroundings.var("HOME")) {
+        (Some(rest), Some(home)) => PathBuf::from(home).join(rest),
+        _ => PathBuf::from(path),
+    };
+    let pem = read(&place).map_err(|source| {
+        let (provider, path) = (choice.provider.clone(), path.clone());
+        CliError::usage(CaFile { provider, path, source })
+    })?;
+    Ok(Some(Authorities { path: path.clone(), pem }))
+}
+
+fn read(path: &std::path::Path) -> io::Result<Vec<u8>> {
+    // Opening a FIFO would wait for a writer.
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    let mut bytes = Vec::new();
+    File::open(path)?.take(CA_FILE_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > CA_FILE_BYTES {
+        return Err(io::Error::other(format!("it has more than {CA_FILE_BYTES} bytes")));
+    }
+    Ok(bytes)
+}
+
+/// What a model costs: as configured, nothing on this machine, or as published for the
+/// provider's own address.
+pub(super) fn price(choice: &ModelChoice, config: &Config) -> Option<Price> {
+    let Endpoint::Http(at) = &choice.endpoint else { return Some(Price::FREE) };
+    if let Some(own) = own_price(choice, config) {
+        return Some(own);
+    }
+    if at.is_loopback() {
+        return Some(Price::FREE);
+    }
+    let published = || published_price(&choice.provider, &choice.model);
+    at.is_known_address(&choice.provider).then(published).flatten()
+}
+
+fn own_price(choice: &ModelChoice, config: &Config) -> Option<Price> {
+    let entry = config.providers.get(&choice.provider)?;
+    entry.prices.get(&choice.model).map(|own| (*own).into())
+}
+
+/// Whether a server is taken to cost nothing for no other reason than that it is on this machine.
+pub(super) fn counts_as_free(choice: &ModelChoice, config: &Config) -> bool {
+    let Endpoint::Http(at) = &choice.endpoint else { return false };
+    at.is_loopback() && own_price(choice, config).is_none()
+}
+
+/// Makes a model. Its keys and its headers become secrets of the session.
 pub(super) fn make(
     choice: &ModelChoice,
     surroundings: &Surroundings,
     http: &HttpClient,
     secrets: &mut Secrets,
+    has_fallback: bool,
 ) -> Result<Arc<dyn Model>, CliError> {
     let Endpoint::Http(at) = &choice.endpoint else { return Ok(Arc::new(Offline)) };
     for variable in &at.api_key_envs {
@@ -79,34 +253,57 @@ pub(super) fn make(
             secrets.add(variable, value);
         }
     }
-    let found = at.api_key_envs.iter().find(|variable| surroundings.var(variable).is_some());
-    if found.is_none() && !at.api_key_envs.is_empty() {
-        let (provider, variables) = (choice.provider.clone(), at.api_key_envs.clone());
-        return Err(CliError::new(Exit::Provider, MissingKey { provider, variables })
-            .hint("to look around without a key and a network: -m offline"));
-    }
     for (name, value) in &at.headers {
         secrets.add(name, value.expose());
     }
-    let key = found.and_then(|variable| surroundings.var(variable));
-    let endpoint = HttpEndpoint {
-        key: key.map(|key| Secret::new(key.to_owned())),
-        key_env: found.cloned(),
-        ..endpoint(choice, at)
+    if let Some(key) = &at.api_key {
+        secrets.add(OWN_KEY, key.expose());
+    }
+    if let Some(missing) = missing_key(choice, surroundings) {
+        let hint = if has_fallback { NO_STAND_IN } else { LOOK_AROUND };
+        return Err(CliError::new(Exit::Provider, missing).hint(hint));
+    }
+    let endpoint = whole_endpoint(choice, at, surroundings)?;
+    let model = wire(at.api).model(endpoint, http).map_err(CliError::usage)?;
+    Ok(Capped::of(choice, model))
+}
+
+/// What is said of keys that are too short to be looked for in what the program shows.
+pub(super) fn short_keys(choice: &ModelChoice, surroundings: &Surroundings) -> Vec<String> {
+    let Endpoint::Http(at) = &choice.endpoint else { return Vec::new() };
+    let is_short = |variable: &&String| {
+        let value = surroundings.var(variable).unwrap_or_default();
+        !value.trim().is_empty() && Secret::new(value).is_short()
     };
-    let model = OpenAiChat::new(endpoint, http).map_err(CliError::usage)?;
-    Ok(Arc::new(model))
+    let told = |variable: &String| {
+        let least = Secret::SHORTEST;
+        format!("the key in {variable} has fewer than {least} bytes and is not redacted")
+    };
+    at.api_key_envs.iter().filter(is_short).map(told).collect()
+}
+
+fn missing_key(choice: &ModelChoice, surroundings: &Surroundings) -> Option<MissingKey> {
+    let Endpoint::Http(at) = &choice.endpoint else { return None };
+    let needed = &at.api_key_envs;
+    let set = needed.iter().any(|variable| surroundings.var(variable).is_some());
+    let (provider, variables) = (choice.provider.clone(), needed.clone());
+    (!set && !needed.is_empty()).then_some(MissingKey { provider, variables })
 }
 
 /// What variables' names say that their values are secrets.
 const SECRET_ENDINGS: [&str; 6] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIALS"];
 
+/// Whether a variable holds a secret, by its name.
+pub(super) fn looks_secret(name: &str) -> bool {
+    let upper = name.to_ascii_uppercase();
+    SECRET_ENDINGS.iter().any(|ending| upper.ends_with(ending))
+}
+
 /// The values of the environment that look like secrets by their variables' names.
 pub(crate) fn environment_secrets(surroundings: &Surroundings) -> Secrets {
     let mut secrets = Secrets::default();
     for (name, value) in &surroundings.env {
-        let upper = name.to_ascii_uppercase();
-        if SECRET_ENDINGS.iter().any(|ending| upper.ends_with(ending)) {
+        if looks_secret(name) {
             secrets.add(name, value);
         }
     }

@@ -125,8 +125,60 @@ fn a_model_without_its_key_is_told_with_the_variable() {
 }
 
 #[test]
+fn a_limit_in_dollars_tells_that_a_model_here_counts_as_free() {
+    let bench = Bench::new();
+    let warnings = |set: &[&str], model: &str| {
+        let overrides = ModelOverrides { model: Some(model.to_owned()), ..Default::default() };
+        bench.compose(set).unwrap().models(&overrides, &bench.around).unwrap().warnings
+    };
+    let told = "ollama/x is on this machine and counts as free; set providers.ollama.prices if it is \
+                not";
+    assert_eq!(warnings(&["budget.usd=1"], "ollama/x"), [told]);
+    assert!(warnings(&[], "ollama/x").is_empty());
+    assert!(warnings(&["budget.usd=1"], "offline").is_empty());
+    let priced = "providers.ollama={prices: {x: {input: 1, output: 2}}}";
+    assert!(warnings(&["budget.usd=1", priced], "ollama/x").is_empty());
+}
+
+#[test]
+fn a_model_to_fall_back_on_is_not_left_out_in_silence() {
+    let mut bench = Bench::new();
+    let file = "fallback_models=[openrouter/some]";
+    let composition = bench.compose(&[file]).unwrap();
+    let overrides =
+        |model: &str| ModelOverrides { model: Some(model.to_owned()), ..Default::default() };
+    let error = composition.models(&overrides("openai/x"), &bench.around).map(|_| ()).unwrap_err();
+    assert!(
+        error.to_string().contains("fallback_models go on where a model fails, not"),
+        "{error}"
+    );
+
+    bench.around.env.insert("OPENROUTER_API_KEY".to_owned(), "a-long-key".to_owned());
+    let composition = bench.compose(&[file, "budget.usd=1"]).unwrap();
+    let told = composition.models(&overrides("offline"), &bench.around).unwrap().warnings;
+    assert_eq!(
+        told,
+        [
+            "fallback model openrouter/some is passed over: its price is not known, and the budget is \
+          in dollars; set providers.openrouter.prices"
+        ]
+    );
+    let composition = bench.compose(&[file]).unwrap();
+    let told = composition.models(&overrides("offline"), &bench.around).unwrap().warnings;
+    assert!(told.is_empty(), "{told:?}");
+}
+
+#[test]
 fn variables_that_sound_like_secrets_are_left_out_of_exports() {
     let bench = Bench::new();
     let secrets = environment_secrets(&bench.around);
     assert_eq!(secrets.scrub("a tok-1234567 b UTC"), "a [redacted:MY_TOKEN] b UTC");
+}
+
+#[test]
+fn the_names_of_toolsets_are_known_without_the_tools() {
+    let mut names = Catalog::linked(&[deputize_tools::LINK]).unwrap().toolsets();
+    names.insert(deputize_delegate::TOOLSET);
+    let names: BTreeSet<String> = names.iter().map(ToString::to_string).collect();
+    assert_eq!(toolset_names(), names);
 }

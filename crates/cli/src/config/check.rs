@@ -7,6 +7,7 @@ use jsonschema::paths::LocationSegment;
 use jsonschema::{ValidationError, Validator};
 
 use super::place::{Problem, nearest, shown};
+use super::plain::is_plain;
 use super::schema;
 use super::tree::{Node, Value};
 
@@ -23,6 +24,10 @@ static VALIDATOR: LazyLock<Validator> = LazyLock::new(|| {
 
 /// Adds every disagreement of one layer with the schema.
 pub(super) fn check(layer: &Node, problems: &mut Vec<Problem>) {
+    // To make the validator ready takes longer than the rest of the start.
+    if is_plain(layer) {
+        return;
+    }
     for error in VALIDATOR.iter_errors(&layer.to_json()) {
         describe(&error, layer, problems);
     }
@@ -81,6 +86,9 @@ fn describe(error: &ValidationError<'_>, root: &Node, problems: &mut Vec<Problem
         Kind::Pattern { .. } if spot.path.ends_with("sha256") => {
             format!("{name} must be 64 hexadecimal digits")
         }
+        Kind::Pattern { .. } if spot.path.ends_with("key_header") => {
+            format!("{name} must be the name of a header, not a key itself")
+        }
         Kind::Pattern { .. } => {
             format!("{name} must be the name of an environment variable, not a key itself")
         }
@@ -134,7 +142,8 @@ fn elsewhere(key: &str, section: Option<&serde_json::Value>) -> String {
 
 /// What was found, in words. Text of keys that may hold a secret is not told.
 fn found(spot: &Spot<'_>) -> String {
-    const SECRET: &[&str] = &["api_key", "headers", "env", "base_url", "url", "api_key_env"];
+    const SECRET: &[&str] =
+        &["api_key", "headers", "env", "base_url", "url", "api_key_env", "key_header", "proxy"];
     let secret = spot.keys.iter().any(|key| SECRET.contains(&key.as_str()));
     match &spot.node.value {
         Value::Null => "nothing".to_owned(),

@@ -5,8 +5,8 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::budget::Budget;
 use super::keys::{ApprovalMode, ReasoningEffort};
-use super::later::Budget;
 use super::secret::Secret;
 
 /// Agents that hand work to others.

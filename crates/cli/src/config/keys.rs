@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::budget::Budget;
 use super::delegation::Delegation;
-use super::later::{Budget, Chat, Compaction, Fetch, Hooks, McpServer, PluginEntry, Sandbox};
+use super::later::{Chat, Compaction, Fetch, Hooks, McpServer, PluginEntry, Sandbox};
 use super::provider::ProviderEntry;
 
 /// The whole configuration.

@@ -1,6 +1,8 @@
 //! Providers that need no entry, names of models, and addresses of endpoints.
 
-use url::{Host, Url};
+use deputize_providers::Proxy;
+pub(super) use deputize_providers::is_loopback;
+use url::Url;
 
 use super::provider::Api;
 
@@ -13,7 +15,10 @@ pub(super) const RESERVED: &[&str] = &[OFFLINE, "replay"];
 /// What is known of a provider without any configuration.
 pub(super) struct Known {
     pub(super) name: &'static str,
+    /// What it speaks at its own address.
     pub(super) api: Api,
+    /// What a server at any other address is taken to speak.
+    pub(super) elsewhere: Api,
     pub(super) base_url: &'static str,
     pub(super) api_key_env: Option<&'static str>,
 }
@@ -22,30 +27,36 @@ pub(super) const KNOWN: &[Known] = &[
     Known {
         name: "anthropic",
         api: Api::AnthropicMessages,
+        elsewhere: Api::AnthropicMessages,
         base_url: "https://api.anthropic.com/v1",
         api_key_env: Some("ANTHROPIC_API_KEY"),
     },
     Known {
         name: "deepseek",
         api: Api::OpenaiChat,
+        elsewhere: Api::OpenaiChat,
         base_url: "https://api.deepseek.com/v1",
         api_key_env: Some("DEEPSEEK_API_KEY"),
     },
     Known {
         name: "ollama",
         api: Api::OpenaiChat,
+        elsewhere: Api::OpenaiChat,
         base_url: "http://127.0.0.1:11434/v1",
         api_key_env: None,
     },
     Known {
         name: "openai",
-        api: Api::OpenaiChat,
+        // Its reasoning models call tools and keep their reasoning over calls only there.
+        api: Api::OpenaiResponses,
+        elsewhere: Api::OpenaiChat,
         base_url: "https://api.openai.com/v1",
         api_key_env: Some("OPENAI_API_KEY"),
     },
     Known {
         name: "openrouter",
         api: Api::OpenaiChat,
+        elsewhere: Api::OpenaiChat,
         base_url: "https://openrouter.ai/api/v1",
         api_key_env: Some("OPENROUTER_API_KEY"),
     },
@@ -87,6 +98,15 @@ pub enum UrlFault {
     /// A query or fragment, to which no path can be added.
     #[error("must end with its path: leave out `?` or `#` and what follows")]
     Query,
+    /// User or password in the address of a proxy.
+    #[error(
+        "holds a user name or password; leave out the key and set HTTPS_PROXY in the environment, \
+         which may hold them"
+    )]
+    ProxyUserInfo,
+    /// More than host and port in the address of a proxy.
+    #[error("names a host and a port and no path, such as http://proxy.example:3128")]
+    ProxyPath,
 }
 
 /// Parses an endpoint's address; the result has no slash at its end.
@@ -106,19 +126,23 @@ pub(super) fn endpoint(text: &str) -> Result<Url, UrlFault> {
     Ok(url)
 }
 
-/// Whether an endpoint is on this machine.
-pub(super) fn is_loopback(url: &Url) -> bool {
-    match url.host() {
-        Some(Host::Domain(name)) => {
-            let name = name.trim_end_matches('.');
-            name == "localhost" || name.ends_with(".localhost")
-        }
-        Some(Host::Ipv4(ip)) => ip.is_loopback(),
-        Some(Host::Ipv6(ip)) => {
-            ip.is_loopback() || ip.to_ipv4_mapped().is_some_and(|ip| ip.is_loopback())
-        }
-        None => false,
+/// The word for no proxy at all.
+const NO_PROXY: &str = "none";
+
+/// Parses the value of `proxy`.
+pub(super) fn proxy(text: &str) -> Result<Proxy, UrlFault> {
+    if text == NO_PROXY {
+        return Ok(Proxy::None);
     }
+    let url = endpoint(text).map_err(|fault| match fault {
+        UrlFault::UserInfo => UrlFault::ProxyUserInfo,
+        UrlFault::Query => UrlFault::ProxyPath,
+        other => other,
+    })?;
+    if url.path() != "/" {
+        return Err(UrlFault::ProxyPath);
+    }
+    Ok(Proxy::At(url.as_str().trim_end_matches('/').to_owned()))
 }
 
 #[cfg(test)]
@@ -135,6 +159,20 @@ mod tests {
             assert!(known.api_key_env.is_none_or(is_env_name), "{}", known.name);
         }
         assert!(KNOWN.is_sorted_by_key(|known| known.name));
+    }
+
+    #[test]
+    fn a_proxy_is_a_host_and_a_port_or_none() {
+        let at = |text: &str| Ok(Proxy::At(text.to_owned()));
+        assert_eq!(proxy("none"), Ok(Proxy::None));
+        assert_eq!(proxy("http://proxy.example:3128/"), at("http://proxy.example:3128"));
+        assert_eq!(proxy("https://[::1]:1"), at("https://[::1]:1"));
+        assert_eq!(proxy("http://me:hush@proxy.example"), Err(UrlFault::ProxyUserInfo));
+        assert_eq!(proxy("http://proxy.example/path"), Err(UrlFault::ProxyPath));
+        assert_eq!(proxy("http://proxy.example/?a"), Err(UrlFault::ProxyPath));
+        assert_eq!(proxy("socks5://proxy.example"), Err(UrlFault::Scheme));
+        assert!(matches!(proxy("proxy.example:3128"), Err(UrlFault::Scheme)));
+        assert!(matches!(proxy("None"), Err(UrlFault::Invalid(_))));
     }
 
     #[test]

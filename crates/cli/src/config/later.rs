@@ -7,19 +7,6 @@ use serde::{Deserialize, Serialize};
 
 use super::secret::Secret;
 
-/// What may be spent. An absent key sets no limit.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Budget {
-    /// US dollars.
-    #[schemars(range(min = 0))]
-    pub usd: Option<f64>,
-    /// Tokens, sent and received.
-    pub tokens: Option<u64>,
-    /// Seconds.
-    pub seconds: Option<u32>,
-}
-
 /// The tool that fetches pages.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]

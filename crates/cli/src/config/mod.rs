@@ -27,7 +27,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod budget;
 mod check;
+mod child;
 mod clamp;
 mod delegation;
 mod keys;
@@ -37,6 +39,7 @@ mod layer;
 mod load;
 mod pending;
 mod place;
+mod plain;
 mod provider;
 mod resolve;
 mod rules;
@@ -48,6 +51,8 @@ mod tests;
 mod toolsets;
 mod tree;
 
+pub use self::budget::{Budget, ModelPrice};
+pub(crate) use self::child::{child_model_name, resolve_child_model};
 pub use self::delegation::{
     Delegation, DelegationTool, OverLimit, PromptLayout, ToolSchemas, Workflow,
 };
@@ -57,8 +62,8 @@ pub use self::keys::{
 };
 pub use self::known::{OFFLINE, UrlFault};
 pub use self::later::{
-    Budget, Chat, Compaction, Fetch, Hooks, McpServer, PluginEntry, Sandbox, ToolFilter,
-    Unsandboxed, WhenBusy,
+    Chat, Compaction, Fetch, Hooks, McpServer, PluginEntry, Sandbox, ToolFilter, Unsandboxed,
+    WhenBusy,
 };
 pub use self::layer::{FlagValue, MAX_FILE_BYTES};
 pub use self::load::{ConfigError, Loaded, Sources, load};

@@ -6,6 +6,9 @@ use std::sync::Arc;
 
 /// Characters of a foreign text that a message shows before it says how many more there were.
 const SHOWN_CHARS: usize = 80;
+/// The longest name that a list of names holds, in bytes, and the most names of one.
+const LISTED_CHARS: usize = 40;
+const LISTED_NAMES: usize = 20;
 
 /// What a value came from, later ones winning over earlier ones.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,6 +38,11 @@ impl Place {
     }
 
     /// A line and column of a file, both counted from 1; columns count characters.
+    /// Whether it is in a configuration file.
+    pub(super) fn is_in_file(&self) -> bool {
+        matches!(*self.source, Source::File(_))
+    }
+
     pub(super) fn at(source: &Arc<Source>, line: u64, column: u64) -> Self {
         let known = line > 0 && matches!(**source, Source::File(_));
         Self { source: Arc::clone(source), position: known.then_some((line, column)) }
@@ -97,6 +105,20 @@ pub(super) fn shown(text: &str) -> String {
     out
 }
 
+/// Names to choose from, for a message. There may be any number of them, of any length.
+pub(super) fn listed<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    let (plain, odd): (Vec<&str>, Vec<&str>) = names.into_iter().partition(|name| {
+        name.len() <= LISTED_CHARS && !name.is_empty() && printable(name) == *name
+    });
+    let listed = plain.get(..LISTED_NAMES).unwrap_or(&plain);
+    let mut out = listed.join(", ");
+    let more = plain.len() - listed.len() + odd.len();
+    if more > 0 {
+        out.push_str(&format!(" and {more} more"));
+    }
+    out
+}
+
 /// Foreign text without anything that a terminal would obey or that would reorder a line.
 pub(super) fn printable(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -139,6 +161,17 @@ mod tests {
         assert_eq!(shown("a\x1b[31m\u{202e}b\n"), "a\\u{1b}[31m\\u{202e}b\\u{a}");
         assert_eq!(shown(&"x".repeat(100)).chars().filter(|c| *c == 'x').count(), 80);
         assert!(shown(&"x".repeat(100)).ends_with("(20 more characters)"));
+    }
+
+    #[test]
+    fn a_list_of_names_has_an_end() {
+        let names: Vec<String> = (0..25).map(|number| format!("name-{number}")).collect();
+        let long = "x".repeat(41);
+        let all = names.iter().map(String::as_str).chain([long.as_str(), "\t", ""]);
+        let said = listed(all);
+        assert!(said.starts_with("name-0, name-1, "), "{said}");
+        assert!(said.ends_with(", name-19 and 8 more"), "{said}");
+        assert_eq!(listed(["a", "b"]), "a, b");
     }
 
     #[test]

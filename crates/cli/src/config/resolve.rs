@@ -3,21 +3,21 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use deputize_providers::{KeyHeader, Proxy};
+use serde_json::Value;
 use url::Url;
 
 use super::keys::Config;
 use super::known::{self, KNOWN, Known, OFFLINE, UrlFault};
-use super::place::{nearest, shown};
+use super::place::{listed, nearest, shown};
 use super::provider::{Api, ProviderEntry, ToolCalling};
 use super::secret::Secret;
 
-/// Protocols that this version speaks.
-const SPOKEN: &[Api] = &[Api::OpenaiChat];
-
 const CONNECT_SECONDS: u32 = 10;
 const FIRST_BYTE_SECONDS: u32 = 60;
-/// On this machine, where models are slow to begin.
-const FIRST_BYTE_SECONDS_LOOPBACK: u32 = 600;
+/// On this machine, where models are slow to begin, and for answers that come whole, whose first
+/// byte is the last.
+const FIRST_BYTE_SECONDS_SLOW: u32 = 600;
 const STREAM_IDLE_SECONDS: u32 = 90;
 
 /// What the command line says of the model, stronger than the configuration.
@@ -44,6 +44,8 @@ pub struct ModelChoice {
     pub max_output_tokens: Option<u32>,
     /// Tokens that fit in the context, if configured.
     pub context_window: Option<u32>,
+    /// The name by which agents know it, where that is not PROVIDER/MODEL.
+    pub alias: Option<String>,
 }
 
 /// How a model is reached.
@@ -52,7 +54,7 @@ pub enum Endpoint {
     /// Inside this process: no key, no network.
     Offline,
     /// Over HTTP.
-    Http(HttpEndpoint),
+    Http(Box<HttpEndpoint>),
 }
 
 /// An endpoint over HTTP. Keys and headers in it are those meant for this very address.
@@ -64,8 +66,22 @@ pub struct HttpEndpoint {
     pub base_url: String,
     /// Environment variables that hold keys, in the order to try them; none: no key is sent.
     pub api_key_envs: Vec<String>,
+    /// The key itself, where it is configured as such.
+    pub api_key: Option<Secret>,
+    /// The header that carries a key; `None`: the protocol's own.
+    pub key_header: Option<KeyHeader>,
     /// Headers of every request.
     pub headers: BTreeMap<String, Secret>,
+    /// More fields of the body; null leaves one out.
+    pub extra: BTreeMap<String, Value>,
+    /// Whether answers come as a stream.
+    pub streaming: bool,
+    /// Whether reasoning goes back with calls; `None`: as is known of the address.
+    pub echo_reasoning: Option<bool>,
+    /// A file of authorities to trust beside the system's; `~/` begins in the person's home.
+    pub ca_file: Option<String>,
+    /// Which proxy is on the way.
+    pub proxy: Proxy,
     /// How tools are offered.
     pub tools: ToolCalling,
     /// How long a connection may take.
@@ -74,6 +90,19 @@ pub struct HttpEndpoint {
     pub first_byte_timeout: Duration,
     /// How long an answer may pause.
     pub stream_idle_timeout: Duration,
+}
+
+impl HttpEndpoint {
+    /// Whether it is on this machine.
+    pub fn is_loopback(&self) -> bool {
+        Url::parse(&self.base_url).is_ok_and(|url| known::is_loopback(&url))
+    }
+
+    /// Whether it is the address that is known of a provider.
+    pub fn is_known_address(&self, provider: &str) -> bool {
+        let known = known::known(provider).and_then(|known| known::endpoint(known.base_url).ok());
+        known.is_some_and(|known| known.as_str().trim_end_matches('/') == self.base_url)
+    }
 }
 
 /// Why there is no model to use. All of them are faults of usage or configuration.
@@ -107,19 +136,6 @@ pub enum ResolveError {
         /// What is wrong.
         fault: UrlFault,
     },
-    /// A protocol of a later version.
-    #[error(
-        "provider `{provider}` speaks `{}`, which this version does not; it speaks `openai-chat`. \
-         Reach the model through a provider that does, such as `-m openrouter/NAME` (key in \
-         OPENROUTER_API_KEY), or through any compatible server: `--base-url URL -m openai/NAME`",
-        api.name()
-    )]
-    NotSpoken {
-        /// The provider.
-        provider: String,
-        /// Its protocol.
-        api: Api,
-    },
     /// `offline` together with an address or a key.
     #[error("`offline` uses no network and no key; leave out {0}")]
     OfflineOnly(&'static str),
@@ -133,7 +149,7 @@ pub enum ResolveError {
 pub struct UnknownProvider {
     name: String,
     nearest: Option<String>,
-    choices: Vec<String>,
+    choices: String,
 }
 
 impl std::fmt::Display for UnknownProvider {
@@ -142,7 +158,7 @@ impl std::fmt::Display for UnknownProvider {
         if let Some(nearest) = &self.nearest {
             return write!(f, "did you mean `{nearest}`?");
         }
-        write!(f, "there are {}. ", self.choices.join(", "))?;
+        write!(f, "there are {}. ", self.choices)?;
         write!(f, "Any other server that speaks `openai-chat`: `--base-url URL -m openai/NAME`, ")?;
         write!(f, "or an entry under `providers`")
     }
@@ -158,14 +174,12 @@ impl UnknownProvider {
         if name == OFFLINE || choices.contains(&name) || known::known(name).is_some() {
             return None;
         }
-        // What this version cannot speak to is no way out.
-        let spoken = KNOWN.iter().filter(|known| SPOKEN.contains(&known.api));
-        choices.extend(spoken.map(|known| known.name));
+        choices.extend(KNOWN.iter().map(|known| known.name));
         choices.push(OFFLINE);
         choices.sort_unstable();
         choices.dedup();
         let nearest = nearest(name, choices.iter().copied()).map(shown);
-        let choices = choices.into_iter().map(shown).collect();
+        let choices = listed(choices);
         Some(Self { name: name.to_owned(), nearest, choices })
     }
 }
@@ -173,8 +187,7 @@ impl UnknownProvider {
 /// The model to use and how to reach it.
 ///
 /// A key goes only to the address it was configured for: with `base_url` overridden, neither the
-/// provider's keys nor its headers are sent, unless `api_key_env` is given too. For the model of
-/// children pass `delegation.model` as the override.
+/// provider's keys nor its headers are sent, unless `api_key_env` is given too.
 ///
 /// # Errors
 ///
@@ -199,7 +212,7 @@ pub fn resolve_model(
     let entry = entry.unwrap_or(&empty);
     let endpoint = match provider {
         OFFLINE => offline(overrides)?,
-        _ => Endpoint::Http(http(provider, entry, overrides)?),
+        _ => Endpoint::Http(Box::new(http(provider, entry, overrides)?)),
     };
     let tokens = [entry.max_output_tokens, config.max_output_tokens];
     Ok(ModelChoice {
@@ -208,6 +221,7 @@ pub fn resolve_model(
         endpoint,
         max_output_tokens: tokens.into_iter().find(|tokens| *tokens > 0),
         context_window: Some(entry.context_window).filter(|tokens| *tokens > 0),
+        alias: None,
     })
 }
 
@@ -227,10 +241,6 @@ fn http(
     overrides: &ModelOverrides,
 ) -> Result<HttpEndpoint, ResolveError> {
     let known = known::known(provider);
-    let api = entry.api.or(known.map(|known| known.api)).unwrap_or(Api::OpenaiChat);
-    if !SPOKEN.contains(&api) {
-        return Err(ResolveError::NotSpoken { provider: provider.to_owned(), api });
-    }
     let own = own_url(provider, entry, known)?;
     let given = overrides.base_url.as_deref().map(|text| parsed("--base-url", text)).transpose()?;
     let meant = own.is_some() && (given.is_none() || given == own);
@@ -245,14 +255,26 @@ fn http(
     };
     let first_byte = match entry.first_byte_timeout_seconds {
         Some(seconds) => seconds,
-        None if known::is_loopback(&url) => FIRST_BYTE_SECONDS_LOOPBACK,
+        None if known::is_loopback(&url) || entry.streaming == Some(false) => {
+            FIRST_BYTE_SECONDS_SLOW
+        }
         None => FIRST_BYTE_SECONDS,
     };
+    let key = || format!("providers.{}.proxy", shown(provider));
+    let proxy = entry.proxy.as_deref().map(known::proxy).transpose();
+    let proxy = proxy.map_err(|fault| ResolveError::Url { key: key(), fault })?;
     Ok(HttpEndpoint {
-        api,
+        api: entry.api.unwrap_or_else(|| spoken(known, &url)),
         base_url: url.as_str().trim_end_matches('/').to_owned(),
         api_key_envs,
+        api_key: None,
+        key_header: entry.key_header.as_deref().map(KeyHeader::of),
         headers: if meant { entry.headers.clone() } else { BTreeMap::new() },
+        extra: extra(entry, meant),
+        streaming: entry.streaming.unwrap_or(true),
+        echo_reasoning: entry.echo_reasoning,
+        ca_file: entry.ca_file.clone(),
+        proxy: proxy.unwrap_or_default(),
         tools: entry.tools,
         connect_timeout: seconds(entry.connect_timeout_seconds.unwrap_or(CONNECT_SECONDS)),
         first_byte_timeout: seconds(first_byte),
@@ -260,6 +282,23 @@ fn http(
             entry.stream_idle_timeout_seconds.unwrap_or(STREAM_IDLE_SECONDS),
         ),
     })
+}
+
+/// What a server speaks of which nothing is said.
+fn spoken(known: Option<&Known>, url: &Url) -> Api {
+    match known {
+        None => Api::OpenaiChat,
+        Some(known) if known::endpoint(known.base_url).is_ok_and(|own| own == *url) => known.api,
+        Some(known) => known.elsewhere,
+    }
+}
+
+/// The fields that an entry adds to the body or takes out of it. What it adds is meant for its
+/// own server alone.
+fn extra(entry: &ProviderEntry, meant: bool) -> BTreeMap<String, Value> {
+    let mut fields = if meant { entry.extra_body.clone() } else { BTreeMap::new() };
+    fields.extend(entry.omit_body.iter().map(|name| (name.clone(), Value::Null)));
+    fields
 }
 
 /// The address that the provider's keys and headers are meant for.

@@ -31,11 +31,30 @@ pub(super) fn check(config: &Node, found: &mut Findings) {
     models(config, found);
     delegation(config, found);
     mcp_servers(config, found);
-    if let Some(cwd) = config.at(&["terminal", "cwd"])
-        && cwd.text().is_some_and(|text| !Path::new(text).is_absolute())
+    if let Some(denied) = config.entry("approvals").and_then(|it| it.node.entry("deny"))
+        && !denied.node.items().is_empty()
     {
-        found.warn(&cwd.place, "`terminal.cwd` is not an absolute path and is passed over");
+        let message = "`approvals.deny` is not obeyed in this version, so it would deny nothing; \
+                       take it out, and deny every command with `approvals.mode: deny`";
+        found.error(&denied.key, message);
     }
+    terminal_cwd(config, found);
+}
+
+/// Commands must not run in another directory than the person thinks.
+fn terminal_cwd(config: &Node, found: &mut Findings) {
+    let Some(cwd) = config.at(&["terminal", "cwd"]) else { return };
+    let Some(text) = cwd.text().filter(|text| !text.is_empty()) else { return };
+    let fault = match Path::new(text) {
+        path if !path.is_absolute() => "is not an absolute path",
+        path if !path.is_dir() => "is not a directory of this machine",
+        _ => return,
+    };
+    let shown = shown(text);
+    found.error(
+        &cwd.place,
+        format!("`terminal.cwd`: `{shown}` {fault}; leave it out for the agent's own directory"),
+    );
 }
 
 fn providers(config: &Node, found: &mut Findings) {
@@ -50,6 +69,8 @@ fn providers(config: &Node, found: &mut Findings) {
             found.error(&entry.key, format!("`{path}` needs `base_url`"));
         }
         headers_rule(&path, &entry.node, found);
+        network_rules(&path, &entry.node, found);
+        body_rule(&path, &entry.node, found);
         if let Some(several) = entry.node.entry("api_key_envs")
             && entry.node.entry("api_key_env").is_some()
             && !several.node.items().is_empty()
@@ -80,6 +101,53 @@ fn url_rule(path: &str, key: &str, node: &Node, found: &mut Findings) {
         && !(key == "url" && fault == UrlFault::Query)
     {
         found.error(&url.place, format!("`{path}.{key}` {fault}"));
+    }
+}
+
+/// How the provider is reached. The file itself is read when it is needed.
+fn network_rules(path: &str, node: &Node, found: &mut Findings) {
+    if let Some(proxy) = node.at(&["proxy"])
+        && let Value::Text(text) = &proxy.value
+        && let Err(fault) = known::proxy(text)
+    {
+        found.error(&proxy.place, format!("`{path}.proxy` {fault}; `none` is none at all"));
+    }
+    if let Some(file) = node.at(&["ca_file"])
+        && let Value::Text(text) = &file.value
+        && !(text.starts_with("~/") || Path::new(text).is_absolute())
+    {
+        let message = format!("`{path}.ca_file` must be an absolute path or begin with `~/`");
+        found.error(&file.place, message);
+    }
+}
+
+/// Fields of the body that hold the conversation, in any of the protocols.
+const OWN_FIELDS: [&str; 11] = [
+    "background",
+    "conversation",
+    "input",
+    "instructions",
+    "messages",
+    "model",
+    "previous_response_id",
+    "stream",
+    "system",
+    "tool_choice",
+    "tools",
+];
+
+fn body_rule(path: &str, node: &Node, found: &mut Findings) {
+    let extra = node.entry("extra_body").into_iter().flat_map(|entry| entry.node.entries());
+    let extra = extra.map(|(name, entry)| ("extra_body", name.as_str(), &entry.key));
+    let omitted = node.entry("omit_body").into_iter().flat_map(|entry| entry.node.items());
+    let omitted = omitted.filter_map(|item| Some(("omit_body", item.text()?, &item.place)));
+    for (key, name, place) in extra.chain(omitted) {
+        if name == "stream" {
+            found.error(place, format!("`{path}.{key}`: `{path}.streaming` says that"));
+        } else if OWN_FIELDS.contains(&name) {
+            let message = format!("`{path}.{key}` cannot change `{name}`, which the request fills");
+            found.error(place, message);
+        }
     }
 }
 
@@ -146,7 +214,22 @@ fn delegation(config: &Node, found: &mut Findings) {
             }
         }
     }
+    let ways = ["provider", "base_url", "model"];
+    for key in ["api_key", "api_key_env"] {
+        if let Some(entry) = set(key).filter(|_| ways.iter().all(|way| set(way).is_none())) {
+            let message = format!(
+                "`delegation.{key}` is meant for no endpoint and is sent to none: set \
+                 `delegation.provider`, `delegation.base_url` or `delegation.model` with it"
+            );
+            found.warn(&entry.key, message);
+        }
+    }
     if let Some(key) = set("api_key") {
+        if !key.key.is_in_file() {
+            let message = "`delegation.api_key` is read from the person's own configuration file \
+                           only; `delegation.api_key_env` names a variable instead";
+            found.error(&key.key, message);
+        }
         let message = "`delegation.api_key` keeps the key in plain text; \
                        `delegation.api_key_env` names a variable instead";
         found.warn(&key.key, message);

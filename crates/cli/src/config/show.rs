@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::load::{ConfigError, Loaded, Sources, load};
+use super::pending;
 use super::place::{Place, Problem};
 use super::schema;
 
@@ -57,7 +58,7 @@ pub fn run(verb: Verb, sources: &Sources) -> Result<Output, VerbError> {
             let path = sources.user_file().ok_or(VerbError::NoHome)?;
             quiet(format!("{}\n", path.display()))
         }
-        Verb::Schema => quiet(format!("{:#}\n", schema::json_schema())),
+        Verb::Schema => quiet(format!("{:#}\n", pending::marked(schema::json_schema()))),
         Verb::Check => {
             let loaded = load(sources)?;
             Ok(Output { text: summary(&loaded), warnings: loaded.warnings })
@@ -79,7 +80,8 @@ fn summary(loaded: &Loaded) -> String {
 fn as_json(loaded: &Loaded) -> String {
     let origins: BTreeMap<&String, String> =
         loaded.origins.iter().map(|(key, place)| (key, place.to_string())).collect();
-    format!("{:#}\n", json!({ "config": values(loaded), "origins": origins }))
+    let all = json!({ "config": values(loaded), "origins": origins });
+    format!("{all:#}\n")
 }
 
 /// The values in force; secrets are hidden by their type.
@@ -95,18 +97,22 @@ fn as_yaml(loaded: &Loaded) -> String {
 
 fn section(value: &Value, path: &str, origins: &BTreeMap<String, Place>, out: &mut String) {
     let Some(map) = value.as_object() else { return };
+    let note = |path: &str| {
+        if pending::is_without_effect(path) { "  # no effect in this version" } else { "" }
+    };
     let indent = "  ".repeat(if path.is_empty() { 0 } else { path.split('.').count() });
     let sorted: BTreeMap<&String, &Value> = map.iter().filter(|(_, v)| !v.is_null()).collect();
     for (key, value) in sorted {
         let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
         let filled = value.as_object().is_some_and(|map| map.values().any(|v| !v.is_null()));
         if filled {
-            out.push_str(&format!("{indent}{}:\n", scalar(key)));
+            out.push_str(&format!("{indent}{}:{}\n", scalar(key), note(&path)));
             section(value, &path, origins, out);
             continue;
         }
         let origin = origins.get(&path).map(|place| format!("  # {place}")).unwrap_or_default();
-        out.push_str(&format!("{indent}{}: {}{origin}\n", scalar(key), inline(value)));
+        let value = inline(value);
+        out.push_str(&format!("{indent}{}: {value}{origin}{}\n", scalar(key), note(&path)));
     }
 }
 

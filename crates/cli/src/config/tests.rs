@@ -125,13 +125,13 @@ fn all_keys(schema: &serde_json::Value, prefix: &str, keys: &mut Vec<String>) {
     }
 }
 
-fn any_key() -> impl Strategy<Value = String> {
+pub(super) fn any_key() -> impl Strategy<Value = String> {
     let mut keys = Vec::new();
     all_keys(json_schema(), "", &mut keys);
     proptest::sample::select(keys)
 }
 
-fn any_value() -> impl Strategy<Value = serde_json::Value> {
+pub(super) fn any_value() -> impl Strategy<Value = serde_json::Value> {
     let words = ["", "x", "ask", "openai-chat", "http://127.0.0.1", "5", "true", "ü\u{202e}"];
     let numbers = [json!(1e300), json!(0.5), json!(1e19), json!(u64::MAX), json!(i64::MIN)];
     let leaf = prop_oneof![
@@ -357,7 +357,8 @@ fn resolved(config: &str, [model, base_url, api_key_env]: [&str; 3]) -> String {
             ..
         }) => {
             format!(
-                "{provider} {model}: {} keys {:?} headers {} times {:?} {:?} {:?} output {max_output_tokens:?}",
+                "{provider} {model}: {} {} keys {:?} headers {} times {:?} {:?} {:?} output {max_output_tokens:?}",
+                http.api.name(),
                 http.base_url,
                 http.api_key_envs,
                 http.headers.len(),
@@ -384,6 +385,9 @@ fn a_key_goes_only_where_it_was_meant_to_go() {
         ["openai/gpt", "http://localhost:1", "K"],
         ["openai/gpt", "", "K"],
         ["openrouter/a/b", "", ""],
+        ["anthropic/x", "", ""],
+        ["anthropic/x", "http://elsewhere.example/v1", ""],
+        ["claude/x", "", ""],
         ["deepseek/chat", "", ""],
         ["ollama/llama", "", ""],
         ["offline", "", ""],
@@ -392,13 +396,48 @@ fn a_key_goes_only_where_it_was_meant_to_go() {
 }
 
 #[test]
+fn what_an_entry_says_of_its_requests_reaches_the_endpoint() {
+    let file = "
+providers:
+  a:
+    base_url: https://a.example/v1
+    key_header: api-key
+    extra_body: { top_k: 5, options: { deep: [1, no] } }
+    omit_body: [stream_options]
+    streaming: false
+    echo_reasoning: true
+    ca_file: ~/ca.pem
+    proxy: http://proxy.example:3128/
+";
+    let config = read(file).unwrap().config;
+    let resolve = |base_url: Option<&str>| {
+        let (model, base_url) = (Some("a/m".to_owned()), base_url.map(str::to_owned));
+        let overrides = ModelOverrides { model, base_url, api_key_env: None };
+        match resolve_model(&config, &overrides).unwrap().endpoint {
+            Endpoint::Http(at) => *at,
+            Endpoint::Offline => panic!("it is not offline"),
+        }
+    };
+    let own = resolve(None);
+    let extra = json!({"top_k": 5, "options": {"deep": [1, "no"]}, "stream_options": null});
+    assert_eq!(json!(own.extra), extra);
+    assert_eq!(own.key_header, Some(deputize_providers::KeyHeader::Named("api-key".into())));
+    assert_eq!(own.proxy, deputize_providers::Proxy::At("http://proxy.example:3128".into()));
+    assert_eq!((own.streaming, own.ca_file.as_deref()), (false, Some("~/ca.pem")));
+    assert_eq!(own.echo_reasoning, Some(true));
+    assert_eq!(own.first_byte_timeout.as_secs(), 600, "the first byte is the last");
+
+    let other = resolve(Some("https://b.example/v1"));
+    assert_eq!(json!(other.extra), json!({"stream_options": null}), "what is meant for another");
+    assert_eq!(other.proxy, own.proxy);
+}
+
+#[test]
 fn a_model_that_cannot_be_used_says_what_to_do() {
     let rows = [
         ["qwen3", "", ""],
         ["opnai/x", "", ""],
         ["Qwen/Qwen3", "http://127.0.0.1:1/v1", ""],
-        ["anthropic/x", "", ""],
-        ["claude/x", "", ""],
         ["openai/x", "127.0.0.1:1/v1", ""],
         ["openai/x", "http://me:hush@127.0.0.1/v1", ""],
         ["openai/x", "http://127.0.0.1/v1?k=hush", ""],

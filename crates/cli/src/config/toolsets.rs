@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::place::{nearest, shown};
+use super::place::{listed, nearest, shown};
 use super::rules::Findings;
 use super::tree::{Node, Value};
 
@@ -40,7 +40,7 @@ pub(super) fn check(config: &Node, known: &BTreeSet<String>, found: &mut Finding
 fn unknown(name: &str, known: &BTreeSet<String>) -> String {
     let known = || known.iter().map(String::as_str);
     let hint = nearest(name, known()).map_or_else(
-        || format!("there are {}", known().collect::<Vec<_>>().join(", ")),
+        || format!("there are {}", listed(known())),
         |near| format!("did you mean `{near}`?"),
     );
     format!("there is no toolset `{}`; {hint}", shown(name))

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use deputize_core::{
-    AgentId, AgentStart, CallId, Delta, Event, FailureKind, Finish, ModelError, Outcome, Record,
-    Reply, SessionStart, ToolEnd,
+    AgentId, AgentStart, CallId, Delta, Event, FailureKind, Finish, HookRun, ModelError, Outcome,
+    Record, Reply, SessionStart, Status, ToolEnd, Usage, UserMessage,
 };
 use jiff::Timestamp;
 use serde_json::Value;
@@ -45,14 +45,15 @@ impl Projection {
     /// The line of a record, without a line's end.
     pub(crate) fn line(&mut self, record: &Record) -> Result<String, serde_json::Error> {
         self.know(record);
+        let (agent, parent, depth) = subject(record);
         to_json_line(&Line {
             v: VERSION,
             seq: Some(record.seq),
             at: time(record.at),
             session: session_of(&record.agent),
-            agent: record.agent.as_str(),
-            parent: record.parent.as_ref().map(AgentId::as_str),
-            depth: record.depth,
+            agent: agent.as_str(),
+            parent: parent.map(AgentId::as_str),
+            depth,
             body: self.body(&record.event),
         })
     }
@@ -61,15 +62,19 @@ impl Projection {
         match event {
             Event::SessionStart(start) => session_start(start),
             Event::AgentStart(start) => self.agent_start(start),
-            Event::Message(message) => Body::Message {
-                from: message.from.as_ref().map(AgentId::as_str),
-                bytes: message.text.len(),
-                preview: preview(&message.text),
-            },
+            Event::Message(message) => {
+                let (bytes, preview) = (message.text.len(), preview(&message.text));
+                match message.from {
+                    Some(_) => Body::ChildDelivered { bytes, preview },
+                    None => Body::Message { bytes, preview },
+                }
+            }
             Event::ModelRequest { iteration, messages, bytes } => {
                 Body::ModelRequest { iteration: *iteration, messages: *messages, bytes: *bytes }
             }
-            Event::ModelResponse { iteration, reply, ms } => model_response(*iteration, reply, *ms),
+            Event::ModelResponse { iteration, reply, ms, cost_usd } => {
+                model_response(*iteration, reply, (*ms, *cost_usd))
+            }
             Event::ModelError { error, retried: _ } => model_error(error),
             Event::ModelRetry { attempt, of, reason, wait_ms } => {
                 Body::ModelRetry { attempt: *attempt, of: *of, reason, wait_ms: *wait_ms }
@@ -84,25 +89,34 @@ impl Projection {
             Event::ApprovalDecision { call, decision, by } => {
                 Body::ApprovalDecision { call: *call, decision, by }
             }
+            Event::Hook(run) => hook(run),
             Event::FileRead { path, version } => {
                 Body::FileRead { path: path.to_string_lossy(), version }
             }
             Event::FileWrite { path, version, created } => {
                 Body::FileWrite { path: path.to_string_lossy(), version, created: *created }
             }
-            Event::AgentWrapUp => Body::AgentWrapUp {},
+            Event::AnswerRejected { mistakes } => Body::AnswerRejected { mistakes },
+            Event::AgentRest => Body::AgentRest {},
+            Event::AgentHeartbeat { iteration, current_tool, idle_ms, stalled } => {
+                Body::AgentHeartbeat {
+                    iteration: *iteration,
+                    current_tool: current_tool.as_deref(),
+                    idle_ms: *idle_ms,
+                    stalled: *stalled,
+                }
+            }
+            Event::SpawnPaused { by, paused } => Body::SpawnPaused { by, paused: *paused },
+            Event::AgentWrapUp { limit } => Body::AgentWrapUp { limit: *limit },
             Event::AgentStop { reason } => Body::AgentStop { reason },
             Event::AgentResume { max_iterations } => {
                 Body::AgentResume { max_iterations: *max_iterations }
             }
             Event::AgentEnd(outcome) => agent_end(outcome),
             Event::Log { level, message } => Body::Log { level, message },
-            Event::SessionEnd { status, exit_code, usage, cost_usd } => Body::SessionEnd {
-                status: status.as_str(),
-                exit_code: *exit_code,
-                usage: Tokens::from(*usage),
-                cost_usd: *cost_usd,
-            },
+            Event::SessionEnd { status, exit_code, usage, cost_usd } => {
+                session_end(*status, *exit_code, (*usage, *cost_usd))
+            }
         }
     }
 
@@ -138,6 +152,16 @@ impl Projection {
             hash.update(self.texts.get(block)?.as_bytes());
         }
         Some(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+}
+
+/// Whom a line is about: its agent, or the child whose end the agent is told of.
+fn subject(record: &Record) -> (&AgentId, Option<&AgentId>, u32) {
+    match &record.event {
+        Event::Message(UserMessage { from: Some(child), .. }) => {
+            (child, Some(&record.agent), record.depth + 1)
+        }
+        _ => (&record.agent, record.parent.as_ref(), record.depth),
     }
 }
 
@@ -179,7 +203,16 @@ fn session_start(start: &SessionStart) -> Body<'_> {
     Body::SessionStart { cwd, model: &start.model, toolsets: &start.toolsets }
 }
 
-fn model_response(iteration: u32, reply: &Reply, ms: u64) -> Body<'_> {
+fn session_end(
+    status: Status,
+    exit_code: u8,
+    (usage, cost_usd): (Usage, Option<f64>),
+) -> Body<'static> {
+    let (status, usage) = (status.as_str(), Tokens::from(usage));
+    Body::SessionEnd { status, exit_code, usage, cost_usd }
+}
+
+fn model_response(iteration: u32, reply: &Reply, (ms, cost_usd): (u64, Option<f64>)) -> Body<'_> {
     let call = |(slot, raw): (u32, &'_ deputize_core::RawCall)| Call {
         id: CallId { step: iteration, slot },
         name: raw.name.clone(),
@@ -192,7 +225,7 @@ fn model_response(iteration: u32, reply: &Reply, ms: u64) -> Body<'_> {
         text: &reply.text,
         tool_calls: (0..).zip(&reply.calls).map(call).collect(),
         usage: Tokens::from(reply.usage),
-        cost_usd: None,
+        cost_usd,
         ms,
     }
 }
@@ -240,7 +273,7 @@ fn model_error(error: &ModelError) -> Body<'_> {
         kind,
         status: error.status,
         message: &error.message,
-        partial_bytes: error.partial.len(),
+        partial_bytes: error.partial_bytes(),
     }
 }
 
@@ -253,6 +286,20 @@ fn tool_end(end: &ToolEnd) -> Body<'_> {
         ms: end.ms,
         result_bytes: text.len(),
         preview: preview(&content(text)),
+    }
+}
+
+fn hook(run: &HookRun) -> Body<'_> {
+    Body::Hook {
+        name: run.name.as_str(),
+        by: &run.by,
+        call: run.call,
+        tool: run.tool.as_deref(),
+        child: run.child.as_ref().map(AgentId::as_str),
+        decision: run.decision.as_str(),
+        reason: &run.reason,
+        ms: run.ms,
+        output_bytes: run.output_bytes,
     }
 }
 

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use deputize_core::{AgentId, Event, Observer, Outcome, Record, Usage};
+use deputize_core::{
+    AgentId, CallStatus, ChildFound, Event, Fact, Observer, Outcome, Record, Usage,
+};
 use deputize_delegate::result_entry;
 use serde::Serialize;
 use serde_json::Value;
@@ -16,12 +18,16 @@ pub(crate) struct Children(Mutex<Family>);
 struct Family {
     by_parent: BTreeMap<AgentId, Vec<AgentId>>,
     agents: BTreeMap<AgentId, Child>,
+    /// Calls of the whole tree that were denied.
+    denied: usize,
 }
 
 #[derive(Debug)]
 struct Child {
     task_index: u32,
     outcome: Option<Outcome>,
+    /// What was found out when its call ended.
+    found: Option<ChildFound>,
 }
 
 impl Observer for Children {
@@ -44,6 +50,7 @@ impl Children {
             iterations: outcome.iterations,
             tokens: Tokens::from(usage),
             cost_usd: outcome.cost_usd,
+            denied_tool_calls: family.denied,
             duration_seconds: seconds(outcome.duration_ms),
             children: family.entries(&outcome.agent),
         }
@@ -56,10 +63,20 @@ impl Family {
             Event::AgentStart(start) => {
                 let Some(parent) = &record.parent else { return };
                 let by = start.spec.spawned_by.as_ref();
-                let child = Child { task_index: by.map_or(0, |by| by.task_index), outcome: None };
+                let task_index = by.map_or(0, |by| by.task_index);
+                let child = Child { task_index, outcome: None, found: None };
                 if self.agents.insert(record.agent.clone(), child).is_none() {
                     let siblings = self.by_parent.entry(parent.clone()).or_default();
                     siblings.push(record.agent.clone());
+                }
+            }
+            Event::ToolEnd(end) => {
+                self.denied += usize::from(end.result.status == CallStatus::Denied);
+                for fact in &end.facts {
+                    let Fact::Child(found) = fact else { continue };
+                    if let Some(child) = self.agents.get_mut(&found.agent) {
+                        child.found = Some((**found).clone());
+                    }
                 }
             }
             Event::AgentEnd(outcome) => {
@@ -74,16 +91,16 @@ impl Family {
     /// The children of an agent that have ended, by the call and the task that they come from.
     fn entries(&self, parent: &AgentId) -> Vec<Value> {
         let ids = self.by_parent.get(parent).into_iter().flatten();
-        let mut ended: Vec<(u32, &Outcome)> = ids
+        let mut ended: Vec<(&Child, &Outcome)> = ids
             .filter_map(|id| self.agents.get(id))
-            .filter_map(|child| Some((child.task_index, child.outcome.as_ref()?)))
+            .filter_map(|child| Some((child, child.outcome.as_ref()?)))
             .collect();
-        ended.sort_by_key(|(index, outcome)| (call_of(&outcome.agent), *index));
-        ended.into_iter().map(|(index, outcome)| self.entry(index, outcome)).collect()
+        ended.sort_by_key(|(child, outcome)| (call_of(&outcome.agent), child.task_index));
+        ended.into_iter().map(|(child, outcome)| self.entry(child, outcome)).collect()
     }
 
-    fn entry(&self, index: u32, outcome: &Outcome) -> Value {
-        let mut entry = result_entry(outcome, index);
+    fn entry(&self, child: &Child, outcome: &Outcome) -> Value {
+        let mut entry = result_entry(outcome, child.task_index, child.found.as_ref());
         let below = self.entries(&outcome.agent);
         if let (Some(map), false) = (entry.as_object_mut(), below.is_empty()) {
             map.insert("children".to_owned(), Value::Array(below));
@@ -116,6 +133,7 @@ struct Object {
     iterations: u32,
     tokens: Tokens,
     cost_usd: Option<f64>,
+    denied_tool_calls: usize,
     duration_seconds: f64,
     children: Vec<Value>,
 }
@@ -138,7 +156,7 @@ mod tests {
     use deputize_core::{ExitReason, Status};
 
     use super::*;
-    use crate::fixture::{CALL, Tape, child, ended, outcome, root, started, version};
+    use crate::fixture::{CALL, Tape, child, ended, outcome, returned, root, started, version};
     use crate::output::to_json_line;
 
     fn object(tape: &Tape, top: &Outcome) -> Value {
@@ -161,6 +179,29 @@ mod tests {
         let mut top = outcome(&root(), Status::Completed, ExitReason::Completed);
         top.receipts.files_written.insert("/repo/a".into(), version("x"));
         insta::assert_json_snapshot!(object(&tape, &top));
+    }
+
+    #[test]
+    fn a_child_is_told_with_what_was_found_out_when_its_call_ended() {
+        let mut tape = Tape::default();
+        tape.add(&root(), started(&root(), "all"));
+        tape.add(&child(0), started(&child(0), "a"));
+        tape.add(&child(0), ended(&child(0), Status::Completed, ExitReason::Completed));
+        let found = ChildFound {
+            stale_paths: vec!["/repo/a".into()],
+            unseen_writes: vec!["b.rs".to_owned()],
+            summary_path: Some("/state/summary.txt".into()),
+            diagnostic_path: Some("/state/a.log".into()),
+            ..ChildFound::nothing(child(0))
+        };
+        let facts = vec![Fact::Child(Box::new(found))];
+        tape.add(&root(), returned(CALL, "delegate_task", CallStatus::Ok, "", facts));
+        let top = outcome(&root(), Status::Completed, ExitReason::Completed);
+        let entry = object(&tape, &top)["children"][0].clone();
+        assert_eq!(entry["stale_paths"], serde_json::json!(["/repo/a"]));
+        assert_eq!(entry["unseen_writes"], serde_json::json!(["b.rs"]));
+        assert_eq!(entry["summary_path"], "/state/summary.txt");
+        assert_eq!(entry["diagnostic_path"], "/state/a.log");
     }
 
     #[test]

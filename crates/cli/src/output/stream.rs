@@ -53,7 +53,7 @@ mod tests {
     use std::io::{self, Write};
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    use deputize_core::{Cancel, CancelReason, Event, FixedClock};
+    use deputize_core::{Cancel, CancelReason, Event, FixedClock, WrapUp};
 
     use super::*;
     use crate::fixture::{Tape, root};
@@ -77,7 +77,7 @@ mod tests {
     fn tape() -> Tape {
         let mut tape = Tape::default();
         for _ in 0..5 {
-            tape.add(&root(), Event::AgentWrapUp);
+            tape.add(&root(), Event::AgentWrapUp { limit: WrapUp::Time });
         }
         tape
     }

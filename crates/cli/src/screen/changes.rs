@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use deputize_core::{Display, Event, Fact, Record, ToolEnd};
+use deputize_core::{CallStatus, Display, Event, Fact, Record, ToolEnd};
 
 use super::line::{Line, Style};
 use super::summary::{as_is, count};
@@ -20,6 +20,7 @@ const CHARS: usize = 160;
 pub(crate) struct Changes {
     files: BTreeMap<PathBuf, File>,
     commands: Vec<(String, Option<i32>)>,
+    denied: usize,
 }
 
 #[derive(Debug, Default)]
@@ -34,13 +35,14 @@ impl Changes {
     /// Takes a record.
     pub(crate) fn apply(&mut self, record: &Record) {
         let Event::ToolEnd(end) = &record.event else { return };
+        self.denied += usize::from(end.result.status == CallStatus::Denied);
         for fact in &end.facts {
             match fact {
                 Fact::FileWritten { path, created, .. } => self.wrote(path, *created, end),
                 Fact::Command { command, exit_code } => {
                     self.commands.push((command.clone(), *exit_code));
                 }
-                Fact::FileRead { .. } => {}
+                Fact::FileRead { .. } | Fact::Child(_) => {}
             }
         }
     }
@@ -80,6 +82,10 @@ impl Changes {
             lines.extend(more(self.commands.len(), COMMANDS));
             let rest = "  files that commands changed are not listed";
             lines.push(Line::default().with(Style::Dim, rest));
+        }
+        if self.denied > 0 {
+            let text = format!("{} denied", count(self.denied, "call"));
+            lines.push(Line::default().with(Style::Asking, text));
         }
         lines
     }
@@ -170,6 +176,8 @@ mod tests {
         tape.add(&child(1), ran("cargo test\n--all", Some(0)));
         tape.add(&child(1), ran("false", Some(1)));
         tape.add(&child(1), ran("sleep 9", None));
+        let text = "denied by user (commands can do anything)";
+        tape.add(&child(1), returned(CALL, "terminal", CallStatus::Denied, text, Vec::new()));
         insta::assert_snapshot!(tell(&tape), @r"
         2 files changed:
           mod /repo/else/b\u{1b}[2J.txt
@@ -179,6 +187,7 @@ mod tests {
           sleep 9  (ended by a signal)
           cargo test ⏎ --all
           files that commands changed are not listed
+        1 call denied
         ");
     }
 

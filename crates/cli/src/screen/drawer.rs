@@ -10,6 +10,9 @@ use super::live::{End, State, Surface};
 
 /// The least time between two drawings of the tree.
 const FRAME: Duration = Duration::from_millis(100);
+/// The least time between two writes of lines that tell of the run. Nobody reads faster, and a
+/// drawer that is woken for each line takes time from the run.
+const PAUSE: Duration = Duration::from_millis(25);
 /// After which time a drawing is looked at again although nothing happened: times go on.
 const TICK: Duration = Duration::from_secs(1);
 /// The most lines of the tree while it is live, and when it is over.
@@ -21,8 +24,8 @@ pub(super) struct Drawer {
     /// The tree as it is on the terminal now.
     drawn: Vec<Line>,
     drawn_columns: usize,
-    /// When the tree was drawn last.
-    drawn_at: Option<Instant>,
+    /// When the tree was drawn last, or lines were written.
+    pub(super) drawn_at: Option<Instant>,
 }
 
 /// What a drawer does next.
@@ -56,7 +59,14 @@ impl Drawer {
                 if state.live {
                     return self.tree(state);
                 }
-                self.lines(state)
+                if let Some(left) = self.left_of(PAUSE) {
+                    // As if there were news already: nobody wakes a drawer for more of them.
+                    state.dirty = true;
+                    return Next::Wait(Some(left));
+                }
+                let frame = self.lines(state);
+                self.drawn_at = (!frame.is_empty()).then(Instant::now);
+                frame
             }
         };
         if frame.is_empty() { Next::Wait(None) } else { Next::Write(frame) }
@@ -69,22 +79,24 @@ impl Drawer {
 
     /// The tree in place of what was drawn, when it changed, at most once a [`FRAME`].
     fn tree(&mut self, state: &mut State) -> Next {
-        let now = Instant::now();
         let due = match (state.dirty, state.tree.is_running()) {
             (true, _) => FRAME,
             (false, true) => TICK,
             (false, false) => return Next::Wait(None),
         };
-        let since = self.drawn_at.map(|at| now.saturating_duration_since(at));
-        if let Some(left) =
-            since.and_then(|since| due.checked_sub(since)).filter(|it| !it.is_zero())
-        {
+        if let Some(left) = self.left_of(due) {
             return Next::Wait(Some(left));
         }
         state.dirty = false;
-        self.drawn_at = Some(now);
+        self.drawn_at = Some(Instant::now());
         let frame = self.redraw(state);
         if frame.is_empty() { Next::Wait(Some(FRAME)) } else { Next::Write(frame) }
+    }
+
+    /// What is left of a time since the last drawing.
+    fn left_of(&self, time: Duration) -> Option<Duration> {
+        let left = time.checked_sub(self.drawn_at?.elapsed());
+        left.filter(|left| !left.is_zero())
     }
 
     fn redraw(&mut self, state: &mut State) -> Vec<u8> {

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use deputize_core::{AgentId, Status};
+use deputize_core::{AgentId, Cost, Status};
 
 use super::line::{Line, Style, cut, width};
-use super::summary::{running, tokens};
+use super::summary::{dollars, running, tokens};
 use super::tree::{Doing, Node, Tree};
 
 /// Columns that a goal is left before what an agent does now is told beside it.
@@ -32,6 +32,7 @@ struct Count {
     completed: usize,
     failed: usize,
     tokens: u64,
+    cost: Cost,
 }
 
 impl Count {
@@ -40,6 +41,7 @@ impl Count {
         self.completed += other.completed;
         self.failed += other.failed;
         self.tokens += other.tokens;
+        self.cost += other.cost;
     }
 
     const fn agents(self) -> usize {
@@ -89,12 +91,13 @@ impl Counts {
 }
 
 fn own(node: &Node) -> Count {
-    let tokens = node.usage.input + node.usage.output;
+    let tokens = node.usage.input.saturating_add(node.usage.output);
+    let count = Count { tokens, cost: node.cost, ..Count::default() };
     match node.ended {
-        None => Count { running: 1, tokens, ..Count::default() },
-        Some(Status::Completed) => Count { completed: 1, tokens, ..Count::default() },
+        None => Count { running: 1, ..count },
+        Some(Status::Completed) => Count { completed: 1, ..count },
         Some(Status::Failed | Status::Error | Status::Timeout | Status::Interrupted) => {
-            Count { failed: 1, tokens, ..Count::default() }
+            Count { failed: 1, ..count }
         }
     }
 }
@@ -225,6 +228,9 @@ fn note(node: &Node, folded: Count) -> String {
         (None, Doing::Retry { attempt, of }) => format!("retry {attempt} of {of}"),
         (None, Doing::Call(call)) => call.clone(),
         (None, Doing::Question(command)) => format!("asks: {command}"),
+        (None, Doing::Resting) => "waits for its children".to_owned(),
+        (None, Doing::Stalled(None)) => "stalled".to_owned(),
+        (None, Doing::Stalled(Some(tool))) => format!("stalled in {tool}"),
         (None, Doing::Stopping) => "ending".to_owned(),
     };
     match (folded.agents(), doing.is_empty()) {
@@ -234,15 +240,22 @@ fn note(node: &Node, folded: Count) -> String {
     }
 }
 
-/// Steps, tokens of the whole subtree, time: as many of them as fit.
+/// Steps, tokens and dollars of the whole subtree, time: as many of them as fit.
 fn figures(node: &Node, count: Count, now: u64, columns: usize) -> String {
     let time = running(node.elapsed(now));
     let tokens = tokens(count.tokens);
     let steps = super::summary::count(node.steps as usize, "step");
-    [format!("{steps} · {tokens} tok · {time}"), format!("{tokens} · {time}"), time]
-        .into_iter()
-        .find(|figures| width(figures) <= columns)
-        .unwrap_or_default()
+    let cost = dollars(count.cost.known_usd()).map(|usd| format!(" · {usd}")).unwrap_or_default();
+    let short = format!("{tokens} · {time}");
+    [
+        format!("{steps} · {tokens} tok{cost} · {time}"),
+        format!("{tokens}{cost} · {time}"),
+        short,
+        time,
+    ]
+    .into_iter()
+    .find(|figures| width(figures) <= columns)
+    .unwrap_or_default()
 }
 
 /// Divides columns between a goal and a note: the note gets what the goal leaves, and takes

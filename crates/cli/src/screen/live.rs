@@ -34,6 +34,8 @@ pub(crate) struct Surface {
     pub(crate) detail: Detail,
     /// Paths are told from here.
     pub(crate) cwd: PathBuf,
+    /// There is no terminal to ask at, so that the top agent's commands are denied.
+    pub(crate) unasked: bool,
     /// What time it is, for running times.
     pub(crate) clock: Arc<dyn Clock>,
 }
@@ -93,8 +95,10 @@ impl Screen {
         if surface.detail == Detail::Quiet {
             surface.size = None;
         }
+        let mut state = State::new(surface.detail, surface.size.is_some());
+        state.plain = Plain::new(surface.unasked);
         let shared = Arc::new(Shared {
-            state: Mutex::new(State::new(surface.detail, surface.size.is_some())),
+            state: Mutex::new(state),
             wake: Condvar::new(),
             still: Condvar::new(),
             settled: Notify::new(),
@@ -165,8 +169,15 @@ impl Drop for Screen {
 
 impl Observer for Screen {
     fn see(&self, record: &Record) {
-        self.shared.lock().see(record);
-        self.shared.wake.notify_all();
+        let mut state = self.shared.lock();
+        let known = state.dirty;
+        state.see(record);
+        let news = state.dirty && !known;
+        drop(state);
+        // A drawer that is woken for each record contends with the run for the lock.
+        if news {
+            self.shared.wake.notify_all();
+        }
     }
 
     fn live(&self, agent: &AgentId, delta: Delta<'_>) {
@@ -174,9 +185,11 @@ impl Observer for Screen {
         if state.detail == Detail::Verbose {
             let State { plain, tree, lines, .. } = &mut *state;
             lines.extend(plain.delta(tree, agent, delta));
-            state.dirty = true;
+            let known = std::mem::replace(&mut state.dirty, true);
             drop(state);
-            self.shared.wake.notify_all();
+            if !known {
+                self.shared.wake.notify_all();
+            }
         }
     }
 }
@@ -278,7 +291,7 @@ impl State {
         if !self.live || remark || self.detail == Detail::Verbose {
             self.lines.extend(lines);
         }
-        self.dirty = true;
+        self.dirty |= self.live || !self.lines.is_empty();
     }
 
     fn is_held(&self) -> bool {

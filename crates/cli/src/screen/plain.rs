@@ -1,16 +1,18 @@
 //! Progress as plain lines, for logs and pipes: one for each call, one for each finished task.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use deputize_core::door::{to_line, to_screen};
 use deputize_core::{
-    AgentId, CallStatus, Delta, Event, LogLevel, Outcome, Record, Status, ToolEnd,
+    AgentId, Answer, CallId, CallStatus, Delta, Event, HookDecision, HookRun, LogLevel, Outcome,
+    Record, Status, ToolEnd, WrapUp,
 };
 
 use super::Detail;
 use super::line::{Line, Style};
-use super::summary::{as_is, of_call, seconds};
+use super::summary::{as_is, dollars, of_call, seconds};
 use super::tree::Tree;
+use crate::approve::NO_TERMINAL;
 
 /// The most characters of a remark on one line.
 const REMARK_CHARS: usize = 300;
@@ -19,18 +21,50 @@ const TOLD_CHARS: usize = 100;
 /// Bytes of an arriving reply that are held back for a line's end.
 const HELD_BYTES: usize = 2000;
 
+/// Told to the person where the model is told that nobody is asked.
+const UNASKED: &str = "denied: there is no terminal to ask at; `--approve auto` allows it";
+
 /// What of a reply has arrived and was not shown.
 #[derive(Debug, Default)]
 pub(crate) struct Plain {
     arriving: BTreeMap<AgentId, String>,
+    /// There is no terminal to ask at.
+    unasked: bool,
+    /// The top agent's calls that were denied for want of one.
+    denied: BTreeSet<CallId>,
 }
 
 impl Plain {
+    /// Nothing has arrived yet.
+    pub(crate) fn new(unasked: bool) -> Self {
+        Self { unasked, ..Self::default() }
+    }
+
     /// The lines that a record is worth. The tree has taken the record already.
     pub(crate) fn lines(&mut self, tree: &Tree, record: &Record, detail: Detail) -> Vec<Line> {
         let mut lines = self.rest_of_reply(tree, record);
-        lines.extend(worth(tree, record, detail));
+        match &record.event {
+            Event::ApprovalDecision { call, decision, by } if self.is_unasked(record, by) => {
+                if decision == "deny" {
+                    self.denied.insert(*call);
+                }
+            }
+            Event::ToolEnd(end) if record.depth == 0 && self.denied.remove(&end.result.call) => {
+                if detail != Detail::Quiet {
+                    let tool = to_line(&end.tool, REMARK_CHARS);
+                    let line = prefixed(tree, &record.agent).with(Style::Bad, format!("{tool} "));
+                    lines.push(line.with(Style::Plain, UNASKED));
+                }
+            }
+            _ => lines.extend(worth(tree, record, detail)),
+        }
         lines
+    }
+
+    /// Whether the answer on a command of the top agent was given because nobody could be asked.
+    /// What a child's may do is said elsewhere than on the command line.
+    fn is_unasked(&self, record: &Record, by: &str) -> bool {
+        self.unasked && record.depth == 0 && (by == Answer::NOBODY || by == NO_TERMINAL)
     }
 
     /// The lines that a piece of a reply completes.
@@ -79,6 +113,7 @@ fn worth(tree: &Tree, record: &Record, detail: Detail) -> Option<Line> {
     let line = || prefixed(tree, &record.agent);
     match &record.event {
         Event::Log { level, message } => log(line(), *level, message, detail),
+        Event::Hook(run) => hook(line(), run, detail),
         _ if detail == Detail::Quiet => None,
         Event::ToolStart { tool, arguments, .. } => {
             Some(line().with(Style::Plain, of_call(tool, arguments)))
@@ -94,8 +129,25 @@ fn worth(tree: &Tree, record: &Record, detail: Detail) -> Option<Line> {
             let goal = tree.get(&record.agent).map(|node| node.goal.clone())?;
             Some(line().with(Style::Busy, "▸ ").with(Style::Bold, goal))
         }
-        Event::AgentWrapUp => {
-            Some(line().with(Style::Asking, "the time is up: it is asked for a closing answer"))
+        Event::AgentWrapUp { limit } => {
+            let limit = match limit {
+                WrapUp::Time => "the time is up",
+                WrapUp::Budget => "the budget is nearly spent",
+            };
+            Some(line().with(Style::Asking, format!("{limit}: it is asked for a closing answer")))
+        }
+        Event::AnswerRejected { .. } => {
+            let text = "the answer misses its schema";
+            Some(line().with(Style::Asking, text))
+        }
+        Event::AgentHeartbeat { current_tool, idle_ms, stalled: true, .. } => {
+            let place = current_tool.as_ref().map(|tool| format!(" in {}", to_line(tool, 80)));
+            let (place, idle) = (place.unwrap_or_default(), seconds(*idle_ms));
+            Some(line().with(Style::Asking, format!("stalled{place}: no progress for {idle}")))
+        }
+        Event::SpawnPaused { by, paused } => {
+            let (by, what) = (to_line(by, 80), if *paused { "paused" } else { "allowed again" });
+            Some(line().with(Style::Asking, format!("new children: {what} by {by}")))
         }
         Event::AgentEnd(outcome) => Some(finished(tree, record, outcome)),
         Event::SessionStart(_)
@@ -109,6 +161,8 @@ fn worth(tree: &Tree, record: &Record, detail: Detail) -> Option<Line> {
         | Event::FileRead { .. }
         | Event::FileWrite { .. }
         | Event::AgentStop { .. }
+        | Event::AgentRest
+        | Event::AgentHeartbeat { .. }
         | Event::AgentResume { .. }
         | Event::SessionEnd { .. } => None,
     }
@@ -125,6 +179,24 @@ fn log(line: Line, level: LogLevel, message: &str, detail: Detail) -> Option<Lin
     (detail >= least).then(|| line.with(style, format!("{word}: ")).with(Style::Plain, message))
 }
 
+/// A hook that blocked or failed; one that let something pass, when everything is to be told.
+fn hook(line: Line, run: &HookRun, detail: Detail) -> Option<Line> {
+    let (what, style, least) = match run.decision {
+        HookDecision::Pass => ("let it pass", Style::Dim, Detail::Verbose),
+        HookDecision::Block => ("blocked", Style::Asking, Detail::Normal),
+        HookDecision::Error => ("failed", Style::Asking, Detail::Normal),
+    };
+    let point = run.name.as_str();
+    let about = run.tool.as_deref().map(|tool| format!(" of {tool}")).unwrap_or_default();
+    let by = to_line(&run.by, REMARK_CHARS);
+    let reason = match run.reason.as_str() {
+        "" => String::new(),
+        reason => format!(": {}", to_line(reason, REMARK_CHARS)),
+    };
+    let text = format!("hook {point}{about} (`{by}`) {what}{reason}");
+    (detail >= least).then(|| line.with(style, text))
+}
+
 /// The end of a call: only what went wrong, unless everything is to be told.
 fn returned(line: Line, end: &ToolEnd, detail: Detail) -> Option<Line> {
     let tool = to_line(&end.tool, REMARK_CHARS);
@@ -133,6 +205,9 @@ fn returned(line: Line, end: &ToolEnd, detail: Detail) -> Option<Line> {
         let bytes = end.result.text.as_str().len();
         let text = format!("  {tool}: {bytes} bytes in {}", seconds(end.ms));
         return (detail == Detail::Verbose).then(|| line.with(Style::Dim, text));
+    }
+    if status == CallStatus::Cancelled && detail != Detail::Verbose {
+        return Some(line.with(Style::Bad, format!("{tool} cancelled")));
     }
     let why = end.error.as_deref().unwrap_or_else(|| end.result.text.as_str());
     let why = to_line(why, REMARK_CHARS);
@@ -155,7 +230,8 @@ fn finished(tree: &Tree, record: &Record, outcome: &Outcome) -> Line {
         line.push(Style::Dim, format!("[{tag}] "));
     }
     line.push(Style::Plain, to_line(&goal, TOLD_CHARS));
-    line.push(Style::Dim, format!(" ({})", seconds(outcome.duration_ms)));
+    let cost = dollars(outcome.cost_usd).map(|usd| format!(" · {usd}")).unwrap_or_default();
+    line.push(Style::Dim, format!(" ({}{cost})", seconds(outcome.duration_ms)));
     // What the top agent failed of is told at the very end.
     if let (Some(error), false) = (&outcome.error, tag.is_empty()) {
         line.push(Style::Plain, format!(": {}", to_line(error, REMARK_CHARS)));
@@ -214,6 +290,34 @@ mod tests {
     #[test]
     fn a_session_in_detail() {
         insta::assert_snapshot!(print(&session(), Detail::Verbose));
+    }
+
+    #[test]
+    fn a_cancelled_call_is_told_without_what_the_model_is_told() {
+        let mut tape = Tape::default();
+        tape.add(&root(), started(&root(), "a"));
+        let text = "<output>half</output>";
+        tape.add(&root(), returned(CALL, "terminal", CallStatus::Cancelled, text, Vec::new()));
+        assert_eq!(print(&tape, Detail::Normal), "terminal cancelled");
+    }
+
+    #[test]
+    fn without_a_terminal_it_is_told_how_a_command_is_allowed() {
+        let mut tape = Tape::default();
+        tape.add(&root(), started(&root(), "a"));
+        let text = "denied by rule: nobody is asked for this agent (commands can do anything)";
+        let (decision, by) = ("deny".to_owned(), Answer::NOBODY.to_owned());
+        tape.add(&root(), Event::ApprovalDecision { call: CALL, decision, by });
+        tape.add(&root(), returned(CALL, "terminal", CallStatus::Denied, text, Vec::new()));
+        let (mut tree, mut plain) = (Tree::default(), Plain::new(true));
+        let tell = |record| {
+            tree.apply(record);
+            plain.lines(&tree, record, Detail::Normal)
+        };
+        let lines: Vec<Line> = tape.records.iter().flat_map(tell).collect();
+        let told: Vec<String> = lines.iter().map(|line| line.render(false)).collect();
+        assert_eq!(told, [format!("terminal {UNASKED}")]);
+        assert_eq!(print(&tape, Detail::Normal), format!("terminal {text}"));
     }
 
     #[test]

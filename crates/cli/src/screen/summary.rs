@@ -5,6 +5,8 @@ use serde_json::Value;
 
 /// The most characters of a call in words.
 const CALL_CHARS: usize = 120;
+/// The most characters of a regular expression: it is a means, and often a long one.
+const PATTERN_CHARS: usize = 40;
 /// Arguments that tell most about a call, the first one that is there.
 const TELLING: [&str; 10] =
     ["command", "goal", "pattern", "glob", "path", "query", "url", "name", "file", "text"];
@@ -25,7 +27,8 @@ fn telling(value: &Value) -> Option<String> {
     if let Some(Value::Array(tasks)) = map.get("tasks") {
         return Some(format!("{} tasks", tasks.len()));
     }
-    TELLING.iter().find_map(|key| map.get(*key)?.as_str()).map(str::to_owned)
+    let (key, text) = TELLING.iter().find_map(|key| Some((*key, map.get(*key)?.as_str()?)))?;
+    Some(if key == "pattern" { as_is(text, PATTERN_CHARS) } else { text.to_owned() })
 }
 
 /// What was really called or run, on one line: nothing of it is left out or smoothed, all that
@@ -65,6 +68,17 @@ pub(crate) fn tokens(count: u64) -> String {
     }
 }
 
+/// Dollars, as `$0.0028` or `$12.34`. Nothing where the price is not known, and nothing where it
+/// is free.
+pub(crate) fn dollars(usd: Option<f64>) -> Option<String> {
+    match usd? {
+        usd if usd <= 0.0 => None,
+        0.0..0.0001 => Some("<$0.0001".to_owned()),
+        usd @ 0.0..1.0 => Some(format!("${usd:.4}")),
+        usd => Some(format!("${usd:.2}")),
+    }
+}
+
 /// A running time, as `7 s`, `2 m 05 s`, `1 h 02 m`.
 pub(crate) fn running(ms: u64) -> String {
     let seconds = ms / 1000;
@@ -95,6 +109,9 @@ mod tests {
         assert_eq!(of_call("terminal", r#"{"command":"ls\n-l\n"}"#), "terminal ls ⏎ -l");
         assert_eq!(of_call("delegate_task", r#"{"tasks":[{},{}]}"#), "delegate_task 2 tasks");
         assert_eq!(of_call("now", "{}"), "now");
+        let search = format!(r#"{{"path":"src","pattern":"{}"}}"#, "a|".repeat(60));
+        let shown = format!("search_files {}… (80 more characters)", "a|".repeat(20));
+        assert_eq!(of_call("search_files", &search), shown);
         assert_eq!(of_call("odd", r#"{"n":1}"#), r#"odd {"n":1}"#);
         assert_eq!(of_call("bad", r#"{"path": "#), r#"bad {"path":"#);
         assert_eq!(of_call("bad", ""), "bad");
@@ -132,5 +149,11 @@ mod tests {
             ["7 s", "2 m 05 s", "1 h 02 m"]
         );
         assert_eq!(seconds(12_345), "12.3 s");
+        let told = |usd| dollars(Some(usd)).unwrap_or_default();
+        assert_eq!(
+            [told(0.00001), told(0.002_84), told(0.5), told(12.345)],
+            ["<$0.0001", "$0.0028", "$0.5000", "$12.35"]
+        );
+        assert_eq!((dollars(None), dollars(Some(0.0))), (None, None));
     }
 }

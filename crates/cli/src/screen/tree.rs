@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use deputize_core::door::to_line;
-use deputize_core::{AgentId, AgentStart, CallId, Event, Outcome, Record, Reply, Status, Usage};
+use deputize_core::{
+    AgentId, AgentStart, CallId, Cost, Event, Outcome, Record, Reply, Status, Usage,
+};
 
 use super::summary::{as_is, of_call};
 
@@ -22,6 +24,8 @@ pub(crate) struct Tree {
 pub(crate) struct Node {
     /// What it is to do: one clean line.
     pub(crate) goal: String,
+    /// Its first message, until it came, where that is more than the goal.
+    opened: Option<String>,
     /// `2/3` of a child, `2/3.1/2` of its child: which of how many tasks of one call, from 1.
     /// Empty for the top agent.
     pub(crate) tag: String,
@@ -33,6 +37,8 @@ pub(crate) struct Node {
     pub(crate) steps: u32,
     /// Its own tokens.
     pub(crate) usage: Usage,
+    /// What its own replies cost.
+    pub(crate) cost: Cost,
     /// When it began, in milliseconds since 1970.
     pub(crate) started: u64,
     /// When it ended.
@@ -55,6 +61,10 @@ pub(crate) enum Doing {
     Call(String),
     /// Waits for a person's answer.
     Question(String),
+    /// Waits for children that run in the background.
+    Resting,
+    /// Nothing has come of it for too long; in which tool, if in one.
+    Stalled(Option<String>),
     /// Has been told to end.
     Stopping,
 }
@@ -72,7 +82,7 @@ impl Tree {
             Event::ModelRetry { attempt, of, .. } => {
                 node.doing = Doing::Retry { attempt: *attempt, of: *of };
             }
-            Event::ModelResponse { reply, .. } => node.replied(reply),
+            Event::ModelResponse { reply, cost_usd, .. } => node.replied(reply, *cost_usd),
             Event::ToolStart { call, tool, arguments } => {
                 node.calls.insert(*call, of_call(tool, arguments));
                 node.doing = node.call();
@@ -85,11 +95,19 @@ impl Tree {
                 node.doing = Doing::Question(as_is(command, GOAL_CHARS));
             }
             Event::ApprovalDecision { .. } => node.doing = node.call(),
-            Event::AgentWrapUp | Event::AgentStop { .. } => node.doing = Doing::Stopping,
+            Event::AgentWrapUp { .. } | Event::AgentStop { .. } => node.doing = Doing::Stopping,
+            Event::AgentRest => node.doing = Doing::Resting,
+            Event::AgentHeartbeat { current_tool, stalled: true, .. } => {
+                node.doing = Doing::Stalled(current_tool.clone());
+            }
             Event::AgentResume { .. } => node.ended = None,
             Event::AgentEnd(outcome) => node.end(record.at, outcome),
             // A later message of the person is what it is about now.
-            Event::Message(message) if record.depth == 0 => {
+            Event::Message(message) if record.depth == 0 && message.from.is_none() => {
+                // Of the first one the goal tells; the host may have put more before it.
+                if node.opened.take().is_some_and(|first| first == message.text) {
+                    return;
+                }
                 node.goal = to_line(&message.text, GOAL_CHARS);
             }
             Event::SessionStart(_)
@@ -98,6 +116,10 @@ impl Tree {
             | Event::ModelError { .. }
             | Event::FileRead { .. }
             | Event::FileWrite { .. }
+            | Event::AnswerRejected { .. }
+            | Event::AgentHeartbeat { .. }
+            | Event::SpawnPaused { .. }
+            | Event::Hook(_)
             | Event::Log { .. }
             | Event::SessionEnd { .. } => {}
         }
@@ -107,11 +129,13 @@ impl Tree {
         let spec = &start.spec;
         let node = Node {
             goal: to_line(&spec.goal, GOAL_CHARS),
+            opened: (spec.task != spec.request()).then(|| spec.task.clone()),
             tag: self.tag(record.parent.as_ref(), start),
             ended: None,
             doing: Doing::Starting,
             steps: 0,
             usage: Usage::default(),
+            cost: Cost::default(),
             started: record.at,
             finished: 0,
             children: Vec::new(),
@@ -153,10 +177,17 @@ impl Tree {
     }
 }
 
+/// What a reply cost; nothing of dollars: its price is not known.
+pub(crate) fn priced(usage: Usage, usd: Option<f64>) -> Cost {
+    let tokens = usage.input.saturating_add(usage.output);
+    Cost { tokens, usd: usd.unwrap_or_default(), unpriced: usd.is_none() }
+}
+
 impl Node {
-    fn replied(&mut self, reply: &Reply) {
+    fn replied(&mut self, reply: &Reply, usd: Option<f64>) {
         self.steps += 1;
         self.usage += reply.usage;
+        self.cost += priced(reply.usage, usd);
     }
 
     /// The call that has run longest, or the model.

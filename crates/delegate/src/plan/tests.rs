@@ -3,7 +3,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::args::read;
-use crate::fixture::{Family, toolsets};
+use crate::fixture::{Family, tool_name, toolsets};
+use crate::policy::Form;
 use crate::prompt::PromptLayout;
 
 const TOOLS: &str = "file/read_file file/write_file web/web_fetch mcp-git/git_log core/todo \
@@ -56,6 +57,68 @@ fn siblings_have_the_base_byte_for_byte_and_more_when_the_cache_comes_first() {
     let [one, two] = plan.specs.as_slice() else { panic!() };
     assert_eq!(one.system[..2], two.system[..2]);
     assert_eq!(&*two.system[2], "YOUR TASK:\nB\n\nCONTEXT:\nC");
+}
+
+#[test]
+fn a_child_that_shares_its_parents_prefix_is_told_of_itself_in_its_first_message() {
+    let policy = Policy {
+        child_base: vec!["Date: 2026-01-31".into()],
+        tool_schemas: ToolSchemas::CachePreserving,
+        max_output_tokens: Some(77),
+        reasoning_effort: Some("high".to_owned()),
+        ..Policy::default()
+    };
+    let mut family = Family::new(TOOLS);
+    family.spec.system = vec!["You are an agent.".into()];
+    let declared: Vec<Arc<ToolDecl>> =
+        family.catalog.iter().map(|entry| Arc::new(entry.tool.spec().decl.clone())).collect();
+    let arguments = json!({"goal": "A", "context": "C", "toolsets": ["web"],
+        "output_schema": {"type": "object"}});
+    let parent = Parent { declared: &declared, ..family.parent() };
+    let plan = plan(read(&arguments, &policy), CALL, parent, &policy).unwrap();
+    let child = &plan.specs[0];
+    assert_eq!(child.system, family.spec.system);
+    assert_eq!(child.declared.as_deref(), Some(declared.as_slice()));
+    assert_eq!(child.options.max_output_tokens, Some(77));
+    assert_eq!(child.options.reasoning_effort.as_deref(), Some("high"));
+    insta::assert_snapshot!(child.task);
+}
+
+#[test]
+fn the_form_with_one_text_gives_basic_tools_alone() {
+    let policy = Policy { form: Form::Task, max_spawn_depth: 3, ..Policy::default() };
+    let family = Family::new(
+        "file/read_file file/other terminal/terminal web/web_fetch \
+        mcp-git/git_log delegation/task",
+    );
+    let reading = crate::task::read_task(&json!({"description": "A"}));
+    let plan = plan(reading, CALL, family.parent(), &policy).unwrap();
+    let tools: Vec<&str> = plan.specs[0].tools.iter().map(|tool| tool.as_str()).collect();
+    assert_eq!(tools, ["read_file", "terminal"]);
+    let dropped: Vec<String> =
+        plan.dropped[0].iter().map(|it| format!("{}: {}", it.tool, it.reason)).collect();
+    assert_eq!(
+        dropped,
+        [
+            "git_log: `task` gives basic tools only",
+            "other: `task` gives basic tools only",
+            "web_fetch: `task` gives basic tools only",
+            "task: a leaf does not hand work on",
+        ]
+    );
+}
+
+#[test]
+fn a_configured_workspace_holds_where_the_agent_may_be_there() {
+    let family = Family::new(TOOLS);
+    let cwd = |workspace: &str| {
+        let policy = Policy { workspace: Some(workspace.into()), ..Policy::default() };
+        made(&family, &json!({"goal": "A"}), &policy).unwrap().specs[0].clone()
+    };
+    let told = cwd("/repo/app/web");
+    assert_eq!(told.cwd, Path::new("/repo/app/web"));
+    assert!(told.system.concat().contains("WORKSPACE PATH:\n/repo/app/web\n"));
+    assert_eq!(cwd("web").cwd, Path::new("/repo/app"));
 }
 
 #[test]
@@ -234,6 +297,48 @@ proptest! {
         }
     }
 
+    /// However a child comes back (tried again, taken up from the journal, after the tools of the
+    /// program or the authority of its parent changed): it has nothing that its parent lacks now.
+    #[test]
+    fn nothing_that_comes_back_has_more_than_its_parent_has_now(
+        own in some_of(&NAMES),
+        arguments in tasks(),
+        policy in policies(),
+        left in some_of(&NAMES),
+        changed in some_of(&NAMES),
+        (spawn_depth, network, approver) in (0..3_u32, any::<bool>(), 0..3_usize),
+    ) {
+        let family = Family::new(&own.join(" "));
+        let Ok(plan) = made(&family, &arguments, &policy) else { return Ok(()) };
+        // Later: some tools are taken from the parent, some are other tools of the same name.
+        let modes = [ApproverMode::Deny, ApproverMode::Ask, ApproverMode::Auto];
+        let kept = left.iter().map(|path| tool_name(path.rsplit('/').next().unwrap()));
+        let now = family.authority.meet(&Grant {
+            tools: Some(kept.collect()),
+            spawn_depth: Some(spawn_depth),
+            network: Some(network),
+            approver: Some(modes[approver]),
+            ..Grant::default()
+        });
+        let program = Family::swapped(&own.join(" "), &changed.join(" "));
+        for spec in &plan.specs {
+            // As the journal gives it back: a grant, which is met with what the parent has now.
+            let stored = serde_json::to_value(spec).unwrap();
+            let stored: AgentSpec = serde_json::from_value(stored).unwrap();
+            prop_assert_eq!(&stored.grant, &spec.grant);
+            for again in [now.meet(&stored.grant), now.meet(&spec.grant).meet(&stored.grant)] {
+                prop_assert!(again.is_within(&now) && again.is_within(&family.authority));
+                prop_assert_eq!(&again, &again.meet(&stored.grant));
+                for entry in program.iter() {
+                    let permitted = again.permits(entry).is_ok();
+                    prop_assert!(!permitted || now.permits(entry).is_ok());
+                    let is_other = changed.iter().any(|path| path.ends_with(&format!("/{}", entry.name())));
+                    prop_assert!(!(permitted && is_other));
+                }
+            }
+        }
+    }
+
     #[test]
     fn every_tool_of_the_parent_is_kept_or_explained(
         own in some_of(&NAMES), arguments in tasks(), policy in policies(),
@@ -268,4 +373,35 @@ proptest! {
             Err(PlanError::Prompt(error)) => prop_assert!(false, "{}", error),
         }
     }
+}
+
+#[test]
+fn an_external_child_is_refused_where_it_is_not_due_what_a_command_may_do() {
+    let family = Family::new("file/read_file file/write_file terminal/terminal web/fetch");
+    let external = |policy: Policy| Policy {
+        external_needs: vec![tool_name("terminal"), tool_name("write_file")],
+        ..policy
+    };
+    let sets = |names: &str| toolsets(names);
+    let plain = json!({"goal": "A"});
+    let named = json!({"tasks": [{"goal": "A"}, {"goal": "B", "toolsets": ["file"]}]});
+    let ceiling = Policy { toolset_ceiling: Some(sets("file web")), ..Policy::default() };
+    let default = Policy { default_toolsets: sets("terminal"), ..Policy::default() };
+    let cases = [(&plain, ceiling), (&plain, default), (&named, Policy::default())];
+    let told: Vec<String> = cases
+        .into_iter()
+        .map(|(call, policy)| {
+            let Err(PlanError::Refused(refusal)) = made(&family, call, &external(policy)) else {
+                panic!("{call} should be refused");
+            };
+            let [error] = refusal.errors() else { panic!("{refusal:?}") };
+            let CallError { code, task_index, field, value, remedy, .. } = error;
+            format!("{} {task_index:?} {field} {value}: {remedy}", code.as_str())
+        })
+        .collect();
+    insta::assert_snapshot!(told.join("\n"));
+    let all = json!({"goal": "A", "toolsets": ["file", "terminal"]});
+    made(&family, &all, &external(Policy::default())).unwrap();
+    let poor = Family::new("file/read_file file/write_file");
+    assert!(refused(&poor, &plain, &external(Policy::default())).contains("does not have it"));
 }

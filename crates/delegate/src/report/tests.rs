@@ -1,4 +1,6 @@
-use deputize_core::{CallId, CallStatus, ExitReason, Receipts, SessionId, Usage, Version};
+use deputize_core::{
+    CallId, CallStatus, ExitReason, Receipts, SessionId, Status, ToolTrace, Usage, Version,
+};
 use proptest::prelude::*;
 
 use super::*;
@@ -10,15 +12,17 @@ fn child(index: u32) -> AgentId {
 fn plain(index: u32) -> Outcome {
     Outcome {
         agent: child(index),
+        external: false,
         status: Status::Completed,
         exit_reason: ExitReason::Completed,
         text: Some("There are 7 tests.".to_owned()),
         error: None,
+        output: None,
         partial: false,
         provider_unavailable: false,
         model: "qwen3".to_owned(),
         iterations: 3,
-        usage: Usage { input: 100, cached: 40, output: 9, reasoning: 2 },
+        usage: Usage { input: 100, cached: 40, output: 9, reasoning: 2, ..Usage::default() },
         children_usage: Usage::default(),
         cost_usd: None,
         duration_ms: 42_314,
@@ -53,7 +57,7 @@ fn failed(index: u32, status: Status, exit_reason: ExitReason) -> Outcome {
 }
 
 fn caps(summary_bytes: u32) -> Caps<'static> {
-    Caps { summary_bytes, cwd: Path::new("/repo/app") }
+    Caps { summary_bytes, room_bytes: None, cwd: Path::new("/repo/app") }
 }
 
 /// The only function here that knows the signature under test.
@@ -64,7 +68,8 @@ fn told(
     caps: Caps<'_>,
 ) -> ToolOutput {
     let warnings: Vec<String> = warnings.iter().map(|&warning| warning.to_owned()).collect();
-    report(outcomes, (stale, &warnings), 42_400, caps).unwrap()
+    let seen = Seen { stale, warnings: &warnings, ..Seen::default() };
+    report(outcomes, seen, 42_400, caps).unwrap()
 }
 
 fn show(output: &ToolOutput) -> String {
@@ -109,14 +114,14 @@ fn a_long_record_is_shown_by_its_end_and_counted() {
     assert_eq!(entry["tool_trace"][19]["tool"], "tool_56");
     assert_eq!(entry["receipts"]["files_written"][0]["path"], "/repo/app/037");
     assert_eq!(entry["receipts"]["commands"][0]["command"], "cargo test 37");
-    insta::assert_snapshot!(entry["left_out"], @r#"{"commands":37,"files_written":37,"tool_trace":37,"unfinished":0,"whole":"`deputize sessions show s1 --agent s1/2.0.0`"}"#);
+    insta::assert_snapshot!(entry["left_out"], @r#"{"tool_trace":37,"files_written":37,"commands":37,"unfinished":0,"whole":"`deputize sessions show s1 --agent s1/2.0.0`"}"#);
 }
 
 #[test]
 fn a_host_gets_everything_as_it_is() {
     let text = "\u{1b}[31m".repeat(10_000);
     let outcome = Outcome { text: Some(text.clone()), ..busy(0, 57) };
-    let entry = result_entry(&outcome, 3);
+    let entry = result_entry(&outcome, 3, None);
     assert_eq!(entry["summary"], text);
     assert_eq!(entry["tool_trace"].as_array().unwrap().len(), 57);
     assert_eq!(entry["task_index"], 3);
@@ -160,7 +165,11 @@ fn a_child_can_neither_leave_its_frame_nor_the_json() {
 
 #[test]
 fn stale_files_are_named_after_the_frame_and_beside_their_writer() {
-    let file = |path: &str, by: AgentId| StaleFile { path: PathBuf::from(path), by };
+    let file = |path: &str, by: AgentId| StaleFile {
+        path: PathBuf::from(path),
+        by: Some(by),
+        gone: false,
+    };
     let grandchild = child(1).child(CallId { step: 1, slot: 0 }, 0);
     let stale = [
         file("/repo/app/src/a.rs", child(0)),
@@ -180,7 +189,7 @@ fn stale_files_are_named_after_the_frame_and_beside_their_writer() {
 fn many_stale_files_are_counted_within_what_a_note_may_have() {
     let name = |n: u32| PathBuf::from(format!("/{n:03}{}", "x".repeat(5000)));
     let many: Vec<StaleFile> =
-        (0..500).map(|n| StaleFile { path: name(n), by: child(0) }).collect();
+        (0..500).map(|n| StaleFile { path: name(n), by: Some(child(0)), gone: false }).collect();
     let output = told(&[plain(0)], &many, &[], caps(24_000));
     let [note] = output.notes.as_slice() else { panic!() };
     assert!(note.len() < 2000, "{}", note.len());
@@ -223,4 +232,31 @@ proptest! {
         prop_assert!(text.starts_with(head) && text.ends_with(tail));
         prop_assert!(head.len() + tail.len() <= most);
     }
+}
+
+#[test]
+fn a_parent_with_little_room_is_shown_less() {
+    let long = || Outcome { text: Some("0123456789\n".repeat(2000)), ..plain(0) };
+    let shown = |children: usize, room_bytes: Option<usize>| {
+        let caps = Caps { room_bytes, ..caps(24_000) };
+        let outcomes: Vec<Outcome> = (0..children).map(|_| long()).collect();
+        let cut = cut(&outcomes, caps)[0].summary;
+        let bytes = told(&outcomes, &[], &[], caps).content.len() / children;
+        (cut, bytes / 1000)
+    };
+    assert_eq!(shown(1, None), (false, 24));
+    assert_eq!(shown(1, Some(40_000)), (true, 22));
+    assert_eq!(shown(4, Some(40_000)), (true, 5));
+    assert_eq!(shown(4, Some(0)), (true, 2), "never less than the beginning and the end");
+}
+
+#[test]
+fn what_nobody_is_known_to_have_written_is_told_of_an_external_child_too() {
+    let path = PathBuf::from("/repo/app/a.rs");
+    let stale = [StaleFile { path: path.clone(), by: None, gone: false }];
+    let external = Outcome { external: true, ..plain(1) };
+    let output = told(&[plain(0), external], &stale, &[], caps(24_000));
+    let value: Value = serde_json::from_str(&output.content).unwrap();
+    assert_eq!(value["results"][0]["stale_paths"], Value::Null);
+    assert_eq!(value["results"][1]["stale_paths"], serde_json::json!([path]));
 }

@@ -1,11 +1,11 @@
 use std::future::pending;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use deputize_core::{
-    Agent, AgentSpec, AttachError, Cancel, CancelReason, ExitReason, FixedClock, Receipts, Role,
-    SessionView, Spawn, Status, Store, ToolOutput, Usage, Version,
+    Agent, AgentSpec, AttachError, Cancel, CancelReason, ExitReason, Fact, FixedClock, Glance,
+    Receipts, Role, SessionView, Spawn, Status, Store, ToolOutput, Usage, Version,
 };
 use tokio::sync::Notify;
 
@@ -13,6 +13,7 @@ use super::*;
 use crate::fixture::Family;
 
 const TOOLS: &str = "file/read_file file/write_file delegation/delegate_task";
+const TASK_TOOLS: &str = "file/read_file file/write_file delegation/task";
 
 /// What a scripted child does, by the goal it is given.
 ///
@@ -20,6 +21,7 @@ const TOOLS: &str = "file/read_file file/write_file delegation/delegate_task";
 /// - `panic`, `refuse`: that;
 /// - `write FILE`: writes it;
 /// - `wrote FILE`: has written it before this process was;
+/// - `late N`: times out after so many requests; `limit`, `cut`, `empty`, `fail`: it ends so;
 /// - anything else: it answers with its goal.
 #[derive(Default)]
 struct Children {
@@ -28,6 +30,9 @@ struct Children {
     most: AtomicUsize,
     arrived: Notify,
     release: Cancel,
+    /// Agents that there are besides.
+    known: Mutex<Vec<AgentId>>,
+    stopped: AtomicUsize,
     session: Mutex<Option<Arc<SessionView>>>,
 }
 
@@ -52,6 +57,7 @@ impl Agent for Child {
             let status = self.work().await;
             self.home.running.fetch_sub(1, Ordering::SeqCst);
             let mut outcome = outcome(&self.spec, status);
+            ended(&mut outcome, &self.spec.goal);
             if let Some(path) = self.spec.goal.strip_prefix("wrote ") {
                 let version = Version::of(b"new");
                 outcome.receipts.files_written.insert(PathBuf::from(path), version);
@@ -79,9 +85,27 @@ impl Child {
     }
 }
 
+fn ended(outcome: &mut Outcome, goal: &str) {
+    let (status, exit_reason, text, error) = match goal.split_once(' ').unwrap_or((goal, "")) {
+        ("late", count) => {
+            outcome.iterations = count.parse().unwrap();
+            (Status::Timeout, ExitReason::Timeout, None, Some("the time limit was reached"))
+        }
+        ("limit", _) => (Status::Completed, ExitReason::MaxIterations, Some("So far."), None),
+        ("cut", _) => (Status::Completed, ExitReason::MaxOutputTokens, Some("So f"), None),
+        ("empty", _) => (Status::Failed, ExitReason::Error, None, Some("the model said nothing")),
+        ("fail", _) => (Status::Failed, ExitReason::Error, Some("Half."), Some("no model")),
+        _ => return,
+    };
+    outcome.text = text.map(str::to_owned);
+    outcome.error = error.map(str::to_owned);
+    (outcome.status, outcome.exit_reason) = (status, exit_reason);
+}
+
 fn outcome(spec: &AgentSpec, status: Status) -> Outcome {
     Outcome {
         agent: spec.id.clone(),
+        external: false,
         status,
         exit_reason: match status {
             Status::Interrupted => ExitReason::Interrupted,
@@ -89,6 +113,7 @@ fn outcome(spec: &AgentSpec, status: Status) -> Outcome {
         },
         text: Some(spec.goal.clone()),
         error: (status == Status::Interrupted).then(|| "interrupted".to_owned()),
+        output: None,
         partial: false,
         provider_unavailable: false,
         model: spec.model.clone(),
@@ -114,8 +139,33 @@ impl Spawn for Home {
         if spec.goal == "refuse" {
             return Err(AttachError::Model("local/none".to_owned()));
         }
+        if spec.goal == "paused" {
+            return Err(AttachError::Paused("somebody".to_owned()));
+        }
         self.0.attached.lock().unwrap().push(spec.clone());
         Ok(Box::new(Child { spec, cancel: cancel.clone(), home: Arc::clone(&self.0) }))
+    }
+
+    fn known(&self) -> Vec<AgentId> {
+        self.0.known.lock().unwrap().clone()
+    }
+
+    fn below(&self, _: &AgentId) -> Vec<Glance> {
+        let glance = |id: AgentId| Glance {
+            id,
+            goal: String::new(),
+            ended: None,
+            stalled: false,
+            iteration: 1,
+            current_tool: None,
+            idle_ms: 0,
+        };
+        self.known().into_iter().map(glance).collect()
+    }
+
+    fn stop(&self, _: &AgentId) -> bool {
+        self.0.stopped.fetch_add(1, Ordering::SeqCst);
+        true
     }
 }
 
@@ -126,20 +176,25 @@ struct Rig {
     agent: Arc<AgentView>,
     cancel: Cancel,
     slot: AtomicU32,
+    folder: tempfile::TempDir,
 }
 
 impl Rig {
     fn new(policy: Policy) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("sessions")).unwrap();
+        let policy = Policy { logs: Some(folder.path().join("logs")), ..policy };
         let home = Arc::new(Children::default());
         let session = Arc::new(SessionView {
             id: deputize_core::SessionId::literal("s1"),
-            spill: PathBuf::from("/spill"),
+            spill: folder.path().join("sessions/s1"),
             files: FileLedger::default(),
             settings: Store::default(),
             spawn: Arc::new(Home(Arc::clone(&home))),
         });
         *home.session.lock().unwrap() = Some(Arc::clone(&session));
-        let Family { spec, authority, catalog } = Family::new(TOOLS);
+        let tools = if policy.form == Form::Task { TASK_TOOLS } else { TOOLS };
+        let Family { spec, authority, catalog } = Family::new(tools);
         let agent = Arc::new(AgentView {
             spec: Arc::new(spec),
             authority: Arc::new(authority),
@@ -149,7 +204,7 @@ impl Rig {
             session,
         });
         let tool = DelegateTool::new(policy, Arc::new(FixedClock(0))).unwrap();
-        Self { home, tool, agent, cancel: Cancel::new(), slot: AtomicU32::new(0) }
+        Self { home, tool, agent, cancel: Cancel::new(), slot: AtomicU32::new(0), folder }
     }
 
     async fn call(&self, arguments: Value) -> ToolCallResult {
@@ -369,4 +424,166 @@ fn what_its_spec_accepts_includes_whatever_the_model_is_told_of() {
     assert_eq!(rig.tool.spec().decl.parameters.as_str(), r#"{"type":"object"}"#);
     let declared = rig.tool.declare(&rig.agent).unwrap();
     assert_eq!(declared.name, rig.tool.spec().decl.name);
+}
+
+#[tokio::test]
+async fn a_child_that_timed_out_before_it_began_leaves_a_file_that_says_so() {
+    let rig = Rig::new(Policy::default());
+    let output = rig.call(tasks(&["late 0", "late 3", "late 0"])).await.unwrap();
+    let value: Value = serde_json::from_str(&output.content).unwrap();
+    let path =
+        |index: usize| value["results"][index]["diagnostic_path"].as_str().map(PathBuf::from);
+    let logs = rig.folder.path().join("logs");
+    assert_eq!(path(0), Some(logs.join("subagent-timeout-s1-19700101T000000Z.log")));
+    assert_eq!(path(1), None);
+    assert_eq!(path(2), Some(logs.join("subagent-timeout-s1-19700101T000000Z-1.log")));
+    insta::assert_snapshot!(std::fs::read_to_string(path(0).unwrap()).unwrap());
+    // A folder that cannot be written costs the result nothing.
+    std::fs::remove_dir_all(&logs).unwrap();
+    std::fs::write(&logs, "").unwrap();
+    let output = rig.call(tasks(&["late 0"])).await.unwrap();
+    assert!(!output.content.contains("diagnostic_path"), "{}", output.content);
+}
+
+#[tokio::test]
+async fn the_form_with_one_text_says_how_its_child_ended() {
+    let rig = Rig::new(Policy { form: Form::Task, max_summary_bytes: 40, ..Policy::default() });
+    let mut lines = Vec::new();
+    let long = format!("{} {}", "a".repeat(50), "b".repeat(50));
+    for text in ["Fine.", "limit", "cut", "empty", "fail", "late 0", "", &long] {
+        let line = match rig.call(json!({ "description": text })).await {
+            Ok(output) => format!("{}\n{}", output.content, output.notes.join("\n")),
+            Err(ToolError::Partly { text, output }) => {
+                format!("{}\n{}\n{}", text.as_str(), output.content, output.notes.join("\n"))
+            }
+            Err(ToolError::Refused(text)) => format!("refused: {}", text.as_str()),
+            Err(other) => panic!("{other}"),
+        };
+        let folder = rig.folder.path().display().to_string();
+        lines.push(format!("{text:.9}: {}", line.replace(&folder, "STATE")));
+    }
+    insta::assert_snapshot!(lines.join("\n---\n"));
+    assert_eq!(rig.tool.spec().decl.name.as_str(), "task");
+    assert_eq!(rig.tool.declare(&rig.agent).unwrap().name.as_str(), "task");
+}
+
+#[tokio::test]
+async fn children_of_an_earlier_process_count_and_the_limit_is_named() {
+    let rig = Rig::new(Policy { max_children_per_session: 3, ..Policy::default() });
+    let root = rig.agent.id().clone();
+    let earlier = root.child(deputize_core::CallId { step: 9, slot: 0 }, 0);
+    *rig.home.known.lock().unwrap() = vec![
+        root.clone(),
+        earlier.clone(),
+        earlier.child(deputize_core::CallId { step: 1, slot: 0 }, 0),
+    ];
+    let told = refusal(rig.call(tasks(&["a", "b"])).await);
+    assert!(told.contains("2 were started and the limit is 3 (delegation.max_ch"), "{told}");
+    assert!(rig.call(tasks(&["a"])).await.is_ok());
+
+    // The agent's own limit is another one.
+    let rig = Rig::new(Policy { max_children_per_session: 300, ..Policy::default() });
+    *rig.home.known.lock().unwrap() =
+        (0..199).map(|n| root.child(deputize_core::CallId { step: 9, slot: 0 }, n)).collect();
+    let told = refusal(rig.call(tasks(&["a", "b"])).await);
+    let part = "199 were started and the limit is 200 (for all below this agent)";
+    assert!(told.contains(part), "{told}");
+}
+
+#[tokio::test]
+async fn a_background_child_is_told_of_as_one_that_was_waited_for() {
+    let policy = Policy { background: true, max_summary_bytes: 40, ..Policy::default() };
+    let rig = Rig::new(policy);
+    let root = rig.agent.id().clone();
+    let read = rig.folder.path().join("read.txt");
+    std::fs::write(&read, "old").unwrap();
+    rig.agent.session.files.saw(&root, &read, Version::of(b"old"));
+    let goal = format!("I wrote ghost.rs. {}", "x".repeat(60));
+    let arguments = json!({"tasks": [{"goal": goal}, {"goal": "late 0"}], "background": true});
+    rig.call(arguments).await.unwrap();
+    // A command of the first one writes behind the ledger's back.
+    std::fs::write(&read, "newer").unwrap();
+    let specs = rig.home.attached.lock().unwrap().clone();
+    let mut first = outcome(&specs[0], Status::Completed);
+    first.receipts.commands.push(("make".to_owned(), Some(0)));
+    let mut second = outcome(&specs[1], Status::Completed);
+    ended(&mut second, "late 0");
+    let background = crate::Background::new(rig.tool.policy.clone(), Arc::new(FixedClock(0)));
+    let told = |child: &Outcome| {
+        let output = deputize_core::Handoff::told(&background, &rig.agent, child);
+        let value: Value = serde_json::from_str(&output.content).unwrap();
+        (value["results"][0].clone(), output.notes.join("\n"))
+    };
+    let (entry, notes) = told(&first);
+    assert_eq!(entry["stale_paths"], json!([read]));
+    assert_eq!(entry["unseen_writes"], json!(["ghost.rs"]));
+    let path = entry["summary_path"].as_str().unwrap();
+    assert_eq!(std::fs::read_to_string(path).unwrap(), goal);
+    assert!(notes.contains("Changed since you read them") && notes.contains("ghost.rs"), "{notes}");
+    let (entry, notes) = told(&second);
+    assert!(Path::new(entry["diagnostic_path"].as_str().unwrap()).exists(), "{entry}");
+    assert_eq!((&entry["stale_paths"], notes.as_str()), (&Value::Null, ""));
+}
+
+#[tokio::test]
+async fn handles_say_which_children_wait_for_a_place() {
+    let policy = Policy { background: true, over_limit: OverLimit::Queue, ..Policy::default() };
+    let rig = Rig::new(Policy { max_concurrent_children: 2, ..policy });
+    let goals: Vec<Value> = ["a", "b", "c"].iter().map(|goal| json!({"goal": goal})).collect();
+    let output = rig.call(json!({"tasks": goals, "background": true})).await.unwrap();
+    assert_eq!(entries(&output), ["running", "running", "waiting"]);
+}
+
+#[tokio::test]
+async fn a_task_that_a_pause_kept_waiting_did_not_fail() {
+    let rig = Rig::new(Policy::default());
+    let output = rig.call(tasks(&["paused"])).await.unwrap();
+    assert!(entries(&output)[0].starts_with("interrupted | "), "{:?}", entries(&output));
+}
+
+#[tokio::test]
+async fn what_the_host_found_out_of_a_child_is_kept_with_the_call() {
+    let rig = Rig::new(Policy { max_summary_bytes: 40, ..Policy::default() });
+    let goal = format!("I wrote ghost.rs. {}", "x".repeat(60));
+    let output = rig.call(tasks(&["fine", &goal, "late 0"])).await.unwrap();
+    let [Fact::Child(second), Fact::Child(third)] = output.facts.as_slice() else {
+        panic!("{:?}", output.facts)
+    };
+    assert_eq!(second.unseen_writes, ["ghost.rs"]);
+    assert!(second.summary_path.as_ref().unwrap().exists());
+    let spec = rig.home.attached.lock().unwrap()[2].clone();
+    let entry = crate::result_entry(&outcome(&spec, Status::Timeout), 2, Some(third));
+    assert_eq!(entry["diagnostic_path"], json!(third.diagnostic_path.as_ref().unwrap()));
+    assert_eq!((&entry["task_index"], &entry["summary_path"]), (&json!(2), &Value::Null));
+}
+
+#[tokio::test]
+async fn stopping_all_must_be_said_and_lists_are_read_leniently() {
+    let rig = Rig::new(Policy::default());
+    let control = crate::ControlTool::new().unwrap();
+    let child = rig.agent.id().child(deputize_core::CallId { step: 1, slot: 0 }, 0);
+    *rig.home.known.lock().unwrap() = vec![child.clone()];
+    let cx = ToolCx {
+        call: deputize_core::CallId { step: 2, slot: 0 },
+        agent: Arc::clone(&rig.agent),
+        cancel: rig.cancel.clone(),
+    };
+    for agents in
+        [json!({}), json!({"agents": null}), json!({"agents": "[]"}), json!({"agents": []})]
+    {
+        let mut arguments = agents.clone();
+        arguments["action"] = json!("stop");
+        let told = refusal(control.call(arguments.clone(), &cx).await);
+        assert!(told.contains("`all`: true"), "{told}");
+        arguments["action"] = json!("list");
+        assert!(control.call(arguments, &cx).await.unwrap().content.contains(child.as_str()));
+    }
+    assert_eq!(rig.home.stopped.load(Ordering::SeqCst), 0);
+    let listed = json!([child]).to_string();
+    for chosen in [json!({"all": true}), json!({"agents": [child]}), json!({"agents": listed})] {
+        let mut arguments = chosen;
+        arguments["action"] = json!("stop");
+        control.call(arguments, &cx).await.unwrap();
+    }
+    assert_eq!(rig.home.stopped.load(Ordering::SeqCst), 3);
 }

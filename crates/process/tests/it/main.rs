@@ -3,7 +3,13 @@
 #![cfg(target_os = "linux")]
 
 #[cfg(test)]
+mod corpus;
+#[cfg(test)]
+mod cost;
+#[cfg(test)]
 mod environment;
+#[cfg(test)]
+mod helper;
 #[cfg(test)]
 mod output;
 #[cfg(test)]

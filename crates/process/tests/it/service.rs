@@ -5,7 +5,7 @@ use std::sync::Arc;
 use deputize_process::{Exit, SpawnError};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 
-use crate::process_table::{Marker, bash, supervisor, until, zombies};
+use crate::process_table::{Marker, bash, no_zombie_stays, supervisor, until};
 
 const ECHO: &str = "setsid -f {S}; echo ready >&2; while read -r x; do echo got $x; done; exit 4";
 
@@ -13,7 +13,7 @@ const ECHO: &str = "setsid -f {S}; echo ready >&2; while read -r x; do echo got 
 async fn a_service_answers_and_ends_with_its_input() {
     let supervisor = supervisor();
     let (owner, marker) = (Arc::new(supervisor.owner()), Marker::new());
-    let mut service = owner.open(&bash(&marker.fill(ECHO))).unwrap();
+    let mut service = owner.open(&bash(&marker.fill(ECHO))).await.unwrap();
     let mut stdin = service.stdin.take().unwrap();
     stdin.write_all(b"one\ntwo\n").await.unwrap();
     let mut lines = BufReader::new(&mut service.stdout).lines();
@@ -32,17 +32,17 @@ async fn a_service_answers_and_ends_with_its_input() {
 async fn a_service_ends_with_its_drop_and_with_its_owner() {
     let supervisor = supervisor();
     let (owner, marker) = (Arc::new(supervisor.owner()), Marker::new());
-    let service = owner.open(&bash(&marker.fill(ECHO))).unwrap();
+    let service = owner.open(&bash(&marker.fill(ECHO))).await.unwrap();
     until("its daemon runs", || marker.sleeping() == 1).await;
     drop(service);
     until("it is gone", || marker.alive().is_empty()).await;
 
-    let mut service = owner.open(&bash(&marker.fill(ECHO))).unwrap();
+    let mut service = owner.open(&bash(&marker.fill(ECHO))).await.unwrap();
     until("its daemon runs", || marker.sleeping() == 1).await;
     assert!(owner.end().await.is_complete());
     assert_eq!(marker.alive(), [0; 0]);
     assert!(matches!(service.exited().await, Exit::Signal(_)));
     drop(service);
-    until("no zombies", || zombies().is_empty()).await;
-    assert!(matches!(owner.open(&bash(":")), Err(SpawnError::OwnerEnded)));
+    no_zombie_stays().await;
+    assert!(matches!(owner.open(&bash(":")).await, Err(SpawnError::OwnerEnded)));
 }

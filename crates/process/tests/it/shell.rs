@@ -202,7 +202,7 @@ async fn without_a_report_the_state_stays_and_it_is_said() {
         "export A=1; exec true",
         "export A=1; trap 'echo bye' EXIT; exit 3",
         "export A=1; kill -9 $$",
-        "export A=1; exec 73>&-",
+        "export A=1; exec 11>&-",
     ] {
         let seen = terminal.run(script).await;
         assert_eq!(seen.change, StateChange::Kept(Kept::NotReported), "{script}");

@@ -1,13 +1,16 @@
 //! What went wrong in an exchange, and how it is told.
 
-use std::error::Error as _;
+use std::error::Error;
 use std::io;
+use std::time::Duration;
 
-use deputize_core::{FailureKind, ModelError};
+use deputize_core::{FailureKind, ModelError, Usage};
 use reqwest::Url;
 
-use crate::endpoint::Endpoint;
+use super::keys::{Next, Turn};
+use crate::endpoint::{Endpoint, Proxy};
 use crate::line::shown;
+use crate::retry_after;
 use crate::server_error::ServerError;
 use crate::stream::StreamError;
 
@@ -28,45 +31,80 @@ pub(super) enum Failure {
     /// The reply stopped coming.
     Idle,
     Stream(StreamError),
+    /// No key can be used now: which is the first that can, and when.
+    KeysRest(String, Duration),
 }
 
 /// What else is known when a failure is told.
 pub(super) struct Told<'t> {
     pub(super) endpoint: &'t Endpoint,
+    /// The variable of the key that was used.
+    pub(super) key: Option<&'t str>,
     pub(super) url: &'t Url,
     pub(super) model: &'t str,
     pub(super) output: bool,
     pub(super) partial: String,
+    /// Bytes of it that are not kept.
+    pub(super) partial_left_out: u64,
+    /// What was counted until then.
+    pub(super) usage: Usage,
     pub(super) seconds: f64,
 }
 
 impl Failure {
-    /// The error for the operator: one line, without the key.
-    pub(super) fn tell(self, told: Told<'_>) -> ModelError {
-        let server = match &self {
+    /// The server's own words, where it said any.
+    pub(super) fn server(&self) -> Option<&ServerError> {
+        match self {
             Self::Refused(error) | Self::Stream(StreamError::Server(error)) => Some(error),
             _ => None,
-        };
-        let (status, waits) = server.map_or((None, None), |it| (it.status, it.retry_after));
-        let kind = self.kind(told.output);
-        let message = format!("provider {}: {}", told.endpoint.name, self.message(&told));
+        }
+    }
+
+    /// The error for the operator: one line, without the key. `turn` is what becomes of the
+    /// key that was used.
+    pub(super) fn tell(self, told: Told<'_>, turn: Option<&Turn>) -> ModelError {
+        let (status, mut waits) =
+            // Inside a reply an error mostly has a code alone; its meaning is a status too.
+            self.server().map_or((None, None), |it| (it.status.or(it.meaning()), it.retry_after));
+        if let Self::KeysRest(_, wait) = &self {
+            waits = Some(*wait);
+        }
+        let mut kind = self.kind(told.output);
+        let mut message = self.message(&told);
+        let next = turn.and_then(|turn| turn.next.as_ref());
+        if let Some(turn) = turn {
+            message = format!("{message}; {}", turned(turn));
+        }
+        if let Some(next) = next {
+            // What no key of its own could heal is healed by another.
+            if kind == FailureKind::Unavailable {
+                kind = FailureKind::Transient;
+            }
+            waits = Some(next.wait).filter(|wait| !wait.is_zero());
+        }
+        let message = format!("provider {}: {message}", told.endpoint.name);
+        // A wait that is rounded down would end before the key is ready.
+        let ms = |wait: Duration| u64::try_from(wait.as_nanos().div_ceil(1_000_000));
         ModelError {
-            kind,
             status,
-            message: told.endpoint.scrub(&message),
-            retry_after_ms: waits.map(|it| u64::try_from(it.as_millis()).unwrap_or(u64::MAX)),
+            retry_after_ms: waits.map(|wait| ms(wait).unwrap_or(u64::MAX)),
             partial: told.partial,
+            partial_left_out: told.partial_left_out,
+            usage: Some(told.usage).filter(|usage| *usage != Usage::default()).map(Box::new),
+            other_key: next.is_some_and(|next| next.wait.is_zero()),
+            ..ModelError::new(kind, told.endpoint.scrub(&message))
         }
     }
 
     fn kind(&self, output: bool) -> FailureKind {
         match self {
             Self::Cancelled => FailureKind::Cancelled,
-            Self::Send(error) if is_unreachable(error) => FailureKind::Unavailable,
+            Self::Send(error) if is_hopeless(error) => FailureKind::Unavailable,
             Self::Send(error) if error.is_builder() => FailureKind::Fatal,
-            Self::Send(_) | Self::NoAnswer => FailureKind::Transient,
+            Self::Send(_) | Self::NoAnswer | Self::KeysRest(..) => FailureKind::Transient,
             Self::Refused(error) => error.kind(),
             Self::Compressed(_) => FailureKind::Fatal,
+            Self::Broken(_) if !output => FailureKind::Transient,
             Self::Broken(_) | Self::Idle => FailureKind::Incomplete,
             Self::Stream(error) => error.kind(output),
         }
@@ -76,20 +114,7 @@ impl Failure {
         let (endpoint, kept) = (told.endpoint, told.kept());
         match self {
             Self::Cancelled => format!("cancelled{kept}"),
-            Self::Send(error) if is_refused(error) => {
-                format!("connection refused; is the server running at {}?", told.address())
-            }
-            Self::Send(error) if is_unreachable(error) => {
-                format!("cannot reach {}: {}", told.address(), chain(error))
-            }
-            Self::Send(error) if error.is_timeout() => {
-                let seconds = endpoint.connect_timeout.as_secs_f64();
-                format!(
-                    "no connection to {} within {seconds} s (connect_timeout_seconds)",
-                    told.address()
-                )
-            }
-            Self::Send(error) => format!("the request was not answered: {}", chain(error)),
+            Self::Send(error) => unsent(error, told),
             Self::NoAnswer => {
                 let seconds = endpoint.first_byte_timeout.as_secs_f64();
                 format!("no data within {seconds} s (first_byte_timeout_seconds)")
@@ -103,6 +128,9 @@ impl Failure {
             Self::Idle => {
                 let seconds = endpoint.idle_timeout.as_secs_f64();
                 format!("no data for {seconds} s (stream_idle_timeout_seconds){kept}")
+            }
+            Self::KeysRest(variable, wait) => {
+                format!("no key can be used now; the one in {variable} is ready in {}", rest(*wait))
             }
             Self::Refused(error) | Self::Stream(StreamError::Server(error)) => refused(error, told),
             Self::Stream(StreamError::NotJson { shown, source }) => {
@@ -118,9 +146,12 @@ impl Failure {
 
 impl Told<'_> {
     fn kept(&self) -> String {
-        match self.partial.chars().count() {
-            0 => String::new(),
-            n => format!(" ({n} characters kept as partial)"),
+        match (self.partial.chars().count(), self.partial_left_out) {
+            (0, _) => String::new(),
+            (_, more @ 1..) => {
+                format!(" (beginning and end kept as partial, {more} bytes left out)")
+            }
+            (n, 0) => format!(" ({n} characters kept as partial)"),
         }
     }
 
@@ -132,24 +163,87 @@ impl Told<'_> {
         url.to_string()
     }
 
-    /// What to do about the key.
-    fn key_advice(&self) -> String {
-        match (&self.endpoint.key_env, &self.endpoint.key) {
-            (Some(variable), Some(_)) => format!("check the key in {variable}"),
-            (Some(variable), None) => format!("set {variable} to a key"),
-            (None, Some(_)) => "check its key".to_owned(),
-            (None, None) => "name the variable that holds its key with api_key_env".to_owned(),
+    /// The address and, where the endpoint names one, the proxy on the way.
+    fn way(&self) -> String {
+        match &self.endpoint.proxy {
+            Proxy::At(proxy) => format!("{} through the proxy {proxy}", self.address()),
+            Proxy::Environment | Proxy::None => self.address(),
         }
     }
+
+    /// What to do about the key.
+    fn key_advice(&self) -> String {
+        match self.key {
+            Some(variable) => format!("check the key in {variable}"),
+            None if !self.endpoint.headers.is_empty() => "check the key in its headers".to_owned(),
+            None => "name the variable that holds its key with api_key_env".to_owned(),
+        }
+    }
+}
+
+/// Why a request was not answered, with what to do about it.
+fn unsent(error: &reqwest::Error, told: &Told<'_>) -> String {
+    let endpoint = told.endpoint;
+    if is_refused(error) {
+        return match &endpoint.proxy {
+            Proxy::At(proxy) => format!("connection refused; is the proxy running at {proxy}?"),
+            Proxy::Environment | Proxy::None => {
+                format!("connection refused; is the server running at {}?", told.address())
+            }
+        };
+    }
+    if let Some(fault) = tls_fault(error) {
+        let way = told.way();
+        return match (fault, &endpoint.authorities) {
+            (rustls::Error::InvalidCertificate(_), None) => format!(
+                "{way} is not trusted: {fault}; ca_file names a PEM file of authorities to trust"
+            ),
+            (rustls::Error::InvalidCertificate(_), Some(own)) => {
+                format!("{way} is not trusted, also not with ca_file {}: {fault}", own.path)
+            }
+            (rustls::Error::InvalidMessage(_), _) => {
+                format!("{way} does not speak TLS: {fault}; is it http://?")
+            }
+            _ => format!("no TLS with {way}: {fault}"),
+        };
+    }
+    if error.is_timeout() {
+        let seconds = endpoint.connect_timeout.as_secs_f64();
+        let way = told.way();
+        return format!("no connection to {way} within {seconds} s (connect_timeout_seconds)");
+    }
+    if error.is_connect() {
+        let details = chain(error);
+        let why = no_address(&details, told).unwrap_or(details);
+        return format!("cannot reach {}: {why}", told.way());
+    }
+    format!("the request was not answered: {}", chain(error))
+}
+
+/// What a failed look-up of a name means to a person. The system tells of it in words alone.
+fn no_address(details: &str, told: &Told<'_>) -> Option<String> {
+    if !details.contains("dns error") {
+        return None;
+    }
+    if details.contains("Temporary failure") || details.contains("Try again") {
+        return Some("no network, or no name server that answers".to_owned());
+    }
+    let proxy = match &told.endpoint.proxy {
+        Proxy::At(proxy) => Url::parse(proxy).ok(),
+        // The environment may name one, so which name was looked up is not known.
+        Proxy::Environment | Proxy::None => None,
+    };
+    let host = proxy.as_ref().unwrap_or(told.url).host_str().unwrap_or_default();
+    Some(format!("no such host {host}"))
 }
 
 /// A failure in the server's words, with what to do about it.
 fn refused(error: &ServerError, told: &Told<'_>) -> String {
     let (model, kept) = (told.model, told.kept());
     let advice = told.key_advice();
-    match (error.kind(), error.status) {
+    match (error.kind(), error.meaning()) {
         (FailureKind::Unavailable, _) if error.is_quota() => {
-            let variable = told.endpoint.key_env.as_deref().unwrap_or("api_key_env");
+            let variable = told.key.unwrap_or("api_key_env");
             format!(
                 "the quota for model `{model}` is used up ({error}); add credit, or set {variable} \
                  to another key{kept}"
@@ -171,10 +265,37 @@ fn refused(error: &ServerError, told: &Told<'_>) -> String {
         }
         (FailureKind::Fatal, _) => format!("the request for model `{model}` was refused ({error})"),
         (FailureKind::Transient | FailureKind::Incomplete | FailureKind::Cancelled, _) => {
-            let wait = error.retry_after.map(|wait| format!("; it asks to wait {wait:?}"));
+            let wait = error.retry_after.and_then(retry_after::told);
+            let wait = wait.map(|wait| format!("; it asks to wait {wait}"));
             format!("{error}{kept}{}", wait.unwrap_or_default())
         }
     }
+}
+
+/// What becomes of a key that failed, and which is next.
+fn turned(turn: &Turn) -> String {
+    let Turn { variable, rests, next } = turn;
+    let now = match rests {
+        Some(wait) => format!("the key in {variable} rests for {}", rest(*wait)),
+        None => format!("the key in {variable} is not used again"),
+    };
+    match next {
+        Some(Next { variable, wait }) if wait.is_zero() => {
+            format!("{now}, the one in {variable} is next")
+        }
+        Some(Next { variable, wait }) => {
+            let wait = rest(*wait);
+            format!("{now}, the one in {variable} is next, in {wait}")
+        }
+        None => format!("{now}, and no other is left"),
+    }
+}
+
+/// How long a key rests, in whole seconds: its end is counted from a moment that is gone.
+fn rest(wait: Duration) -> String {
+    let seconds = wait.as_millis().div_ceil(1000);
+    let whole = Duration::from_secs(u64::try_from(seconds).unwrap_or(u64::MAX));
+    retry_after::told(whole).unwrap_or_else(|| "0 s".to_owned())
 }
 
 /// An error and its sources on one line, each said once, without the address.
@@ -189,6 +310,26 @@ pub(super) fn chain(error: &reqwest::Error) -> String {
         next = source.source();
     }
     if words.is_empty() { "no details".to_owned() } else { shown(&words.join(": ")) }
+}
+
+/// What went wrong with TLS, if that is what went wrong.
+fn tls_fault(error: &reqwest::Error) -> Option<&rustls::Error> {
+    let mut next = error.source();
+    while let Some(source) = next {
+        if let Some(fault) = unwrapped(source).downcast_ref() {
+            return Some(fault);
+        }
+        next = source.source();
+    }
+    None
+}
+
+/// What is inside errors of IO, which is not among their sources.
+fn unwrapped<'e>(mut error: &'e (dyn Error + 'static)) -> &'e (dyn Error + 'static) {
+    while let Some(inner) = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+        error = inner;
+    }
+    error
 }
 
 fn io_kind(error: &reqwest::Error) -> Option<io::ErrorKind> {
@@ -206,11 +347,18 @@ fn is_refused(error: &reqwest::Error) -> bool {
     error.is_connect() && io_kind(error) == Some(io::ErrorKind::ConnectionRefused)
 }
 
-/// Whether there is nobody to talk to: no such host, no way to it, no trust in it. A
-/// connection that took too long or was reset may work at the next try.
-fn is_unreachable(error: &reqwest::Error) -> bool {
-    use io::ErrorKind as Kind;
-    let may_heal = [Kind::TimedOut, Kind::ConnectionReset, Kind::ConnectionAborted];
-    let may_heal = io_kind(error).is_some_and(|kind| may_heal.contains(&kind));
-    error.is_connect() && !error.is_timeout() && !may_heal
+/// Whether the connection was closed before anything of an answer came.
+pub(super) fn is_closed(error: &reqwest::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, NotConnected};
+    let kinds = [BrokenPipe, ConnectionAborted, ConnectionReset, NotConnected];
+    // The library's own kind of error is not in reach, only its words.
+    let said = || chain(error).contains("connection closed before message completed");
+    !error.is_connect() && (io_kind(error).is_some_and(|kind| kinds.contains(&kind)) || said())
+}
+
+/// Whether no later try can find what is missing now: trust, TLS at all, or leave of the proxy.
+/// A server, a network or a proxy that is down may be up again at the next try.
+fn is_hopeless(error: &reqwest::Error) -> bool {
+    let forbidden = || chain(error).contains("proxy authorization required");
+    error.is_connect() && (tls_fault(error).is_some() || forbidden())
 }

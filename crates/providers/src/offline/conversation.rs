@@ -136,9 +136,14 @@ fn task_message(messages: &[std::sync::Arc<Message>]) -> (usize, &str) {
 
 /// What the runtime says to a model between its calls.
 fn is_remark(text: &str) -> bool {
-    ["no tool can be called any more", "Your reply was empty.", "The last calls repeat themselves"]
-        .iter()
-        .any(|mark| text.contains(mark))
+    [
+        "no tool can be called any more",
+        "Your reply was empty.",
+        "The last calls repeat themselves",
+        "Go on from where you stopped.",
+    ]
+    .iter()
+    .any(|mark| text.contains(mark))
 }
 
 /// Asks for calls as if their results were there, and collects those that are not. What is
@@ -233,7 +238,9 @@ mod tests {
     #[test]
     fn every_remark_of_the_runtime_is_known() {
         for text in [
+            include_str!("../../../core/prompts/closing_budget.md"),
             include_str!("../../../core/prompts/closing_iterations.md"),
+            include_str!("../../../core/prompts/go_on.md"),
             include_str!("../../../core/prompts/closing_loop.md"),
             include_str!("../../../core/prompts/closing_time.md"),
             include_str!("../../../core/prompts/empty.md"),

@@ -3,6 +3,7 @@
 use deputize_core::RawCall;
 use serde_json::Value;
 
+use crate::arguments::{self, Shape, is_object, mended};
 use crate::limits::CALLS;
 use crate::stream::StreamError;
 use crate::text::Text;
@@ -21,52 +22,6 @@ struct Call {
     shape: Shape,
 }
 
-/// How far a JSON object has come, kept up with each piece: looking at the whole text again
-/// and again would take the square of its length.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Shape {
-    #[default]
-    Blank,
-    Open {
-        depth: usize,
-        quoted: bool,
-        escaped: bool,
-    },
-    Closed,
-    Other,
-}
-
-impl Shape {
-    fn with(self, text: &str) -> Self {
-        text.bytes().fold(self, Self::after)
-    }
-
-    fn after(self, byte: u8) -> Self {
-        match (self, byte) {
-            (Self::Blank | Self::Closed, byte) if byte.is_ascii_whitespace() => self,
-            (Self::Blank, b'{') => Self::Open { depth: 1, quoted: false, escaped: false },
-            (Self::Blank | Self::Closed | Self::Other, _) => Self::Other,
-            (Self::Open { depth, quoted: true, escaped: true }, _) => {
-                Self::Open { depth, quoted: true, escaped: false }
-            }
-            (Self::Open { depth, quoted: true, .. }, b'\\') => {
-                Self::Open { depth, quoted: true, escaped: true }
-            }
-            (Self::Open { depth, quoted, .. }, b'"') => {
-                Self::Open { depth, quoted: !quoted, escaped: false }
-            }
-            (Self::Open { depth: 1, quoted: false, .. }, b'}') => Self::Closed,
-            (Self::Open { depth, quoted: false, .. }, b'{' | b'[') => {
-                Self::Open { depth: depth + 1, quoted: false, escaped: false }
-            }
-            (Self::Open { depth, quoted: false, .. }, b'}' | b']') => {
-                Self::Open { depth: depth.saturating_sub(1).max(1), quoted: false, escaped: false }
-            }
-            (open @ Self::Open { .. }, _) => open,
-        }
-    }
-}
-
 /// A piece of a call as it came.
 struct Piece<'v> {
     index: Option<u64>,
@@ -81,12 +36,7 @@ impl<'v> Piece<'v> {
         let text = |value: Option<&'v Value>| value.and_then(Value::as_str).unwrap_or_default();
         let index = value.get("index");
         let index = index.and_then(|it| it.as_u64().or_else(|| it.as_str()?.trim().parse().ok()));
-        // Some servers give the arguments as an object instead of its text.
-        let arguments = match function.get("arguments") {
-            None | Some(Value::Null) => String::new(),
-            Some(Value::String(text)) => text.clone(),
-            Some(other) => other.to_string(),
-        };
+        let arguments = arguments::text_of(function.get("arguments"));
         Self {
             index,
             id: text(value.get("id")).trim(),
@@ -101,11 +51,11 @@ impl<'v> Piece<'v> {
 }
 
 impl Calls {
-    /// Takes a piece of a call.
-    pub(super) fn add(&mut self, value: &Value, marked: bool) -> Result<(), StreamError> {
+    /// Takes a piece of a call; says whether it held anything.
+    pub(super) fn add(&mut self, value: &Value, marked: bool) -> Result<bool, StreamError> {
         let piece = Piece::of(value);
         if piece.is_empty() {
-            return Ok(());
+            return Ok(false);
         }
         let place = self.place(&piece).unwrap_or(self.0.len());
         if place == CALLS {
@@ -114,30 +64,38 @@ impl Calls {
         if place == self.0.len() {
             self.0.push(Call { index: piece.index, ..Call::default() });
         }
-        let Some(call) = self.0.get_mut(place) else { return Ok(()) };
-        call.take(&piece, marked);
-        Ok(())
+        if let Some(call) = self.0.get_mut(place) {
+            call.take(&piece, marked);
+        }
+        Ok(true)
     }
 
     pub(super) const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
+    /// Whether the arguments of some call have not come, or not to their end.
+    pub(super) fn are_open(&self) -> bool {
+        self.0.iter().any(|call| matches!(call.shape, Shape::Blank | Shape::Open { .. }))
+    }
+
     /// Which call a piece belongs to; nothing: a new one.
     fn place(&self, piece: &Piece<'_>) -> Option<usize> {
         let last = |test: &dyn Fn(&Call) -> bool| self.0.iter().rposition(test);
-        let by_id = || (!piece.id.is_empty()).then(|| last(&|call| call.id == piece.id)).flatten();
-        let found = match piece.index {
-            Some(index) => match last(&|call| call.index == Some(index)) {
-                Some(place) => Some(place),
-                // A new index with a known id goes on with that call, unless it names a tool.
-                None if piece.name.is_empty() => by_id(),
-                None => None,
-            },
-            None if !piece.id.is_empty() => {
-                by_id().or_else(|| self.0.len().checked_sub(1).filter(|_| piece.name.is_empty()))
+        let named = |call: &Call| !piece.id.is_empty() && call.id == piece.id;
+        // Where calls share an id, their indexes tell them apart.
+        let by_id = last(&|call| named(call) && call.index == piece.index);
+        let by_id = by_id.or_else(|| last(&named));
+        let by_index = piece.index.and_then(|index| last(&|call| call.index == Some(index)));
+        let found = match (by_id, piece.index) {
+            // A new index that names a tool begins a call, though its id is known.
+            (Some(_), Some(_)) if by_index.is_none() && !piece.name.is_empty() => None,
+            (Some(place), _) => Some(place),
+            (None, Some(_)) => by_index,
+            (None, None) if piece.id.is_empty() || piece.name.is_empty() => {
+                self.0.len().checked_sub(1)
             }
-            None => self.0.len().checked_sub(1),
+            (None, None) => None,
         };
         found.filter(|place| self.0.get(*place).is_some_and(|call| !call.is_over(piece)))
     }
@@ -201,25 +159,6 @@ impl Call {
     }
 }
 
-fn is_object(text: &str) -> bool {
-    let text = text.trim();
-    Shape::default().with(text) == Shape::Closed && crate::json::parse(text).is_ok()
-}
-
-/// Arguments with what can be mended in one way only; all else stays as received, for the
-/// model to be told.
-fn mended(arguments: &str) -> String {
-    let text = arguments.trim();
-    if text.is_empty() || text == "null" {
-        return "{}".to_owned();
-    }
-    let halves = text.split_at_checked(text.len() / 2);
-    match halves {
-        Some((one, two)) if one == two && is_object(one) => one.to_owned(),
-        _ => arguments.to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -266,6 +205,18 @@ mod tests {
         assert_eq!(calls(&["0 a f {\"x\"", "0 b - :1}"]), r#"f{"x":1}"#);
         assert_eq!(calls(&["0 a f {\"x\"", "0 b f :1}"]), r#"f{"x":1}"#);
         assert_eq!(calls(&["- a f {\"x\"", "- b - :1}"]), r#"f{"x":1}"#);
+    }
+
+    #[test]
+    fn a_known_id_counts_for_more_than_an_index() {
+        let reused = ["0 a f -", "0 b g -", r#"0 a - {"x":1}"#, r#"0 b - {"y":2}"#];
+        assert_eq!(calls(&reused), r#"f{"x":1} g{"y":2}"#);
+        let named = ["0 a f -", "0 b g -", r#"0 a f {"x":1}"#, r#"0 b g {"y":2}"#];
+        assert_eq!(calls(&named), r#"f{"x":1} g{"y":2}"#);
+        let crossed = ["0 a f -", "1 b g -", r#"1 a - {"x":1}"#, r#"0 b - {"y":2}"#];
+        assert_eq!(calls(&crossed), r#"f{"x":1} g{"y":2}"#);
+        let shared = [r#"0 x f {"x""#, r#"1 x g {"y""#, "0 x - :1}", "1 x - :2}"];
+        assert_eq!(calls(&shared), r#"f{"x":1} g{"y":2}"#);
     }
 
     #[test]

@@ -11,7 +11,9 @@ use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::body::json_bytes;
 use crate::endpoint::{Endpoint, EndpointError};
+use crate::sendable;
 
 /// The wire's name in [`Opaque`].
 pub(super) const WIRE: &str = "openai-chat";
@@ -20,14 +22,27 @@ pub(super) const WIRE: &str = "openai-chat";
 const RESERVED: [&str; 5] = ["model", "stream", "tools", "messages", "tool_choice"];
 
 /// What servers of this wire do not agree on.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Dialect {
+    /// Whether the reply is asked for as a stream.
+    pub streaming: bool,
     /// Whether the output limit is called `max_completion_tokens` instead of `max_tokens`.
     pub max_completion_tokens: bool,
     /// Whether reasoning goes back with the message that made calls.
     pub echo_reasoning: bool,
     /// More fields of the body. One that we would send too replaces ours; null leaves it out.
     pub extra: BTreeMap<String, Value>,
+}
+
+impl Default for Dialect {
+    fn default() -> Self {
+        Self {
+            streaming: true,
+            max_completion_tokens: false,
+            echo_reasoning: false,
+            extra: BTreeMap::new(),
+        }
+    }
 }
 
 impl Dialect {
@@ -44,8 +59,9 @@ impl Dialect {
             host.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
         };
         Ok(Self {
+            streaming: endpoint.streaming,
             max_completion_tokens: within("openai.com") || within("openai.azure.com"),
-            echo_reasoning: within("deepseek.com"),
+            echo_reasoning: endpoint.echo_reasoning.unwrap_or_else(|| within("deepseek.com")),
             extra: endpoint.extra.clone(),
         })
     }
@@ -126,20 +142,22 @@ pub fn request_body(request: &Request<'_>, dialect: &Dialect) -> Vec<u8> {
     let lines = request.messages.iter().map(|message| line(message, dialect));
     let body = Body {
         model: request.model,
-        stream: true,
+        stream: dialect.streaming,
         options: options(request.options, dialect),
         tools: request.tools.iter().map(|decl| tool(decl)).collect(),
         messages: system.into_iter().chain(lines).collect(),
         tool_choice: (request.tool_choice == ToolChoice::None && !request.tools.is_empty())
             .then_some("none"),
     };
-    #[expect(clippy::expect_used, reason = "all keys are texts and nothing in it can fail")]
-    serde_json::to_vec(&body).expect("a body of plain data")
+    json_bytes(&body, request)
 }
 
 fn options<'a>(options: &ModelOptions, dialect: &'a Dialect) -> BTreeMap<&'a str, Value> {
     let usage = serde_json::json!({ "include_usage": true });
-    let mut fields = BTreeMap::from([("stream_options", usage)]);
+    let mut fields = BTreeMap::new();
+    if dialect.streaming {
+        fields.insert("stream_options", usage);
+    }
     let longest =
         if dialect.max_completion_tokens { "max_completion_tokens" } else { "max_tokens" };
     if let Some(tokens) = options.max_output_tokens {
@@ -187,24 +205,9 @@ fn assistant_line<'a>(message: &'a AssistantMessage, dialect: &Dialect) -> Line<
 }
 
 fn call(call: &ToolCall) -> Call<'_> {
-    let function =
-        Function { name: sendable(&call.name), arguments: sendable_arguments(&call.arguments) };
+    let (name, arguments) = (sendable::name(&call.name), sendable::arguments(&call.arguments));
+    let function = Function { name, arguments };
     Call { id: call.id, kind: "function", function }
-}
-
-/// A name as servers accept it. The model may have written any text, and one bad name in the
-/// past would make the server refuse every request that follows.
-fn sendable(name: &str) -> String {
-    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    let name: String = name.chars().take(64).map(|c| if fits(c) { c } else { '_' }).collect();
-    if name.is_empty() { "_".to_owned() } else { name }
-}
-
-/// Arguments as servers accept them: several read them back as a JSON object and fail on
-/// anything else. What was wrong with them is in the call's result.
-fn sendable_arguments(arguments: &str) -> &str {
-    let raw = serde_json::from_str::<&RawValue>(arguments);
-    if raw.is_ok_and(|raw| raw.get().starts_with('{')) { arguments } else { "{}" }
 }
 
 #[cfg(test)]
@@ -239,7 +242,7 @@ mod tests {
                 fingerprint: String::new(),
             })
         };
-        let opaque = |wire: &str, raw: &str| Opaque { wire: wire.into(), raw: raw.into() };
+        let opaque = Opaque::new;
         [
             Message::User(UserMessage { text: "Read \"a\".".into(), from: None }),
             Message::Assistant(AssistantMessage {
@@ -308,11 +311,23 @@ mod tests {
     }
 
     #[test]
+    fn a_reply_that_is_no_stream_is_asked_for_without_its_options() {
+        let dialect = Dialect { streaming: false, ..Dialect::default() };
+        let body = body(&[], ToolChoice::Auto, &dialect);
+        assert!(body.starts_with(r#"{"model":"m","stream":false,"max_tokens":100"#), "{body}");
+        assert!(!body.contains("stream_options"), "{body}");
+    }
+
+    #[test]
     fn hosts_with_their_own_ways_are_known() {
         let of = |url: &str| Dialect::of(&Endpoint::new("p", url)).unwrap();
         assert!(of("https://api.openai.com/v1").max_completion_tokens);
         assert!(!of("https://notopenai.com/v1").max_completion_tokens);
         assert!(of("https://api.deepseek.com").echo_reasoning);
+        let told =
+            |url: &str, echo| Endpoint { echo_reasoning: Some(echo), ..Endpoint::new("p", url) };
+        assert!(Dialect::of(&told("http://localhost/v1", true)).unwrap().echo_reasoning);
+        assert!(!Dialect::of(&told("https://api.deepseek.com", false)).unwrap().echo_reasoning);
         assert_eq!(of("http://127.0.0.1:1/v1"), Dialect::default());
     }
 

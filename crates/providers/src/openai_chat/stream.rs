@@ -8,7 +8,7 @@ use super::details::Details;
 use crate::json::{self, Json, JsonError};
 use crate::server_error::ServerError;
 use crate::sse::SseEvent;
-use crate::stream::{Ending, EventParser, Flow, Live, StreamError};
+use crate::stream::{Ending, EventParser, Flow, Live, StreamError, each_line_is_whole};
 use crate::text::Text;
 
 const DONE: &str = "[DONE]";
@@ -24,6 +24,8 @@ pub(super) struct ChatParser {
     calls: Calls,
     details: Details,
     usage: Usage,
+    /// How many chunks brought something.
+    moves: u64,
     /// Whether the first choice was seen at all.
     begun: bool,
     finish: Option<Finish>,
@@ -47,7 +49,7 @@ impl ChatParser {
     /// Takes one chunk of a stream, or a whole document, which has the same shape.
     fn chunk(&mut self, event: Event<'_>, live: &mut Live<'_>) -> Result<(), StreamError> {
         let chunk = &event.json.value;
-        if let Some(error) = failure(chunk) {
+        if let Some(error) = ServerError::within(chunk) {
             return Err(StreamError::Server(error));
         }
         if self.served.is_none() {
@@ -69,8 +71,8 @@ impl ChatParser {
         event: Event<'_>,
         live: &mut Live<'_>,
     ) -> Result<(), StreamError> {
-        self.begun = true;
-        if let Some(error) = failure(choice) {
+        let first = !std::mem::replace(&mut self.begun, true);
+        if let Some(error) = ServerError::within(choice) {
             return Err(StreamError::Server(error));
         }
         let object = |key: &str| choice.get(key).filter(|it| it.is_object());
@@ -82,7 +84,9 @@ impl ChatParser {
         };
         self.went_on |= grown && self.finish.is_some();
         let reason = choice.get("finish_reason").and_then(Value::as_str).unwrap_or_default();
+        let open = self.finish.is_none();
         self.finish = finish(reason)?.or(self.finish);
+        self.moves += u64::from(first || grown || (open && self.finish.is_some()));
         Ok(())
     }
 
@@ -111,7 +115,7 @@ impl ChatParser {
         grown |= !self.refusal.push(text("refusal"), marked).is_empty();
         if let Some(Value::Array(details)) = delta.get("reasoning_details") {
             grown |= !details.is_empty();
-            self.details.add(details, event.text);
+            self.details.add(details, event.text)?;
         }
         let calls = match delta.get("tool_calls") {
             Some(Value::Array(calls)) => calls.as_slice(),
@@ -120,8 +124,7 @@ impl ChatParser {
         };
         let old_style = delta.get("function_call").filter(|it| it.is_object());
         for call in calls.iter().chain(old_style) {
-            self.calls.add(call, marked)?;
-            grown = true;
+            grown |= self.calls.add(call, marked)?;
         }
         Ok(grown)
     }
@@ -161,7 +164,7 @@ impl ChatParser {
         }
         match json::parse(data) {
             Ok(json) => self.chunk(Event { json: &json, text: data }, live).map(|()| Flow::More),
-            Err(JsonError::Syntax(_)) if data.contains('\n') && each_line_is_whole(data) => {
+            Err(JsonError::Syntax(_)) if data.contains('\n') && each_line_is_whole(data, DONE) => {
                 for line in data.lines().map(str::trim).filter(|line| !line.is_empty()) {
                     if self.data(line, live)? == Flow::Done {
                         return Ok(Flow::Done);
@@ -177,11 +180,7 @@ impl ChatParser {
 impl EventParser for ChatParser {
     fn event(&mut self, event: SseEvent<'_>, live: &mut Live<'_>) -> Result<Flow, StreamError> {
         if event.name == "error" {
-            let error = json::parse(event.data).ok();
-            let error = error.and_then(|json| failure(&json.value).or_else(|| bare(&json.value)));
-            return Err(StreamError::Server(
-                error.unwrap_or_else(|| ServerError::words(event.data)),
-            ));
+            return Err(StreamError::Server(ServerError::of_event(event.data)));
         }
         self.data(event.data, live)
     }
@@ -191,12 +190,14 @@ impl EventParser for ChatParser {
         if !self.begun {
             return Err(StreamError::NotAReply { shown: crate::line::shown(text) });
         }
+        // A document says with its end what a stream says with a finish reason.
+        self.finish = self.finish.or(Some(Finish::Stop));
         self.done = true;
         Ok(())
     }
 
     fn is_whole(data: &str) -> bool {
-        each_line_is_whole(data) || json::parse(data).is_ok()
+        each_line_is_whole(data, DONE) || json::parse(data).is_ok()
     }
 
     fn text(&self) -> &str {
@@ -208,14 +209,35 @@ impl EventParser for ChatParser {
         texts.iter().any(|text| !text.is_empty()) || !self.calls.is_empty()
     }
 
+    fn moves(&self) -> u64 {
+        self.moves
+    }
+
+    fn usage(&self) -> Usage {
+        self.usage
+    }
+
     fn may_end(&self) -> bool {
-        self.done || (self.finish.is_some() && !self.went_on)
+        match self.finish {
+            Some(_) => self.done || !self.went_on,
+            // A relay writes the mark also behind what its upstream cut off: calls are believed
+            // only where their arguments came to an end.
+            None => self.done && !self.calls.are_open(),
+        }
     }
 
     fn finish(self, ending: Ending) -> Result<Reply, StreamError> {
-        let in_order = self.finish.is_some() && ending == Ending::InOrder;
-        if !self.may_end() && !in_order {
-            let empty = !self.begun && ending == Ending::InOrder;
+        let marked = self.done && self.may_end();
+        // Without the mark, the way it ended tells whether the finish reason is to be believed.
+        let told = self.finish.is_some()
+            && match ending {
+                Ending::InOrder => true,
+                Ending::Closed => self.calls.is_empty(),
+                Ending::Silent => !self.went_on,
+                Ending::Broken => false,
+            };
+        if !(marked || told) {
+            let empty = !self.begun && ending.is_over();
             return Err(if empty { StreamError::Empty } else { StreamError::NoEndMark });
         }
         if !self.begun {
@@ -236,35 +258,11 @@ impl EventParser for ChatParser {
     }
 }
 
-fn each_line_is_whole(data: &str) -> bool {
-    let mut lines = data.lines().map(str::trim).filter(|line| !line.is_empty());
-    lines.all(|line| line == DONE || json::parse(line).is_ok())
-}
-
 /// The choice that counts: number 0, or the first without a number.
 fn first_choice(chunk: &Value) -> Option<&Value> {
     let choices = chunk.get("choices")?.as_array()?;
     let number = |choice: &Value| choice.get("index").and_then(Value::as_u64);
     choices.iter().filter(|it| it.is_object()).find(|choice| number(choice).unwrap_or(0) == 0)
-}
-
-/// The failure that a chunk or choice tells of.
-fn failure(value: &Value) -> Option<ServerError> {
-    let told = |error: &&Value| match error {
-        Value::Null | Value::Bool(false) => false,
-        Value::String(words) => !words.is_empty(),
-        Value::Object(members) => !members.is_empty(),
-        Value::Bool(true) | Value::Number(_) | Value::Array(_) => true,
-    };
-    if let Some(error) = value.get("error").filter(told) {
-        return Some(ServerError::of_value(error));
-    }
-    (value.get("object").and_then(Value::as_str) == Some("error")).then(|| bare(value))?
-}
-
-/// A failure that is the object itself.
-fn bare(value: &Value) -> Option<ServerError> {
-    value.is_object().then(|| ServerError::of_value(value))
 }
 
 fn finish(reason: &str) -> Result<Option<Finish>, StreamError> {
@@ -297,5 +295,33 @@ fn read_usage(usage: &Value) -> Usage {
     let beside = input.checked_add(output).and_then(|sum| sum.checked_add(reasoning));
     let apart = reasoning > 0 && beside.is_some() && number(usage.get("total_tokens")) == beside;
     let output = if apart { output.saturating_add(reasoning) } else { output };
-    Usage { input, cached, output, reasoning }
+    // As one gateway tells what Anthropic counts.
+    let cache_write = within("prompt_tokens_details", "cache_write_tokens").unwrap_or(0);
+    Usage { input, cached, cache_write, output, reasoning }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chunk_that_brings_nothing_is_no_sign_of_life() {
+        let mut parser = ChatParser::new("m");
+        let mut moves = |delta: &str| {
+            let data = format!(r#"{{"choices":[{{"delta":{delta}}}],"usage":null}}"#);
+            let before = parser.moves();
+            parser.event(SseEvent { name: "", data: &data }, &mut |_| {}).unwrap();
+            parser.moves() > before
+        };
+        assert!(moves(r#"{"role":"assistant"}"#), "the first one tells that the model has begun");
+        for empty in
+            [r#"{"role":"assistant"}"#, r#"{"content":""}"#, r#"{"tool_calls":[{"index":0}]}"#]
+        {
+            assert!(!moves(empty), "{empty}");
+        }
+        let call = r#"{"tool_calls":[{"function":{"name":"f"}}]}"#;
+        for more in [r#"{"content":"x"}"#, r#"{"reasoning":"x"}"#, call] {
+            assert!(moves(more), "{more}");
+        }
+    }
 }

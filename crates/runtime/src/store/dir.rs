@@ -1,26 +1,54 @@
 //! The folder that session files lie in.
 
-use std::fs;
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use deputize_core::SessionId;
 
-use super::file::{SessionFile, owner_only};
+use super::disk::{Disk, DiskFile};
+use super::file::{SLOW_SYNC, opened};
 use super::read::{ReadError, StoredSession, read};
+use super::real::RealDisk;
 
 /// The folder that session files lie in: `ID.jsonl`, and beside it the folder `ID` for long
 /// outputs, made when there is one.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct SessionDir {
     path: PathBuf,
+    disk: Arc<dyn Disk>,
+    /// How long the first sync of the session that was made last took.
+    pub(super) first_sync: Arc<Mutex<Option<Duration>>>,
+}
+
+impl fmt::Debug for SessionDir {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("SessionDir").field(&self.path).finish()
+    }
 }
 
 impl SessionDir {
-    /// A folder that may not exist yet.
+    /// A folder of the machine, which may not exist yet.
     #[must_use]
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into() }
+        Self::on(Arc::new(RealDisk), path)
+    }
+
+    /// A folder of another storage, for simulations.
+    #[must_use]
+    pub fn on(disk: Arc<dyn Disk>, path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into(), disk, first_sync: Arc::default() }
+    }
+
+    /// How long the storage took to keep the beginning of the session that was made last, if
+    /// that was longer than [`SLOW_SYNC`]: each call that may not be repeated waits for such a
+    /// sync.
+    #[must_use]
+    pub fn is_slow(&self) -> Option<Duration> {
+        let took = *self.first_sync.lock().unwrap_or_else(PoisonError::into_inner);
+        took.filter(|took| *took > SLOW_SYNC)
     }
 
     /// The folder.
@@ -41,14 +69,19 @@ impl SessionDir {
         self.path.join(id.as_str())
     }
 
-    pub(crate) fn make(&self) -> Result<(), ReadError> {
-        let made = fs::create_dir_all(&self.path).map_err(|error| match error.kind() {
-            // A file, or a link to nowhere, stands in its way.
-            io::ErrorKind::AlreadyExists => io::ErrorKind::NotADirectory.into(),
-            _ => error,
-        });
-        let made = made.and_then(|()| owner_only(&self.path));
+    pub(super) const fn disk(&self) -> &Arc<dyn Disk> {
+        &self.disk
+    }
+
+    pub(super) fn make(&self) -> Result<(), ReadError> {
+        let made = self.disk.make_folder(&self.path);
         made.map_err(|source| ReadError::Folder { path: self.path.clone(), source })
+    }
+
+    /// Opens the file of a session for appending and takes its lock.
+    pub(super) fn lock(&self, id: &SessionId) -> Result<Box<dyn DiskFile>, ReadError> {
+        let path = self.file(id);
+        opened(self.disk.open(&path), &path)
     }
 
     /// The sessions here, by name; none when the folder does not exist.
@@ -56,20 +89,12 @@ impl SessionDir {
     /// # Errors
     /// When the folder cannot be read.
     pub fn list(&self) -> io::Result<Vec<SessionId>> {
-        let entries = match fs::read_dir(&self.path) {
+        let names = match self.disk.files(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            entries => entries?,
+            names => names?,
         };
-        let mut ids = Vec::new();
-        for entry in entries {
-            let entry = entry?;
-            if !entry.file_type()?.is_file() {
-                continue;
-            }
-            let name = entry.file_name();
-            let id = name.to_str().and_then(|name| name.strip_suffix(".jsonl"));
-            ids.extend(id.and_then(|id| SessionId::new(id).ok()));
-        }
+        let id = |name: &String| SessionId::new(name.strip_suffix(".jsonl")?).ok();
+        let mut ids: Vec<SessionId> = names.iter().filter_map(id).collect();
         ids.sort();
         Ok(ids)
     }
@@ -79,7 +104,7 @@ impl SessionDir {
     /// # Errors
     /// When there is none, or it is not one that this program reads.
     pub fn read(&self, id: &SessionId) -> Result<StoredSession, ReadError> {
-        read(&self.file(id))
+        read(&*self.disk, &self.file(id))
     }
 
     /// Removes a session and its long outputs.
@@ -87,13 +112,97 @@ impl SessionDir {
     /// # Errors
     /// When it is in use, does not exist, or cannot be removed.
     pub fn remove(&self, id: &SessionId) -> Result<(), ReadError> {
+        let _held = self.lock(id)?;
         let path = self.file(id);
-        let _held = SessionFile::lock(&path)?;
         let failed = |source| ReadError::Open { path: path.clone(), source };
-        match fs::remove_dir_all(self.spill(id)) {
+        match self.disk.remove_folder(&self.spill(id)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
             _ => {}
         }
-        fs::remove_file(&path).map_err(failed)
+        match self.disk.remove_file(&self.openings(id)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+            _ => {}
+        }
+        self.disk.remove_file(&path).map_err(failed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{FORMAT, Header, OpenError, SessionFile};
+    use deputize_core::BoxFuture;
+    use deputize_core::door::FrameSecret;
+    use std::io::BufRead;
+
+    /// The machine's storage, behind a line on which each sync takes as long as this.
+    struct FarAway(Duration);
+    struct FarFile(Box<dyn DiskFile>, Duration);
+
+    impl Disk for FarAway {
+        fn make_folder(&self, path: &Path) -> io::Result<()> {
+            RealDisk.make_folder(path)
+        }
+        fn create(&self, path: &Path) -> Result<Box<dyn DiskFile>, OpenError> {
+            Ok(Box::new(FarFile(RealDisk.create(path)?, self.0)))
+        }
+        fn open(&self, path: &Path) -> Result<Box<dyn DiskFile>, OpenError> {
+            RealDisk.open(path)
+        }
+        fn read(&self, path: &Path) -> io::Result<Box<dyn BufRead>> {
+            RealDisk.read(path)
+        }
+        fn files(&self, folder: &Path) -> io::Result<Vec<String>> {
+            RealDisk.files(folder)
+        }
+        fn rewrite(&self, path: &Path, from: u64) -> io::Result<()> {
+            RealDisk.rewrite(path, from)
+        }
+        fn remove_file(&self, path: &Path) -> io::Result<()> {
+            RealDisk.remove_file(path)
+        }
+        fn remove_folder(&self, path: &Path) -> io::Result<()> {
+            RealDisk.remove_folder(path)
+        }
+        fn sync_names(&self, folders: Vec<PathBuf>) -> BoxFuture<'static, io::Result<()>> {
+            RealDisk.sync_names(folders)
+        }
+    }
+
+    impl DiskFile for FarFile {
+        fn append(&self, bytes: &[u8]) -> io::Result<()> {
+            self.0.append(bytes)
+        }
+        fn set_len(&self, bytes: u64) -> io::Result<()> {
+            self.0.set_len(bytes)
+        }
+        fn sync_now(&self) -> io::Result<()> {
+            std::thread::sleep(self.1);
+            if self.1.is_zero() { self.0.sync_now() } else { Ok(()) }
+        }
+        fn sync(&self) -> BoxFuture<'static, io::Result<()>> {
+            self.0.sync()
+        }
+    }
+
+    #[test]
+    fn a_storage_that_takes_long_to_keep_a_session_is_known_by_how_long() {
+        let folder = tempfile::tempdir().unwrap();
+        for (takes, is_slow) in
+            [(SLOW_SYNC + Duration::from_millis(1), true), (Duration::ZERO, false)]
+        {
+            let dir = SessionDir::on(Arc::new(FarAway(takes)), folder.path());
+            assert_eq!(dir.is_slow(), None, "nothing was made yet");
+            let secret = FrameSecret::new(&[7; 16]);
+            let session = SessionId::new(format!("s{}", u8::from(is_slow))).unwrap();
+            let header = Header { format: FORMAT, session, created: 0, secret };
+            drop(SessionFile::create(&dir, &header).unwrap());
+            let told = dir.is_slow();
+            match is_slow {
+                true => assert!(told.is_some_and(|told| told >= takes), "{told:?}"),
+                // A machine can be as slow as that, and then it is told so.
+                false => assert!(told.is_none_or(|told| told > SLOW_SYNC), "{told:?}"),
+            }
+        }
     }
 }

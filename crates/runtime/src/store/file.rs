@@ -1,40 +1,52 @@
 //! The writing end of a session file.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Seek as _, SeekFrom, Write as _};
+use std::fmt;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use deputize_core::{BoxFuture, Journal, JournalError, Record};
+use deputize_core::{BoxFuture, Journal, JournalError, Record, SessionId};
 
-use super::read::{ReadError, StoredSession, read};
-use super::{FORMAT, Header, SessionDir};
+use super::disk::{Disk, DiskFile, OpenError};
+use super::read::{ReadError, StoredSession};
+use super::{FORMAT, Header, SessionDir, Tail, checksum};
+
+/// A storage that takes longer to keep a few bytes is told of.
+pub const SLOW_SYNC: Duration = Duration::from_millis(500);
 
 /// A session file that this process alone writes to.
-#[derive(Debug)]
 pub struct SessionFile {
     path: PathBuf,
+    disk: Arc<dyn Disk>,
+    file: Arc<dyn DiskFile>,
     writer: Mutex<Writer>,
     /// Records appended, as a count.
     appended: AtomicU64,
+    /// Records that survive the end of the machine, as a count.
+    durable: AtomicU64,
     /// For syncing, which must not wait for the writer's lock. Whoever waits for this one finds
     /// its work done by another.
     sync: tokio::sync::Mutex<Synced>,
 }
 
-#[derive(Debug)]
+impl fmt::Debug for SessionFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("SessionFile").field(&self.path).finish()
+    }
+}
+
+#[derive(Debug, Default)]
 struct Synced {
-    file: Arc<File>,
-    /// How many records survive the end of the machine.
-    records: u64,
-    /// Whether the file's name does.
+    /// Whether the file's name is durable.
     name: bool,
+    /// Why the first sync that failed did.
+    failed: Option<String>,
 }
 
 #[derive(Debug)]
 struct Writer {
-    file: File,
     /// Bytes up to the end of the last record.
     good: u64,
     /// Set at the first failure: nothing is appended after it.
@@ -49,127 +61,143 @@ impl SessionFile {
     /// When it exists already or cannot be made.
     pub fn create(dir: &SessionDir, header: &Header) -> Result<Self, ReadError> {
         let path = dir.file(&header.session);
-        let failed = |source| ReadError::Open { path: path.clone(), source };
         dir.make()?;
-        let mut options = OpenOptions::new();
-        options.create_new(true).append(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let mut file = options.open(&path).map_err(failed)?;
-        take_lock(&file, &path)?;
         let mut line = serde_json::to_vec(&Header { format: FORMAT, ..header.clone() })
             .map_err(|source| ReadError::Header { path: path.clone(), source })?;
         line.push(b'\n');
-        file.write_all(&line).map_err(failed)?;
-        let good = line.len() as u64;
-        Self::over(path.clone(), file, good, 0).map_err(failed)
+        let file = opened(dir.disk().create(&path), &path)?;
+        let since = Instant::now();
+        if let Err(source) = file.append(&line).and_then(|()| file.sync_now()) {
+            // Without its header it is no session; nobody should meet it.
+            let _best_effort = dir.disk().remove_file(&path);
+            return Err(ReadError::Open { path, source });
+        }
+        *dir.first_sync.lock().unwrap_or_else(PoisonError::into_inner) = Some(since.elapsed());
+        Ok(Self::over(dir, path, file, (line.len() as u64, 0)))
     }
 
     /// Opens a stored session to go on with it. A torn tail is cut off.
     ///
     /// # Errors
     /// When it is in use, damaged, or cannot be opened.
-    pub fn open(
-        dir: &SessionDir,
-        id: &deputize_core::SessionId,
-    ) -> Result<(Self, StoredSession), ReadError> {
+    pub fn open(dir: &SessionDir, id: &SessionId) -> Result<(Self, StoredSession), ReadError> {
         let path = dir.file(id);
-        let file = Self::lock(&path)?;
-        let stored = read(&path)?;
+        let file = dir.lock(id)?;
+        let stored = dir.read(id)?;
         if let Some(damage) = stored.damage {
             return Err(ReadError::Damaged { path, damage });
         }
-        let failed = |source| ReadError::Open { path: path.clone(), source };
-        file.set_len(stored.good_bytes).map_err(failed)?;
-        let records = stored.records.len() as u64;
-        let this = Self::over(path.clone(), file, stored.good_bytes, records).map_err(failed)?;
-        Ok((this, stored))
+        let mend = || {
+            if stored.tail != Tail::Whole {
+                file.set_len(stored.good_bytes)?;
+            }
+            // An earlier process may have met a sync that failed, or have died before one.
+            dir.disk().rewrite(&path, stored.durable_bytes)?;
+            // At once: a power cut must not mix what was cut off, now or by a process that
+            // then died, with what comes.
+            file.sync_now()
+        };
+        mend().map_err(|source| ReadError::Open { path: path.clone(), source })?;
+        let ends = (stored.good_bytes, stored.records.len() as u64);
+        Ok((Self::over(dir, path, file, ends), stored))
     }
 
-    fn over(path: PathBuf, file: File, good: u64, appended: u64) -> io::Result<Self> {
-        let synced = Synced { file: Arc::new(file.try_clone()?), records: 0, name: false };
-        Ok(Self {
+    fn over(
+        dir: &SessionDir,
+        path: PathBuf,
+        file: Box<dyn DiskFile>,
+        (good, appended): (u64, u64),
+    ) -> Self {
+        Self {
             path,
-            writer: Mutex::new(Writer { file, good, broken: None, buffer: Vec::new() }),
+            disk: Arc::clone(dir.disk()),
+            file: Arc::from(file),
+            writer: Mutex::new(Writer { good, broken: None, buffer: Vec::new() }),
             appended: AtomicU64::new(appended),
-            sync: tokio::sync::Mutex::new(synced),
-        })
-    }
-
-    /// Opens an existing file for appending and takes its lock.
-    pub(super) fn lock(path: &Path) -> Result<File, ReadError> {
-        let failed = |source| ReadError::Open { path: path.to_owned(), source };
-        let file = OpenOptions::new().read(true).append(true).open(path).map_err(failed)?;
-        take_lock(&file, path)?;
-        Ok(file)
+            // Whoever opens a file has synced it.
+            durable: AtomicU64::new(appended),
+            sync: tokio::sync::Mutex::default(),
+        }
     }
 
     fn error(&self, source: io::Error) -> JournalError {
         JournalError { path: self.path.clone(), source }
     }
+
+    /// Makes durable what was appended until now; the file's name too, at the first time.
+    async fn sync(&self, name: &mut bool) -> io::Result<()> {
+        let upto = self.appended.load(Ordering::Acquire);
+        self.file.sync().await?;
+        if !*name {
+            let folders = self.path.ancestors().skip(1).take(2).map(Path::to_owned);
+            self.disk.sync_names(folders.collect()).await?;
+            *name = true;
+        }
+        self.durable.fetch_max(upto, Ordering::Release);
+        Ok(())
+    }
+}
+
+/// The file, or why it cannot be had.
+pub(super) fn opened(
+    file: Result<Box<dyn DiskFile>, OpenError>,
+    path: &Path,
+) -> Result<Box<dyn DiskFile>, ReadError> {
+    file.map_err(|error| match error {
+        OpenError::InUse(owner) => ReadError::InUse { path: path.to_owned(), owner },
+        OpenError::Io(source) => ReadError::Open { path: path.to_owned(), source },
+    })
 }
 
 impl Journal for SessionFile {
     fn append(&self, record: &Record) -> Result<(), JournalError> {
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        writer.append(record).map_err(|source| self.error(source))?;
+        let durable = self.durable.load(Ordering::Acquire);
+        let written = writer.append(&*self.file, record, durable);
+        written.map_err(|source| self.error(source))?;
         self.appended.fetch_max(record.seq + 1, Ordering::Release);
         Ok(())
     }
 
     fn durable(&self, seq: u64) -> BoxFuture<'_, Result<(), JournalError>> {
         Box::pin(async move {
-            let mut sync = self.sync.lock().await;
-            if sync.records > seq {
+            let mut synced = self.sync.lock().await;
+            // Whose name is lost, is lost.
+            if synced.name && self.durable.load(Ordering::Acquire) > seq {
                 return Ok(());
             }
-            let upto = self.appended.load(Ordering::Acquire);
-            let file = Arc::clone(&sync.file);
-            let folders: Vec<PathBuf> = if sync.name {
-                Vec::new()
-            } else {
-                self.path.ancestors().skip(1).take(2).map(Path::to_owned).collect()
-            };
-            let synced = tokio::task::spawn_blocking(move || {
-                file.sync_data()?;
-                folders.iter().try_for_each(|folder| File::open(folder)?.sync_all())
-            });
-            let synced = synced.await;
-            match synced.unwrap_or_else(|panic| Err(io::Error::other(panic))) {
-                Ok(()) => {
-                    sync.records = upto;
-                    sync.name = true;
-                    Ok(())
-                }
-                Err(error) => {
-                    // What a failed sync lost is unknown, and a second one would not tell.
-                    let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-                    writer.broken = Some(format!("syncing it failed: {error}"));
-                    Err(self.error(error))
-                }
+            // What a failed sync lost is unknown, and a second one would not tell.
+            if let Some(why) = &synced.failed {
+                return Err(self.error(io::Error::other(why.clone())));
             }
+            self.sync(&mut synced.name).await.map_err(|error| {
+                let why = format!("syncing it failed: {error}");
+                let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+                writer.broken = Some(why.clone());
+                synced.failed = Some(why);
+                self.error(error)
+            })
         })
     }
 }
 
 impl Writer {
-    fn append(&mut self, record: &Record) -> io::Result<()> {
+    fn append(&mut self, file: &dyn DiskFile, record: &Record, durable: u64) -> io::Result<()> {
         if let Some(why) = &self.broken {
             return Err(io::Error::other(why.clone()));
         }
         let Self { buffer, .. } = self;
         buffer.clear();
         let body = serde_json::to_vec(record).map_err(io::Error::other)?;
-        let crc = crc32fast::hash(&body);
-        write!(
-            buffer,
-            r#"{{"seq":{},"len":{},"crc":"{crc:08x}","record":"#,
-            record.seq,
-            body.len()
-        )?;
+        write!(buffer, r#"{{"seq":{},"#, record.seq)?;
+        if durable > 0 {
+            write!(buffer, r#""durable":{durable},"#)?;
+        }
+        let (len, crc) = (body.len(), checksum(&body, durable));
+        write!(buffer, r#""len":{len},"crc":"{crc:08x}","record":"#)?;
         buffer.extend_from_slice(&body);
         buffer.extend_from_slice(b"}\n");
-        match self.file.write_all(&self.buffer) {
+        match file.append(&self.buffer) {
             Ok(()) => {
                 self.good += self.buffer.len() as u64;
                 Ok(())
@@ -178,56 +206,9 @@ impl Writer {
                 self.broken = Some(format!("an earlier write failed: {error}"));
                 // A half-written record goes, so that the file ends with a good one; if even
                 // that fails, the next open cuts it off.
-                let _best_effort = self.file.set_len(self.good);
-                let _position = self.file.seek(SeekFrom::End(0));
+                let _best_effort = file.set_len(self.good);
                 Err(error)
             }
         }
-    }
-}
-
-fn take_lock(file: &File, path: &Path) -> Result<(), ReadError> {
-    match file.try_lock() {
-        Ok(()) => Ok(()),
-        Err(TryLockError::WouldBlock) => {
-            Err(ReadError::InUse { path: path.to_owned(), owner: owner(file) })
-        }
-        Err(TryLockError::Error(source)) => Err(ReadError::Open { path: path.to_owned(), source }),
-    }
-}
-
-/// Who holds the lock, as far as the system tells.
-fn owner(file: &File) -> String {
-    let unknown = "another process".to_owned();
-    #[cfg(target_os = "linux")]
-    {
-        use std::os::unix::fs::MetadataExt as _;
-        let Ok(inode) = file.metadata().map(|meta| meta.ino()) else { return unknown };
-        let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
-        let holder = locks.lines().find_map(|line| {
-            let fields: Vec<&str> = line.split_whitespace().collect();
-            let place = fields.iter().position(|field| *field == "WRITE")?;
-            let held = fields.get(place + 2)?.rsplit(':').next()?;
-            (held == inode.to_string()).then(|| fields.get(place + 1).copied()).flatten()
-        });
-        holder.map_or(unknown, |pid| format!("process {pid}"))
-    }
-    #[cfg(not(target_os = "linux"))]
-    {
-        let _unused = file;
-        unknown
-    }
-}
-
-pub(super) fn owner_only(path: &Path) -> io::Result<()> {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt as _;
-        fs::set_permissions(path, fs::Permissions::from_mode(0o700))
-    }
-    #[cfg(not(unix))]
-    {
-        let _unused = path;
-        Ok(())
     }
 }

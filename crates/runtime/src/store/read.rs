@@ -1,16 +1,17 @@
 //! Reads a session file, whatever state it is in.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, BufRead as _, BufReader, Read as _};
+use std::io::{self, BufRead as _, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use deputize_core::{Event, Record, SessionStart};
+use deputize_core::door::to_line;
+use deputize_core::{Event, Record, SessionId, SessionStart};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{FORMAT, Header};
+use super::disk::Disk;
+use super::{FORMAT, Header, checksum};
 
 /// The longest line that is read, in bytes.
 const LONGEST_LINE: u64 = 256 * 1024 * 1024;
@@ -65,6 +66,21 @@ pub enum ReadError {
         /// Who: `process 123`, or `another process`.
         owner: String,
     },
+    /// Each of its last openings ended the program.
+    #[error(
+        "session `{session}` was taken up {openings} times in a row, and each time the program \
+         was gone before a model was asked: it can be shown and exported, not resumed; \
+         remove `{}` to try it again",
+        path.display()
+    )]
+    Unlucky {
+        /// Which.
+        session: SessionId,
+        /// How many openings.
+        openings: u64,
+        /// Where they are counted.
+        path: PathBuf,
+    },
     /// A record in its middle is broken, so nothing may be appended.
     #[error(
         "line {} of session file `{}` is damaged ({}): it can be shown and exported, not resumed",
@@ -85,6 +101,16 @@ pub struct Damage {
     pub line: u64,
     /// What is wrong with it.
     pub what: String,
+}
+
+/// Characters of what is wrong with a line of a file.
+pub(crate) const DAMAGE_CHARS: usize = 500;
+
+impl Damage {
+    /// What is wrong may quote the file, so it is made fit for a line of a terminal.
+    fn at(line: u64, what: &str) -> Self {
+        Self { line, what: to_line(what, DAMAGE_CHARS) }
+    }
 }
 
 /// The end of a session file.
@@ -112,6 +138,8 @@ pub struct StoredSession {
     pub damage: Option<Damage>,
     /// Bytes up to the end of the last good record.
     pub(crate) good_bytes: u64,
+    /// Bytes that are known to survive the end of the machine.
+    pub(crate) durable_bytes: u64,
 }
 
 impl StoredSession {
@@ -138,6 +166,9 @@ impl StoredSession {
 #[derive(Deserialize)]
 struct Line<'l> {
     seq: u64,
+    /// How many records were durable when this one was written.
+    #[serde(default)]
+    durable: u64,
     len: usize,
     crc: &'l str,
     #[serde(borrow)]
@@ -152,29 +183,30 @@ enum Bad {
     Unknown(String),
 }
 
-/// One line's record, if the line is good.
-fn parse(line: &[u8], seq: u64) -> Result<Record, Bad> {
-    let whole = whole(line, seq).map_err(Bad::Broken)?;
-    serde_json::from_str(whole.get()).map_err(|error| {
+/// One line's record, and how many were durable before it, if the line is good.
+fn parse(line: &[u8], seq: u64) -> Result<(Record, u64), Bad> {
+    let line = whole(line, seq).map_err(Bad::Broken)?;
+    let record = serde_json::from_str(line.record.get()).map_err(|error| {
         Bad::Unknown(format!("this program does not know it, a newer one may: {error}"))
-    })
+    })?;
+    Ok((record, line.durable))
 }
 
-/// The text of a line's record, if it is what was written.
-fn whole(line: &[u8], seq: u64) -> Result<&RawValue, String> {
+/// A line, if it is what was written.
+fn whole(line: &[u8], seq: u64) -> Result<Line<'_>, String> {
     let line: Line<'_> = serde_json::from_slice(line).map_err(|error| error.to_string())?;
     let bytes = line.record.get().as_bytes();
     if line.len != bytes.len() {
         return Err(format!("it has {} bytes and says {}", bytes.len(), line.len));
     }
-    let crc = format!("{:08x}", crc32fast::hash(bytes));
+    let crc = format!("{:08x}", checksum(bytes, line.durable));
     if line.crc != crc {
         return Err(format!("its checksum is {crc} and it says {}", line.crc));
     }
     if line.seq != seq {
         return Err(format!("its number is {} and should be {seq}", line.seq));
     }
-    Ok(line.record)
+    Ok(line)
 }
 
 /// What was read so far.
@@ -182,32 +214,51 @@ fn whole(line: &[u8], seq: u64) -> Result<&RawValue, String> {
 struct Scan {
     records: Vec<Record>,
     good_bytes: u64,
-    /// The first line that is not good, and how many bytes there are from it on.
-    bad: Option<(Damage, u64)>,
+    /// Where each record ends.
+    ends: Vec<u64>,
+    /// How many records are known to be durable.
+    durable: u64,
+    bad: Option<BadLine>,
+}
+
+/// The first line that is not good.
+struct BadLine {
+    damage: Damage,
+    /// Bytes from it on.
+    bytes: u64,
+    /// Whether zeros are in it, which no record has.
+    hole: bool,
 }
 
 impl Scan {
     /// Takes a line; gives the damage after which no more is read.
     fn take(&mut self, line: &[u8], number: u64) -> Option<Damage> {
         let bytes = line.len() as u64;
-        if let Some((damage, rest)) = &mut self.bad {
-            *rest += bytes;
-            return looks_whole(line).then(|| damage.clone());
+        if let Some(bad) = &mut self.bad {
+            bad.bytes += bytes;
+            let whole = durable_before(line)?;
+            // A power cut may leave out what was written before, but only what was not durable
+            // yet, and it leaves zeros there. Nothing else that is whole is thrown away.
+            let left_out = bad.hole && whole <= self.records.len() as u64;
+            return (!left_out).then(|| bad.damage.clone());
         }
         let parsed = match line.last() {
             Some(b'\n') => parse(line, self.records.len() as u64),
             _ => Err(Bad::Broken("it has no end".to_owned())),
         };
         match parsed {
-            Ok(record) => {
+            Ok((record, durable)) => {
                 self.good_bytes += bytes;
+                self.ends.push(self.good_bytes);
+                self.durable = self.durable.max(durable);
                 self.records.push(record);
                 None
             }
             // Nothing that was acknowledged is thrown away.
-            Err(Bad::Unknown(what)) => Some(Damage { line: number, what }),
+            Err(Bad::Unknown(what)) => Some(Damage::at(number, &what)),
             Err(Bad::Broken(what)) => {
-                self.bad = Some((Damage { line: number, what }, bytes));
+                let (damage, hole) = (Damage::at(number, &what), line.contains(&0));
+                self.bad = Some(BadLine { damage, bytes, hole });
                 None
             }
         }
@@ -215,13 +266,9 @@ impl Scan {
 }
 
 /// Reads a session file.
-pub(super) fn read(path: &Path) -> Result<StoredSession, ReadError> {
+pub(super) fn read(disk: &dyn Disk, path: &Path) -> Result<StoredSession, ReadError> {
     let open = |source| ReadError::Open { path: path.to_owned(), source };
-    // Opening a pipe would wait for a writer.
-    if !std::fs::metadata(path).map_err(open)?.is_file() {
-        return Err(open(io::Error::other("it is not a regular file")));
-    }
-    let mut reader = BufReader::new(File::open(path).map_err(open)?);
+    let mut reader = disk.read(path).map_err(open)?;
     let mut line = Vec::new();
     let mut next = |line: &mut Vec<u8>| {
         line.clear();
@@ -236,21 +283,21 @@ pub(super) fn read(path: &Path) -> Result<StoredSession, ReadError> {
         number += 1;
         damage = scan.take(&line, number);
     }
-    let Scan { records, good_bytes, bad } = scan;
+    let Scan { records, good_bytes, ends, durable, bad } = scan;
+    let last = usize::try_from(durable).unwrap_or(usize::MAX).checked_sub(1);
+    let durable_bytes = last.and_then(|last| ends.get(last)).copied().unwrap_or_default();
     let tail = match bad {
-        Some((_, bytes)) if damage.is_none() => Tail::Torn { bytes },
+        Some(BadLine { bytes, .. }) if damage.is_none() => Tail::Torn { bytes },
         _ => Tail::Whole,
     };
-    Ok(StoredSession { header, records, tail, damage, good_bytes })
+    Ok(StoredSession { header, records, tail, damage, good_bytes, durable_bytes })
 }
 
-/// Whether a line behind a broken one is a record: then the broken one is damage in the
-/// middle, not a torn tail.
-fn looks_whole(line: &[u8]) -> bool {
-    serde_json::from_slice::<Line<'_>>(line).is_ok_and(|line| {
-        let bytes = line.record.get().as_bytes();
-        format!("{:08x}", crc32fast::hash(bytes)) == line.crc
-    })
+/// If a line behind a broken one is a record: how many were durable when it was written.
+fn durable_before(line: &[u8]) -> Option<u64> {
+    let line: Line<'_> = serde_json::from_slice(line).ok()?;
+    let crc = format!("{:08x}", checksum(line.record.get().as_bytes(), line.durable));
+    (crc == line.crc).then_some(line.durable)
 }
 
 fn parse_header(path: &Path, line: &[u8]) -> Result<Header, ReadError> {

@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use deputize_core::{
-    AgentSpec, Authority, BoxFuture, Cancel, Catalog, Delta, Effects, Entry, Event, Grant, Message,
-    Model, ModelError, Observer, Origin, Outcome, Record, Reply, Request, Schema, SessionId, Tool,
-    ToolCallResult, ToolCx, ToolDecl, ToolError, ToolName, ToolOutput, ToolSpec, ToolsetName,
+    AgentSpec, Authority, BoxFuture, Cancel, Catalog, Delta, Effects, Entry, Event, Grant, Limits,
+    Message, Model, ModelError, Observer, Origin, Outcome, Record, Reply, Request, Schema,
+    SessionId, SpawnedBy, Tool, ToolCallResult, ToolCx, ToolDecl, ToolError, ToolName, ToolOutput,
+    ToolSpec, ToolsetName,
 };
 use deputize_runtime::{Models, Parts, Session, SessionDir, top_agent};
 use serde_json::{Value, json};
@@ -86,7 +87,7 @@ impl Tool for Acting {
 fn decl(name: &str) -> ToolDecl {
     let schema = json!({
         "type": "object",
-        "properties": {"n": {"type": "integer"}, "list": {"type": "array", "items": {"type": "string"}}},
+        "properties": {"n": {"type": "integer"}, "list": {"type": "array", "items": {"type": "string"}}, "command": {"type": "string"}},
         "additionalProperties": false,
     });
     ToolDecl {
@@ -137,23 +138,34 @@ fn deaf<'a>(_: &'a World, _: Value, _: &'a ToolCx) -> BoxFuture<'a, ToolCallResu
     Box::pin(std::future::pending())
 }
 
-/// Spawns one child per item of `list` and gives their answers.
+/// Spawns one child per item of `list` and gives their answers. Nobody waits for those whose
+/// item begins with "background"; one that begins with "timed" has a time limit.
 fn spawn<'a>(_: &'a World, arguments: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolCallResult> {
     Box::pin(async move {
         let goals: Vec<String> = serde_json::from_value(arguments["list"].clone()).unwrap();
         let parent = &cx.agent.spec;
         let mut agents = Vec::new();
+        let task_count = goals.len() as u32;
         for (index, goal) in (0..).zip(goals) {
             let spec = AgentSpec {
                 id: parent.id.child(cx.call, index),
                 parent: Some(parent.id.clone()),
                 depth: parent.depth + 1,
-                task: goal,
+                spawned_by: Some(SpawnedBy { call: cx.call, task_index: index, task_count }),
+                model: model_of(&goal, &parent.model).to_owned(),
                 grant: Grant::default(),
+                limits: limits_of(&goal, parent.limits),
+                background: goal.starts_with("background"),
+                output_schema: None,
+                task: goal,
                 ..AgentSpec::clone(parent)
             };
+            let background = spec.background;
             let agent = cx.agent.session.spawn.attach(&cx.agent, spec, &cx.cancel);
-            agents.push(agent.map_err(|error| ToolError::refused(error.to_string()))?);
+            let agent = agent.map_err(|error| ToolError::refused(error.to_string()))?;
+            if !background {
+                agents.push(agent);
+            }
         }
         let outcomes = agents.into_iter().map(|agent| agent.outcome());
         let outcomes = futures_util::future::join_all(outcomes).await;
@@ -161,6 +173,19 @@ fn spawn<'a>(_: &'a World, arguments: Value, cx: &'a ToolCx) -> BoxFuture<'a, To
             outcomes.into_iter().map(|outcome| outcome.text.unwrap_or_default()).collect();
         Ok(ToolOutput::text(texts.join("; ")))
     })
+}
+
+fn limits_of(task: &str, parents: Limits) -> Limits {
+    match task.split(' ').next() {
+        Some("background") => Limits { time_ms: 0, ..parents },
+        Some("timed") => Limits { time_ms: 10_000, wrap_up_ms: 1_000, ..parents },
+        _ => parents,
+    }
+}
+
+/// What a child with this task has for a model.
+pub(crate) fn model_of<'m>(task: &str, parents: &'m str) -> &'m str {
+    if task.starts_with("program") { "p/program" } else { parents }
 }
 
 pub(crate) fn catalog(world: &Arc<World>) -> Catalog {
@@ -173,7 +198,7 @@ pub(crate) fn catalog(world: &Arc<World>) -> Catalog {
         (again("broken"), broken),
         (again("wait"), wait),
         (again("deaf"), deaf),
-        (ToolSpec { time_limit: None, ..again("spawn") }, spawn),
+        (ToolSpec { time_limit: None, spawns: true, ..again("spawn") }, spawn),
     ];
     let mut catalog = Catalog::default();
     for (spec, act) in tools {

@@ -2,8 +2,15 @@
 
 #![cfg(test)]
 
+mod answers;
+mod asking;
+mod background;
+mod budgets;
 mod calls;
+mod external;
 mod fixture;
+mod gate_storm;
+mod hooks;
 mod kill;
 mod laws;
 mod limits;

@@ -92,6 +92,52 @@ async fn a_flipped_byte_is_found_wherever_it_is() {
     }
 }
 
+/// The place of each record's line in a file, the header's first.
+fn lines(whole: &[u8]) -> Vec<std::ops::Range<usize>> {
+    let mut lines = Vec::new();
+    let mut start = 0;
+    for line in whole.split_inclusive(|byte| *byte == b'\n') {
+        lines.push(start..start + line.len());
+        start += line.len();
+    }
+    lines
+}
+
+#[tokio::test]
+async fn what_a_power_cut_left_out_is_a_torn_tail_unless_it_was_durable() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
+    let rule = |results: usize, _: &Request<'_>| {
+        let call = ("act", serde_json::json!({}));
+        Ok(if results == 0 { Reply::calls("rule", [call]) } else { Reply::text("rule", "done") })
+    };
+    run(folder.path(), spec(folder.path()), parts(&world, rule), &Cancel::new()).await;
+    let dir = SessionDir::new(folder.path());
+    let file = dir.file(&id());
+    let whole = std::fs::read(&file).unwrap();
+    let records = dir.read(&id()).unwrap().records;
+    // Synced before the call, and then at the end.
+    let starts =
+        records.iter().position(|it| matches!(it.event, deputize_core::Event::ToolStart { .. }));
+    let durable = starts.unwrap() + 1;
+    assert!(durable + 3 < records.len());
+    for (record, line) in lines(&whole).into_iter().skip(1).enumerate() {
+        let mut holed = whole.clone();
+        holed[line.start + 3..line.end].fill(0);
+        std::fs::write(&file, &holed).unwrap();
+        let opened = open(&dir);
+        let left = std::fs::read(&file).unwrap();
+        if record < durable {
+            let error = opened.unwrap_err();
+            assert!(matches!(error, SessionError::File(ReadError::Damaged { .. })), "{error}");
+            assert_eq!(left, holed);
+        } else {
+            opened.unwrap();
+            assert_eq!(left, whole[..line.start], "record {record}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn an_answer_on_record_is_given_also_when_the_end_of_the_session_is_not() {
     let (_folder, dir) = stored().await;

@@ -39,6 +39,7 @@ pub struct Answer {
     pub(super) body: Vec<u8>,
     pub(super) pieces: usize,
     pub(super) latency: Duration,
+    pub(super) held: Option<Gate>,
     pub(super) stall: Option<(usize, Gate)>,
     pub(super) forever: Option<(Vec<u8>, Duration)>,
     pub(super) end: End,
@@ -54,6 +55,7 @@ impl Answer {
             body: body.into(),
             pieces: usize::MAX,
             latency: Duration::ZERO,
+            held: None,
             stall: None,
             forever: None,
             end: End::InOrder,
@@ -113,6 +115,13 @@ impl Answer {
         self
     }
 
+    /// Nothing is sent before the gate lets it through.
+    #[must_use]
+    pub fn held_by(mut self, gate: &Gate) -> Self {
+        self.held = Some(gate.clone());
+        self
+    }
+
     /// So many bytes of the body are sent, and the connection is closed inside it.
     #[must_use]
     pub fn cut_at(self, bytes: usize) -> Self {
@@ -130,6 +139,12 @@ impl Answer {
     pub fn ending_at(mut self, bytes: usize) -> Self {
         self.body.truncate(bytes);
         self
+    }
+
+    /// Whether it goes out in one piece, as HTTP has it.
+    pub(super) fn is_plain(&self) -> bool {
+        let whole = self.pieces >= self.body.len() && self.end == End::InOrder;
+        whole && self.stall.is_none() && self.forever.is_none()
     }
 
     /// The body has no length and ends with the connection.

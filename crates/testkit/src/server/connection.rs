@@ -55,7 +55,11 @@ pub(super) async fn serve(mut stream: TcpStream, shared: &Shared) -> io::Result<
     while let Some(request) = read_request(&mut stream, &mut received).await? {
         let answer = (shared.handler)(&request);
         let close = request.header("connection").is_some_and(|it| it.eq_ignore_ascii_case("close"));
-        shared.requests.send_modify(|requests| requests.push(request));
+        if shared.keeps {
+            shared.requests.send_modify(|requests| requests.push(request));
+        } else {
+            drop(request);
+        }
         let stays = write_answer(&mut stream, &answer).await?;
         if close || !stays {
             break;
@@ -124,6 +128,14 @@ async fn write_answer(stream: &mut TcpStream, answer: &Answer) -> io::Result<boo
     if !answer.latency.is_zero() && client_left(stream, tokio::time::sleep(answer.latency)).await {
         return Ok(false);
     }
+    if let Some(gate) = &answer.held
+        && client_left(stream, gate.pass()).await
+    {
+        return Ok(false);
+    }
+    if answer.is_plain() {
+        return stream.write_all(&plain(answer)).await.map(|()| true);
+    }
     let chunked = answer.end != End::WithConnection;
     stream.write_all(head(answer, chunked).as_bytes()).await?;
     let stop = answer.stall.as_ref().map_or(usize::MAX, |(bytes, _)| *bytes);
@@ -148,6 +160,23 @@ async fn write_answer(stream: &mut TcpStream, answer: &Answer) -> io::Result<boo
     }
 }
 
+/// An answer without a fault, as it goes out at once.
+fn plain(answer: &Answer) -> Vec<u8> {
+    let mut bytes = head(answer, true).into_bytes();
+    chunk(&mut bytes, &answer.body);
+    bytes.extend_from_slice(b"0\r\n\r\n");
+    bytes
+}
+
+fn chunk(bytes: &mut Vec<u8>, piece: &[u8]) {
+    if piece.is_empty() {
+        return;
+    }
+    bytes.extend_from_slice(format!("{:x}\r\n", piece.len()).as_bytes());
+    bytes.extend_from_slice(piece);
+    bytes.extend_from_slice(b"\r\n");
+}
+
 fn head(answer: &Answer, chunked: bool) -> String {
     let mut head = format!("HTTP/1.1 {} Scripted\r\n", answer.status);
     for (name, value) in &answer.headers {
@@ -169,10 +198,9 @@ async fn write_pieces(
 ) -> io::Result<()> {
     for piece in body.chunks(pieces) {
         if chunked {
-            let mut chunk = format!("{:x}\r\n", piece.len()).into_bytes();
-            chunk.extend_from_slice(piece);
-            chunk.extend_from_slice(b"\r\n");
-            stream.write_all(&chunk).await?;
+            let mut bytes = Vec::with_capacity(piece.len() + 16);
+            chunk(&mut bytes, piece);
+            stream.write_all(&bytes).await?;
         } else {
             stream.write_all(piece).await?;
         }

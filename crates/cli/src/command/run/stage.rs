@@ -8,9 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deputize_core::door::to_screen;
-use deputize_core::{ApproverMode, Cancel, Clock, ModelOptions, Observer, Outcome, SessionId};
+use deputize_core::{
+    ApproverMode, Cancel, Clock, ModelOptions, Observer, Outcome, Record, SessionId,
+};
 use deputize_runtime::{
-    Continue, Parts, Recovery, ResumeError, Session, SessionDir, StoredSession, SystemClock,
+    Continue, Parts, Recovery, ResumeError, SLOW_SYNC, Session, SessionDir, SystemClock,
 };
 use rustix::termios::tcgetwinsize;
 
@@ -19,11 +21,14 @@ use super::new_session;
 use crate::approve::Person;
 use crate::args::{OutputFormat, RunOptions};
 use crate::compose::Composition;
+use crate::config::ApprovalMode;
+use crate::control::server::Server;
 use crate::exit::{CliError, Exit};
 use crate::output::events::Projection;
 use crate::output::json::Children;
 use crate::output::outlet::{Outlet, WAITING_BYTES};
 use crate::output::stream::EventStream;
+use crate::processes::enough_open_files;
 use crate::screen::Detail;
 use crate::screen::line::{Line, Style};
 use crate::screen::live::{Screen, Size, Surface};
@@ -33,6 +38,9 @@ use crate::surroundings::{PrintError, Surroundings};
 
 /// After the run, how long threads that are stuck in foreign code are waited for.
 const STUCK: Duration = Duration::from_millis(100);
+/// Threads for work on files, and for questions to the person. Each costs memory of its own, so
+/// many agents that read at once share them.
+const BLOCKING_THREADS: usize = 64;
 /// How long the screen may take to show how a run stood that was left before its end.
 const GLANCE: Duration = Duration::from_millis(50);
 
@@ -54,6 +62,8 @@ pub(super) struct Stage {
     pub(super) output: OutputFormat,
     pub(super) out_is_terminal: bool,
     pub(super) cancel: Cancel,
+    /// Whether the session is there afterwards, to go on with.
+    pub(super) goes_on: bool,
     events: Option<Arc<EventStream>>,
 }
 
@@ -63,18 +73,20 @@ impl Stage {
         options: &RunOptions,
         cwd: &Path,
         composition: &Composition,
-        stored: Option<&StoredSession>,
+        before: &[Record],
     ) -> Result<Self, CliError> {
+        enough_open_files(around.open_files)
+            .map_err(|few| CliError::failed(few).hint("raise the limit (ulimit -Hn, ulimit -n)"))?;
         let unusable = |error| CliError::failed(PrintError(error));
         let cancel = Cancel::new();
-        let surface = surface(around, options, cwd).map_err(unusable)?;
+        let surface = surface(around, options, cwd, composition).map_err(unusable)?;
         let screen = Arc::new(Screen::start(surface).map_err(unusable)?);
         let out = own(io::stdout())
             .and_then(|out| Outlet::start(Box::new(out), WAITING_BYTES, cancel.clone()));
         let out = Arc::new(out.map_err(unusable)?);
         let children = Arc::new(Children::default());
         let mut projection = Projection::new(Some(layout_name(composition)));
-        for record in stored.iter().flat_map(|stored| &stored.records) {
+        for record in before {
             screen.prime(record);
             children.see(record);
             projection.know(record);
@@ -84,7 +96,8 @@ impl Stage {
             Arc::new(EventStream::new(Arc::clone(&out), projection, clock, options.verbose))
         });
         let (output, out_is_terminal) = (options.output, around.stdout_is_terminal);
-        Ok(Self { screen, children, out, output, out_is_terminal, cancel, events })
+        let goes_on = true;
+        Ok(Self { screen, children, out, output, out_is_terminal, cancel, goes_on, events })
     }
 
     pub(super) fn parts(&self, parts: Parts) -> Parts {
@@ -100,20 +113,19 @@ impl Stage {
     /// Signals are heard until everything is told: a reader who stalls can be left at any time.
     pub(super) fn play(
         &self,
-        composition: &Composition,
-        session: (&SessionDir, Option<SessionId>),
-        parts: Parts,
-        plan: Plan,
+        max_iterations: u32,
+        work: impl Future<Output = Result<Outcome, CliError>>,
     ) -> Result<u8, CliError> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
+            .max_blocking_threads(BLOCKING_THREADS)
             .enable_all()
             .build()
             .map_err(CliError::failed)?;
         let code = runtime.block_on(async {
             let mut signals = Signals::listen().map_err(CliError::failed)?;
             let work = Box::pin(async {
-                let ended = self.work(composition, session, parts, plan).await;
-                Ending::new(self, composition.config.max_iterations).tell(ended).await
+                let ended = work.await;
+                Ending::new(self, max_iterations).tell(ended).await
             });
             let told = || {
                 let text = "interrupted: ending; once more leaves at once";
@@ -130,7 +142,8 @@ impl Stage {
         code
     }
 
-    async fn work(
+    /// Runs the session.
+    pub(super) async fn work(
         &self,
         composition: &Composition,
         (dir, id): (&SessionDir, Option<SessionId>),
@@ -141,21 +154,72 @@ impl Stage {
         let Some(id) = id else {
             let id = new_session(parts.clock.now_ms());
             let session = Session::create(dir, id.clone(), parts).map_err(CliError::failed)?;
+            self.told_if_slow(dir);
             let task = plan.task.unwrap_or_default();
             let mut spec = composition.top_agent(&id, &plan.model, &task, plan.mode);
             spec.options = plan.options;
-            return Ok(session.run(spec, authority, &self.cancel).await);
+            let run = session.run(spec, authority, &self.cancel);
+            return Ok(self.watched(composition, dir, &session, run).await);
         };
+        let opening = dir.opening(&id).map_err(CliError::failed)?;
+        let mut parts = parts;
+        parts.observers.push(Arc::clone(&opening) as Arc<dyn Observer>);
         let (session, recovery) = Session::open(dir, id, parts).map_err(CliError::failed)?;
         self.recovered(&recovery);
         let model = Some(plan.model);
         let max_iterations = Some(composition.config.max_iterations);
         let approver = Some(plan.mode);
         let how = Continue { message: plan.task, model, approver, max_iterations };
-        session.resume(how, authority, &self.cancel).await.map_err(|error| match error {
+        let run = session.resume(how, authority, &self.cancel);
+        let ended = Box::pin(self.watched(composition, dir, &session, run)).await;
+        opening.succeeded();
+        ended.map_err(|error| match error {
             ResumeError::Journal(_) => CliError::failed(error),
             error => CliError::usage(error),
         })
+    }
+
+    /// A disk that is far away makes every call that may not be repeated wait.
+    fn told_if_slow(&self, dir: &SessionDir) {
+        if let Some(took) = dir.is_slow() {
+            let (took, limit) = (took.as_millis(), SLOW_SYNC.as_millis());
+            let place = dir.path().display();
+            self.tell(&format!(
+                "warning: `{place}` is on a slow disk: it took {took} ms to keep the beginning of \
+                 the session, more than {limit} ms; DEPUTIZE_HOME chooses another place, and \
+                 journal.sync says how often it is waited for"
+            ));
+        }
+    }
+
+    /// A run that can be reached from another terminal, for as long as it takes and no longer.
+    async fn watched<T>(
+        &self,
+        composition: &Composition,
+        dir: &SessionDir,
+        session: &Session,
+        run: impl Future<Output = T>,
+    ) -> T {
+        let answers = async {
+            if composition.config.control {
+                match Server::bind(dir, session.id(), session.overseer()) {
+                    Ok(server) => server.serve().await,
+                    Err(error) => {
+                        let why = CliError::failed(error).chain();
+                        self.tell(&format!(
+                            "warning: `deputize agents` cannot reach this run: {why}"
+                        ));
+                    }
+                }
+            }
+            std::future::pending().await
+        };
+        // The run first: it has begun when the socket is made.
+        tokio::select! {
+            biased;
+            ended = run => ended,
+            never = answers => never,
+        }
     }
 
     fn recovered(&self, recovery: &Recovery) {
@@ -191,7 +255,12 @@ fn layout_name(composition: &Composition) -> &'static str {
     }
 }
 
-fn surface(around: &Surroundings, options: &RunOptions, cwd: &Path) -> io::Result<Surface> {
+fn surface(
+    around: &Surroundings,
+    options: &RunOptions,
+    cwd: &Path,
+    composition: &Composition,
+) -> io::Result<Surface> {
     let detail = match (options.quiet, options.verbose) {
         (true, _) => Detail::Quiet,
         (false, true) => Detail::Verbose,
@@ -204,12 +273,14 @@ fn surface(around: &Surroundings, options: &RunOptions, cwd: &Path) -> io::Resul
         Ok(size) if size.ws_col > 0 => (size.ws_col.into(), size.ws_row.into()),
         _ => (80, 24),
     });
+    let asks = composition.config.approvals.mode != ApprovalMode::Deny;
     Ok(Surface {
         out: Box::new(own(io::stderr())?),
         size: live.then_some(size),
         colour: around.stderr_is_terminal && around.colour(),
         detail,
         cwd: cwd.to_owned(),
+        unasked: !around.stdin_is_terminal && asks,
         clock: Arc::new(SystemClock),
     })
 }

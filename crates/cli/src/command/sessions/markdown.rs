@@ -1,10 +1,10 @@
 //! A session as Markdown, for people to read.
 
 use deputize_core::door::{to_line, to_screen};
-use deputize_core::{Event, Message};
+use deputize_core::{AgentId, Event, Message};
 use deputize_runtime::StoredSession;
 
-use super::local;
+use super::{local, said};
 
 /// The most characters of a heading.
 const HEADING_CHARS: usize = 100;
@@ -18,15 +18,17 @@ pub(super) fn markdown(stored: &StoredSession) -> String {
         let goal = to_line(&start.spec.goal, HEADING_CHARS);
         out.push_str(&format!("\n## {} `{}`\n\n{goal}\n", record.agent, start.spec.model));
         for message in stored.messages(&record.agent).unwrap_or_default() {
-            out.push_str(&told(&message));
+            out.push_str(&told(stored, &record.agent, &message));
         }
     }
     out
 }
 
-fn told(message: &Message) -> String {
+fn told(stored: &StoredSession, agent: &AgentId, message: &Message) -> String {
     match message {
-        Message::User(user) => format!("\n### User\n\n{}\n", to_screen(&user.text)),
+        Message::User(user) => {
+            format!("\n### User\n\n{}\n", to_screen(said(stored, agent, &user.text)))
+        }
         Message::Assistant(said) => {
             let mut out = format!("\n### Agent\n\n{}\n", to_screen(&said.text));
             for call in &said.calls {

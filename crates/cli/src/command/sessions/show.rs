@@ -6,9 +6,9 @@ use deputize_core::door::{to_line, to_screen};
 use deputize_core::{AgentId, Event, Message, Outcome};
 use deputize_runtime::StoredSession;
 
-use super::{mark, status_of};
+use super::{Glance, local, mark, said, status_of};
 use crate::exit::CliError;
-use crate::screen::summary::{of_call, seconds};
+use crate::screen::summary::{dollars, of_call, seconds, tokens};
 use crate::surroundings::print;
 
 /// The most characters of a goal in the tree.
@@ -52,11 +52,25 @@ pub(super) fn shown(stored: &StoredSession, wanted: Option<&str>) -> Result<Stri
     };
     let mut out = String::new();
     if wanted.is_none() {
+        out.push_str(&head(stored));
         agents.iter().for_each(|agent| out.push_str(&row(agent)));
         out.push('\n');
     }
     out.push_str(&conversation(stored, chosen));
     Ok(out)
+}
+
+/// What the whole session was: model, directory, when, tokens, and dollars where prices are known.
+fn head(stored: &StoredSession) -> String {
+    let glance = Glance::of(stored);
+    let Some(start) = stored.last_start() else { return String::new() };
+    let (model, cwd) = (to_line(&start.model, GOAL_CHARS), start.cwd.to_string_lossy());
+    let spent = format!("{} tok", tokens(glance.cost.tokens));
+    let spent = match dollars(glance.cost.known_usd()) {
+        Some(usd) => format!("{spent} · {usd}"),
+        None => spent,
+    };
+    format!("{model} in {}\n{} · {spent}\n\n", to_screen(&cwd), local(glance.created))
 }
 
 /// The agents in the order of the tree: each before its children, children as they started.
@@ -113,7 +127,10 @@ fn conversation(stored: &StoredSession, agent: &Agent<'_>) -> String {
     let mut out = format!("=== {} ({})\n", agent.id, status_of(agent.outcome));
     for message in stored.messages(agent.id).unwrap_or_default() {
         match &*message {
-            Message::User(user) => out.push_str(&format!("\n> {}\n", to_screen(&user.text))),
+            Message::User(user) => {
+                let text = said(stored, agent.id, &user.text);
+                out.push_str(&format!("\n> {}\n", to_screen(text)));
+            }
             Message::Assistant(said) => {
                 if !said.text.trim().is_empty() {
                     out.push_str(&format!("\n{}\n", to_screen(&said.text)));

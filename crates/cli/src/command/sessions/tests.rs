@@ -49,7 +49,7 @@ fn a_session_at_a_glance() {
     let (_folder, stored) = stored(&session());
     let glance = Glance::of(&stored);
     assert_eq!(glance.goal, "Tidy up");
-    assert_eq!((glance.status, glance.children, glance.tokens), ("unfinished", 1, 3300));
+    assert_eq!((glance.status, glance.children, glance.cost.tokens), ("unfinished", 1, 3300));
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn the_tree_and_a_conversation() {
     let (_folder, stored) = stored(&session());
     insta::assert_snapshot!(format!(
         "{}\n{}",
-        show::shown(&stored, None).unwrap(),
+        show::shown(&stored, None).unwrap().replace(&local(START), "TIME"),
         show::shown(&stored, Some("1.0.0")).unwrap()
     ));
     assert_eq!(
@@ -77,4 +77,32 @@ fn the_tree_and_a_conversation() {
 fn a_session_without_an_agent_is_shown_as_such() {
     let (_folder, stored) = stored(&Tape::default());
     assert_eq!(show::shown(&stored, None).unwrap(), "no agent is on record\n");
+}
+
+#[test]
+fn a_directory_is_told_by_its_end() {
+    assert_eq!(end_of(Path::new("/repo/project")), "/repo/project");
+    let long = format!("/home/{}/project", "x".repeat(60));
+    assert_eq!(end_of(Path::new(&long)), format!("…{}/project", "x".repeat(21)));
+}
+
+#[test]
+fn a_session_is_named_by_its_beginning_where_no_other_begins_so() {
+    let (folder, _) = stored(&session());
+    let dir = SessionDir::new(folder.path());
+    let named = |name: &str| {
+        session_named(&dir, name).map(|id| id.to_string()).map_err(|error| error.chain())
+    };
+    assert_eq!(named("s"), Ok("s1".to_owned()));
+    for n in 10..20 {
+        std::fs::copy(folder.path().join("s1.jsonl"), folder.path().join(format!("s{n}.jsonl")))
+            .unwrap();
+    }
+    assert_eq!(named("s1"), Ok("s1".to_owned()), "what it is called exactly");
+    assert_eq!(named("s12"), Ok("s12".to_owned()));
+    let several = "`s` begins the names of 11 sessions: s1, s10, s11, s12, s13, s14, s15, s16, …";
+    assert_eq!(named("s"), Err(several.to_owned()));
+    for none in ["t", "", "../s1", "s123"] {
+        assert_eq!(named(none), Err(format!("there is no session `{none}`")));
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use deputize_core::{CallId, CancelReason, LogLevel, Usage, Version};
+use deputize_core::{CallId, CancelReason, LogLevel, Usage, Version, WrapUp};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -77,7 +77,7 @@ pub(super) enum Body<'r> {
     #[serde(rename = "agent.start")]
     AgentStart(Box<AgentStartBody<'r>>),
     #[serde(rename = "message")]
-    Message { from: Option<&'r str>, bytes: usize, preview: String },
+    Message { bytes: usize, preview: String },
     #[serde(rename = "model.request")]
     ModelRequest { iteration: u32, messages: u64, bytes: u64 },
     #[serde(rename = "model.delta")]
@@ -100,7 +100,7 @@ pub(super) enum Body<'r> {
         ms: u64,
     },
     #[serde(rename = "model.error")]
-    ModelError { kind: &'static str, status: Option<u16>, message: &'r str, partial_bytes: usize },
+    ModelError { kind: &'static str, status: Option<u16>, message: &'r str, partial_bytes: u64 },
     #[serde(rename = "model.retry")]
     ModelRetry { attempt: u32, of: u32, reason: &'r str, wait_ms: u64 },
     #[serde(rename = "tool.start")]
@@ -118,12 +118,34 @@ pub(super) enum Body<'r> {
     ApprovalRequest { call: CallId, command: &'r str, class: &'r str, reason: &'r str },
     #[serde(rename = "approval.decision")]
     ApprovalDecision { call: CallId, decision: &'r str, by: &'r str },
+    #[serde(rename = "hook")]
+    Hook {
+        name: &'static str,
+        by: &'r str,
+        call: Option<CallId>,
+        tool: Option<&'r str>,
+        child: Option<&'r str>,
+        decision: &'static str,
+        reason: &'r str,
+        ms: u64,
+        output_bytes: u64,
+    },
     #[serde(rename = "file.read")]
     FileRead { path: Cow<'r, str>, version: &'r Version },
     #[serde(rename = "file.write")]
     FileWrite { path: Cow<'r, str>, version: &'r Version, created: bool },
+    #[serde(rename = "answer.rejected")]
+    AnswerRejected { mistakes: &'r str },
+    #[serde(rename = "agent.heartbeat")]
+    AgentHeartbeat { iteration: u32, current_tool: Option<&'r str>, idle_ms: u64, stalled: bool },
+    #[serde(rename = "agent.rest")]
+    AgentRest {},
+    #[serde(rename = "child.delivered")]
+    ChildDelivered { bytes: usize, preview: String },
+    #[serde(rename = "spawn.paused")]
+    SpawnPaused { by: &'r str, paused: bool },
     #[serde(rename = "agent.wrap_up")]
-    AgentWrapUp {},
+    AgentWrapUp { limit: WrapUp },
     #[serde(rename = "agent.stop")]
     AgentStop { reason: &'r CancelReason },
     #[serde(rename = "agent.resume")]

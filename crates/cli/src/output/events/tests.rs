@@ -1,4 +1,4 @@
-use deputize_core::{CallStatus, CancelReason, ExitReason, LogLevel, Status, UserMessage};
+use deputize_core::{CallStatus, CancelReason, ExitReason, LogLevel, Status, UserMessage, WrapUp};
 use deputize_core::{SessionId, ToolsetName};
 use serde_json::json;
 
@@ -42,7 +42,9 @@ fn every_event() -> Tape {
     );
     let from = Some(kid);
     tape.add(&top, Event::Message(UserMessage { text: "It is done.".to_owned(), from }));
-    tape.add(&top, Event::AgentWrapUp);
+    let mistakes = "/n: \"x\" is not of type \"integer\"".to_owned();
+    tape.add(&top, Event::AnswerRejected { mistakes });
+    tape.add(&top, Event::AgentWrapUp { limit: WrapUp::Time });
     tape.add(&top, Event::AgentStop { reason: CancelReason::Interrupted });
     tape.add(&top, ended(&top, Status::Interrupted, ExitReason::Interrupted));
     tape.add(&top, Event::AgentResume { max_iterations: 90 });

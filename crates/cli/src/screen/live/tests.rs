@@ -131,6 +131,7 @@ fn surface(out: Box<dyn Write + Send>, detail: Detail, live: bool) -> Surface {
         colour: false,
         detail,
         cwd: PathBuf::from("/repo/project"),
+        unasked: false,
         clock: Arc::new(FixedClock(START + 5000)),
     }
 }
@@ -179,6 +180,26 @@ fn plain_lines_are_printed_at_once() {
     tape.records.iter().take(2).for_each(|record| screen.see(record));
     wait(screen.settled());
     assert_eq!(sink.0.lock().unwrap().as_slice(), b"delegate_task a\n");
+}
+
+#[test]
+fn lines_that_follow_fast_are_written_together_and_wake_nobody() {
+    let mut drawer = Drawer::new(surface(Box::new(io::sink()), Detail::Normal, false));
+    let mut state = State::new(Detail::Normal, false);
+    let tape = session();
+    tape.records.iter().take(2).for_each(|record| state.see(record));
+    assert_eq!(drawer.next(&mut state), Next::Write(b"delegate_task a\n".to_vec()));
+    assert!(matches!(drawer.next(&mut state), Next::Wait(Some(_))));
+    assert!(state.dirty, "as if the drawer knew of news");
+    tape.records.iter().skip(2).for_each(|record| state.see(record));
+    assert!(matches!(drawer.next(&mut state), Next::Wait(Some(_))));
+    let minute = Duration::from_secs(60);
+    drawer.drawn_at = drawer.drawn_at.and_then(|at| at.checked_sub(minute));
+    let Next::Write(rest) = drawer.next(&mut state) else { panic!("nothing to write") };
+    assert!(rest.split(|byte| *byte == b'\n').count() > 2, "{}", String::from_utf8_lossy(&rest));
+    drawer.drawn_at = drawer.drawn_at.and_then(|at| at.checked_sub(minute));
+    assert_eq!(drawer.next(&mut state), Next::Wait(None));
+    assert!(!state.dirty);
 }
 
 #[test]

@@ -1,0 +1,98 @@
+//! What Deputize costs by itself, as a table. The model is taken out: a scripted server on this
+//! machine answers at once, or after a fixed time. Each figure stands beside the floor, a bare
+//! loop that sends as many bytes and reads as many files, measured in turns with it.
+//!
+//! ```text
+//! just bench                        # builds what it needs, measures, prints the table
+//! just bench --runs 21 --json       # more runs; all figures as JSON
+//! just bench --only start,steps     # some of the figures
+//! ```
+
+mod figures;
+mod lab;
+mod script;
+mod serve;
+mod spread;
+mod table;
+
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+use clap::Parser;
+use rustix::process::{Resource, getrlimit, setrlimit};
+
+use crate::figures::Figure;
+use crate::lab::Lab;
+
+/// Measures what Deputize costs by itself.
+#[derive(Debug, Parser)]
+#[command(name = "deputize-bench", version)]
+struct Options {
+    /// How often each thing is measured.
+    #[arg(long, default_value_t = 11)]
+    runs: usize,
+    /// Measure these only.
+    #[arg(long, value_delimiter = ',', value_enum)]
+    only: Vec<Figure>,
+    /// Children of the fan-outs.
+    #[arg(long, value_delimiter = ',', default_values_t = [50, 500, 2000])]
+    children: Vec<u64>,
+    /// Print JSON with every single value.
+    #[arg(long)]
+    json: bool,
+    /// Build nothing, use what there is.
+    #[arg(long)]
+    no_build: bool,
+    /// Measure this program.
+    #[arg(long, value_name = "FILE")]
+    program: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    match std::env::args().nth(1).as_deref() {
+        Some("serve") => done(serve::serve()),
+        // The smallest test of this program has no other program to measure.
+        #[cfg(debug_assertions)]
+        Some("run") => deputize::Cli::new().tools(deputize_tools::LINK).run(),
+        _ => done(bench(&Options::parse())),
+    }
+}
+
+fn done(result: io::Result<()>) -> ExitCode {
+    let Err(error) = result else { return ExitCode::SUCCESS };
+    let _unread = writeln!(io::stderr(), "deputize-bench: {error}");
+    ExitCode::FAILURE
+}
+
+fn bench(options: &Options) -> io::Result<()> {
+    raise_file_limit()?;
+    let here = std::env::current_exe()?;
+    let folder = here.parent().unwrap_or(&here);
+    if !options.no_build {
+        build()?;
+    }
+    let program = options.program.clone().unwrap_or_else(|| folder.join("deputize"));
+    let lab = Lab::new(folder, &program)?;
+    let report = figures::measure(&lab, options)?;
+    let text = if options.json { report.to_json() } else { report.to_table() };
+    writeln!(io::stdout(), "{text}")
+}
+
+/// Builds what is measured, as this program was built.
+fn build() -> io::Result<()> {
+    let mut cargo = Command::new("cargo");
+    cargo.args(["build", "--quiet", "--locked", "-p", "deputize", "-p", "deputize-bench"]);
+    if !cfg!(debug_assertions) {
+        cargo.arg("--release");
+    }
+    let status = cargo.status()?;
+    status.success().then_some(()).ok_or_else(|| io::Error::other("cargo build failed"))
+}
+
+/// Thousands of connections are as many descriptors.
+fn raise_file_limit() -> io::Result<()> {
+    let mut files = getrlimit(Resource::Nofile);
+    files.current = files.maximum;
+    Ok(setrlimit(Resource::Nofile, files)?)
+}

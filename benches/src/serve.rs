@@ -1,0 +1,99 @@
+//! The model server as a process: what it costs is not counted. It ends with its parent.
+
+use std::io::{self, Read as _, Write as _};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use deputize_testkit::{Answer, Gate, HttpRequest, MockServer};
+use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::script::{Script, step};
+
+/// One request, as it was complete.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Seen {
+    /// The machine's monotonic clock.
+    pub(crate) at_ns: i64,
+    /// Bytes of its body.
+    pub(crate) bytes: usize,
+    /// Whose it is: 0 the top agent's, else a child's, counted from 1.
+    pub(crate) child: u64,
+    /// Which of its agent's, counted from 0.
+    pub(crate) step: u64,
+}
+
+/// What there is to tell of a run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Seens {
+    /// The requests, in order.
+    pub(crate) requests: Vec<Seen>,
+    /// Answers that are being held back.
+    pub(crate) held: usize,
+    /// The body of the first request.
+    pub(crate) first: String,
+}
+
+struct State {
+    seen: Mutex<(Seens, Gate)>,
+}
+
+/// Serves until standard input ends; says first where.
+pub(crate) fn serve() -> io::Result<()> {
+    crate::raise_file_limit()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let state = State { seen: Mutex::new((Seens::default(), Gate::closed())) };
+    let serving = MockServer::start_forgetful(move |request| state.answer(request));
+    let server = runtime.block_on(serving)?;
+    writeln!(io::stdout(), "{}", server.address())?;
+    io::stdout().flush()?;
+    io::stdin().read_to_end(&mut Vec::new())?;
+    Ok(())
+}
+
+impl State {
+    fn answer(&self, request: &HttpRequest) -> Answer {
+        match (request.method.as_str(), request.path.as_str()) {
+            ("GET", "/peek") => self.tell(false),
+            // What is told is forgotten, and what is held goes.
+            ("GET", "/take") => self.tell(true),
+            ("POST", _) => self.reply(request),
+            (method, path) => Answer::error(404, &format!("no {method} {path} here")),
+        }
+    }
+
+    fn tell(&self, take: bool) -> Answer {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.0.held = seen.1.waiting();
+        let told = json!(seen.0);
+        if take {
+            seen.1.open();
+            *seen = (Seens::default(), Gate::closed());
+        }
+        Answer::json(&told)
+    }
+
+    fn reply(&self, request: &HttpRequest) -> Answer {
+        let now = clock_gettime(ClockId::Monotonic);
+        let at_ns = now.tv_sec * 1_000_000_000 + now.tv_nsec;
+        let text = String::from_utf8_lossy(&request.body);
+        let (Some(script), Some(step)) = (Script::find(&text), step(&text)) else {
+            return Answer::error(400, "this request has no script");
+        };
+        let bytes = request.body.len();
+        let gate = {
+            let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            if seen.0.requests.is_empty() {
+                seen.0.first = text.into_owned();
+            }
+            seen.0.requests.push(Seen { at_ns, bytes, child: script.child, step });
+            script.holds(step).then(|| seen.1.clone())
+        };
+        let answer = Answer::sse(script.reply(step)).after(Duration::from_millis(script.latency));
+        match gate {
+            Some(gate) => answer.held_by(&gate),
+            None => answer,
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! The benchmark runs: its smallest form, so that it cannot rot. No time is asserted.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+#[test]
+fn the_smallest_measurement_gives_every_figure() {
+    let bench = env!("CARGO_BIN_EXE_deputize-bench");
+    // It is the program that it measures, so that nothing else need be built.
+    let smallest = ["--no-build", "--program", bench, "--runs", "1", "--children", "2", "--json"];
+    let output = Command::new(bench).args(smallest).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{said}");
+
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = report["rows"].as_array().unwrap();
+    let figures: Vec<_> = rows.iter().map(|row| row["figure"].as_str().unwrap()).collect();
+    assert_eq!(
+        figures,
+        [
+            "start to first request",
+            "one answer: whole run",
+            "one answer: CPU",
+            "one answer: peak memory",
+            "first request: system text and tools",
+            "a step that reads a file",
+            "20 such steps: CPU",
+            "2 children: time",
+            "2 children: CPU",
+            "2 children: peak memory",
+            "a waiting child of 2, first request",
+            "a waiting child of 2, last request",
+            "program file",
+        ]
+    );
+    for row in rows {
+        let (ours, floor) = (row["ours"]["median"].as_f64().unwrap(), &row["floor"]);
+        assert!(ours.is_finite(), "{row}");
+        assert!(floor.is_null() || floor["min"].as_f64().unwrap() >= 0.0, "{row}");
+    }
+}

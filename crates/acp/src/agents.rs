@@ -1,0 +1,186 @@
+//! Children that are ACP programs.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::sync::Arc;
+
+use deputize_core::{
+    Agent, AgentId, AgentSpec, AgentView, BoxFuture, Cancel, ExitReason, External, Host, Outcome,
+    Status, ToolName,
+};
+use deputize_process::{Owner, ProgramError, Supervisor, SupervisorError, resolve_program};
+
+use crate::conversation::{End, converse};
+use crate::error::AcpError;
+
+/// The tools that an agent must have to have such a child, and that the child must be due: nothing
+/// bounds what the program does.
+pub static NEEDS: [ToolName; 2] = [ToolName::literal("terminal"), ToolName::literal("write_file")];
+
+/// A program that speaks ACP on its standard streams.
+#[derive(Debug, Clone)]
+pub struct Program {
+    pub(crate) path: OsString,
+    pub(crate) args: Vec<OsString>,
+    pub(crate) env: BTreeMap<OsString, OsString>,
+}
+
+impl Program {
+    /// A program by its absolute path, or by a name that is looked up in the `PATH` of the
+    /// environment that it is given, which is the whole of it.
+    ///
+    /// # Errors
+    /// When there is no such program, or it cannot be run.
+    pub fn find(
+        command: impl AsRef<OsStr>,
+        args: Vec<OsString>,
+        env: BTreeMap<OsString, OsString>,
+    ) -> Result<Self, ProgramError> {
+        let path = env.get(OsStr::new("PATH")).map(OsString::as_os_str);
+        let path = resolve_program(command.as_ref(), path)?;
+        Ok(Self { path: path.into(), args, env })
+    }
+}
+
+type Supervisors = dyn Fn() -> Result<Arc<Supervisor>, SupervisorError> + Send + Sync;
+
+/// Agents that are runs of one program: each child starts it anew.
+pub struct Agents {
+    program: Arc<Program>,
+    supervisor: Arc<Supervisors>,
+}
+
+impl fmt::Debug for Agents {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Agents({})", self.program.path.display())
+    }
+}
+
+impl Agents {
+    /// Agents of a program, whose processes the supervisor owns. It is asked for at the first
+    /// child.
+    #[must_use]
+    pub fn new(
+        program: Program,
+        supervisor: impl Fn() -> Result<Arc<Supervisor>, SupervisorError> + Send + Sync + 'static,
+    ) -> Self {
+        Self { program: Arc::new(program), supervisor: Arc::new(supervisor) }
+    }
+}
+
+impl External for Agents {
+    fn refusal(&self, parent: &AgentView) -> Option<String> {
+        let missing = NEEDS.iter().find(|tool| !parent.authority.has(tool.as_str()));
+        let missing = missing.map(|tool| format!("does not have `{tool}`"));
+        let cwd = &parent.spec.cwd;
+        let missing = missing.or_else(|| {
+            let why = || format!("may not write in {}", cwd.display());
+            (!parent.authority.may_write(cwd)).then(why)
+        });
+        let missing = missing?;
+        Some(format!(
+            "children are external programs here (delegation.acp_command), which may do all that \
+             a command may; this agent {missing}, so it may not have one: do the work yourself"
+        ))
+    }
+
+    fn start(&self, spec: Arc<AgentSpec>, host: Arc<dyn Host>, cancel: Cancel) -> Box<dyn Agent> {
+        let (program, supervisor) = (Arc::clone(&self.program), Arc::clone(&self.supervisor));
+        Box::new(Running { spec, program, supervisor, host, cancel })
+    }
+}
+
+struct Running {
+    spec: Arc<AgentSpec>,
+    program: Arc<Program>,
+    supervisor: Arc<Supervisors>,
+    host: Arc<dyn Host>,
+    cancel: Cancel,
+}
+
+impl Agent for Running {
+    fn id(&self) -> &AgentId {
+        &self.spec.id
+    }
+
+    fn outcome(self: Box<Self>) -> BoxFuture<'static, Outcome> {
+        Box::pin(async move {
+            let Self { spec, program, supervisor, host, cancel } = *self;
+            let owner = match supervisor() {
+                Ok(supervisor) => Arc::new(supervisor.owner()),
+                Err(error) => return failed(&spec, None, &AcpError::from(error), ""),
+            };
+            let told = run(&spec, &program, &owner, (host, &cancel)).await;
+            // Nothing of it is left, whatever it started.
+            let ended = owner.end().await;
+            let mut outcome = told;
+            if !ended.is_complete() {
+                let note = "some of its processes could not be ended";
+                outcome.error = Some(match outcome.error.take() {
+                    Some(error) => format!("{error} ({note})"),
+                    None => note.to_owned(),
+                });
+            }
+            outcome
+        })
+    }
+}
+
+async fn run(
+    spec: &AgentSpec,
+    program: &Program,
+    owner: &Arc<Owner>,
+    (host, cancel): (Arc<dyn Host>, &Cancel),
+) -> Outcome {
+    if cancel.is_cancelled() {
+        let why = "interrupted before it was started".to_owned();
+        return Outcome::without_run(spec, Status::Interrupted, why);
+    }
+    let told = converse(spec, program, owner, (host, cancel)).await;
+    match told.end {
+        Ok(End::Interrupted) => {
+            let outcome = Outcome::without_run(spec, Status::Interrupted, "interrupted".to_owned());
+            Outcome { text: told.text, ..outcome }
+        }
+        Ok(end) => answered(spec, told.text, end),
+        Err(error) => failed(spec, told.text, &error, &told.last_words),
+    }
+}
+
+/// The outcome of a program that came to an end of its own.
+fn answered(spec: &AgentSpec, text: Option<String>, end: End) -> Outcome {
+    let (status, exit_reason, error) = match (end, &text) {
+        (End::Refused, _) => {
+            (Status::Failed, ExitReason::Error, Some("the external agent declined the task"))
+        }
+        (_, None) => {
+            (Status::Failed, ExitReason::Error, Some("the external agent gave an empty answer"))
+        }
+        (End::Tokens, _) => (Status::Completed, ExitReason::MaxOutputTokens, None),
+        (End::Requests, _) => (Status::Completed, ExitReason::MaxIterations, None),
+        (End::Turn | End::Interrupted, _) => (Status::Completed, ExitReason::Completed, None),
+    };
+    let outcome = Outcome::without_run(spec, status, String::new());
+    Outcome { exit_reason, text, error: error.map(str::to_owned), ..outcome }
+}
+
+fn failed(spec: &AgentSpec, text: Option<String>, error: &AcpError, last_words: &str) -> Outcome {
+    let mut why = chain(error);
+    if !last_words.is_empty() {
+        why.push_str("; its last words on standard error: ");
+        why.push_str(last_words);
+    }
+    let status = match error {
+        AcpError::Supervisor(_) | AcpError::Spawn(_) => Status::Error,
+        _ => Status::Failed,
+    };
+    Outcome { text, ..Outcome::without_run(spec, status, why) }
+}
+
+/// An error with its causes, in one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    let causes = causes.map(ToString::to_string);
+    std::iter::once(error.to_string()).chain(causes).collect::<Vec<_>>().join(": ")
+}

@@ -1,0 +1,328 @@
+//! One conversation with a program: begin, prompt, listen, end.
+
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use agent_client_protocol::schema::ProtocolVersion;
+use agent_client_protocol::v1::schema::{
+    CancelNotification, ContentBlock, InitializeRequest, NewSessionRequest, PermissionOption,
+    PermissionOptionKind, PromptRequest, RequestPermissionOutcome, RequestPermissionRequest,
+    RequestPermissionResponse, SelectedPermissionOutcome, SessionId, SessionNotification,
+    StopReason, TextContent,
+};
+use agent_client_protocol::v1::{ConnectionTo, SentRequest};
+use agent_client_protocol::{
+    Agent, Client, ErrorCode, JsonRpcResponse, Lines, is_incoming_transport_closed,
+    on_receive_notification, on_receive_request,
+};
+use deputize_core::{AgentSpec, Answer, Cancel, Host};
+use deputize_process::{Command, DRAIN_LIMIT, Life, Owner};
+
+use crate::agents::Program;
+use crate::error::AcpError;
+use crate::lines::{Fault, LastWords, incoming, outgoing};
+use crate::story::Story;
+
+/// How long the program may take to say that it is there, and to open a session.
+const START_LIMIT: Duration = Duration::from_secs(60);
+/// How long it may take to end its turn when it was told to.
+const CANCEL_GRACE: Duration = Duration::from_millis(300);
+
+/// How a turn ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// It was done.
+    Turn,
+    /// The output limit of its model cut it.
+    Tokens,
+    /// It had made as many requests as it may.
+    Requests,
+    /// It declined.
+    Refused,
+    /// It was told to end.
+    Interrupted,
+}
+
+/// What a conversation came to.
+pub(crate) struct Told {
+    pub(crate) end: Result<End, AcpError>,
+    /// What it said, as far as it came.
+    pub(crate) text: Option<String>,
+    /// What it said last on its standard error.
+    pub(crate) last_words: String,
+}
+
+/// Starts the program, gives it the task of the spec, and hears it out.
+pub(crate) async fn converse(
+    spec: &AgentSpec,
+    program: &Program,
+    owner: &Arc<Owner>,
+    (host, cancel): (Arc<dyn Host>, &Cancel),
+) -> Told {
+    let mut command = Command::new(program.path.clone(), &spec.cwd);
+    command.args.clone_from(&program.args);
+    command.env.clone_from(&program.env);
+    let service = match owner.open(&command).await {
+        Ok(service) => service,
+        Err(error) => {
+            return Told { end: Err(error.into()), text: None, last_words: String::new() };
+        }
+    };
+    let (stdin, stdout, stderr, life) = service.into_parts();
+    let story = Arc::new(Story::new(Arc::clone(&host)));
+    let fault = Fault::default();
+    let mut words = LastWords::default();
+    let end = {
+        let mut hearing = Box::pin(words.hear(stderr));
+        let talk = async {
+            let stdin = stdin.ok_or(AcpError::Closed)?;
+            let lines = Lines::new(outgoing(stdin), incoming(stdout, Arc::clone(&fault)));
+            let talking = Talk { spec, story: &story, host: &host, cancel };
+            Box::pin(talking.over(lines)).await
+        };
+        let mut talk = Box::pin(until_it_ends(talk, life));
+        let mut all_heard = false;
+        let end = loop {
+            tokio::select! {
+                biased;
+                end = &mut talk => break end,
+                // Standard error may be closed long before the end.
+                () = &mut hearing, if !all_heard => all_heard = true,
+            }
+        };
+        if !all_heard {
+            // What it said before it ended may still be in the pipe.
+            let _rest = tokio::time::timeout(DRAIN_LIMIT, &mut hearing).await;
+        }
+        end
+    };
+    story.end();
+    let garbage = fault.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let end = garbage.map_or(end, |garbage| Err(garbage.into()));
+    Told { end, text: story.answer(), last_words: words.told() }
+}
+
+/// Talks, until the program itself is gone; then nothing more will come but what is under way.
+async fn until_it_ends(
+    talk: impl Future<Output = Result<End, AcpError>>,
+    mut life: Life,
+) -> Result<End, AcpError> {
+    let mut talk = std::pin::pin!(talk);
+    let exit = tokio::select! {
+        biased;
+        end = &mut talk => {
+            let end = match end {
+                // Why it is closed is known in a moment.
+                Err(AcpError::Closed) => match tokio::time::timeout(DRAIN_LIMIT, life.exited()).await
+                {
+                    Ok(exit) => Err(AcpError::Ended { exit }),
+                    Err(_) => Err(AcpError::Closed),
+                },
+                end => end,
+            };
+            drop(life);
+            return end;
+        }
+        exit = life.exited() => exit,
+    };
+    match tokio::time::timeout(DRAIN_LIMIT, talk).await {
+        Ok(Err(AcpError::Closed)) | Err(_) => Err(AcpError::Ended { exit }),
+        Ok(end) => end,
+    }
+}
+
+struct Talk<'a> {
+    spec: &'a AgentSpec,
+    story: &'a Arc<Story>,
+    host: &'a Arc<dyn Host>,
+    cancel: &'a Cancel,
+}
+
+impl Talk<'_> {
+    /// Talks over a connection to the end of the last turn.
+    async fn over<O, I>(&self, lines: Lines<O, I>) -> Result<End, AcpError>
+    where
+        Lines<O, I>: agent_client_protocol::ConnectTo<Client> + 'static,
+    {
+        let heard = Arc::clone(self.story);
+        let asked = (Arc::clone(self.story), Arc::clone(self.host), self.cancel.clone());
+        let mut end = Err(AcpError::Closed);
+        let place = &mut end;
+        let connection = Client
+            .v1()
+            .name("deputize")
+            .on_receive_notification(
+                async move |told: SessionNotification, _: ConnectionTo<Agent>| {
+                    heard.take(told.update);
+                    Ok(())
+                },
+                on_receive_notification!(),
+            )
+            .on_receive_request(
+                async move |request: RequestPermissionRequest,
+                            responder,
+                            connection: ConnectionTo<Agent>| {
+                    let (story, host, cancel) = asked.clone();
+                    // A person may take their time; updates go on meanwhile.
+                    connection.spawn(async move {
+                        let outcome = permission(&story, &*host, request, &cancel).await;
+                        responder.respond(RequestPermissionResponse::new(outcome))
+                    })
+                },
+                on_receive_request!(),
+            )
+            .connect_with(lines, async move |connection: ConnectionTo<Agent>| {
+                *place = self.turns(&connection).await;
+                Ok(())
+            });
+        // Why it broke off is told by the streams and the program's end.
+        let _broken: Result<(), agent_client_protocol::Error> = connection.await;
+        end
+    }
+
+    async fn turns(&self, connection: &ConnectionTo<Agent>) -> Result<End, AcpError> {
+        let began = async {
+            let hello = connection.send_request(InitializeRequest::new(ProtocolVersion::V1));
+            let hello = soon("initialize", hello).await?;
+            if hello.protocol_version != ProtocolVersion::V1 {
+                return Err(AcpError::Version(hello.protocol_version.to_string()));
+            }
+            let session = connection.send_request(NewSessionRequest::new(&self.spec.cwd));
+            soon("session/new", session).await
+        };
+        let session = tokio::select! {
+            biased;
+            () = self.cancel.cancelled() => return Ok(End::Interrupted),
+            () = connection.incoming_closed() => return Err(AcpError::Closed),
+            began = began => began?.session_id,
+        };
+        let mut prompt = self.prompt();
+        loop {
+            self.story.begin();
+            let end = self.turn(connection, &session, prompt).await?;
+            let answer = self.story.answer().unwrap_or_default();
+            match self.host.rejection(&answer).filter(|_| end == End::Turn) {
+                Some(rejection) => prompt = rejection,
+                None => return Ok(end),
+            }
+        }
+    }
+
+    /// What the program is given: what a child's model would be told, and the task.
+    fn prompt(&self) -> String {
+        let mut parts: Vec<&str> = self.spec.system.iter().map(|block| &**block).collect();
+        parts.push(&self.spec.task);
+        parts.join("\n\n")
+    }
+
+    async fn turn(
+        &self,
+        connection: &ConnectionTo<Agent>,
+        session: &SessionId,
+        prompt: String,
+    ) -> Result<End, AcpError> {
+        let text = ContentBlock::Text(TextContent::new(prompt));
+        let request = connection.send_request(PromptRequest::new(session.clone(), vec![text]));
+        let mut answer = std::pin::pin!(answer_of("session/prompt", request));
+        tokio::select! {
+            biased;
+            answered = &mut answer => return answered.map(|reply| end_of(reply.stop_reason)),
+            () = connection.incoming_closed() => return Err(AcpError::Closed),
+            () = self.cancel.cancelled() => {}
+        }
+        let told = connection.send_notification(CancelNotification::new(session.clone()));
+        if told.is_ok() {
+            let _settled = tokio::time::timeout(CANCEL_GRACE, answer).await;
+        }
+        Ok(End::Interrupted)
+    }
+}
+
+fn end_of(reason: StopReason) -> End {
+    match reason {
+        StopReason::MaxTokens => End::Tokens,
+        StopReason::MaxTurnRequests => End::Requests,
+        StopReason::Refusal => End::Refused,
+        // Nobody here told it to end, so it has ended by itself.
+        _ => End::Turn,
+    }
+}
+
+/// The answer to a request that must come soon.
+async fn soon<T: JsonRpcResponse + Send>(
+    method: &'static str,
+    request: SentRequest<T>,
+) -> Result<T, AcpError> {
+    let answered = tokio::time::timeout(START_LIMIT, answer_of(method, request)).await;
+    answered.unwrap_or(Err(AcpError::Slow { method, limit: START_LIMIT }))
+}
+
+async fn answer_of<T: JsonRpcResponse + Send>(
+    method: &'static str,
+    request: SentRequest<T>,
+) -> Result<T, AcpError> {
+    request.block_task().await.map_err(|error| match error.code {
+        ErrorCode::AUTH_REQUIRED => AcpError::Login,
+        _ if is_incoming_transport_closed(&error) => AcpError::Closed,
+        _ => {
+            let data = error.data.map(|data| format!(" {data}")).unwrap_or_default();
+            AcpError::Refused { method, message: format!("{}{data}", error.message) }
+        }
+    })
+}
+
+/// Has a request for permission answered.
+async fn permission(
+    story: &Story,
+    host: &dyn Host,
+    request: RequestPermissionRequest,
+    cancel: &Cancel,
+) -> RequestPermissionOutcome {
+    let (call, command) = story.asked(request.tool_call);
+    let answer = host.ask(&call, &command, cancel).await;
+    if cancel.is_cancelled() {
+        return RequestPermissionOutcome::Cancelled;
+    }
+    match chosen(&request.options, &answer) {
+        Some(option) => {
+            let id = option.option_id.clone();
+            RequestPermissionOutcome::Selected(SelectedPermissionOutcome::new(id))
+        }
+        None => RequestPermissionOutcome::Cancelled,
+    }
+}
+
+/// The option that says the answer: yes or no to this one request, never to those that follow.
+fn chosen<'o>(options: &'o [PermissionOption], answer: &Answer) -> Option<&'o PermissionOption> {
+    let of = |kind: PermissionOptionKind| options.iter().find(|option| option.kind == kind);
+    if answer.allowed {
+        return of(PermissionOptionKind::AllowOnce)
+            .or_else(|| of(PermissionOptionKind::RejectOnce));
+    }
+    of(PermissionOptionKind::RejectOnce).or_else(|| of(PermissionOptionKind::RejectAlways))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_this_one_request_is_allowed() {
+        use PermissionOptionKind::{AllowAlways, AllowOnce, RejectAlways, RejectOnce};
+        let choose = |kinds: &[PermissionOptionKind], allowed: bool| {
+            let option = |kind: &PermissionOptionKind| {
+                PermissionOption::new(format!("{kind:?}"), "x", *kind)
+            };
+            let options: Vec<_> = kinds.iter().map(option).collect();
+            let answer = Answer { allowed, ..Answer::no("test") };
+            chosen(&options, &answer).map(|option| option.kind)
+        };
+        let all = [AllowAlways, AllowOnce, RejectAlways, RejectOnce];
+        assert_eq!(choose(&all, true), Some(AllowOnce));
+        assert_eq!(choose(&all, false), Some(RejectOnce));
+        assert_eq!(choose(&[AllowAlways, RejectOnce], true), Some(RejectOnce));
+        assert_eq!(choose(&[AllowAlways], true), None);
+        assert_eq!(choose(&[AllowAlways, RejectAlways], false), Some(RejectAlways));
+        assert_eq!(choose(&[], false), None);
+    }
+}

@@ -1,0 +1,38 @@
+//! Programs that speak the Agent Client Protocol (ACP) on their standard streams, as children of
+//! a Deputize agent.
+//!
+//! Whoever puts a program together gives [`Agents`] to the runtime's parts under a name; an agent
+//! whose spec has that name in the place of a model is such a program.
+//!
+//! ```no_run
+//! use std::collections::BTreeMap;
+//! use std::sync::Arc;
+//! use deputize_acp::{Agents, Program};
+//! use deputize_core::External;
+//! use deputize_process::Supervisor;
+//!
+//! let supervisor = Arc::new(Supervisor::start()?);
+//! let env = BTreeMap::from([("PATH".into(), "/usr/bin:/bin".into())]);
+//! let program = Program::find("some-acp-agent", vec!["--stdio".into()], env)?;
+//! let agents: Arc<dyn External> =
+//!     Arc::new(Agents::new(program, move || Ok(Arc::clone(&supervisor))));
+//! // parts.external.insert("acp/some-acp-agent".into(), agents);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The program runs with its own tools, which nothing here bounds; so only an agent that has
+//! `terminal` and may write files where it works may have one as a child. What it asks permission
+//! for goes to the child's approver. Its text is the child's answer and its tool updates are the
+//! child's calls: both are what it tells of itself, and the outcome says so.
+//!
+//! What this crate deliberately lacks: files and terminals for the program (it is told that there
+//! are none and uses its own), and any way to log in for it.
+
+mod agents;
+mod conversation;
+mod error;
+mod lines;
+mod story;
+
+pub use agents::{Agents, NEEDS, Program};
+pub use error::AcpError;

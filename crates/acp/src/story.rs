@@ -1,0 +1,209 @@
+//! What an external agent tells while it works: its text, and the calls of its own tools.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use agent_client_protocol::v1::schema::{
+    ContentBlock, SessionUpdate, ToolCallContent, ToolCallStatus, ToolCallUpdate, ToolKind,
+};
+use deputize_core::{CallId, CallStatus, Host, Told};
+use serde_json::{Value, json};
+
+/// The most bytes of text that are kept of one answer.
+const TEXT_BYTES: usize = 4 * 1024 * 1024;
+/// The most calls that may be open at once; what comes beyond is not told on.
+const OPEN_CALLS: usize = 1000;
+
+/// Takes what the program tells and hands it on.
+pub(crate) struct Story {
+    host: Arc<dyn Host>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// What it said since its last call.
+    text: String,
+    /// What it had said before that, the last that was not empty.
+    before: String,
+    /// Bytes of text that are not kept.
+    cut: usize,
+    /// Calls that run, by the program's own names for them.
+    open: BTreeMap<String, Open>,
+    calls: u32,
+    /// Which prompt it works on, from 1.
+    turn: u32,
+}
+
+struct Open {
+    told: Told,
+    text: String,
+}
+
+/// What is known of a call from one update.
+struct Update {
+    id: String,
+    name: Option<String>,
+    title: Option<String>,
+    kind: Option<ToolKind>,
+    status: Option<ToolCallStatus>,
+    input: Option<Value>,
+    text: Option<String>,
+}
+
+impl Story {
+    pub(crate) fn new(host: Arc<dyn Host>) -> Self {
+        Self { host, state: Mutex::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A prompt is sent: what it said before is not its answer.
+    pub(crate) fn begin(&self) {
+        let mut state = self.lock();
+        state.turn += 1;
+        (state.text, state.before) = (String::new(), String::new());
+    }
+
+    /// The answer: what it said after its last call, or else the last that it said.
+    pub(crate) fn answer(&self) -> Option<String> {
+        let state = self.lock();
+        let last = [&state.text, &state.before].into_iter().find(|text| !text.trim().is_empty())?;
+        let mut answer = last.trim().to_owned();
+        if state.cut > 0 {
+            answer.push_str(&format!("\n[{} more bytes left out]", state.cut));
+        }
+        Some(answer)
+    }
+
+    /// Its work is over: calls that it left open are none any more.
+    pub(crate) fn end(&self) {
+        let open = std::mem::take(&mut self.lock().open);
+        for call in open.into_values() {
+            self.host.ended(&call.told, CallStatus::Cancelled, &call.text);
+        }
+    }
+
+    /// Takes an update.
+    pub(crate) fn take(&self, update: SessionUpdate) {
+        match update {
+            SessionUpdate::AgentMessageChunk(chunk) => self.said(&words(&chunk.content)),
+            SessionUpdate::ToolCall(call) => self.call(Update {
+                id: call.tool_call_id.to_string(),
+                name: call.name,
+                title: Some(call.title),
+                kind: Some(call.kind),
+                status: Some(call.status),
+                input: call.raw_input,
+                text: Some(contents(&call.content)),
+            }),
+            SessionUpdate::ToolCallUpdate(update) => self.call(Update::of(update)),
+            // Thoughts, plans, modes and commands are the program's own affair.
+            _ => {}
+        }
+    }
+
+    /// The call that a request for permission is about, and what would be done, in words.
+    pub(crate) fn asked(&self, update: ToolCallUpdate) -> (Told, String) {
+        let update = Update { status: None, ..Update::of(update) };
+        let (id, title) = (update.id.clone(), update.title.clone());
+        self.call(update);
+        let state = self.lock();
+        let told = state.open.get(&id).map(|open| open.told.clone());
+        let told = told.unwrap_or_else(|| Told {
+            call: CallId { step: state.turn, slot: state.calls },
+            tool: "other".to_owned(),
+            arguments: Value::Null,
+        });
+        let known = |key: &str| told.arguments.get(key).filter(|value| !value.is_null());
+        let title = title.or_else(|| known("title")?.as_str().map(str::to_owned));
+        let title = title.unwrap_or_else(|| told.tool.clone());
+        let command = known("input").map_or(title.clone(), |input| format!("{title} {input}"));
+        (told, command)
+    }
+
+    fn said(&self, piece: &str) {
+        let mut state = self.lock();
+        let room = TEXT_BYTES.saturating_sub(state.text.len());
+        let kept = piece.get(..piece.floor_char_boundary(room)).unwrap_or_default();
+        state.text.push_str(kept);
+        state.cut += piece.len() - kept.len();
+    }
+
+    fn call(&self, update: Update) {
+        let mut state = self.lock();
+        if !state.open.contains_key(&update.id) {
+            // An update of a call that has ended changes nothing.
+            if state.open.len() >= OPEN_CALLS || update.title.is_none() && update.name.is_none() {
+                return;
+            }
+            let call = CallId { step: state.turn, slot: state.calls };
+            state.calls += 1;
+            if !state.text.trim().is_empty() {
+                state.before = std::mem::take(&mut state.text);
+            }
+            let told = update.told(call);
+            self.host.began(&told);
+            state.open.insert(update.id.clone(), Open { told, text: String::new() });
+        }
+        let Some(open) = state.open.get_mut(&update.id) else { return };
+        if let Some(text) = update.text.filter(|text| !text.is_empty()) {
+            open.text = text;
+        }
+        let status = match update.status {
+            Some(ToolCallStatus::Completed) => CallStatus::Ok,
+            Some(ToolCallStatus::Failed) => CallStatus::Error,
+            _ => return,
+        };
+        if let Some(open) = state.open.remove(&update.id) {
+            self.host.ended(&open.told, status, &open.text);
+        }
+    }
+}
+
+impl Update {
+    fn of(update: ToolCallUpdate) -> Self {
+        let fields = update.fields;
+        let raw =
+            |output: &Value| output.as_str().map_or_else(|| output.to_string(), str::to_owned);
+        let text = fields.content.as_deref().map(contents).filter(|text| !text.is_empty());
+        Self {
+            id: update.tool_call_id.to_string(),
+            name: fields.name,
+            title: fields.title,
+            kind: fields.kind,
+            status: fields.status,
+            input: fields.raw_input,
+            text: text.or_else(|| fields.raw_output.as_ref().map(raw)),
+        }
+    }
+
+    fn told(&self, call: CallId) -> Told {
+        let kind = serde_json::to_value(self.kind.unwrap_or_default()).ok();
+        let kind = kind.as_ref().and_then(Value::as_str).unwrap_or("other");
+        let tool = self.name.clone().unwrap_or_else(|| kind.to_owned());
+        Told { call, tool, arguments: json!({ "title": self.title, "input": self.input }) }
+    }
+}
+
+/// The text of a block; of what is no text, what it is.
+fn words(block: &ContentBlock) -> String {
+    match block {
+        ContentBlock::Text(text) => text.text.clone(),
+        ContentBlock::Image(_) => "[an image]".to_owned(),
+        ContentBlock::Audio(_) => "[a sound]".to_owned(),
+        ContentBlock::ResourceLink(link) => format!("[{}]", link.uri),
+        _ => "[a resource]".to_owned(),
+    }
+}
+
+fn contents(contents: &[ToolCallContent]) -> String {
+    let told = contents.iter().map(|content| match content {
+        ToolCallContent::Content(content) => words(&content.content),
+        ToolCallContent::Diff(diff) => format!("[a change of {}]", diff.path.display()),
+        _ => "[a terminal]".to_owned(),
+    });
+    told.collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,144 @@
+//! `deputize agents`: the agents of sessions as they stand, and telling one to end.
+
+use std::io;
+
+use deputize_core::{Clock as _, SessionId};
+use deputize_runtime::{SessionDir, SystemClock};
+use serde_json::{Value, json};
+
+use crate::args::{Agents, AgentsCommand};
+use crate::command::table;
+use crate::control::client::ask;
+use crate::control::running::{Holder, running};
+use crate::control::view::{COLUMNS, Family};
+use crate::control::{ControlError, Request};
+use crate::exit::CliError;
+use crate::surroundings::{Surroundings, print, session_named, tell};
+
+#[derive(Debug, thiserror::Error)]
+enum AgentsError {
+    #[error("the view that follows a run is not in this version")]
+    NoView,
+    #[error("`{0}` is no agent: it is called SESSION or SESSION/STEP.SLOT.INDEX")]
+    NoAgent(String),
+}
+
+/// Does what the command says.
+pub(crate) fn agents(around: &Surroundings, args: &Agents) -> Result<(), CliError> {
+    let dir = around.sessions()?;
+    match &args.command {
+        Some(AgentsCommand::Stop { agent, tree }) => stop(&dir, agent, *tree),
+        None if !args.once => Err(CliError::usage(AgentsError::NoView)
+            .hint("`deputize agents --once` prints the agents as they stand")),
+        None => once(&dir, &args.sessions, args.json),
+    }
+}
+
+/// Prints the agents of sessions: those named, or all that run, or else the latest.
+fn once(dir: &SessionDir, named: &[String], as_json: bool) -> Result<(), CliError> {
+    let running = running(dir).map_err(CliError::failed)?;
+    let mut wanted: Vec<SessionId> =
+        named.iter().map(|name| session_named(dir, name)).collect::<Result<_, _>>()?;
+    if named.is_empty() {
+        wanted = running.iter().map(|holder| holder.session.clone()).collect();
+        if wanted.is_empty() {
+            wanted.extend(dir.list().map_err(CliError::failed)?.pop());
+        }
+    }
+    let mut seen = Vec::new();
+    for session in wanted {
+        let holder = running.iter().find(|holder| holder.session == session);
+        match dir.read(&session) {
+            Ok(stored) => seen.push(Seen::new(session, holder, Family::of(&stored.records))),
+            Err(error) => tell(&format!("warning: {}", CliError::failed(error).chain())),
+        }
+    }
+    let now = SystemClock.now_ms();
+    if as_json {
+        let all: Vec<Value> = seen.iter().map(|seen| seen.json(now)).collect();
+        return print(&format!("{:#}\n", json!({ "sessions": all })));
+    }
+    if seen.is_empty() {
+        tell("there are no sessions yet");
+    }
+    seen.iter().try_for_each(|seen| print(&seen.text(now)))
+}
+
+/// One session.
+struct Seen {
+    session: SessionId,
+    runs: bool,
+    pid: Option<u32>,
+    family: Family,
+}
+
+impl Seen {
+    fn new(session: SessionId, holder: Option<&Holder>, family: Family) -> Self {
+        // Another file may have had the number that the lock is told by.
+        let runs = holder.is_some() && family.ended.is_none();
+        Self { session, runs, pid: holder.and_then(|holder| holder.pid), family }
+    }
+
+    fn status(&self) -> &'static str {
+        match self.family.ended {
+            Some(status) => status,
+            None if self.runs => "running",
+            None => "unfinished",
+        }
+    }
+
+    fn paused(&self) -> Option<&str> {
+        self.family.paused.as_deref().filter(|_| self.runs)
+    }
+
+    fn json(&self, now: u64) -> Value {
+        json!({
+            "session": self.session,
+            "status": self.status(),
+            "running": self.runs,
+            "pid": self.pid.filter(|_| self.runs),
+            "paused": self.paused(),
+            "agents": self.family.json(self.runs, now),
+        })
+    }
+
+    fn text(&self, now: u64) -> String {
+        let mut head = format!("{}: {}", self.session, self.status());
+        if let Some(pid) = self.pid.filter(|_| self.runs) {
+            head.push_str(&format!(" in process {pid}"));
+        }
+        if let Some(by) = self.paused() {
+            head.push_str(&format!(", new children paused by {by}"));
+        }
+        if let Some(total) = self.family.total() {
+            head.push_str(&format!(": {total}"));
+        }
+        format!("{head}\n{}", table(COLUMNS, self.family.rows(self.runs, now)))
+    }
+}
+
+fn stop(dir: &SessionDir, agent: &str, tree: bool) -> Result<(), CliError> {
+    let session = agent.split('/').next().unwrap_or_default();
+    let session = SessionId::new(session)
+        .map_err(|_| CliError::usage(AgentsError::NoAgent(agent.to_owned())))?;
+    let request = Request::Stop { agent: agent.to_owned(), tree };
+    match ask(dir, &session, &request) {
+        Ok(done) => {
+            let stopped = done.get("stopped").and_then(Value::as_array).map_or(1, Vec::len);
+            let s = if stopped == 1 { "" } else { "s" };
+            tell(&format!("{stopped} agent{s} told to end"));
+            Ok(())
+        }
+        // The run ended before it could answer: that was what was wanted.
+        Err(ControlError::Silent { source, .. })
+            if agent == session.as_str() && source.kind() == io::ErrorKind::UnexpectedEof =>
+        {
+            tell("the run has ended");
+            Ok(())
+        }
+        Err(error @ ControlError::Refused { .. }) if !tree => {
+            Err(CliError::failed(error).hint("`--tree` stops an agent with all that run below it"))
+        }
+        Err(error) => Err(CliError::failed(error)),
+    }
+}

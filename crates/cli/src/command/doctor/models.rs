@@ -1,0 +1,211 @@
+//! Each model of the configuration: how it is reached, whether its keys are there, and whether
+//! its provider answers.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use deputize_core::ModelError;
+use deputize_providers::{Endpoint as Address, HttpClient, Proxy, Seen, http_client};
+use deputize_runtime::SystemClock;
+use tokio::task::JoinSet;
+
+use super::{Check, Health};
+use crate::args::Doctor;
+use crate::command::run::overrides;
+use crate::compose::{Composition, Use, name, whole_endpoint, wire};
+use crate::config::{Endpoint, HttpEndpoint, ModelChoice};
+use crate::exit::CliError;
+use crate::surroundings::Surroundings;
+
+/// How long a provider may take to accept a connection.
+const CONNECT: Duration = Duration::from_secs(5);
+
+/// How long a provider may take to answer. All are asked side by side.
+const ANSWER: Duration = Duration::from_secs(10);
+
+/// What is said of a server from which no model's name can be checked.
+const NO_LIST: &str = "answers, but has no list of models: name and base_url are not checked";
+
+/// A model, and what it is there for.
+struct Subject {
+    choice: ModelChoice,
+    used: Use,
+}
+
+/// What there is to say of each model that a run would ask.
+pub(super) fn checks(
+    composition: &Composition,
+    around: &Surroundings,
+    args: &Doctor,
+) -> Result<Vec<Check>, CliError> {
+    let asked = match composition.asked(&overrides(&args.model)) {
+        Ok(asked) => asked,
+        Err(error) => return Ok(vec![Check::new("model", Err(error.chain()))]),
+    };
+    let subject = |(choice, used)| Subject { choice, used };
+    let subjects: Vec<Subject> = asked.choices.into_iter().map(subject).collect();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(CliError::failed)?;
+    let answers = runtime.block_on(answers(&subjects, around));
+    // A name that is still being looked up would be waited for.
+    runtime.shutdown_background();
+    let told = subjects.iter().zip(answers);
+    Ok(told.flat_map(|(subject, answer)| subject.told(answer, around)).collect())
+}
+
+/// What came of asking a provider, and whether those without a key are told its list of models
+/// too; nothing where there was nothing to ask.
+type Answer = Option<Result<(Vec<Seen>, bool), String>>;
+
+/// Asks the providers of all models side by side.
+async fn answers(subjects: &[Subject], around: &Surroundings) -> Vec<Answer> {
+    let http = http_client(Arc::new(SystemClock));
+    let mut tasks = JoinSet::new();
+    let mut answers: Vec<Answer> = subjects.iter().map(|_| None).collect();
+    for (number, (subject, answer)) in subjects.iter().zip(&mut answers).enumerate() {
+        let Endpoint::Http(at) = &subject.choice.endpoint else { continue };
+        if lacks_key(at, around) {
+            continue;
+        }
+        match whole_endpoint(&subject.choice, at, around) {
+            Err(error) => *answer = Some(Err(error.chain())),
+            Ok(mut endpoint) => {
+                endpoint.connect_timeout = endpoint.connect_timeout.min(CONNECT);
+                let (wire, http): (_, HttpClient) = (wire(at.api), http.clone());
+                let bare = Address { keys: Vec::new(), ..endpoint.clone() };
+                let keyed = !endpoint.keys.is_empty();
+                tasks.spawn(async move {
+                    let seen = wire.look(endpoint, &http, ANSWER).await;
+                    let open = keyed
+                        && seen.as_ref().is_ok_and(|all| all.iter().any(|one| one.models.is_ok()))
+                        && wire
+                            .look(bare, &http, ANSWER)
+                            .await
+                            .is_ok_and(|all| all.iter().any(|one| one.models.is_ok()));
+                    (number, seen.map(|all| (all, open)))
+                });
+            }
+        }
+    }
+    while let Some(joined) = tasks.join_next().await {
+        if let Ok((number, seen)) = joined
+            && let Some(answer) = answers.get_mut(number)
+        {
+            *answer = Some(seen.map_err(|error| error.to_string()));
+        }
+    }
+    answers
+}
+
+fn lacks_key(at: &HttpEndpoint, around: &Surroundings) -> bool {
+    let set = |variable: &String| around.var(variable).is_some();
+    !at.api_key_envs.is_empty() && !at.api_key_envs.iter().any(set)
+}
+
+impl Subject {
+    fn told(&self, answer: Answer, around: &Surroundings) -> Vec<Check> {
+        let what = self.used.word();
+        let Endpoint::Http(at) = &self.choice.endpoint else {
+            return vec![Check::new(what, Ok("offline: by rule, no network".to_owned()))];
+        };
+        let mut checks = vec![Check::new(what, Ok(reached(&self.choice, at)))];
+        checks.extend(self.keys(at, around));
+        match answer {
+            None => {
+                let found = "not asked without its key".to_owned();
+                checks.push(Check::less("provider", found));
+            }
+            Some(Err(error)) => checks.push(self.fault_of("provider", error)),
+            Some(Ok((all, open))) => {
+                // With one key that is taken a run can go.
+                let taken = all.iter().any(|seen| seen.models.is_ok());
+                let told = all.into_iter().map(|seen| self.seen(seen, open));
+                checks.extend(told.map(|check| if taken { check.at_worst_less() } else { check }));
+            }
+        }
+        checks
+    }
+
+    fn fault_of(&self, what: &'static str, found: String) -> Check {
+        // A run can go without the others.
+        let health = if self.used == Use::Own { Health::Bad } else { Health::Less };
+        Check { what, health, found }
+    }
+
+    /// One line for each variable that may hold a key.
+    fn keys(&self, at: &HttpEndpoint, around: &Surroundings) -> Vec<Check> {
+        if at.api_key_envs.is_empty() {
+            return vec![Check::new("key", Ok("none is sent".to_owned()))];
+        }
+        if lacks_key(at, around) {
+            return vec![self.fault_of("key", format!("set {}", at.api_key_envs.join(" or ")))];
+        }
+        let one = |variable: &String| match around.var(variable) {
+            Some(_) => Check::new("key", Ok(format!("in {variable}"))),
+            None => Check::less("key", format!("{variable} is not set and is passed over")),
+        };
+        at.api_key_envs.iter().map(one).collect()
+    }
+
+    /// What an answer says of the provider, the key and the model's name.
+    fn seen(&self, seen: Seen, open: bool) -> Check {
+        let with =
+            seen.variable.map_or(String::new(), |variable| format!(" the key in {variable}"));
+        let model = &self.choice.model;
+        match seen.models {
+            Ok(models) if models.is_empty() => Check::less("provider", NO_LIST.to_owned()),
+            Ok(models) if models.iter().any(|listed| is_named(listed, model)) => {
+                let taken = match with.as_str() {
+                    "" => String::new(),
+                    _ if open => {
+                        format!(", but also without a key:{with} is not checked by it")
+                    }
+                    _ => format!(", and takes{with}"),
+                };
+                Check::new("provider", Ok(format!("answers{taken}")))
+            }
+            Ok(models) => {
+                let count = models.len();
+                let found = format!("answers, but `{model}` is not among its {count} models");
+                Check::less("provider", found)
+            }
+            Err(ModelError { status: None, message, .. }) => self.fault_of("provider", message),
+            Err(ModelError { status: Some(401 | 403), message, .. }) => {
+                let refused =
+                    if with.is_empty() { " to answer without a key".to_owned() } else { with };
+                self.fault_of("provider", format!("refuses{refused} ({message})"))
+            }
+            Err(ModelError { status: Some(404 | 405 | 501), message, .. }) => {
+                Check::less("provider", format!("{NO_LIST} ({message})"))
+            }
+            Err(ModelError { message, .. }) => {
+                Check::less("provider", format!("answers with a failure ({message})"))
+            }
+        }
+    }
+}
+
+/// Whether a list's entry is the model: by its name, as its latest version, or as one of a date.
+fn is_named(listed: &str, model: &str) -> bool {
+    listed.strip_prefix(model).is_some_and(|rest| {
+        let dated = |date: &str| date.len() == 8 && date.bytes().all(|b| b.is_ascii_digit());
+        matches!(rest, "" | ":latest") || rest.strip_prefix('-').is_some_and(dated)
+    })
+}
+
+/// The model and the way to it.
+fn reached(choice: &ModelChoice, at: &HttpEndpoint) -> String {
+    let mut told = format!("{} at {} by {}", name(choice), at.base_url, at.api.name());
+    match &at.proxy {
+        Proxy::Environment => {}
+        Proxy::None => told.push_str(", without a proxy"),
+        Proxy::At(proxy) => told.push_str(&format!(", through the proxy {proxy}")),
+    }
+    if let Some(file) = &at.ca_file {
+        told.push_str(&format!(", trusting {file}"));
+    }
+    if !at.streaming {
+        told.push_str(", not as a stream");
+    }
+    told
+}

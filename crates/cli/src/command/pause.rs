@@ -1,0 +1,41 @@
+//! `deputize pause` and `deputize unpause`: no new children in a run, and again some.
+
+use deputize_core::SessionId;
+
+use crate::control::Request;
+use crate::control::client::ask;
+use crate::control::running::running;
+use crate::exit::CliError;
+use crate::surroundings::{Surroundings, session_named, tell};
+
+#[derive(Debug, thiserror::Error)]
+#[error("no session runs")]
+struct NothingRuns;
+
+/// Tells runs whether they may start children: those named, or all.
+pub(crate) fn pause(around: &Surroundings, named: &[String], paused: bool) -> Result<(), CliError> {
+    let dir = around.sessions()?;
+    let sessions: Vec<SessionId> = if named.is_empty() {
+        let running = running(&dir).map_err(CliError::failed)?;
+        running.into_iter().map(|holder| holder.session).collect()
+    } else {
+        named.iter().map(|name| session_named(&dir, name)).collect::<Result<_, _>>()?
+    };
+    if sessions.is_empty() {
+        return Err(CliError::failed(NothingRuns));
+    }
+    let request = if paused { Request::Pause } else { Request::Unpause };
+    let mut failed = None;
+    for session in sessions {
+        match ask(&dir, &session, &request) {
+            Ok(done) => {
+                let was = done.get("changed").and_then(serde_json::Value::as_bool) == Some(false);
+                let already = if was { "already " } else { "" };
+                let what = if paused { "paused" } else { "allowed" };
+                tell(&format!("{session}: new children are {already}{what}"));
+            }
+            Err(error) => _ = failed.get_or_insert(error),
+        }
+    }
+    failed.map_or(Ok(()), |error| Err(CliError::failed(error)))
+}

@@ -1,0 +1,148 @@
+//! `run --record FILE` and `run --replay FILE`.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use deputize_core::{AgentSpec, ApproverMode, ToolCrate};
+use deputize_runtime::{Recording, Replay, Tape};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{Job, Plan, Stage, flags};
+use crate::args::RunOptions;
+use crate::compose::{Composition, Found, Ingredients, environment_secrets};
+use crate::config::{Config, FlagValue, Sources, load};
+use crate::exit::CliError;
+use crate::surroundings::{Surroundings, tell};
+use crate::task::task;
+
+/// What this program needs to set a session up again: what its prompts and tools are made from.
+#[derive(Debug, Serialize, Deserialize)]
+struct Setup {
+    config: Value,
+    found: Found,
+    mode: ApproverMode,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum SetupError {
+    #[error("this recording is of another program (`{0}`): replay it with that one")]
+    Foreign(String),
+    #[error("this recording holds no agent: the recorded run failed before it began")]
+    NoAgent,
+    #[error("a recording is a file of its own: `--record -` names none")]
+    NoFile,
+    #[error("the task differs from the recorded one, which is `{recorded}`")]
+    Task { recorded: String },
+}
+
+/// Makes the file of a recording.
+pub(super) fn tape(
+    file: &Path,
+    composition: &Composition,
+    mode: ApproverMode,
+) -> Result<Arc<Tape>, CliError> {
+    if file == Path::new("-") {
+        return Err(CliError::usage(SetupError::NoFile));
+    }
+    let config = serde_json::to_value(&composition.config).map_err(CliError::failed)?;
+    let setup = Setup { config, found: composition.found.clone(), mode };
+    let setup = serde_json::to_value(setup).map_err(CliError::failed)?;
+    Ok(Arc::new(Tape::create(file).map_err(CliError::usage)?.with_setup(setup)))
+}
+
+/// Says what became of a recording.
+pub(super) fn told(tape: &Tape, quiet: bool) {
+    let path = tape.path().display();
+    match tape.fault() {
+        Some(fault) => tell(&format!("warning: recording `{path}` is not whole: {fault}")),
+        None if !quiet => tell(&format!(
+            "recorded: {path}. It holds everything that models and tools said, but for known secrets"
+        )),
+        None => {}
+    }
+}
+
+/// Plays a recording; the exit code tells how the recorded run ended, or that this one differs.
+pub(crate) fn replay(
+    links: &[ToolCrate],
+    around: &Surroundings,
+    file: &Path,
+    job: &Job<'_>,
+) -> Result<u8, CliError> {
+    let options = job.options;
+    let recording = Recording::read(file).map_err(CliError::usage)?;
+    let foreign = |_| SetupError::Foreign(recording.program().to_owned());
+    let Setup { config, found, mode } = serde_json::from_value(recording.setup().clone())
+        .map_err(foreign)
+        .map_err(CliError::usage)?;
+    let config = config_of(config, options)?;
+    let mut warnings = Vec::new();
+    let found = match &options.settings.cwd {
+        Some(chosen) => found.in_directory(&around.cwd(Some(chosen))?, &mut warnings),
+        None => found,
+    };
+    warnings.iter().for_each(|warning| tell(&format!("warning: {warning}")));
+    let cwd = found.cwd.clone();
+    let ingredients = Ingredients {
+        links,
+        config: &config,
+        surroundings: around,
+        cwd: cwd.clone(),
+        home: None,
+        clock: Arc::new(recording.clock()),
+    };
+    let composition = Composition::again(&ingredients, found)?;
+    let recorded = recording.top_agent().ok_or(SetupError::NoAgent).map_err(CliError::usage)?;
+    same_task(job.prompt, (&recording, &recorded), around)?;
+    let mut stage = Stage::set(around, options, &cwd, &composition, recording.before())?;
+    stage.goes_on = false;
+    let parts = stage.parts(composition.played());
+    let plan = Plan { model: recorded.model, options: recorded.options, mode, cwd, task: None };
+    let work = async {
+        let replay = Replay::new(recording, parts);
+        let id = replay.session().id().clone();
+        let mut spec = composition.top_agent(&id, &plan.model, &recorded.goal, plan.mode);
+        spec.options = plan.options;
+        let authority = composition.authority(plan.mode, plan.cwd);
+        let outcome = replay.run(spec, authority, &stage.cancel).await;
+        outcome.map_err(CliError::failed)
+    };
+    stage.play(composition.config.max_iterations, work)
+}
+
+/// The recorded configuration, with what the command line says of tools and limits.
+fn config_of(recorded: Value, options: &RunOptions) -> Result<Config, CliError> {
+    let keys = match recorded {
+        Value::Object(keys) => keys,
+        _ => serde_json::Map::new(),
+    };
+    let recorded =
+        keys.into_iter().map(|(key, value)| FlagValue { flag: "--replay".to_owned(), key, value });
+    let flags = recorded.chain(flags(options)).collect();
+    // Nothing of this machine: no file, no variable.
+    let sources = Sources { cwd: "/dev/null".into(), flags, ..Sources::default() };
+    let loaded = load(&sources).map_err(CliError::usage)?;
+    Ok(loaded.config)
+}
+
+/// A task that is given must be the recorded one. Standard input is read when that is said.
+fn same_task(
+    prompt: Option<&str>,
+    (recording, top): (&Recording, &AgentSpec),
+    around: &Surroundings,
+) -> Result<(), CliError> {
+    let Some(prompt) = prompt else { return Ok(()) };
+    let given = task(Some(prompt), io::stdin().lock(), around.stdin_is_terminal);
+    let given = given.map_err(CliError::usage)?;
+    let recorded = recording.message().unwrap_or_default();
+    // More may stand before the person's words in the first message.
+    let recorded = if recorded == top.task { &top.goal } else { recorded };
+    // Secrets were replaced in what was recorded.
+    if given == recorded || environment_secrets(around).scrub(&given) == recorded {
+        return Ok(());
+    }
+    let recorded = recorded.to_owned();
+    Err(CliError::usage(SetupError::Task { recorded }).hint("a replay needs no task"))
+}

@@ -1,0 +1,75 @@
+//! `deputize toolsets resolve --child`: which tools a child would get, and why not the others.
+
+use deputize_core::{ApproverMode, Origin, SessionId};
+use deputize_delegate::{Dropped, Parent, Plan};
+use serde_json::{Value, json};
+
+use crate::args::ChildTools;
+use crate::command::prompt::{above, planned, role_word};
+use crate::command::table;
+use crate::compose::Composition;
+use crate::exit::CliError;
+use crate::surroundings::{print, tell};
+
+/// Prints the outcome of the computation that a call goes through.
+pub(super) fn resolve(
+    composition: &Composition,
+    asked: &ChildTools,
+    as_json: bool,
+) -> Result<(), CliError> {
+    let top = composition.top_agent(&SessionId::literal("preview"), "", "", ApproverMode::Deny);
+    let authority = composition.authority(ApproverMode::Deny, top.cwd.clone());
+    let parent = above(composition, composition.view(top, authority), asked.depth.unwrap_or(1))?;
+    let mut call = json!({ "goal": "Any." });
+    if let Some(call) = call.as_object_mut() {
+        call.extend(asked.role.map(|role| ("role".to_owned(), json!(role_word(role)))));
+        if !asked.toolsets.is_empty() {
+            call.insert("toolsets".to_owned(), json!(asked.toolsets));
+        }
+    }
+    let Plan { specs, dropped, warnings } = planned(composition, &parent, &call)?;
+    let (Some(spec), Some(dropped)) = (specs.first(), dropped.first()) else {
+        return Err(CliError::failed("no child"));
+    };
+    let parent = Parent::of(&parent);
+    let rows: Vec<[String; 4]> = parent
+        .tools()
+        .map(|entry| {
+            let why = dropped.iter().find(|dropped| dropped.tool == *entry.name());
+            let (gets, why) = match why {
+                None if kept_although_unnamed(&entry.origin, entry.toolset.as_str(), asked) => {
+                    ("yes", "from an MCP server (delegation.inherit_mcp_toolsets)".to_owned())
+                }
+                None => ("yes", String::new()),
+                Some(Dropped { reason, .. }) => ("no", reason.to_string()),
+            };
+            [entry.name().to_string(), entry.toolset.to_string(), gets.to_owned(), why]
+        })
+        .collect();
+    if as_json {
+        let tools: Vec<Value> = rows
+            .iter()
+            .map(|[tool, toolset, gets, why]| {
+                let why = Some(why).filter(|why| !why.is_empty());
+                json!({"tool": tool, "toolset": toolset, "kept": gets == "yes", "why": why})
+            })
+            .collect();
+        let shown = json!({
+            "role": spec.role.as_str(),
+            "depth": spec.depth,
+            "toolsets": spec.toolsets,
+            "tools": tools,
+            "warnings": warnings,
+        });
+        return print(&format!("{shown:#}\n"));
+    }
+    warnings.iter().for_each(|warning| tell(&format!("note: {warning}")));
+    print(&format!("{} at depth {}\n", spec.role.as_str(), spec.depth))?;
+    print(&table(["TOOL", "TOOLSET", "CHILD HAS IT", "WHY"], rows))
+}
+
+/// Whether a call that names toolsets does not name this one, and the tool stays all the same.
+fn kept_although_unnamed(origin: &Origin, toolset: &str, asked: &ChildTools) -> bool {
+    let unnamed = !asked.toolsets.is_empty() && !asked.toolsets.iter().any(|name| name == toolset);
+    unnamed && matches!(origin, Origin::Mcp { .. })
+}

@@ -1,0 +1,87 @@
+//! Children that are an external agent: `delegation.acp_command`.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use deputize_acp::{Agents, Program};
+use deputize_core::External;
+use deputize_core::door::Secrets;
+use deputize_delegate::{Policy, ToolSchemas};
+use deputize_process::{ProgramError, base_env, drop_hooks};
+use deputize_tools::Processes;
+
+use super::model::looks_secret;
+use crate::config::Config;
+use crate::exit::CliError;
+use crate::surroundings::Surroundings;
+
+/// Why the external agent cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("`delegation.acp_command` cannot be run")]
+struct NoProgram(#[source] ProgramError);
+
+/// What a child's spec has for a model; nothing: children are agents of this program.
+pub(super) fn name(config: &Config) -> Option<String> {
+    let command = Some(&config.delegation.acp_command).filter(|command| !command.is_empty())?;
+    let file = Path::new(command).file_name().map(|name| name.to_string_lossy().into_owned());
+    Some(format!("acp/{}", file.unwrap_or_else(|| command.clone())))
+}
+
+/// Makes children external, where they are to be: they have no tools of ours to be told of, and
+/// no children of their own.
+pub(super) fn apply(config: &Config, policy: &mut Policy, warnings: &mut Vec<String>) {
+    let Some(name) = name(config) else { return };
+    if !config.delegation.model.is_empty() {
+        warnings.push(
+            "delegation.model has no effect with delegation.acp_command: an external agent \
+             chooses its model itself"
+                .to_owned(),
+        );
+    }
+    policy.model = Some(name);
+    policy.models = Vec::new();
+    policy.external_needs = deputize_acp::NEEDS.to_vec();
+    policy.orchestrator_enabled = false;
+    policy.tool_schemas = ToolSchemas::Narrowed;
+    policy.child_base = Vec::new();
+}
+
+/// The program of a configuration, if it names one that is there.
+pub(crate) fn program(config: &Config, around: &Surroundings) -> Result<Option<Program>, CliError> {
+    let set = &config.delegation;
+    if set.acp_command.is_empty() {
+        return Ok(None);
+    }
+    let mut env = base_env(&around.os_env);
+    let named = set
+        .acp_env
+        .iter()
+        .filter_map(|name| around.os_env.get_key_value(name.as_ref() as &std::ffi::OsStr));
+    env.extend(named.map(|(name, value)| (name.clone(), value.clone())));
+    drop_hooks(&mut env);
+    let args = set.acp_args.iter().map(Into::into).collect();
+    let found = Program::find(&set.acp_command, args, env);
+    found.map(Some).map_err(|error| CliError::usage(NoProgram(error)))
+}
+
+/// The values that the external agent is given and that nobody else may see.
+pub(crate) fn secrets(config: &Config, around: &Surroundings, secrets: &mut Secrets) {
+    for name in config.delegation.acp_env.iter().filter(|name| looks_secret(name)) {
+        if let Some(value) = around.var(name) {
+            secrets.add(name, value);
+        }
+    }
+}
+
+/// The way to children that are runs of a program.
+pub(crate) fn agents(
+    config: &Config,
+    program: Option<Program>,
+    processes: &Arc<Processes>,
+) -> BTreeMap<String, Arc<dyn External>> {
+    let (Some(name), Some(program)) = (name(config), program) else { return BTreeMap::new() };
+    let processes = Arc::clone(processes);
+    let agents = Agents::new(program, move || processes.shared());
+    BTreeMap::from([(name, Arc::new(agents) as Arc<dyn External>)])
+}

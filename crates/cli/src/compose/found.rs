@@ -1,0 +1,82 @@
+//! What a prompt takes from around the program: a recording keeps it, so that a replay on
+//! another machine makes the same prompt.
+
+use std::path::{Path, PathBuf};
+
+use deputize_runtime::prompt::{Environment, Platform, ProjectFile};
+use serde::{Deserialize, Serialize};
+
+use super::{Ingredients, date};
+use crate::project;
+
+/// What was found around the program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Found {
+    /// The directory that the agent works in.
+    pub(crate) cwd: PathBuf,
+    os: String,
+    /// Whether that is in a git repository.
+    git: bool,
+    pub(super) date: String,
+    /// Who the agent is, as the person's home directory says.
+    pub(super) identity: Option<String>,
+    /// Files of the project that speak to agents: paths as the model reads them, and texts.
+    project: Vec<(String, String)>,
+    /// Whether a person at a terminal reads the answer.
+    terminal: bool,
+    /// The directory that terminals begin in by the configuration, if it is there.
+    #[serde(default)]
+    pub(super) workspace: Option<PathBuf>,
+}
+
+impl Found {
+    /// Looks around, and tells what could not be read.
+    pub(crate) fn read(from: &Ingredients<'_>, warnings: &mut Vec<String>) -> Self {
+        let project = project::read(&from.cwd);
+        warnings.extend(project.warnings);
+        let identity = match from.home.as_deref().map(project::identity) {
+            Some(Ok(text)) => text,
+            Some(Err(warning)) => {
+                warnings.push(warning);
+                None
+            }
+            None => None,
+        };
+        Self {
+            cwd: from.cwd.clone(),
+            os: std::env::consts::OS.to_owned(),
+            git: project.root.is_some(),
+            date: date(from),
+            identity,
+            project: project.files,
+            terminal: from.surroundings.stdout_is_terminal,
+            workspace: directory(&from.config.terminal.cwd),
+        }
+    }
+
+    /// The same with another project, as that is found there.
+    pub(crate) fn in_directory(self, cwd: &Path, warnings: &mut Vec<String>) -> Self {
+        let project = project::read(cwd);
+        warnings.extend(project.warnings);
+        let (git, cwd) = (project.root.is_some(), cwd.to_owned());
+        Self { cwd, git, project: project.files, ..self }
+    }
+
+    pub(super) fn environment(&self) -> Environment<'_> {
+        Environment { os: &self.os, cwd: &self.cwd, git: self.git }
+    }
+
+    pub(super) fn files(&self) -> Vec<ProjectFile<'_>> {
+        self.project.iter().map(|(path, text)| ProjectFile { path, text }).collect()
+    }
+
+    pub(super) const fn platform(&self) -> Platform {
+        if self.terminal { Platform::Terminal } else { Platform::Pipe }
+    }
+}
+
+/// A directory, if it is one that agents can be told of.
+fn directory(configured: &str) -> Option<PathBuf> {
+    let path = Path::new(configured);
+    (path.is_absolute() && path.is_dir()).then(|| path.to_owned())
+}

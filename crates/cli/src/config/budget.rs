@@ -1,0 +1,52 @@
+//! What may be spent, and what models cost.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What may be spent. An absent key sets no limit.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Budget {
+    /// US dollars. Every model must then have a price: see `providers.NAME.prices`.
+    #[schemars(range(min = 0))]
+    pub usd: Option<f64>,
+    /// Tokens, sent and received.
+    pub tokens: Option<u64>,
+    /// Seconds.
+    pub seconds: Option<u32>,
+}
+
+impl Budget {
+    /// The budget without its time, which is a limit of each agent.
+    pub fn spending(&self) -> deputize_core::Budget {
+        deputize_core::Budget { usd: self.usd, tokens: self.tokens }
+    }
+}
+
+/// US dollars for a million tokens of one model.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ModelPrice {
+    /// Input.
+    #[schemars(range(min = 0))]
+    pub input: f64,
+    /// Input that came from the provider's cache. Absent: as other input.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub cached: Option<f64>,
+    /// Input that was written to the provider's cache. Absent: as other input.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub cache_write: Option<f64>,
+    /// Output, reasoning among it.
+    #[schemars(range(min = 0))]
+    pub output: f64,
+}
+
+impl From<ModelPrice> for deputize_core::Price {
+    fn from(price: ModelPrice) -> Self {
+        let ModelPrice { input, cached, cache_write, output } = price;
+        let (cached, cache_write) = (cached.unwrap_or(input), cache_write.unwrap_or(input));
+        Self { input, cached, cache_write, output }
+    }
+}

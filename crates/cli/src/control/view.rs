@@ -1,0 +1,292 @@
+//! The agents of a session as they stand: a fold over its records.
+
+use std::collections::BTreeMap;
+
+use deputize_core::door::to_line;
+use deputize_core::{AgentId, CallId, Cost, Event, Record, Role, Usage};
+use serde_json::{Value, json};
+
+use crate::output::events::time;
+use crate::screen::summary::{dollars, running, tokens};
+use crate::screen::tree::priced;
+
+/// The most characters of a goal.
+const GOAL_CHARS: usize = 400;
+/// The most characters of a goal in a table.
+const SHORT_CHARS: usize = 60;
+
+/// The agents of one session.
+#[derive(Debug, Default)]
+pub(crate) struct Family {
+    agents: BTreeMap<AgentId, Member>,
+    /// In the order they began.
+    order: Vec<AgentId>,
+    /// How its last run ended, if it has.
+    pub(crate) ended: Option<&'static str>,
+    /// Who said that no new children may start.
+    pub(crate) paused: Option<String>,
+}
+
+#[derive(Debug)]
+struct Member {
+    parent: Option<AgentId>,
+    depth: u32,
+    goal: String,
+    role: Role,
+    model: String,
+    ended: Option<&'static str>,
+    stalled: bool,
+    rests: bool,
+    calls: Vec<(CallId, String)>,
+    iterations: u32,
+    usage: Usage,
+    cost: Cost,
+    started: u64,
+    finished: u64,
+}
+
+impl Family {
+    pub(crate) fn of(records: &[Record]) -> Self {
+        let mut family = Self::default();
+        records.iter().for_each(|record| family.apply(record));
+        family
+    }
+
+    fn apply(&mut self, record: &Record) {
+        match &record.event {
+            Event::SessionStart(_) => {
+                (self.ended, self.paused) = (None, None);
+                self.agents.values_mut().for_each(|member| member.calls.clear());
+            }
+            Event::SessionEnd { status, .. } => self.ended = Some(status.as_str()),
+            Event::SpawnPaused { by, paused } => self.paused = paused.then(|| by.clone()),
+            Event::AgentStart(start) => {
+                let spec = &start.spec;
+                let member = Member {
+                    parent: spec.parent.clone(),
+                    depth: spec.depth,
+                    goal: to_line(&spec.goal, GOAL_CHARS),
+                    role: spec.role,
+                    model: spec.model.clone(),
+                    ended: None,
+                    stalled: false,
+                    rests: false,
+                    calls: Vec::new(),
+                    iterations: 0,
+                    usage: Usage::default(),
+                    cost: Cost::default(),
+                    started: record.at,
+                    finished: 0,
+                };
+                if self.agents.insert(record.agent.clone(), member).is_none() {
+                    self.order.push(record.agent.clone());
+                }
+            }
+            event => {
+                if let Some(member) = self.agents.get_mut(&record.agent) {
+                    member.apply(record.at, event);
+                }
+            }
+        }
+    }
+
+    /// In the order of a tree: each agent before its children, these as they began.
+    fn walk(&self) -> Vec<(&AgentId, &Member)> {
+        let mut children: BTreeMap<&AgentId, Vec<&AgentId>> = BTreeMap::new();
+        let mut open: Vec<&AgentId> = Vec::new();
+        for id in self.order.iter().rev() {
+            match self.agents.get(id).and_then(|member| member.parent.as_ref()) {
+                Some(parent) => children.entry(parent).or_default().push(id),
+                None => open.push(id),
+            }
+        }
+        let mut all = Vec::new();
+        while let Some(id) = open.pop() {
+            all.extend(self.agents.get_key_value(id));
+            open.extend(children.remove(id).unwrap_or_default());
+        }
+        all
+    }
+
+    /// Of each agent with all below it.
+    fn totals(&self) -> BTreeMap<AgentId, Total> {
+        let mut totals: BTreeMap<AgentId, Total> = BTreeMap::new();
+        for (id, member) in &self.agents {
+            for agent in std::iter::once(id.clone()).chain(id.ancestors()) {
+                totals.entry(agent).or_default().add(member);
+            }
+        }
+        totals
+    }
+
+    /// What all agents took together, in words; nothing where there is but one.
+    pub(crate) fn total(&self) -> Option<String> {
+        let mut total = Total::default();
+        self.agents.values().for_each(|member| total.add(member));
+        let agents = Some(total.agents).filter(|agents| *agents > 1)?;
+        let spent = tokens(total.usage.input + total.usage.output);
+        let cost = dollars(total.cost.known_usd()).map(|cost| format!(", {cost}"));
+        Some(format!("{agents} agents, {spent} tokens{} in all", cost.unwrap_or_default()))
+    }
+
+    /// Each agent, for programs.
+    pub(crate) fn json(&self, runs: bool, now: u64) -> Vec<Value> {
+        let totals = self.totals();
+        let json = |(id, member): (&AgentId, &Member)| {
+            let mut value = member.json(id, runs, now);
+            let tree = totals.get(id).map(Total::json);
+            if let (Some(map), Some(tree)) = (value.as_object_mut(), tree) {
+                map.insert("tree".to_owned(), tree);
+            }
+            value
+        };
+        self.walk().into_iter().map(json).collect()
+    }
+
+    /// Each agent, as a row of a table.
+    pub(crate) fn rows(&self, runs: bool, now: u64) -> Vec<[String; 9]> {
+        self.walk().into_iter().map(|(id, member)| member.row(id, runs, now)).collect()
+    }
+}
+
+/// What several agents took together.
+#[derive(Debug, Default)]
+struct Total {
+    agents: usize,
+    usage: Usage,
+    cost: Cost,
+}
+
+impl Total {
+    fn add(&mut self, member: &Member) {
+        self.agents += 1;
+        self.usage += member.usage;
+        self.cost += member.cost;
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "agents": self.agents,
+            "tokens": tokens_of(self.usage),
+            "cost_usd": self.cost.known_usd(),
+        })
+    }
+}
+
+fn tokens_of(usage: Usage) -> Value {
+    json!({"input": usage.input, "cached": usage.cached, "output": usage.output})
+}
+
+/// What the columns of [`Family::rows`] are.
+pub(crate) const COLUMNS: [&str; 9] =
+    ["AGENT", "STATUS", "MODEL", "TOOL", "STEPS", "TOKENS", "COST", "TIME", "GOAL"];
+
+impl Member {
+    fn apply(&mut self, at: u64, event: &Event) {
+        self.stalled = matches!(event, Event::AgentHeartbeat { stalled: true, .. });
+        match event {
+            Event::ToolStart { call, tool, .. } => self.calls.push((*call, tool.clone())),
+            Event::ToolEnd(end) => self.calls.retain(|(call, _)| *call != end.result.call),
+            Event::ModelResponse { iteration, reply, cost_usd, .. } => {
+                self.iterations = *iteration;
+                self.usage += reply.usage;
+                self.cost += priced(reply.usage, *cost_usd);
+                self.model.clone_from(&reply.model);
+            }
+            Event::AgentRest => self.rests = true,
+            Event::Message(_) => self.rests = false,
+            Event::AgentResume { .. } => self.ended = None,
+            Event::AgentEnd(outcome) => {
+                self.ended = Some(outcome.status.as_str());
+                self.finished = at;
+                self.calls.clear();
+            }
+            _ => {}
+        }
+    }
+
+    fn status(&self, runs: bool) -> &'static str {
+        match self.ended {
+            Some(status) => status,
+            None if !runs => "unfinished",
+            None if self.stalled => "stalled",
+            None if self.rests => "resting",
+            None => "running",
+        }
+    }
+
+    /// Milliseconds that it has taken.
+    fn took(&self, now: u64) -> u64 {
+        let until = if self.ended.is_some() { self.finished } else { now };
+        until.saturating_sub(self.started)
+    }
+
+    fn tool(&self) -> Option<&str> {
+        self.calls.first().map(|(_, tool)| tool.as_str())
+    }
+
+    fn json(&self, id: &AgentId, runs: bool, now: u64) -> Value {
+        #[expect(clippy::cast_precision_loss, reason = "no run takes ten million years")]
+        let seconds = self.took(now) as f64 / 1000.0;
+        json!({
+            "agent": id,
+            "parent": self.parent,
+            "depth": self.depth,
+            "goal": self.goal,
+            "role": self.role.as_str(),
+            "status": self.status(runs),
+            "model": self.model,
+            "current_tool": self.tool(),
+            "iterations": self.iterations,
+            "tokens": tokens_of(self.usage),
+            "cost_usd": self.cost.known_usd(),
+            "started": time(self.started),
+            "seconds": seconds,
+        })
+    }
+
+    fn row(&self, id: &AgentId, runs: bool, now: u64) -> [String; 9] {
+        let indent = "  ".repeat(self.depth as usize);
+        [
+            format!("{indent}{id}"),
+            self.status(runs).to_owned(),
+            to_line(&self.model, SHORT_CHARS),
+            self.tool().map(|tool| to_line(tool, SHORT_CHARS)).unwrap_or_default(),
+            self.iterations.to_string(),
+            tokens(self.usage.input + self.usage.output),
+            dollars(self.cost.known_usd()).unwrap_or_default(),
+            running(self.took(now)),
+            to_line(&self.goal, SHORT_CHARS),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{Tape, child, replied, root, started};
+
+    #[test]
+    fn an_agent_is_told_with_all_below_it() {
+        let mut tape = Tape::default();
+        tape.add(&root(), started(&root(), "all"));
+        tape.add(&root(), replied(1, "", &[]));
+        let alone = Family::of(&tape.records);
+        assert_eq!(alone.total(), None);
+        tape.add(&child(0), started(&child(0), "a"));
+        tape.add(&child(0), replied(1, "", &[]));
+        tape.add(&child(0), replied(2, "", &[]));
+        let family = Family::of(&tape.records);
+        let told = family.json(true, 0);
+        let own = |index: usize| told[index]["tokens"]["input"].as_u64().unwrap();
+        let tree = |index: usize| told[index]["tree"]["tokens"]["input"].as_u64().unwrap();
+        assert_eq!(tree(0), own(0) + own(1));
+        assert_eq!((tree(1), own(1)), (own(1), 2 * own(0)));
+        assert_eq!(
+            (&told[0]["tree"]["agents"], &told[1]["tree"]["agents"]),
+            (&json!(2), &json!(1))
+        );
+        let total = family.total().unwrap();
+        assert!(total.starts_with("2 agents, ") && total.ends_with(" in all"), "{total}");
+    }
+}

@@ -1,0 +1,207 @@
+//! One shell command as a hook.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use deputize_core::{BoxFuture, Cancel, Hook, HookAnswer, HookDecision, HookInput, HookPoint};
+use deputize_process::{
+    Command, DRAIN_LIMIT, Exit, Owner, Service, SpawnError, SupervisorError, base_env, drop_hooks,
+};
+use deputize_tools::Processes;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::unix::pipe::Sender;
+
+use super::document::document;
+use crate::config::Hooks;
+
+/// The exit code by which a hook blocks.
+const BLOCKS: i32 = 2;
+/// Bytes of standard error that are kept for the reason; the rest is read and counted.
+const REASON_BYTES: usize = 16 * 1024;
+/// Bytes read at once.
+const CHUNK: usize = 16 * 1024;
+
+/// The hooks of a configuration, in its order.
+pub(crate) fn configured(
+    hooks: &Hooks,
+    processes: Arc<Processes>,
+    environment: &BTreeMap<OsString, OsString>,
+) -> Vec<Arc<dyn Hook>> {
+    let mut env = base_env(environment);
+    drop_hooks(&mut env);
+    let place = Arc::new(Place { processes, env, owner: Mutex::default() });
+    let points = [
+        (HookPoint::PreToolUse, &hooks.pre_tool_use),
+        (HookPoint::PostToolUse, &hooks.post_tool_use),
+        (HookPoint::UserPromptSubmit, &hooks.user_prompt_submit),
+        (HookPoint::SubagentStart, &hooks.subagent_start),
+        (HookPoint::SubagentStop, &hooks.subagent_stop),
+    ];
+    let hooks = points.into_iter().flat_map(|(point, commands)| {
+        let place = &place;
+        commands.iter().map(move |command| -> Arc<dyn Hook> {
+            Arc::new(ShellHook { point, command: command.clone(), place: Arc::clone(place) })
+        })
+    });
+    hooks.collect()
+}
+
+/// Where hooks run: who owns their processes, and what they are given of the environment.
+struct Place {
+    processes: Arc<Processes>,
+    env: BTreeMap<OsString, OsString>,
+    owner: Mutex<Option<Arc<Owner>>>,
+}
+
+impl Place {
+    fn owner(&self) -> Result<Arc<Owner>, SupervisorError> {
+        let mut held = self.owner.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(owner) = &*held {
+            return Ok(Arc::clone(owner));
+        }
+        let owner = Arc::new(self.processes.shared()?.owner());
+        *held = Some(Arc::clone(&owner));
+        Ok(owner)
+    }
+}
+
+struct ShellHook {
+    point: HookPoint,
+    command: String,
+    place: Arc<Place>,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum HookError {
+    #[error("it cannot be started")]
+    Supervisor(#[from] SupervisorError),
+    #[error("it cannot be started")]
+    Spawn(#[from] SpawnError),
+}
+
+impl Hook for ShellHook {
+    fn name(&self) -> &str {
+        &self.command
+    }
+
+    fn wants(&self, point: HookPoint) -> bool {
+        point == self.point
+    }
+
+    fn run<'a>(
+        &'a self,
+        input: &'a HookInput<'a>,
+        cancel: &'a Cancel,
+    ) -> BoxFuture<'a, HookAnswer> {
+        Box::pin(async move {
+            match self.start(input).await {
+                Ok(service) => converse(service, &document(input), cancel).await,
+                Err(error) => HookAnswer::error(chain(&error)),
+            }
+        })
+    }
+}
+
+impl ShellHook {
+    async fn start(&self, input: &HookInput<'_>) -> Result<Service, HookError> {
+        let mut command = Command::new("/bin/sh", &input.agent.cwd);
+        command.args = vec!["-c".into(), self.command.clone().into()];
+        command.env.clone_from(&self.place.env);
+        Ok(self.place.owner()?.open(&command).await?)
+    }
+}
+
+/// Feeds a hook, reads what it says, and waits for its end. Nothing of it is left afterwards.
+async fn converse(service: Service, document: &[u8], cancel: &Cancel) -> HookAnswer {
+    let (stdin, stdout, stderr, mut life) = service.into_parts();
+    let (mut said, mut reason) = (Heard::keeping(0), Heard::keeping(REASON_BYTES));
+    let mut heard = Box::pin(async {
+        tokio::join!(feed(stdin, document), said.hear(stdout), reason.hear(stderr));
+    });
+    let exit = tokio::select! {
+        biased;
+        () = cancel.cancelled() => None,
+        // All that it has to say is heard first.
+        exit = async {
+            let mut all_heard = false;
+            let exit = loop {
+                tokio::select! {
+                    biased;
+                    () = &mut heard, if !all_heard => all_heard = true,
+                    exit = life.exited() => break exit,
+                }
+            };
+            if !all_heard {
+                // What it left in the background may hold its pipes; that ends below.
+                let _cut = tokio::time::timeout(DRAIN_LIMIT, &mut heard).await;
+            }
+            exit
+        } => Some(exit),
+    };
+    drop(heard);
+    let ended = life.end().await;
+    let mut answer =
+        exit.map_or_else(|| HookAnswer::error("told to end"), |exit| judge(exit, &reason));
+    if !ended.is_complete() {
+        answer.reason.push_str(" (some of its processes could not be ended)");
+    }
+    HookAnswer { output_bytes: said.bytes + reason.bytes, ..answer }
+}
+
+fn judge(exit: Exit, reason: &Heard) -> HookAnswer {
+    let said = String::from_utf8_lossy(&reason.kept).trim().to_owned();
+    let cut = reason.bytes - reason.kept.len() as u64;
+    let said = if cut > 0 { format!("{said} [{cut} more bytes left out]") } else { said };
+    let decision = match exit {
+        Exit::Code(0) => return HookAnswer::pass(),
+        Exit::Code(BLOCKS) => HookDecision::Block,
+        _ => HookDecision::Error,
+    };
+    let reason = match (decision, said.as_str()) {
+        (HookDecision::Error, "") => exit.to_string(),
+        (HookDecision::Error, said) => format!("{exit}: {said}"),
+        (HookDecision::Pass | HookDecision::Block, _) => said,
+    };
+    HookAnswer { decision, reason, output_bytes: 0 }
+}
+
+/// Gives a hook its document. One that does not read it is not wrong.
+async fn feed(stdin: Option<Sender>, document: &[u8]) {
+    if let Some(mut stdin) = stdin {
+        let _unread: io::Result<()> = stdin.write_all(document).await;
+    }
+}
+
+/// What came through a pipe.
+struct Heard {
+    kept: Vec<u8>,
+    keep: usize,
+    bytes: u64,
+}
+
+impl Heard {
+    fn keeping(keep: usize) -> Self {
+        Self { kept: Vec::new(), keep, bytes: 0 }
+    }
+
+    async fn hear(&mut self, mut pipe: impl AsyncRead + Unpin) {
+        let mut chunk = vec![0; CHUNK];
+        while let Ok(read @ 1..) = pipe.read(&mut chunk).await {
+            self.bytes += read as u64;
+            let room = self.keep - self.kept.len();
+            self.kept.extend(chunk.iter().take(read.min(room)));
+        }
+    }
+}
+
+/// An error with its causes, in one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    let causes = causes.map(ToString::to_string);
+    std::iter::once(error.to_string()).chain(causes).collect::<Vec<_>>().join(": ")
+}
+
+#[cfg(test)]
+mod tests;

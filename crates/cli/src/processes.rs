@@ -1,0 +1,106 @@
+//! Who starts and ends the commands of this program: this program again, in a process of its own.
+
+use std::ffi::OsStr;
+use std::path::PathBuf;
+
+use deputize_process::{Containment, Helper, OpenFiles, Setup, Supervisor, helper_main};
+
+/// With this as its only argument, the program is that process. No one types it.
+const HELPER: &str = "__supervise";
+/// Fewer open files than this are soon too few for many agents at once.
+const FEW_OPEN_FILES: u64 = 4096;
+/// What a run takes by itself: standard streams, its threads' wake-ups, signals, the session, a
+/// connection to a model, the helper, and the pipes of one command.
+const LEAST_OPEN_FILES: u64 = 32;
+
+/// Nothing can be run with so few.
+#[derive(Debug, thiserror::Error)]
+#[error("{found} files may be open at most, and a run needs {LEAST_OPEN_FILES}")]
+pub(crate) struct TooFewOpenFiles {
+    found: u64,
+}
+
+/// Holds that a run can begin.
+pub(crate) fn enough_open_files(found: Option<OpenFiles>) -> Result<(), TooFewOpenFiles> {
+    match found {
+        Some(OpenFiles { now, .. }) if now < LEAST_OPEN_FILES => {
+            Err(TooFewOpenFiles { found: now })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What the program does when it was started as a helper.
+pub(crate) fn helper(arguments: &[impl AsRef<OsStr>]) -> Option<std::process::ExitCode> {
+    let is_helper = matches!(arguments, [_, only] if only.as_ref() == HELPER);
+    is_helper.then(helper_main)
+}
+
+/// How commands are started.
+pub(crate) fn setup(open_files: Option<OpenFiles>) -> Setup {
+    Setup {
+        helper: this_program().map(|program| Helper::new(program, [HELPER])),
+        open_files: open_files.map(|files| files.before),
+        ..Setup::default()
+    }
+}
+
+/// The running program, on Linux also when its file has been replaced meanwhile.
+fn this_program() -> Option<PathBuf> {
+    if cfg!(target_os = "linux") {
+        Some("/proc/self/exe".into())
+    } else {
+        std::env::current_exe().ok()
+    }
+}
+
+/// How commands are ended on this machine, for people; an error if they cannot be started.
+pub(crate) fn containment(setup: Setup) -> Result<String, String> {
+    let supervisor = Supervisor::with(setup).map_err(|error| error.to_string())?;
+    let held = match supervisor.containment().map_err(|error| error.to_string())? {
+        Containment::Namespace => "all, each agent's in a process namespace",
+        Containment::Walk => {
+            "those that a walk through the process table finds; what starts others without pause \
+             and very fast may outrun it"
+        }
+        Containment::Groups => "process groups; who leaves its group is not found",
+    };
+    Ok(format!("ended with this program, also by kill -9: {held}"))
+}
+
+/// How many files may be open; an error where that is little.
+pub(crate) fn open_files(found: Option<OpenFiles>) -> Result<String, String> {
+    let Some(OpenFiles { before, now }) = found else {
+        return Err("the limit cannot be raised".to_owned());
+    };
+    let raised = if now > before { format!("; commands have {before}") } else { String::new() };
+    if now < FEW_OPEN_FILES {
+        return Err(format!(
+            "{now} at most, few for many agents at once; raise the hard limit (ulimit -Hn){raised}"
+        ));
+    }
+    Ok(format!("{now} at most{raised}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_open_files_are_said() {
+        let files = |before, now| open_files(Some(OpenFiles { before, now }));
+        assert_eq!(files(20_000, 20_000), Ok("20000 at most".to_owned()));
+        assert_eq!(files(1024, 4096), Ok("4096 at most; commands have 1024".to_owned()));
+        let few = "1024 at most, few for many agents at once; raise the hard limit (ulimit -Hn)";
+        assert_eq!(files(1024, 1024), Err(few.to_owned()));
+    }
+
+    #[test]
+    fn only_the_one_argument_makes_a_helper() {
+        for arguments in
+            [&["deputize"][..], &["deputize", "run", HELPER], &["deputize", HELPER, "x"]]
+        {
+            assert!(helper(arguments).is_none());
+        }
+    }
+}

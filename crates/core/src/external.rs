@@ -1,0 +1,63 @@
+//! Agents that are programs of their own: they bring their own loop, model and tools.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::agent::{Agent, AgentSpec, AgentView};
+use crate::cancel::Cancel;
+use crate::message::CallStatus;
+use crate::model::BoxFuture;
+use crate::name::CallId;
+use crate::policy::Answer;
+
+/// A way to agents that are programs of their own. An agent whose spec names it where others
+/// name a model is had from it.
+///
+/// What such an agent tells of itself is its claim: the host saw none of it, so its outcome has
+/// no receipts, and says that it is [`external`](crate::Outcome::external).
+pub trait External: Send + Sync {
+    /// Why an agent may not have such a child, if it may not. Asked before anything is started.
+    fn refusal(&self, parent: &AgentView) -> Option<String>;
+
+    /// Starts the agent of a spec. What it does on its way is told to the host.
+    ///
+    /// It ends soon after the signal, with nothing of it left; its outcome then has what it had
+    /// said until then.
+    fn start(&self, spec: Arc<AgentSpec>, host: Arc<dyn Host>, cancel: Cancel) -> Box<dyn Agent>;
+}
+
+/// A call of a tool that such an agent has for itself, as it tells of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Told {
+    /// The number that it has here.
+    pub call: CallId,
+    /// The tool's name.
+    pub tool: String,
+    /// What it is given.
+    pub arguments: Value,
+}
+
+/// What such an agent is run by: takes what it tells and answers what it asks.
+pub trait Host: Send + Sync {
+    /// It began a call.
+    fn began(&self, call: &Told);
+
+    /// A call ended, and gave this text.
+    fn ended(&self, call: &Told, status: CallStatus, text: &str);
+
+    /// It asks whether it may do something: what, in words, and why it asks. Hooks and the
+    /// agent's approver answer.
+    fn ask<'a>(
+        &'a self,
+        call: &'a Told,
+        command: &'a str,
+        cancel: &'a Cancel,
+    ) -> BoxFuture<'a, Answer>;
+
+    /// What it is to be told if its answer misses the schema that the spec asks for, as often as
+    /// that may be told.
+    fn rejection(&self, answer: &str) -> Option<String>;
+}
+
+const fn _object_safe(_: &dyn External, _: &dyn Host) {}

@@ -1,0 +1,487 @@
+//! The gate before a provider's model: what all agents of a tree know together of whether it
+//! takes requests now. Pure; whoever drives it brings the time.
+//!
+//! Without it, fifty children that meet a limit would each find out for themselves, five times.
+//! With it, the first failure closes the gate for all. After the wait a **trial** goes alone,
+//! or, after a rate limit, half as many requests as were under way; answers open the gate
+//! again, and a limit doubles with each round of answers. When the attempts are used up
+//! the gate **gives up**: everyone who waits is told, and what comes soon after is not sent.
+
+use std::time::Duration;
+
+use crate::cancel::Cancel;
+use crate::model::{BoxFuture, FailureKind, ModelError};
+use crate::retry::RetryPolicy;
+
+/// The gates of a program, one for each provider and model.
+pub trait RateGate: Send + Sync {
+    /// Waits until a request to this model may be sent. `model` is its name as agents use it.
+    ///
+    /// # Errors
+    /// The failure that the gate gave up with, or [`FailureKind::Cancelled`].
+    fn enter<'a>(
+        &'a self,
+        model: &'a str,
+        cancel: &'a Cancel,
+    ) -> BoxFuture<'a, Result<Box<dyn Pass>, ModelError>>;
+}
+
+/// Leave to send one request. Dropping it says that nothing was learnt.
+pub trait Pass: Send {
+    /// Tells that a reply has begun to arrive.
+    fn answering(&mut self);
+
+    /// Tells how the attempt ended.
+    fn ended(self: Box<Self>, result: Result<(), &ModelError>) -> Next;
+}
+
+/// What the gate says after an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// It opens after this wait; zero where nothing closed it.
+    Wait(Duration),
+    /// Nobody should try again now.
+    GiveUp,
+}
+
+/// How long after giving up requests are answered with the failure instead of being sent.
+const REST: Duration = Duration::from_secs(5);
+/// Without a failure for so long, failures do not count as a row.
+const FORGET: Duration = Duration::from_secs(60);
+
+/// One gate. Times are durations since any fixed moment of a monotonic clock.
+///
+/// ```
+/// use std::time::Duration;
+/// use deputize_core::{Admission, FailureKind, GateState, ModelError, Next, RetryPolicy};
+///
+/// let now = Duration::ZERO;
+/// let mut gate = GateState::new(RetryPolicy::default());
+/// let ticket = gate.ticket();
+/// let Admission::Go(leave) = gate.enter(ticket, now) else { panic!("it is open at first") };
+/// let busy = ModelError::new(FailureKind::Transient, "503");
+/// let next = gate.leave(leave, now, Err(&busy), 0);
+/// assert_eq!(next, Next::Wait(Duration::from_millis(500)));
+/// assert_eq!(gate.enter(ticket, now), Admission::Until(Duration::from_millis(500)));
+/// ```
+#[derive(Debug)]
+pub struct GateState {
+    policy: RetryPolicy,
+    /// Requests under way.
+    in_flight: u32,
+    /// How many may be under way; nothing until a rate limit was met.
+    limit: Option<u32>,
+    /// Whether the last closure was because of a rate limit.
+    rate_limited: bool,
+    /// Answers since the limit last grew.
+    answers: u32,
+    closed_until: Duration,
+    /// Whether the one request is under way that finds out whether it works again.
+    trial: bool,
+    /// Failures that closed the gate. What was sent before the last of them does not close it
+    /// again.
+    closures: u64,
+    /// Closures in a row without an answer between them.
+    failures: u32,
+    failing_since: Duration,
+    last_failure: Duration,
+    /// Why the gate gave up, until something is answered again.
+    down: Option<ModelError>,
+    /// How often it gave up: those who came before know by it.
+    given_up: u64,
+}
+
+/// Who waits since when: a place in the gate's history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ticket {
+    given_up: u64,
+}
+
+/// Leave of a [`GateState`] to send one request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Leave {
+    closures: u64,
+    trial: bool,
+}
+
+/// What the gate says to someone who comes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Admission {
+    /// Send.
+    Go(Leave),
+    /// Closed until then.
+    Until(Duration),
+    /// Others are under way; come again when one of them has ended.
+    AfterOthers,
+    /// It has given up, because of this failure.
+    GivenUp(ModelError),
+}
+
+impl GateState {
+    /// An open gate.
+    #[must_use]
+    pub fn new(policy: RetryPolicy) -> Self {
+        Self {
+            policy,
+            in_flight: 0,
+            limit: None,
+            rate_limited: false,
+            answers: 0,
+            closed_until: Duration::ZERO,
+            trial: false,
+            closures: 0,
+            failures: 0,
+            failing_since: Duration::ZERO,
+            last_failure: Duration::ZERO,
+            down: None,
+            given_up: 0,
+        }
+    }
+
+    /// For someone who comes now.
+    #[must_use]
+    pub fn ticket(&self) -> Ticket {
+        Ticket { given_up: self.given_up }
+    }
+
+    /// Asks for leave.
+    #[must_use]
+    pub fn enter(&mut self, ticket: Ticket, now: Duration) -> Admission {
+        if !self.trial && now > self.last_failure.max(self.closed_until) + FORGET {
+            self.recovered();
+            self.limit = None;
+        }
+        let waited = ticket.given_up != self.given_up;
+        if let Some(error) = self.down.as_ref().filter(|_| waited || now < self.last_failure + REST)
+        {
+            return Admission::GivenUp(error.clone());
+        }
+        if now < self.closed_until {
+            return Admission::Until(self.closed_until);
+        }
+        if self.trial || self.limit.is_some_and(|limit| self.in_flight >= limit) {
+            return Admission::AfterOthers;
+        }
+        // After a rate limit a few go at once; any other failure is tried by one alone.
+        self.trial = self.failures > 0 && !self.rate_limited;
+        self.in_flight += 1;
+        Admission::Go(Leave { closures: self.closures, trial: self.trial })
+    }
+
+    /// A reply has begun to arrive: the provider takes requests.
+    pub fn answering(&mut self, leave: &mut Leave) {
+        self.recovered();
+        if std::mem::take(&mut leave.trial) {
+            self.trial = false;
+        }
+    }
+
+    /// Tells how an attempt ended; `jitter` as in [`retry_wait`](crate::retry_wait).
+    pub fn leave(
+        &mut self,
+        leave: Leave,
+        now: Duration,
+        result: Result<(), &ModelError>,
+        jitter: u32,
+    ) -> Next {
+        let under_way = self.in_flight;
+        self.unused(leave);
+        let open = Next::Wait(Duration::ZERO);
+        match result {
+            Ok(()) => {
+                self.recovered();
+                self.widen();
+                open
+            }
+            // Sent before the gate closed: it tells nothing new, unless it asks for more time.
+            Err(error) if closes(error) && leave.closures != self.closures => {
+                self.still_closed(now, error)
+            }
+            Err(error) if closes(error) => self.close(now, error, under_way, jitter),
+            Err(error) => {
+                // Wrong in itself, or broken off: but the provider takes requests.
+                if matches!(
+                    error.kind,
+                    FailureKind::Incomplete | FailureKind::ContextOverflow | FailureKind::Fatal
+                ) {
+                    self.recovered();
+                }
+                open
+            }
+        }
+    }
+
+    /// Gives leave back: of the attempt nothing is known.
+    pub fn unused(&mut self, leave: Leave) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+        self.trial &= !leave.trial;
+    }
+
+    /// How many may be let in at once; nothing where there is no bound.
+    #[must_use]
+    pub fn room(&self) -> Option<u32> {
+        let trial = (self.failures > 0 && !self.rate_limited).then_some(1);
+        trial.or_else(|| Some(self.limit?.saturating_sub(self.in_flight)))
+    }
+
+    fn recovered(&mut self) {
+        self.failures = 0;
+        self.down = None;
+    }
+
+    /// Twice as many at once after each round of answers.
+    fn widen(&mut self) {
+        let Some(limit) = &mut self.limit else { return };
+        self.answers += 1;
+        if self.answers >= *limit {
+            self.answers = 0;
+            *limit = limit.saturating_mul(2);
+        }
+    }
+
+    fn close(&mut self, now: Duration, error: &ModelError, under_way: u32, jitter: u32) -> Next {
+        if self.failures == 0 {
+            self.failing_since = now;
+        }
+        self.failures += 1;
+        self.closures += 1;
+        self.last_failure = now;
+        self.rate_limited = matches!(error.status, Some(429 | 529));
+        // One request alone tells nothing of how many are too many.
+        if self.rate_limited && under_way > 1 {
+            self.limit = Some(under_way / 2);
+            self.answers = 0;
+        }
+        let in_time = |wait: &Duration| now + *wait <= self.failing_since + self.policy.total_wait;
+        let wait = self.policy.wait(self.failures, error, jitter).filter(in_time);
+        match wait.filter(|_| self.failures < self.policy.attempts) {
+            Some(wait) => {
+                self.closed_until = now + wait;
+                Next::Wait(wait)
+            }
+            None => {
+                self.given_up += 1;
+                self.down = Some(error.clone());
+                Next::GiveUp
+            }
+        }
+    }
+
+    fn still_closed(&mut self, now: Duration, error: &ModelError) -> Next {
+        let asked = error.retry_after().unwrap_or_default();
+        if self.down.is_some() || asked > self.policy.longest_wait {
+            return Next::GiveUp;
+        }
+        if !asked.is_zero() {
+            self.closed_until = self.closed_until.max(now + asked);
+        }
+        Next::Wait(self.closed_until.saturating_sub(now))
+    }
+}
+
+/// Whether a failure says something of the provider, and not of this request or key alone.
+fn closes(error: &ModelError) -> bool {
+    error.kind == FailureKind::Transient && !error.other_key
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const POLICY: RetryPolicy = RetryPolicy {
+        attempts: 5,
+        first_wait: Duration::from_secs(1),
+        longest_wait: Duration::from_secs(60),
+        total_wait: Duration::from_secs(300),
+    };
+
+    fn failure(status: u16) -> ModelError {
+        let error = ModelError::new(FailureKind::Transient, status.to_string());
+        ModelError { status: Some(status), ..error }
+    }
+
+    fn secs(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn go(gate: &mut GateState, now: Duration) -> Leave {
+        match gate.enter(gate.ticket(), now) {
+            Admission::Go(leave) => leave,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn fifty_failures_at_once_close_it_once_and_one_tries_it() {
+        let mut gate = GateState::new(POLICY);
+        let early = gate.ticket();
+        let leaves: Vec<Leave> = (0..50).map(|_| go(&mut gate, secs(0))).collect();
+        for leave in leaves {
+            let next = gate.leave(leave, secs(1), Err(&failure(503)), 0);
+            assert_eq!(next, Next::Wait(secs(1)));
+        }
+        assert_eq!(gate.enter(early, secs(1)), Admission::Until(secs(2)));
+        let mut trial = go(&mut gate, secs(2));
+        assert_eq!(gate.enter(early, secs(2)), Admission::AfterOthers);
+        gate.answering(&mut trial);
+        let _second = go(&mut gate, secs(2));
+        let _third = go(&mut gate, secs(2));
+    }
+
+    #[test]
+    fn a_rate_limit_halves_what_is_under_way_and_answers_widen_it() {
+        let mut gate = GateState::new(POLICY);
+        let leaves: Vec<Leave> = (0..8).map(|_| go(&mut gate, secs(0))).collect();
+        let asks = ModelError { retry_after_ms: Some(7000), ..failure(429) };
+        let mut leaves = leaves.into_iter();
+        let next = gate.leave(leaves.next().unwrap(), secs(0), Err(&asks), 0);
+        assert_eq!(next, Next::Wait(secs(7)));
+        for leave in leaves {
+            let _next = gate.leave(leave, secs(0), Err(&asks), 0);
+        }
+        let four: Vec<Leave> = (0..4).map(|_| go(&mut gate, secs(7))).collect();
+        assert_eq!(gate.enter(gate.ticket(), secs(7)), Admission::AfterOthers);
+        for leave in four {
+            let _open = gate.leave(leave, secs(8), Ok(()), 0);
+        }
+        assert_eq!(gate.room(), Some(8));
+    }
+
+    #[test]
+    fn it_gives_up_for_all_who_wait_and_tries_again_for_who_comes_later() {
+        let mut gate = GateState::new(POLICY);
+        let waiting = gate.ticket();
+        let mut now = secs(0);
+        for n in 1..=5 {
+            let leave = go(&mut gate, now);
+            match gate.leave(leave, now, Err(&failure(503)), 0) {
+                Next::Wait(wait) => now += wait,
+                Next::GiveUp => assert_eq!(n, 5),
+            }
+        }
+        assert_eq!(gate.enter(waiting, now + secs(9)), Admission::GivenUp(failure(503)));
+        assert_eq!(gate.enter(gate.ticket(), now), Admission::GivenUp(failure(503)));
+        let late = go(&mut gate, now + REST);
+        let next = gate.leave(late, now + REST, Err(&failure(503)), 0);
+        assert_eq!(next, Next::GiveUp, "one trial, not five");
+        let fresh = go(&mut gate, now + REST + FORGET + secs(1));
+        let next = gate.leave(fresh, now, Err(&failure(503)), 0);
+        assert_eq!(next, Next::Wait(secs(1)));
+    }
+
+    #[test]
+    fn what_says_nothing_of_the_provider_closes_nothing() {
+        let mut gate = GateState::new(POLICY);
+        let other_key = ModelError { other_key: true, ..failure(429) };
+        let kinds = [FailureKind::Incomplete, FailureKind::Fatal, FailureKind::ContextOverflow];
+        let others = kinds.map(|kind| ModelError::new(kind, "x"));
+        for error in others.iter().chain([&other_key]) {
+            let leave = go(&mut gate, secs(0));
+            let next = gate.leave(leave, secs(0), Err(error), 0);
+            assert_eq!(next, Next::Wait(Duration::ZERO), "{error:?}");
+        }
+        assert_eq!(gate.room(), None);
+    }
+
+    #[test]
+    fn a_wait_as_long_as_forgetting_takes_is_not_forgotten() {
+        let mut gate = GateState::new(POLICY);
+        let asks = ModelError { retry_after_ms: Some(60_000), ..failure(503) };
+        let leave = go(&mut gate, secs(0));
+        assert_eq!(gate.leave(leave, secs(0), Err(&asks), 0), Next::Wait(secs(60)));
+        let _trial = go(&mut gate, secs(60));
+        assert_eq!(gate.enter(gate.ticket(), secs(60)), Admission::AfterOthers);
+        assert_eq!(gate.enter(gate.ticket(), secs(600)), Admission::AfterOthers, "a slow trial");
+    }
+
+    #[test]
+    fn a_rate_limit_of_one_bounds_nobody_and_one_long_past_is_forgotten() {
+        let mut gate = GateState::new(POLICY);
+        let leave = go(&mut gate, secs(0));
+        let _next = gate.leave(leave, secs(0), Err(&failure(429)), 0);
+        let answered = go(&mut gate, secs(2));
+        let _next = gate.leave(answered, secs(2), Ok(()), 0);
+        let many: Vec<Leave> = (0..50).map(|_| go(&mut gate, secs(3))).collect();
+        assert_eq!(many.len(), 50);
+        for leave in many {
+            let _next = gate.leave(leave, secs(3), Err(&failure(429)), 0);
+        }
+        assert_eq!(gate.room(), Some(25));
+        let _fresh = go(&mut gate, secs(200));
+        assert_eq!(gate.room(), None);
+    }
+
+    #[test]
+    fn after_an_old_rate_limit_an_outage_is_still_tried_by_one() {
+        let mut gate = GateState::new(POLICY);
+        for status in [429, 503] {
+            let leaves: Vec<Leave> = (0..4)
+                .map_while(|_| match gate.enter(gate.ticket(), secs(90)) {
+                    Admission::Go(leave) => Some(leave),
+                    _ => None,
+                })
+                .collect();
+            for leave in leaves {
+                let _next = gate.leave(leave, secs(80), Err(&failure(status)), 0);
+            }
+        }
+        let _trial = go(&mut gate, secs(100));
+        assert_eq!(gate.enter(gate.ticket(), secs(100)), Admission::AfterOthers);
+    }
+
+    #[test]
+    fn a_trial_that_was_cancelled_leaves_the_place_to_the_next() {
+        let mut gate = GateState::new(POLICY);
+        let leave = go(&mut gate, secs(0));
+        let _wait = gate.leave(leave, secs(0), Err(&failure(500)), 0);
+        let trial = go(&mut gate, secs(1));
+        gate.unused(trial);
+        let _next = go(&mut gate, secs(1));
+    }
+
+    #[test]
+    fn a_wait_too_long_for_a_person_is_told_at_once() {
+        let mut gate = GateState::new(POLICY);
+        let leave = go(&mut gate, secs(0));
+        let asks = ModelError { retry_after_ms: Some(61_000), ..failure(429) };
+        assert_eq!(gate.leave(leave, secs(0), Err(&asks), 0), Next::GiveUp);
+    }
+
+    proptest::proptest! {
+        /// Whatever happens: no more under way than the limit, never more than one trial, and
+        /// who waits is let in or told within the longest time of a row of failures.
+        #[test]
+        fn whatever_happens_the_bounds_hold(steps in proptest::collection::vec((0_u8..6, 0_u64..40), 1..200)) {
+            let mut gate = GateState::new(POLICY);
+            let mut now = secs(0);
+            let mut out: Vec<Leave> = Vec::new();
+            for (what, seconds) in steps {
+                now += secs(seconds);
+                let result = [Ok(()), Err(failure(503)), Err(failure(429))];
+                match (what, out.is_empty()) {
+                    (0..3, _) | (_, true) => {
+                        if let Admission::Go(leave) = gate.enter(gate.ticket(), now) {
+                            out.push(leave);
+                            proptest::prop_assert!(now >= gate.closed_until);
+                            proptest::prop_assert!(gate.limit.is_none_or(|limit| out.len() <= limit as usize));
+                        }
+                    }
+                    _ => {
+                        let leave = out.swap_remove(seconds as usize % out.len());
+                        let result = result[usize::from(what) - 3].as_ref();
+                        let _next = gate.leave(leave, now, result.map(|&()| ()), 500);
+                    }
+                }
+                proptest::prop_assert!(out.iter().filter(|leave| leave.trial).count() <= 1);
+                proptest::prop_assert_eq!(gate.in_flight as usize, out.len());
+            }
+            for leave in out.drain(..) {
+                gate.unused(leave);
+            }
+            proptest::prop_assert!(matches!(
+                gate.enter(gate.ticket(), now + secs(61)),
+                Admission::Go(_)
+            ));
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! What is kept on disk of children that have ended: what their parent is not shown whole, and
+//! what is to be known of one that timed out before it began.
+//!
+//! Written in place and rarely; what cannot be written is left out, and costs the result nothing.
+
+use std::fmt::Write as _;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use deputize_core::{AgentSpec, AgentView, Outcome, Status};
+use jiff::Timestamp;
+
+use crate::policy::Policy;
+use crate::report::{Caps, Kept, cut, result_entry};
+
+/// How many diagnostic files of one session and one second there may be.
+const SAME_NAMES: u32 = 1000;
+
+/// Whether the session is kept on disk at all: one that is played from a recording is not.
+pub(crate) fn is_kept(agent: &AgentView) -> bool {
+    agent.session.spill.parent().is_some_and(Path::is_dir)
+}
+
+/// Keeps what a call's result will leave out, and gives the paths for each child.
+pub(crate) fn keep(
+    agent: &AgentView,
+    policy: &Policy,
+    (specs, outcomes): (&[AgentSpec], &[Outcome]),
+    caps: Caps<'_>,
+    now_ms: u64,
+) -> Vec<Kept> {
+    if !is_kept(agent) {
+        return Vec::new();
+    }
+    let cut = cut(outcomes, caps);
+    // Of a child that began in an earlier process there is no spec here.
+    let specs = specs.iter().map(Some).chain(std::iter::repeat(None));
+    let all = (0..).zip(outcomes.iter().zip(specs)).zip(cut);
+    all.map(|((index, (outcome, spec)), cut)| {
+        let name = outcome.agent.as_str().replace('/', "~");
+        let place = |ending: &str| agent.session.spill.join(format!("{name}.{ending}"));
+        let text = outcome.text.as_deref().filter(|_| cut.summary).unwrap_or_default();
+        let whole = cut.entries.then(|| format!("{:#}\n", result_entry(outcome, index, None)));
+        Kept {
+            summary: stored(place("summary.txt"), text),
+            whole: stored(place("result.json"), &whole.unwrap_or_default()),
+            diagnostic: spec.and_then(|spec| diagnose(agent, policy, (spec, outcome), now_ms)),
+        }
+    })
+    .collect()
+}
+
+/// The path at which a text was written; nothing when it is empty or could not be.
+fn stored(path: PathBuf, text: &str) -> Option<PathBuf> {
+    if text.is_empty() {
+        return None;
+    }
+    let mut options = private();
+    options.create(true).truncate(true);
+    made(&path, &options).and_then(|mut file| file.write_all(text.as_bytes())).ok()?;
+    Some(path)
+}
+
+fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.write(true).mode(0o600);
+    options
+}
+
+fn made(path: &Path, options: &OpenOptions) -> io::Result<File> {
+    if let Some(folder) = path.parent() {
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    }
+    options.open(path)
+}
+
+/// The file about a child that timed out before its model had answered anything.
+fn diagnose(
+    agent: &AgentView,
+    policy: &Policy,
+    (spec, outcome): (&AgentSpec, &Outcome),
+    now_ms: u64,
+) -> Option<PathBuf> {
+    let folder = policy.logs.as_ref()?;
+    if outcome.status != Status::Timeout || outcome.iterations > 0 {
+        return None;
+    }
+    let at = Timestamp::from_millisecond(i64::try_from(now_ms).ok()?).ok()?;
+    let text = diagnosis(spec, outcome, &at.to_string());
+    let session = &agent.session.id;
+    let time = at.strftime("%Y%m%dT%H%M%SZ");
+    for number in 0..SAME_NAMES {
+        let again = if number == 0 { String::new() } else { format!("-{number}") };
+        let path = folder.join(format!("subagent-timeout-{session}-{time}{again}.log"));
+        let error = match made(&path, private().create_new(true)) {
+            Ok(mut file) => match file.write_all(text.as_bytes()) {
+                Ok(()) => return Some(path),
+                Err(error) => {
+                    let _half = fs::remove_file(&path);
+                    error
+                }
+            },
+            Err(error) => error,
+        };
+        if error.kind() != io::ErrorKind::AlreadyExists {
+            return None;
+        }
+    }
+    None
+}
+
+/// What is to be known. The task's text stays in the session, where known secrets are left out.
+fn diagnosis(spec: &AgentSpec, outcome: &Outcome, at: &str) -> String {
+    let system: usize = spec.system.iter().map(|block| block.len()).sum();
+    let session = spec.id.as_str().split('/').next().unwrap_or_default();
+    let limits = spec.limits;
+    let effort = spec.options.reasoning_effort.as_deref().unwrap_or("the model's own");
+    let tools: Vec<&str> = spec.tools.iter().map(|tool| tool.as_str()).collect();
+    let toolsets: Vec<&str> = spec.toolsets.iter().map(|toolset| toolset.as_str()).collect();
+    let lines = [
+        ("time", at.to_owned()),
+        ("agent", spec.id.to_string()),
+        ("what happened", "the time limit came before the model had answered once".to_owned()),
+        ("error", outcome.error.clone().unwrap_or_default()),
+        ("waited, ms", outcome.duration_ms.to_string()),
+        ("time limit, ms", limits.time_ms.to_string()),
+        ("then for a closing answer, ms", limits.wrap_up_ms.to_string()),
+        ("model", spec.model.clone()),
+        ("reasoning effort", effort.to_owned()),
+        ("role", spec.role.as_str().to_owned()),
+        ("depth", spec.depth.to_string()),
+        ("toolsets", toolsets.join(", ")),
+        ("tools", tools.join(", ")),
+        ("system text, bytes", system.to_string()),
+        ("first message, bytes", spec.task.len().to_string()),
+        ("working directory", spec.cwd.display().to_string()),
+        ("its task", format!("deputize sessions show {session} --agent {}", spec.id)),
+        (
+            "what to try",
+            "see whether the provider answers (deputize doctor); raise \
+             delegation.child_timeout_seconds; fewer children at once"
+                .to_owned(),
+        ),
+    ];
+    let mut text = String::new();
+    for (name, value) in lines {
+        let _infallible = writeln!(text, "{name}: {}", value.replace(['\n', '\r'], " "));
+    }
+    text
+}

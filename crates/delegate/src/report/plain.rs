@@ -1,0 +1,82 @@
+//! The end of one child as a plain text, for models that expect no more.
+
+use deputize_core::door::Source;
+use deputize_core::{
+    ExitReason, FillError, ModelText, Outcome, Status, ToolCallResult, ToolError, ToolOutput,
+};
+
+use super::entry::{error, where_whole};
+use super::{Audience, Caps, Kept, Seen, Share, ends, found, notes};
+
+/// The answer of the one child of a call. That it is cut, that a limit was reached, and what the
+/// host has to say of it stands beside it.
+///
+/// # Errors
+/// When a template of this crate and its values do not fit.
+pub(crate) fn plain(
+    outcome: &Outcome,
+    seen: Seen<'_>,
+    caps: Caps<'_>,
+) -> Result<ToolCallResult, FillError> {
+    let share = Share::of(1, caps);
+    let kept = seen.kept.first();
+    let mut output = ToolOutput {
+        source: Some(Source::Child(outcome.agent.to_string())),
+        ..text(outcome, kept, share)
+    };
+    output.notes.extend(limit(outcome));
+    let diagnostic = kept.and_then(|kept| kept.diagnostic.as_ref());
+    output.notes.extend(
+        diagnostic.map(|path| format!("what is known of it: `{}`", path.to_string_lossy())),
+    );
+    output.notes.extend(notes(std::slice::from_ref(outcome), seen, caps.cwd)?);
+    output.facts = found(std::slice::from_ref(outcome), seen);
+    output.notes.extend(seen.warnings.iter().cloned());
+    let why = error(outcome, Audience::Model(share));
+    Ok(match (outcome.status, why) {
+        (Status::Completed, _) | (_, None) => Ok(output),
+        (status, Some(why)) => Err(ToolError::Partly {
+            text: ModelText::own(format!("the child {}: {why}", ended(status))),
+            output: Box::new(output),
+        }),
+    })
+}
+
+const fn ended(status: Status) -> &'static str {
+    match status {
+        Status::Completed => "ended",
+        Status::Failed => "failed",
+        Status::Error => "could not be run",
+        Status::Timeout => "ran out of time",
+        Status::Interrupted => "was interrupted",
+    }
+}
+
+fn text(outcome: &Outcome, kept: Option<&Kept>, share: Share) -> ToolOutput {
+    let Some(text) = outcome.text.as_deref().filter(|text| !text.trim().is_empty()) else {
+        return ToolOutput::default().note("the child gave no answer");
+    };
+    if text.len() <= share.summary_bytes {
+        return ToolOutput::text(text);
+    }
+    let (head, tail) = ends(text, share.summary_bytes);
+    let (all, cut) = (text.len(), text.len() - head.len() - tail.len());
+    let whole = where_whole(outcome, kept);
+    ToolOutput::text(format!("{head}\n[...]\n{tail}"))
+        .note(format!("{cut} of {all} bytes left out at [...]; the whole answer: {whole}"))
+}
+
+fn limit(outcome: &Outcome) -> Option<String> {
+    let calls = outcome.iterations;
+    match outcome.exit_reason {
+        ExitReason::MaxIterations => Some(format!(
+            "the child reached its limit of model requests, after {calls}; this is its closing \
+             answer, and the task may not be done"
+        )),
+        ExitReason::Budget => {
+            Some("the child's budget was spent; this is its closing answer".to_owned())
+        }
+        ExitReason::MaxOutputTokens => Some("the model's output limit cut this answer".to_owned()),
+        _ => None,
+    }
+}

@@ -1,0 +1,73 @@
+//! `task`: the same machinery for models that are trained on a tool of this name. One text in,
+//! one text out.
+
+use deputize_core::door::clean;
+use serde_json::{Map, Value};
+
+use crate::args::{Reading, Task, unknown_fields};
+use crate::refusal::{CallError, Code};
+
+/// The one field.
+const FIELD: &str = "description";
+
+/// Reads the arguments of a call of `task`.
+pub(crate) fn read_task(arguments: &Value) -> Reading {
+    let mut out = Reading { count: 1, ..Reading::default() };
+    let none = Map::new();
+    // Some models send the text itself.
+    let (text, fields) = match arguments {
+        Value::Object(fields) => (fields.get(FIELD), fields),
+        other => (Some(other), &none),
+    };
+    out.warnings.extend(unknown_fields(fields, "", |field| field == FIELD));
+    match text {
+        Some(Value::String(text)) => {
+            let cleaned = clean(text);
+            let notes = cleaned.notes().into_iter();
+            out.warnings.extend(notes.map(|note| format!("`{FIELD}`: {note}")));
+            let goal = cleaned.text.into_owned();
+            if goal.trim().is_empty() {
+                out.errors.push(blank(&Value::String(text.clone())));
+            }
+            out.tasks.push(Task { goal, ..Task::default() });
+        }
+        None | Some(Value::Null) => out.errors.push(blank(&Value::Null)),
+        Some(other) => {
+            let remedy = format!("`{FIELD}` must be a text");
+            out.errors.push(CallError::new(Code::Type, None, (FIELD, other), remedy));
+        }
+    }
+    out
+}
+
+fn blank(value: &Value) -> CallError {
+    let remedy = format!("give a `{FIELD}` that says what to do, complete in itself");
+    CallError::new(Code::Goal, None, (FIELD, value), remedy)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn one_text_is_read_and_everything_else_is_said() {
+        let show = |arguments: Value| {
+            let Reading { tasks, errors, warnings, .. } = read_task(&arguments);
+            let goals: Vec<String> = tasks.into_iter().map(|task| task.goal).collect();
+            let errors: Vec<String> = errors.into_iter().map(|error| error.remedy).collect();
+            [goals.join("|"), errors.join("|"), warnings.join("|")].join(" / ")
+        };
+        let lines = [
+            json!({"description": "Count."}),
+            json!("Count."),
+            json!({"description": " \u{200b}\n"}),
+            json!({}),
+            json!({"description": ["Count."]}),
+            json!({"description": "Count.", "subagent_type": "x", "prompt": "y"}),
+            json!(7),
+        ];
+        insta::assert_snapshot!(lines.map(show).join("\n"));
+    }
+}

@@ -1,0 +1,62 @@
+//! One command that was asked for, and all that it started.
+
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+
+use crate::finished::Exit;
+use crate::link::Outbox;
+use crate::mark::Mark;
+use crate::registry::Scope;
+use crate::wire::Request;
+
+/// The ticket of a request whose outcome nobody waits for.
+const NOBODY: u64 = 0;
+
+/// The processes of one command. Dropping it ends them, unless they may stay.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    mark: Mark,
+    waiting: oneshot::Receiver<Exit>,
+    exit: Option<Exit>,
+    outbox: Arc<Outbox>,
+    kept: bool,
+}
+
+impl Tree {
+    pub(crate) fn new(mark: Mark, waiting: oneshot::Receiver<Exit>, outbox: Arc<Outbox>) -> Self {
+        Self { mark, waiting, exit: None, outbox, kept: false }
+    }
+
+    pub(crate) fn scope(&self) -> Scope {
+        Scope::Command(self.mark)
+    }
+
+    /// Waits for the end of the first process. Nothing is lost if the future is dropped.
+    pub(crate) async fn ended(&mut self) -> Exit {
+        if let Some(exit) = self.exit {
+            return exit;
+        }
+        let exit = (&mut self.waiting).await.unwrap_or(Exit::Unknown);
+        self.exit = Some(exit);
+        exit
+    }
+
+    /// What is left of it lives until its owner ends.
+    pub(crate) fn keep(&mut self) {
+        self.kept = true;
+    }
+}
+
+impl Drop for Tree {
+    fn drop(&mut self) {
+        if !self.kept {
+            abandon(&self.outbox, self.scope());
+        }
+    }
+}
+
+/// Asks to end a scope; nobody waits.
+pub(crate) fn abandon(outbox: &Outbox, scope: Scope) {
+    outbox.put(Request::End { ticket: NOBODY, scope }, Vec::new());
+}

@@ -1,0 +1,108 @@
+//! One block of a reply, as far as it has come.
+
+use deputize_core::RawCall;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::arguments::{is_object, mended};
+use crate::text::Text;
+
+#[derive(Debug)]
+pub(super) struct Block {
+    pub(super) index: Option<u64>,
+    pub(super) kind: Kind,
+    pub(super) stopped: bool,
+}
+
+#[derive(Debug)]
+pub(super) enum Kind {
+    Text { from: usize, to: usize },
+    Thinking(Thinking),
+    Call(Call),
+    Other(Other),
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Thinking {
+    /// Its bytes as received; nothing when pieces followed.
+    pub(super) raw: Option<String>,
+    pub(super) text: Text,
+    /// Nothing: it has no such member, not even an empty one.
+    pub(super) signature: Option<Text>,
+    pub(super) rest: Map<String, Value>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Call {
+    pub(super) id: String,
+    pub(super) name: String,
+    /// Arguments that came with the block's start.
+    pub(super) whole: String,
+    pub(super) pieces: Text,
+}
+
+/// A block that goes back as it came.
+#[derive(Debug)]
+pub(super) struct Other {
+    pub(super) raw: String,
+    /// Arguments of a server's own tool.
+    pub(super) input: Text,
+    /// Whether pieces came that are not understood.
+    pub(super) unknown: bool,
+}
+
+impl Block {
+    pub(super) fn is_unsigned(&self) -> bool {
+        match &self.kind {
+            Kind::Thinking(it) => it.signature.as_ref().is_none_or(Text::is_empty),
+            Kind::Text { .. } | Kind::Call(_) | Kind::Other(_) => false,
+        }
+    }
+}
+
+impl Thinking {
+    /// The block as a document would hold it, unless there is nothing in it.
+    pub(super) fn finish(self) -> Option<String> {
+        #[derive(Serialize)]
+        struct Whole<'a> {
+            #[serde(rename = "type")]
+            kind: &'static str,
+            thinking: &'a str,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            signature: Option<&'a str>,
+            #[serde(flatten)]
+            rest: &'a Map<String, Value>,
+        }
+        let (text, signature) = (self.text.into_string(), self.signature.map(Text::into_string));
+        if text.is_empty() && signature.as_ref().is_none_or(String::is_empty) {
+            return None;
+        }
+        let (thinking, signature) = (text.as_str(), signature.as_deref());
+        let whole = Whole { kind: "thinking", thinking, signature, rest: &self.rest };
+        self.raw.or_else(|| serde_json::to_string(&whole).ok())
+    }
+}
+
+impl Call {
+    pub(super) fn finish(self) -> Option<RawCall> {
+        let pieces = self.pieces.into_string();
+        let arguments = if pieces.trim().is_empty() { self.whole } else { pieces };
+        let name = self.name.trim().to_owned();
+        (!name.is_empty() || !arguments.is_empty())
+            .then(|| RawCall { name, arguments: mended(&arguments) })
+    }
+}
+
+impl Other {
+    pub(super) fn finish(self) -> Option<String> {
+        let input = self.input.into_string();
+        if self.unknown || input.trim().is_empty() {
+            return (!self.unknown).then_some(self.raw);
+        }
+        let block = serde_json::from_str::<Map<String, Value>>(&self.raw);
+        let input = is_object(&input).then(|| serde_json::from_str(&input).ok()).flatten();
+        let (mut block, input) = (block.ok()?, input?);
+        block.insert("input".to_owned(), input);
+        Some(Value::Object(block).to_string())
+    }
+}

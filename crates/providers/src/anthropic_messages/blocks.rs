@@ -1,0 +1,330 @@
+//! The blocks of a reply, put together from pieces whose indexes cannot be trusted.
+//!
+//! Blocks stand in the order in which they began. All texts are one text, of which a block of
+//! text is a range; between two of them that something else divides stands a blank line.
+
+use deputize_core::{Delta, Opaque, RawCall};
+use serde_json::Value;
+
+use super::block::{Block, Call, Kind, Other, Thinking};
+use super::layout::{self, Place};
+use super::piece::Piece;
+use crate::arguments::text_of;
+use crate::limits::{CALLS, ITEMS};
+use crate::stream::{Live, StreamError};
+use crate::text::Text;
+
+#[derive(Debug, Default)]
+pub(super) struct Blocks {
+    blocks: Vec<Block>,
+    text: Text,
+    reasoning: Text,
+    calls: usize,
+}
+
+/// What the blocks amount to.
+#[derive(Debug)]
+pub(super) struct Content {
+    pub(super) text: String,
+    pub(super) reasoning: String,
+    pub(super) calls: Vec<RawCall>,
+    pub(super) opaque: Vec<Opaque>,
+}
+
+impl Blocks {
+    pub(super) fn text(&self) -> &str {
+        self.text.as_str()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.blocks.is_empty()
+    }
+
+    pub(super) const fn has_calls(&self) -> bool {
+        self.calls > 0
+    }
+
+    /// Takes a block's start, which may hold all of it; says whether it held anything.
+    pub(super) fn start(
+        &mut self,
+        index: Option<u64>,
+        piece: &Piece<'_>,
+        live: &mut Live<'_>,
+    ) -> Result<bool, StreamError> {
+        match piece.word("type") {
+            "text" => self.say(index, piece.word("text"), piece.marked, live),
+            "thinking" => self.start_thinking(index, piece, live).map(|()| true),
+            "tool_use" => self.start_call(index, piece).map(|()| true),
+            _ if !piece.value.is_object() => Ok(false),
+            _ => self.start_other(index, piece).map(|()| true),
+        }
+    }
+
+    /// Takes a piece of a block; says whether it held anything.
+    pub(super) fn delta(
+        &mut self,
+        index: Option<u64>,
+        piece: &Piece<'_>,
+        live: &mut Live<'_>,
+    ) -> Result<bool, StreamError> {
+        let has = |key: &str| piece.value.get(key).is_some_and(|value| !value.is_null());
+        match piece.word("type") {
+            "text_delta" => self.say(index, piece.word("text"), piece.marked, live),
+            "thinking_delta" => self.think(index, piece.word("thinking"), piece.marked, live),
+            "signature_delta" => self.sign(index, piece).map(|()| true),
+            "input_json_delta" => self.argue(index, piece),
+            "citations_delta" => Ok(false),
+            "" if has("text") => self.say(index, piece.word("text"), piece.marked, live),
+            "" if has("partial_json") => self.argue(index, piece),
+            _ => Ok(self.mystify(index)),
+        }
+    }
+
+    /// A block is over.
+    pub(super) fn stop(&mut self, index: Option<u64>) {
+        let block = self.blocks.iter_mut().rfind(|it| index.is_none() || it.index == index);
+        if let Some(block) = block {
+            block.stopped = true;
+        }
+    }
+
+    fn push(&mut self, index: Option<u64>, kind: Kind) -> Result<(), StreamError> {
+        if self.blocks.len() == ITEMS {
+            return Err(StreamError::TooManyItems);
+        }
+        self.blocks.push(Block { index, kind, stopped: false });
+        Ok(())
+    }
+
+    /// The block of an index, or without one the last, if it is of a kind.
+    fn find<'b, K>(
+        &'b mut self,
+        index: Option<u64>,
+        kind: impl Fn(&'b mut Kind) -> Option<K>,
+    ) -> Option<K> {
+        let mut blocks = self.blocks.iter_mut().rev();
+        blocks.find_map(|it| {
+            if index.is_none() || it.index == index { kind(&mut it.kind) } else { None }
+        })
+    }
+
+    fn say(
+        &mut self,
+        index: Option<u64>,
+        piece: &str,
+        marked: bool,
+        live: &mut Live<'_>,
+    ) -> Result<bool, StreamError> {
+        if piece.is_empty() {
+            return Ok(false);
+        }
+        let last = self.blocks.len().checked_sub(1);
+        let place = self.blocks.iter().rposition(|it| matches!(it.kind, Kind::Text { .. }));
+        let place = place.filter(|place| {
+            let block = self.blocks.get(*place);
+            Some(*place) == last || (index.is_some() && block.is_some_and(|it| it.index == index))
+        });
+        let place = match place {
+            Some(place) => place,
+            None => {
+                let apart = !self.text.is_empty() && !self.text.as_str().ends_with('\n');
+                let gap = self.text.push(if apart { "\n\n" } else { "" }, false);
+                if !gap.is_empty() {
+                    live(Delta::Text(gap));
+                }
+                let from = self.text.as_str().len();
+                self.push(index, Kind::Text { from, to: from })?;
+                self.blocks.len() - 1
+            }
+        };
+        let grown = self.text.push(piece, marked);
+        if !grown.is_empty() {
+            live(Delta::Text(grown));
+        }
+        let end = self.text.as_str().len();
+        if let Some(Block { kind: Kind::Text { to, .. }, .. }) = self.blocks.get_mut(place) {
+            *to = end;
+        }
+        Ok(true)
+    }
+
+    fn start_thinking(
+        &mut self,
+        index: Option<u64>,
+        piece: &Piece<'_>,
+        live: &mut Live<'_>,
+    ) -> Result<(), StreamError> {
+        let again = self.blocks.iter().rfind(|it| index.is_some() && it.index == index);
+        let again = again.is_some_and(|it| matches!(it.kind, Kind::Thinking(_)) && !it.stopped);
+        if !again {
+            let mut rest = piece.object();
+            rest.retain(|key, _| !matches!(key.as_str(), "type" | "thinking" | "signature"));
+            self.push(index, Kind::Thinking(Thinking { rest, ..Thinking::default() }))?;
+        }
+        self.think(index, piece.word("thinking"), piece.marked, live)?;
+        if piece.value.get("signature").is_some_and(Value::is_string) {
+            self.sign(index, piece)?;
+        }
+        if again {
+            return Ok(());
+        }
+        self.with_thinking(index, |thinking| thinking.raw = Some(piece.settled()))
+    }
+
+    fn think(
+        &mut self,
+        index: Option<u64>,
+        piece: &str,
+        marked: bool,
+        live: &mut Live<'_>,
+    ) -> Result<bool, StreamError> {
+        if piece.is_empty() {
+            return Ok(false);
+        }
+        let mut first = false;
+        self.with_thinking(index, |thinking| {
+            first = thinking.text.is_empty();
+            thinking.raw = None;
+            thinking.text.push(piece, marked);
+        })?;
+        if first && !self.reasoning.is_empty() && !self.reasoning.as_str().ends_with('\n') {
+            live(Delta::Reasoning(self.reasoning.push("\n\n", false)));
+        }
+        let grown = self.reasoning.push(piece, marked);
+        if !grown.is_empty() {
+            live(Delta::Reasoning(grown));
+        }
+        Ok(true)
+    }
+
+    fn sign(&mut self, index: Option<u64>, piece: &Piece<'_>) -> Result<(), StreamError> {
+        self.with_thinking(index, |thinking| {
+            thinking.raw = None;
+            let signature = thinking.signature.get_or_insert_default();
+            signature.push(piece.word("signature"), piece.marked);
+        })
+    }
+
+    /// Changes the thinking of an index; one whose start is missing begins now.
+    fn with_thinking(
+        &mut self,
+        index: Option<u64>,
+        change: impl FnOnce(&mut Thinking),
+    ) -> Result<(), StreamError> {
+        let found = self.find(index, |kind| match kind {
+            Kind::Thinking(thinking) => Some(thinking),
+            Kind::Text { .. } | Kind::Call(_) | Kind::Other(_) => None,
+        });
+        if let Some(thinking) = found {
+            change(thinking);
+            return Ok(());
+        }
+        let mut thinking = Thinking::default();
+        change(&mut thinking);
+        self.push(index, Kind::Thinking(thinking))
+    }
+
+    fn start_call(&mut self, index: Option<u64>, piece: &Piece<'_>) -> Result<(), StreamError> {
+        let (id, name, whole) = (piece.word("id"), piece.word("name"), piece.input());
+        let again = self.blocks.iter_mut().rfind(|it| index.is_some() && it.index == index);
+        if let Some(Block { kind: Kind::Call(call), stopped, .. }) = again {
+            let begun = *stopped || !call.pieces.is_empty();
+            if call.name == name && call.id == id && !(id.is_empty() && begun) {
+                if !whole.is_empty() {
+                    call.whole = whole;
+                }
+                return Ok(());
+            }
+        }
+        let call =
+            Call { id: id.to_owned(), name: name.to_owned(), whole, pieces: Text::default() };
+        self.push_call(index, call)
+    }
+
+    fn push_call(&mut self, index: Option<u64>, call: Call) -> Result<(), StreamError> {
+        if self.calls == CALLS {
+            return Err(StreamError::TooManyCalls);
+        }
+        self.calls += 1;
+        self.push(index, Kind::Call(call))
+    }
+
+    /// Takes a piece of arguments. Those of a block that never began are a call without a
+    /// name: the model is told of it, where it would else wait for nothing.
+    fn argue(&mut self, index: Option<u64>, piece: &Piece<'_>) -> Result<bool, StreamError> {
+        let text = text_of(piece.value.get("partial_json"));
+        if text.is_empty() {
+            return Ok(false);
+        }
+        let found = self.find(index, |kind| match kind {
+            Kind::Call(call) => Some(&mut call.pieces),
+            Kind::Other(other) => Some(&mut other.input),
+            Kind::Text { .. } | Kind::Thinking(_) => None,
+        });
+        if let Some(pieces) = found {
+            pieces.push(&text, piece.marked);
+            return Ok(true);
+        }
+        let mut call = Call::default();
+        call.pieces.push(&text, piece.marked);
+        self.push_call(index, call).map(|()| true)
+    }
+
+    fn start_other(&mut self, index: Option<u64>, piece: &Piece<'_>) -> Result<(), StreamError> {
+        let raw = piece.settled();
+        let again = self.blocks.iter().rfind(|it| index.is_some() && it.index == index);
+        if again.is_some_and(|it| matches!(&it.kind, Kind::Other(other) if other.raw == raw)) {
+            return Ok(());
+        }
+        let other = Other { raw, input: Text::default(), unknown: false };
+        self.push(index, Kind::Other(other))
+    }
+
+    /// A piece of a kind that is not known: its block cannot be put together.
+    fn mystify(&mut self, index: Option<u64>) -> bool {
+        let found = self.find(index, |kind| match kind {
+            Kind::Other(other) => Some(other),
+            Kind::Text { .. } | Kind::Thinking(_) | Kind::Call(_) => None,
+        });
+        found.map(|other| other.unknown = true).is_some()
+    }
+
+    /// The finished content. `cut` tells that the output limit ended it.
+    pub(super) fn finish(mut self, cut: bool) -> Content {
+        if cut && self.blocks.last().is_some_and(Block::is_unsigned) {
+            self.blocks.pop();
+        }
+        let text = self.text.into_string();
+        let last = self.blocks.iter().rposition(|it| matches!(it.kind, Kind::Text { .. }));
+        let (mut calls, mut opaque, mut places) = (Vec::new(), Vec::new(), Vec::new());
+        for (place, block) in self.blocks.into_iter().enumerate() {
+            match block.kind {
+                // The end of the text may have been waiting for its other half.
+                Kind::Text { from, .. } if Some(place) == last => {
+                    places.push(Place::Text(from, text.len()));
+                }
+                Kind::Text { from, to } => places.push(Place::Text(from, to)),
+                Kind::Call(call) => {
+                    if let Some(call) = call.finish() {
+                        calls.push(call);
+                        places.push(Place::Call);
+                    }
+                }
+                Kind::Thinking(thinking) => {
+                    if let Some(raw) = thinking.finish() {
+                        opaque.push(Opaque::new(super::WIRE, raw));
+                        places.push(Place::Opaque);
+                    }
+                }
+                Kind::Other(other) => {
+                    if let Some(raw) = other.finish() {
+                        opaque.push(Opaque::new(super::WIRE, raw));
+                        places.push(Place::Opaque);
+                    }
+                }
+            }
+        }
+        opaque.extend(layout::entry(&places));
+        Content { text, reasoning: self.reasoning.into_string(), calls, opaque }
+    }
+}

@@ -1,0 +1,364 @@
+//! From events to a reply.
+
+use deputize_core::{Finish, Reply, Usage};
+use serde_json::Value;
+
+use super::blocks::Blocks;
+use super::piece::{self, Piece};
+use super::usage::Counted;
+use crate::json::{self, Json, JsonError};
+use crate::server_error::ServerError;
+use crate::sse::SseEvent;
+use crate::stream::{Ending, EventParser, Flow, Live, StreamError, each_line_is_whole};
+
+/// What some relays send behind the end mark, as another wire has it.
+const DONE: &str = "[DONE]";
+
+/// A reply that grows with each event. Unknown events and fields are ignored.
+#[derive(Debug, Default)]
+pub(super) struct MessagesParser {
+    model: String,
+    served: Option<String>,
+    id: Option<String>,
+    blocks: Blocks,
+    usage: Counted,
+    /// How many events brought something.
+    moves: u64,
+    /// Whether anything of a message was seen at all.
+    begun: bool,
+    stop: Option<Stop>,
+    /// What the server says of a refusal.
+    explanation: String,
+    /// Whether content came after the stop reason.
+    went_on: bool,
+    done: bool,
+}
+
+/// Why the model stopped, where it matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stop {
+    End,
+    Limit,
+    Window,
+    Pause,
+    Refusal,
+}
+
+/// The JSON of one event, and its text.
+#[derive(Clone, Copy)]
+struct Event<'e> {
+    value: &'e Value,
+    text: &'e str,
+    marked: bool,
+}
+
+impl<'e> Event<'e> {
+    fn new(json: &'e Json, text: &'e str) -> Self {
+        Self { value: &json.value, text, marked: json.marked }
+    }
+
+    fn kind(&self) -> Option<&'e str> {
+        self.value.get("type").and_then(Value::as_str)
+    }
+
+    /// The text, where blocks in it can be taken as they are.
+    fn raw(&self) -> Option<&'e str> {
+        (!self.marked).then_some(self.text)
+    }
+
+    fn index(&self) -> Option<u64> {
+        let index = self.value.get("index")?;
+        index.as_u64().or_else(|| index.as_str()?.trim().parse().ok())
+    }
+
+    fn piece(&self, value: &'e Value, raw: Option<&'e str>) -> Piece<'e> {
+        Piece { value, raw, marked: self.marked }
+    }
+}
+
+impl MessagesParser {
+    pub(super) fn new(model: &str) -> Self {
+        Self { model: model.to_owned(), ..Self::default() }
+    }
+
+    /// Takes the data of one event, or (from servers that forget the blank lines) of several,
+    /// one on each line.
+    fn data(&mut self, name: &str, data: &str, live: &mut Live<'_>) -> Result<Flow, StreamError> {
+        if data == DONE {
+            return Ok(Flow::More);
+        }
+        match json::parse(data) {
+            Ok(json) => self.take(name, Event::new(&json, data), live),
+            Err(JsonError::Syntax(_)) if data.contains('\n') && each_line_is_whole(data, DONE) => {
+                for line in data.lines().map(str::trim).filter(|line| !line.is_empty()) {
+                    if self.data("", line, live)? == Flow::Done {
+                        return Ok(Flow::Done);
+                    }
+                }
+                Ok(Flow::More)
+            }
+            Err(error) => Err(StreamError::of_json(error, data)),
+        }
+    }
+
+    fn take(
+        &mut self,
+        name: &str,
+        event: Event<'_>,
+        live: &mut Live<'_>,
+    ) -> Result<Flow, StreamError> {
+        if let Some(error) = ServerError::within(event.value) {
+            return Err(StreamError::Server(error));
+        }
+        let value = event.value;
+        match event.kind().unwrap_or(name) {
+            "message_start" => self.start(value.get("message").unwrap_or(value))?,
+            "content_block_start" => {
+                let block = value.get("content_block").unwrap_or(&Value::Null);
+                let piece = event.piece(block, piece::block(event.raw()));
+                self.grow(|blocks| blocks.start(event.index(), &piece, live))?;
+            }
+            "content_block_delta" => {
+                let piece = event.piece(value.get("delta").unwrap_or(&Value::Null), None);
+                self.grow(|blocks| blocks.delta(event.index(), &piece, live))?;
+            }
+            "content_block_stop" => self.blocks.stop(event.index()),
+            "message_delta" => {
+                self.begun = true;
+                self.stopped(value.get("delta").unwrap_or(value))?;
+                self.usage.take(value.get("usage"));
+            }
+            "message_stop" => {
+                self.begun = true;
+                self.done = true;
+                return Ok(Flow::Done);
+            }
+            "message" => {
+                self.message(event, live)?;
+                return Ok(Flow::Done);
+            }
+            "error" => return Err(StreamError::Server(ServerError::of_value(value))),
+            _ => {}
+        }
+        Ok(Flow::More)
+    }
+
+    fn grow(
+        &mut self,
+        change: impl FnOnce(&mut Blocks) -> Result<bool, StreamError>,
+    ) -> Result<(), StreamError> {
+        self.begun = true;
+        let grown = change(&mut self.blocks)?;
+        self.moves += u64::from(grown);
+        self.went_on |= grown && self.stop.is_some();
+        Ok(())
+    }
+
+    fn start(&mut self, message: &Value) -> Result<(), StreamError> {
+        let id = message.get("id").and_then(Value::as_str).filter(|id| !id.is_empty());
+        let other = id.is_some() && id != self.id.as_deref();
+        if other && !self.blocks.is_empty() {
+            let words = "another message began inside the reply";
+            return Err(StreamError::Server(ServerError::words(words)));
+        }
+        if other {
+            self.id = id.map(str::to_owned);
+        }
+        self.moves += u64::from(!self.begun);
+        self.begun = true;
+        self.head(message);
+        Ok(())
+    }
+
+    /// Takes what stands at the head of a message.
+    fn head(&mut self, message: &Value) {
+        let model = message.get("model").and_then(Value::as_str).filter(|it| !it.is_empty());
+        if let Some(model) = model {
+            self.served = Some(model.to_owned());
+        }
+        self.usage.take(message.get("usage"));
+    }
+
+    fn stopped(&mut self, told: &Value) -> Result<(), StreamError> {
+        let reason = told.get("stop_reason").and_then(Value::as_str).unwrap_or_default();
+        let details = told.get("stop_details");
+        let words = details.and_then(|it| it.get("explanation")).and_then(Value::as_str);
+        if let Some(words) = words {
+            words.clone_into(&mut self.explanation);
+        }
+        if let Some(stop) = stop(reason)? {
+            self.moves += u64::from(self.stop.is_none());
+            self.stop = Some(stop);
+            self.went_on = false;
+        }
+        Ok(())
+    }
+
+    /// Takes a whole message.
+    fn message(&mut self, event: Event<'_>, live: &mut Live<'_>) -> Result<(), StreamError> {
+        let message = event.value;
+        self.head(message);
+        self.stopped(message)?;
+        match message.get("content") {
+            Some(Value::Array(blocks)) => {
+                let raw = piece::items(event.raw(), blocks.len());
+                for (index, (block, raw)) in (0..).zip(blocks.iter().zip(raw)) {
+                    let piece = event.piece(block, raw);
+                    self.blocks.start(Some(index), &piece, live)?;
+                    self.blocks.stop(Some(index));
+                }
+            }
+            Some(text @ Value::String(_)) => {
+                let delta = serde_json::json!({"type": "text_delta", "text": text});
+                let piece = Piece { value: &delta, raw: None, marked: event.marked };
+                self.blocks.delta(None, &piece, live)?;
+            }
+            _ => {}
+        }
+        self.begun = true;
+        self.done = true;
+        Ok(())
+    }
+}
+
+impl EventParser for MessagesParser {
+    fn event(&mut self, event: SseEvent<'_>, live: &mut Live<'_>) -> Result<Flow, StreamError> {
+        if event.name == "error" {
+            return Err(StreamError::Server(ServerError::of_event(event.data)));
+        }
+        self.data(event.name, event.data, live)
+    }
+
+    fn document(&mut self, text: &str, live: &mut Live<'_>) -> Result<(), StreamError> {
+        let text = text.trim();
+        match json::parse(text) {
+            Ok(json)
+                if json.value.get("content").is_some_and(|it| it.is_array() || it.is_string()) =>
+            {
+                let event = Event::new(&json, text);
+                match ServerError::within(event.value) {
+                    Some(error) => return Err(StreamError::Server(error)),
+                    None => self.message(event, live)?,
+                }
+            }
+            _ => {
+                self.data("", text, live)?;
+            }
+        }
+        if !self.begun {
+            return Err(StreamError::NotAReply { shown: crate::line::shown(text) });
+        }
+        Ok(())
+    }
+
+    fn is_whole(data: &str) -> bool {
+        each_line_is_whole(data, DONE) || json::parse(data).is_ok()
+    }
+
+    fn text(&self) -> &str {
+        self.blocks.text()
+    }
+
+    fn has_output(&self) -> bool {
+        !self.blocks.is_empty()
+    }
+
+    fn moves(&self) -> u64 {
+        self.moves
+    }
+
+    fn usage(&self) -> Usage {
+        self.usage.usage()
+    }
+
+    fn may_end(&self) -> bool {
+        self.done
+    }
+
+    fn finish(self, ending: Ending) -> Result<Reply, StreamError> {
+        let told = match ending {
+            Ending::InOrder => true,
+            Ending::Closed => !self.blocks.has_calls(),
+            Ending::Silent | Ending::Broken => false,
+        };
+        let stopped = told && self.stop.is_some() && !self.went_on;
+        if !(self.done || stopped) {
+            let empty = ending.is_over() && !self.begun;
+            return Err(if empty { StreamError::Empty } else { StreamError::NoEndMark });
+        }
+        let finish = match self.stop {
+            Some(Stop::Window) if self.blocks.is_empty() => {
+                return Err(StreamError::Server(ServerError {
+                    code: "model_context_window_exceeded".to_owned(),
+                    ..ServerError::words("the request fills the model's context")
+                }));
+            }
+            Some(Stop::Limit | Stop::Window) => Finish::Length,
+            Some(Stop::Pause) if !self.blocks.has_calls() => Finish::Length,
+            Some(Stop::End | Stop::Pause) | None => Finish::Stop,
+            Some(Stop::Refusal) => Finish::Refused,
+        };
+        let mut content = self.blocks.finish(finish == Finish::Length);
+        if finish == Finish::Refused {
+            // What was refused half-way is neither run nor gone on with.
+            content.calls.clear();
+            content.opaque.clear();
+            if content.text.is_empty() {
+                content.text = self.explanation;
+            }
+        }
+        Ok(Reply {
+            model: self.served.unwrap_or(self.model),
+            text: content.text,
+            reasoning: content.reasoning,
+            calls: content.calls,
+            opaque: content.opaque,
+            finish,
+            usage: self.usage.usage(),
+        })
+    }
+}
+
+fn stop(reason: &str) -> Result<Option<Stop>, StreamError> {
+    Ok(match reason {
+        "" | "null" => None,
+        "max_tokens" | "length" => Some(Stop::Limit),
+        "model_context_window_exceeded" => Some(Stop::Window),
+        "pause_turn" => Some(Stop::Pause),
+        "refusal" | "content_filter" => Some(Stop::Refusal),
+        "error" | "abort" | "network_error" => {
+            return Err(StreamError::Server(ServerError {
+                code: reason.to_owned(),
+                ..ServerError::words("the server broke the reply off")
+            }));
+        }
+        _ => Some(Stop::End),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_that_brings_nothing_is_no_sign_of_life() {
+        let mut parser = MessagesParser::new("m");
+        let mut moves = |data: &str| {
+            let before = parser.moves();
+            parser.event(SseEvent { name: "", data }, &mut |_| {}).unwrap();
+            parser.moves() > before
+        };
+        let delta = |text: &str| {
+            let delta = serde_json::json!({"type": "text_delta", "text": text});
+            serde_json::json!({"type": "content_block_delta", "index": 0, "delta": delta})
+                .to_string()
+        };
+        assert!(moves(r#"{"type":"message_start","message":{}}"#));
+        assert!(!moves(r#"{"type":"ping"}"#));
+        assert!(moves(&delta("x")));
+        assert!(!moves(&delta("")));
+        let stop = r#"{"type":"message_delta","delta":{"stop_reason":"end_turn"}}"#;
+        assert!(moves(stop));
+        assert!(!moves(stop));
+    }
+}

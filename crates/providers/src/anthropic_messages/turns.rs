@@ -1,0 +1,248 @@
+//! A conversation as this wire has it: user and assistant in turn, each with blocks.
+
+use std::sync::Arc;
+
+use deputize_core::{AssistantMessage, CallId, CallStatus, Message, Opaque, ToolCall, ToolResult};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::layout::{Place, places};
+use crate::sendable;
+
+/// What stands for an empty result: servers refuse empty texts.
+const NO_TEXT: &str = "(no text)";
+
+/// What stands for a result that is not on record: servers refuse a call without one.
+const NO_RESULT: &str = "(no result is on record)";
+
+/// All that one side says before the other does.
+#[derive(Serialize)]
+pub(super) struct Turn<'a> {
+    role: Role,
+    content: Vec<Block<'a>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Role {
+    User,
+    Assistant,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(super) enum Block<'a> {
+    Own(Own<'a>),
+    /// As it was received.
+    Raw(&'a RawValue),
+}
+
+/// A block of our making. `cache_control` is the last member of each, so that a breakpoint
+/// changes no other byte.
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(super) enum Own<'a> {
+    Text {
+        text: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cache_control: Option<&'a Value>,
+    },
+    ToolUse {
+        id: CallId,
+        name: String,
+        input: &'a RawValue,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cache_control: Option<&'a Value>,
+    },
+    ToolResult {
+        tool_use_id: CallId,
+        content: &'a str,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        is_error: bool,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cache_control: Option<&'a Value>,
+    },
+}
+
+impl<'a> Block<'a> {
+    pub(super) const fn text(text: &'a str) -> Self {
+        Self::Own(Own::Text { text, cache_control: None })
+    }
+
+    /// Makes a breakpoint of it; says whether it can be one.
+    pub(super) const fn mark(&mut self, cache: Option<&'a Value>) -> bool {
+        let Self::Own(own) = self else { return false };
+        let (Own::Text { cache_control, .. }
+        | Own::ToolUse { cache_control, .. }
+        | Own::ToolResult { cache_control, .. }) = own;
+        *cache_control = cache;
+        true
+    }
+
+    fn result(call: CallId, text: &'a str, is_error: bool) -> Self {
+        let content = if text.trim().is_empty() { NO_TEXT } else { text };
+        Self::Own(Own::ToolResult { tool_use_id: call, content, is_error, cache_control: None })
+    }
+
+    const fn is_result(&self) -> bool {
+        matches!(self, Self::Own(Own::ToolResult { .. }))
+    }
+
+    /// Whether it is thinking, which must not be the last of a message.
+    fn is_thinking(&self) -> bool {
+        #[derive(Deserialize)]
+        struct Typed<'t> {
+            #[serde(rename = "type")]
+            kind: &'t str,
+        }
+        let Self::Raw(raw) = self else { return false };
+        let typed = serde_json::from_str::<Typed<'_>>(raw.get());
+        typed.is_ok_and(|it| matches!(it.kind, "thinking" | "redacted_thinking"))
+    }
+}
+
+/// The messages of a request, with breakpoints at the end of the last turn and of the last
+/// user turn before it.
+pub(super) fn turns<'a>(messages: &'a [Arc<Message>], cache: Option<&'a Value>) -> Vec<Turn<'a>> {
+    let mut turns = Turns::default();
+    for message in messages {
+        match &**message {
+            Message::User(user) => turns.user(&user.text),
+            Message::Tool(result) => turns.result(result),
+            Message::Assistant(said) => turns.assistant(said),
+        }
+    }
+    let mut turns = turns.finish();
+    let (last, before) = match turns.split_last_mut() {
+        Some((last, before)) => (Some(last), before),
+        None => (None, [].as_mut_slice()),
+    };
+    let before = before.iter_mut().rfind(|turn| turn.role == Role::User);
+    for turn in last.into_iter().chain(before) {
+        turn.content.iter_mut().rev().any(|block| block.mark(cache));
+    }
+    turns
+}
+
+/// Whether a tool loop is under way that began without thinking: its replies are another
+/// model's, whose thinking is not sent. Servers then refuse a request that asks for a budget of it.
+pub(super) fn began_without_thinking(turns: &[Turn<'_>]) -> bool {
+    let goes_on = |turn: &Turn<'_>| turn.content.iter().any(Block::is_result);
+    let [before @ .., last] = turns else { return false };
+    if !goes_on(last) {
+        return false;
+    }
+    let begin = before.iter().rposition(|turn| turn.role == Role::User && !goes_on(turn));
+    let first = before.get(begin.map_or(0, |at| at + 1));
+    first.and_then(|turn| turn.content.first()).is_some_and(|block| !block.is_thinking())
+}
+
+/// Turns that grow with each message.
+#[derive(Default)]
+struct Turns<'a> {
+    done: Vec<Turn<'a>>,
+    /// The user turn that is not at its end: results go before texts.
+    results: Vec<Block<'a>>,
+    texts: Vec<Block<'a>>,
+    /// Calls of the turn before that have no result yet.
+    open: Vec<CallId>,
+}
+
+impl<'a> Turns<'a> {
+    fn user(&mut self, text: &'a str) {
+        if !text.trim().is_empty() {
+            self.texts.push(Block::text(text));
+        }
+    }
+
+    fn result(&mut self, result: &'a ToolResult) {
+        let text = result.text.as_str();
+        match self.open.iter().position(|call| *call == result.call) {
+            Some(place) => {
+                self.open.remove(place);
+                let failed = result.status != CallStatus::Ok;
+                self.results.push(Block::result(result.call, text, failed));
+            }
+            // Servers refuse a result whose call is not in the turn before.
+            None => self.user(text),
+        }
+    }
+
+    fn assistant(&mut self, said: &'a AssistantMessage) {
+        self.end_user();
+        let content = blocks(said);
+        if content.is_empty() {
+            return;
+        }
+        self.open.extend(said.calls.iter().map(|call| call.id));
+        self.push(Role::Assistant, content);
+    }
+
+    fn end_user(&mut self) {
+        let mut content = std::mem::take(&mut self.results);
+        let texts = std::mem::take(&mut self.texts);
+        if !content.is_empty() || !texts.is_empty() {
+            let open = self.open.drain(..);
+            content.extend(open.map(|call| Block::result(call, NO_RESULT, true)));
+            content.extend(texts);
+            self.push(Role::User, content);
+        }
+    }
+
+    /// Adds to the last turn, if it is of the same side.
+    fn push(&mut self, role: Role, content: Vec<Block<'a>>) {
+        match self.done.last_mut().filter(|turn| turn.role == role) {
+            Some(turn) => turn.content.extend(content),
+            None => self.done.push(Turn { role, content }),
+        }
+    }
+
+    fn finish(mut self) -> Vec<Turn<'a>> {
+        self.end_user();
+        self.done
+    }
+}
+
+/// The blocks of a message, in the order in which they were received.
+fn blocks(said: &AssistantMessage) -> Vec<Block<'_>> {
+    let ours = |opaque: &&Opaque| opaque.wire == super::WIRE;
+    let mut opaque = said.opaque.iter().filter(ours);
+    let mut calls = said.calls.iter();
+    let places = places(&said.opaque, &said.text, said.calls.len());
+    let block = |place| match place {
+        Place::Opaque => raw(opaque.next()?),
+        Place::Text(from, to) => said.text.get(from..to).map(Block::text),
+        Place::Call => calls.next().map(tool_use),
+    };
+    let mut blocks: Vec<_> = places.into_iter().filter_map(block).collect();
+    // Servers refuse empty texts, space at the end of a message, and thinking there.
+    while let Some(last) = blocks.last_mut() {
+        if let Block::Own(Own::Text { text, .. }) = last {
+            *text = text.trim_end();
+            if !text.is_empty() {
+                break;
+            }
+        } else if !last.is_thinking() {
+            break;
+        }
+        blocks.pop();
+    }
+    let blank = |block: &Block<'_>| matches!(block, Block::Own(Own::Text { text, .. }) if text.trim().is_empty());
+    blocks.retain(|block| !blank(block));
+    blocks
+}
+
+fn raw(opaque: &Opaque) -> Option<Block<'_>> {
+    serde_json::from_str(&opaque.raw).ok().map(Block::Raw)
+}
+
+fn tool_use(call: &ToolCall) -> Block<'_> {
+    let input = serde_json::from_str(sendable::arguments(&call.arguments));
+    Block::Own(Own::ToolUse {
+        id: call.id,
+        name: sendable::name(&call.name),
+        input: input.unwrap_or(RawValue::NULL),
+        cache_control: None,
+    })
+}

@@ -1,0 +1,53 @@
+//! Tokens, as the events of a reply tell them bit by bit.
+
+use deputize_core::Usage;
+use serde_json::Value;
+
+/// What was told so far. Servers tell numbers at the start, at the end or at both, and fill
+/// with zeros what they do not know yet: the last number that is not zero holds.
+#[derive(Debug, Default)]
+pub(super) struct Counted {
+    /// Input neither read from the cache nor written to it.
+    input: u64,
+    read: u64,
+    written: u64,
+    output: u64,
+    reasoning: u64,
+}
+
+impl Counted {
+    /// Takes a `usage` object, or what is in its place.
+    pub(super) fn take(&mut self, usage: Option<&Value>) {
+        let Some(usage) = usage else { return };
+        let number = |key: &str| usage.get(key).and_then(Value::as_u64);
+        let within = |group: &str, key: &str| usage.get(group)?.get(key)?.as_u64();
+        let lived = ["ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens"];
+        let lived = lived.into_iter().filter_map(|key| within("cache_creation", key));
+        let written = number("cache_creation_input_tokens");
+        let written = written.unwrap_or_else(|| lived.fold(0, u64::saturating_add));
+        let reasoning = within("output_tokens_details", "thinking_tokens");
+        let reasoning = reasoning.or_else(|| within("output_tokens_details", "reasoning_tokens"));
+        for (told, told_now) in [
+            (&mut self.input, number("input_tokens").unwrap_or(0)),
+            (&mut self.read, number("cache_read_input_tokens").unwrap_or(0)),
+            (&mut self.written, written),
+            (&mut self.output, number("output_tokens").unwrap_or(0)),
+            (&mut self.reasoning, reasoning.unwrap_or(0)),
+        ] {
+            if told_now > 0 {
+                *told = told_now;
+            }
+        }
+    }
+
+    /// The sum: this wire counts cached input beside the input.
+    pub(super) fn usage(&self) -> Usage {
+        Usage {
+            input: self.input.saturating_add(self.read).saturating_add(self.written),
+            cached: self.read,
+            cache_write: self.written,
+            output: self.output,
+            reasoning: self.reasoning,
+        }
+    }
+}

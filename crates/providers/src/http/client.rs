@@ -1,0 +1,146 @@
+//! The program's way to HTTP: connections, proxies, and whose certificates are trusted.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::time::Duration;
+
+use deputize_core::Clock;
+use reqwest::{Certificate, Client, Url};
+
+use super::failure;
+use super::keys::KeyRings;
+use crate::endpoint::{Authorities, Endpoint, EndpointError, Proxy, is_loopback};
+
+/// The program's way to HTTP. It keeps connections, so a program has one; making it installs
+/// the TLS provider.
+///
+/// Redirects are not followed: a key must not wander. Proxies are taken from the environment,
+/// but never for this machine's own addresses, unless an endpoint says otherwise. Certificates
+/// are checked against the authorities of the system (on Linux, where `SSL_CERT_FILE` and
+/// `SSL_CERT_DIR` name others, against those) and the endpoint's own. A request is never
+/// sent twice, but for one that met the end of a kept connection without TLS, where the close came
+/// at once and before any byte of an answer: retries are the driver's. `clock` serves `Retry-After`
+/// dates alone.
+#[must_use]
+pub fn http_client(clock: Arc<dyn Clock>) -> HttpClient {
+    static INSTALLED: Once = Once::new();
+    INSTALLED.call_once(|| {
+        let provider = rustls::crypto::ring::default_provider();
+        // Fails only when the program has installed one of its own, which then serves as well.
+        let _theirs_stays = provider.install_default();
+    });
+    HttpClient { clock, clients: Arc::default(), rings: Arc::default() }
+}
+
+/// See [`http_client`]. Clones share connections, and what is known of keys.
+#[derive(Clone)]
+pub struct HttpClient {
+    pub(super) clock: Arc<dyn Clock>,
+    clients: Arc<Mutex<BTreeMap<Kind, Client>>>,
+    pub(super) rings: Arc<KeyRings>,
+}
+
+/// What becomes of a connection after a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Keep {
+    /// It serves the next request as well.
+    Idle,
+    /// It is closed.
+    Nothing,
+}
+
+/// What endpoints must have in common to share connections.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Kind {
+    connect_timeout: Duration,
+    proxy: Proxy,
+    authorities: Option<Authorities>,
+    keep: Keep,
+    /// Whether no connection of it can need a certificate.
+    plain: bool,
+}
+
+impl Kind {
+    fn of(endpoint: &Endpoint, url: &Url, keep: Keep) -> Self {
+        let direct = is_loopback(url) && endpoint.proxy == Proxy::Environment;
+        let proxy = if direct { Proxy::None } else { endpoint.proxy.clone() };
+        Self {
+            connect_timeout: endpoint.connect_timeout,
+            // A proxy may itself be reached by TLS.
+            plain: url.scheme() == "http" && proxy == Proxy::None,
+            proxy,
+            authorities: endpoint.authorities.clone(),
+            keep,
+        }
+    }
+}
+
+impl fmt::Debug for HttpClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("HttpClient")
+    }
+}
+
+impl HttpClient {
+    pub(super) fn client(
+        &self,
+        endpoint: &Endpoint,
+        url: &Url,
+        keep: Keep,
+    ) -> Result<Client, EndpointError> {
+        let kind = Kind::of(endpoint, url, keep);
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(client) = clients.get(&kind) {
+            return Ok(client.clone());
+        }
+        let client = build(endpoint, &kind)?;
+        clients.insert(kind, client.clone());
+        Ok(client)
+    }
+}
+
+fn build(endpoint: &Endpoint, kind: &Kind) -> Result<Client, EndpointError> {
+    let provider = || endpoint.name.clone();
+    let builder = Client::builder()
+        .connect_timeout(kind.connect_timeout)
+        .redirect(reqwest::redirect::Policy::none())
+        .retry(reqwest::retry::never())
+        .user_agent(concat!("deputize/", env!("CARGO_PKG_VERSION")));
+    let builder = match kind.keep {
+        Keep::Idle => builder,
+        Keep::Nothing => builder.pool_max_idle_per_host(0),
+    };
+    let builder = match &kind.proxy {
+        Proxy::Environment => builder,
+        Proxy::None => builder.no_proxy(),
+        Proxy::At(address) => {
+            let wrong = |problem| EndpointError::Proxy { provider: provider(), problem };
+            let proxy = reqwest::Proxy::all(address);
+            builder.proxy(proxy.map_err(|error| wrong(failure::chain(&error)))?)
+        }
+    };
+    if kind.plain {
+        // The system's authorities are not read, and a machine that has none is no hindrance.
+        let client = builder.tls_certs_only([]).build();
+        return client.map_err(|error| EndpointError::Tls { reason: failure::chain(&error) });
+    }
+    let Some(own) = &kind.authorities else {
+        let client = builder.build();
+        return client.map_err(|error| EndpointError::Tls { reason: failure::chain(&error) });
+    };
+    let wrong = |problem| EndpointError::Authorities {
+        provider: provider(),
+        path: own.path.clone(),
+        problem,
+    };
+    let certificates = Certificate::from_pem_bundle(&own.pem);
+    let certificates = certificates.map_err(|error| wrong(failure::chain(&error)))?;
+    if certificates.is_empty() {
+        return Err(wrong("there is no certificate in it; it must be a PEM file".to_owned()));
+    }
+    let client = builder.tls_certs_merge(certificates).build();
+    client.map_err(|error| {
+        wrong(format!("one of its certificates cannot be read ({})", failure::chain(&error)))
+    })
+}

@@ -1,0 +1,153 @@
+//! The OpenAI Responses wire.
+//!
+//! [`request_body`] turns a request into bytes, [`ReplyStream`] turns bytes into a reply; both
+//! are pure. [`OpenAiResponses`] puts HTTP between them.
+//!
+//! # When a reply is complete
+//!
+//! The end mark is an event: `response.completed`, or `response.incomplete` with its reason.
+//! `response.failed` and `error` end the reply at once, in the server's words. A document (an
+//! answer that is no stream) is complete when its JSON is, unless its own status says
+//! otherwise. `[DONE]` alone is no end mark. Without one there is no reply, only the text
+//! until then, and no call of it is ever given out.
+//!
+//! # What goes back
+//!
+//! Nothing is stored by the server (`store: false`), so each request holds the whole
+//! conversation. Reasoning, and items that are newer than we are, go back byte for byte in
+//! their place among text and calls.
+
+mod event;
+mod item;
+mod items;
+mod order;
+mod raw;
+mod request;
+mod shown;
+mod stream;
+
+use deputize_core::{BoxFuture, Cancel, Delta, Model, ModelError, Reply, Request};
+
+use crate::endpoint::{Endpoint, EndpointError, KeyHeader, Way};
+use crate::http::{Ask, HttpClient, Remote, exchange};
+use crate::stream::{Ending, EventParser as _, Flow, ReplyBytes, StreamError};
+
+use request::output_limit;
+pub use request::{Dialect, request_body};
+use stream::ResponsesParser;
+
+const WAY: Way = Way { path: &["responses"], key: KeyHeader::Bearer, headers: &[] };
+
+/// A model behind an endpoint that speaks Responses.
+///
+/// ```no_run
+/// # async fn example(clock: std::sync::Arc<dyn deputize_core::Clock>) -> Result<(), Box<dyn std::error::Error>> {
+/// use deputize_core::{Cancel, Model as _, ModelOptions, Request, ToolChoice};
+/// use deputize_providers::{Endpoint, OpenAiResponses, http_client};
+///
+/// let endpoint = Endpoint::new("local", "http://127.0.0.1:8080/v1");
+/// let model = OpenAiResponses::new(endpoint, &http_client(clock))?;
+/// let request = Request {
+///     model: "gpt-oss",
+///     system: &[],
+///     tools: &[],
+///     messages: &[],
+///     tool_choice: ToolChoice::Auto,
+///     options: &ModelOptions::default(),
+/// };
+/// let reply = model.reply(&request, &mut |_piece| {}, &Cancel::new()).await?;
+/// # Ok(()) }
+/// ```
+#[derive(Debug)]
+pub struct OpenAiResponses {
+    pub(crate) remote: Remote,
+    dialect: Dialect,
+}
+
+impl OpenAiResponses {
+    /// A model at an endpoint. Nothing is sent yet.
+    ///
+    /// # Errors
+    /// When the endpoint's address, key, headers or extra fields cannot be used, or there is
+    /// no TLS on this machine.
+    pub fn new(endpoint: Endpoint, http: &HttpClient) -> Result<Self, EndpointError> {
+        let dialect = Dialect::of(&endpoint)?;
+        Ok(Self { remote: Remote::new(endpoint, http, &WAY)?, dialect })
+    }
+}
+
+impl Model for OpenAiResponses {
+    fn reply<'a>(
+        &'a self,
+        request: &'a Request<'a>,
+        live: &'a mut (dyn FnMut(Delta<'_>) + Send),
+        cancel: &'a Cancel,
+    ) -> BoxFuture<'a, Result<Reply, ModelError>> {
+        let limit = output_limit(request, &self.dialect);
+        let ask = Ask {
+            model: request.model,
+            body: || request_body(request, &self.dialect),
+            parser: ResponsesParser::new(request.model).within(limit),
+        };
+        Box::pin(exchange(&self.remote, ask, live, cancel))
+    }
+}
+
+/// A reply that is arriving, without HTTP: for replays, tests and fuzzing.
+///
+/// ```
+/// use deputize_providers::openai_responses::ReplyStream;
+/// use deputize_providers::{Ending, Flow};
+///
+/// let body = "data: {\"type\":\"response.output_text.delta\",\"delta\":\"Hello\"}\n\n\
+///             data: {\"type\":\"response.completed\"}\n\n";
+/// let mut stream = ReplyStream::new("m");
+/// for byte in body.as_bytes() {
+///     if stream.feed(&[*byte], &mut |_piece| {})? == Flow::Done {
+///         break;
+///     }
+/// }
+/// assert_eq!(stream.finish(Ending::InOrder, &mut |_piece| {})?.text, "Hello");
+/// # Ok::<(), deputize_providers::StreamError>(())
+/// ```
+#[derive(Debug)]
+pub struct ReplyStream(ReplyBytes<ResponsesParser>);
+
+impl ReplyStream {
+    /// For a reply of this model, unless the reply names another.
+    #[must_use]
+    pub fn new(model: &str) -> Self {
+        Self(ReplyBytes::new(ResponsesParser::new(model)))
+    }
+
+    /// Takes the next bytes, in pieces of any size.
+    ///
+    /// # Errors
+    /// When the reply cannot become a whole one any more.
+    pub fn feed(
+        &mut self,
+        bytes: &[u8],
+        live: &mut (dyn FnMut(Delta<'_>) + Send),
+    ) -> Result<Flow, StreamError> {
+        self.0.feed(bytes, live)
+    }
+
+    /// The answer's text so far.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        self.0.parser().text()
+    }
+
+    /// The reply, after the last bytes.
+    ///
+    /// # Errors
+    /// When it is not complete.
+    pub fn finish(
+        mut self,
+        ending: Ending,
+        live: &mut (dyn FnMut(Delta<'_>) + Send),
+    ) -> Result<Reply, StreamError> {
+        self.0.end(live)?;
+        self.0.finish(ending)
+    }
+}

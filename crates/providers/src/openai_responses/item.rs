@@ -1,0 +1,318 @@
+//! One output item: a message, a call, a piece of reasoning, or something newer than we are.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::arguments;
+use crate::limits::PARTS;
+use crate::stream::StreamError;
+use crate::text::Text;
+
+/// What an item is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Message,
+    Call,
+    Reasoning,
+    /// Anything else, which goes back as it came.
+    Other,
+}
+
+impl Kind {
+    pub(super) const ALL: [Self; 4] = [Self::Message, Self::Call, Self::Reasoning, Self::Other];
+}
+
+/// What a text of an item is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Part {
+    Text,
+    Refusal,
+    /// The arguments of a call.
+    Arguments,
+    /// A summary of the reasoning.
+    Summary,
+    /// The reasoning itself, from open models.
+    Thought,
+}
+
+impl Part {
+    const ALL: [Self; 5] =
+        [Self::Text, Self::Refusal, Self::Arguments, Self::Summary, Self::Thought];
+
+    /// The items that have such texts.
+    pub(super) const fn kind(self) -> Kind {
+        match self {
+            Self::Text | Self::Refusal => Kind::Message,
+            Self::Arguments => Kind::Call,
+            Self::Summary | Self::Thought => Kind::Reasoning,
+        }
+    }
+}
+
+/// Which text of an item: what it is, and its number among those.
+pub(super) type Key = (Part, u64);
+
+/// An item that is arriving or has arrived.
+#[derive(Debug)]
+pub(super) struct Item {
+    pub(super) kind: Kind,
+    /// Our number of it, in the order of arrival.
+    pub(super) serial: usize,
+    id: String,
+    call_id: String,
+    pub(super) index: Option<u64>,
+    pub(super) name: String,
+    /// Which part of a turn a message belongs to; such a server wants it back.
+    pub(super) phase: String,
+    /// Whether the event that ends it was seen.
+    pub(super) closed: bool,
+    /// Its bytes as received, when whole, if they are to go back.
+    pub(super) raw: Option<String>,
+    texts: BTreeMap<Key, Text>,
+    /// Which of its texts is shown as its reasoning: what came first.
+    told: Option<Part>,
+}
+
+/// Items that ask the client for something that we do not offer: no answer to them could go
+/// back, and without one a server refuses them.
+const UNANSWERED: [&str; 6] = [
+    "custom_tool_call",
+    "local_shell_call",
+    "shell_call",
+    "apply_patch_call",
+    "computer_call",
+    "mcp_approval_request",
+];
+
+impl Item {
+    /// An item of which nothing is known but where it stands.
+    pub(super) fn new(kind: Kind, id: &str, index: Option<u64>) -> Self {
+        Self {
+            kind,
+            serial: 0,
+            id: id.to_owned(),
+            call_id: String::new(),
+            index,
+            name: String::new(),
+            phase: String::new(),
+            closed: false,
+            raw: None,
+            texts: BTreeMap::new(),
+            told: None,
+        }
+    }
+
+    /// Reads an item as a server wrote it; `raw` are its bytes.
+    pub(super) fn read(
+        value: &Value,
+        marked: bool,
+        raw: Option<&str>,
+    ) -> Result<Option<Self>, StreamError> {
+        let word = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default();
+        let has = |key: &str| value.get(key).is_some();
+        let kind = match word("type") {
+            "message" => Kind::Message,
+            "function_call" => Kind::Call,
+            "reasoning" => Kind::Reasoning,
+            "" if has("arguments") && has("name") => Kind::Call,
+            "" if has("content") => Kind::Message,
+            "" => return Ok(None),
+            _ => Kind::Other,
+        };
+        let mut item = Self::new(kind, word("id").trim(), None);
+        word("call_id").trim().clone_into(&mut item.call_id);
+        match kind {
+            Kind::Message => {
+                word("phase").clone_into(&mut item.phase);
+                item.read_texts(value.get("content"), Part::Text, marked)?;
+            }
+            Kind::Call => {
+                word("name").trim().clone_into(&mut item.name);
+                let text = arguments::text_of(value.get("arguments"));
+                item.push((Part::Arguments, 0), &text, marked)?;
+            }
+            Kind::Reasoning => {
+                item.read_texts(value.get("summary"), Part::Summary, marked)?;
+                item.read_texts(value.get("content"), Part::Thought, marked)?;
+            }
+            Kind::Other => {}
+        }
+        let encrypted = word("encrypted_content");
+        let kept = match kind {
+            // Without either of the two there is nothing in it that a server could read.
+            Kind::Reasoning => !encrypted.is_empty() || !item.joined(Part::Thought).is_empty(),
+            Kind::Other => !UNANSWERED.contains(&word("type")),
+            Kind::Message | Kind::Call => false,
+        };
+        item.raw = kept.then(|| raw.map_or_else(|| value.to_string(), str::to_owned));
+        Ok(Some(item))
+    }
+
+    /// Reads a list of parts, or the bare text in its place.
+    fn read_texts(
+        &mut self,
+        parts: Option<&Value>,
+        part: Part,
+        marked: bool,
+    ) -> Result<(), StreamError> {
+        match parts {
+            Some(Value::String(text)) => self.push((part, 0), text, marked).map(drop),
+            Some(Value::Array(parts)) => {
+                for (number, value) in (0..).zip(parts) {
+                    let refusal = value.get("refusal").and_then(Value::as_str);
+                    let refusal = refusal.filter(|_| part == Part::Text);
+                    let text = value.as_str().or_else(|| value.get("text")?.as_str());
+                    let part = if refusal.is_some() { Part::Refusal } else { part };
+                    self.push((part, number), refusal.or(text).unwrap_or_default(), marked)?;
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What it is called: its id, or else that of its call.
+    pub(super) fn id(&self) -> &str {
+        if self.id.is_empty() { &self.call_id } else { &self.id }
+    }
+
+    pub(super) fn has_id(&self, id: &str) -> bool {
+        !id.is_empty() && (self.id == id || self.call_id == id)
+    }
+
+    /// Whether two items carry the same id.
+    pub(super) fn shares_id(&self, other: &Self) -> bool {
+        self.has_id(&other.id) || self.has_id(&other.call_id)
+    }
+
+    pub(super) fn has_no_id(&self) -> bool {
+        self.id.is_empty() && self.call_id.is_empty()
+    }
+
+    /// Whether it says nothing at all.
+    pub(super) fn is_empty(&self) -> bool {
+        self.name.is_empty() && self.raw.is_none() && self.texts.values().all(Text::is_empty)
+    }
+
+    /// Adds a piece to one of its texts; gives what that text grew by.
+    pub(super) fn push(
+        &mut self,
+        key: Key,
+        piece: &str,
+        marked: bool,
+    ) -> Result<&str, StreamError> {
+        if piece.is_empty() {
+            return Ok("");
+        }
+        if self.texts.len() == PARTS && !self.texts.contains_key(&key) {
+            return Err(StreamError::TooManyItems);
+        }
+        if key.0.kind() == Kind::Reasoning {
+            self.told = self.told.or(Some(key.0));
+        }
+        Ok(self.texts.entry(key).or_default().push(piece, marked))
+    }
+
+    /// Takes the whole of one of its texts in place of the pieces; gives what is new at its
+    /// end, if the pieces were its beginning.
+    pub(super) fn settle(
+        &mut self,
+        key: Key,
+        whole: &str,
+        marked: bool,
+    ) -> Result<String, StreamError> {
+        if whole.is_empty() {
+            return Ok(String::new());
+        }
+        // Some servers number the pieces of one text otherwise than the whole.
+        let same = |(known, _): &(&Key, &Text)| known.0 == key.0;
+        let mut known = self.texts.iter().filter(same);
+        let key = match (self.texts.contains_key(&key), known.next(), known.next()) {
+            (false, Some((only, text)), None) if whole.starts_with(text.as_str()) => *only,
+            _ => key,
+        };
+        let before = self.texts.remove(&key).unwrap_or_default();
+        let whole = self.push(key, whole, marked)?;
+        Ok(whole.strip_prefix(before.as_str()).unwrap_or_default().to_owned())
+    }
+
+    /// Takes the item as it was at its end. What that leaves out stays as it was. Gives the
+    /// texts that grew, and by what.
+    pub(super) fn absorb(&mut self, whole: Self) -> Vec<(Key, String)> {
+        let mut grown = Vec::new();
+        let fill = |old: &mut String, new: String| {
+            if !new.is_empty() {
+                *old = new;
+            }
+        };
+        fill(&mut self.id, whole.id);
+        fill(&mut self.call_id, whole.call_id);
+        fill(&mut self.name, whole.name);
+        fill(&mut self.phase, whole.phase);
+        self.index = self.index.or(whole.index);
+        self.raw = whole.raw.or_else(|| self.raw.take());
+        self.told = self.told.or(whole.told);
+        let mut texts = whole.texts;
+        for part in Part::ALL {
+            let old = split_off(&mut self.texts, part);
+            let new = split_off(&mut texts, part);
+            if new.values().all(Text::is_empty) {
+                self.texts.extend(old);
+                continue;
+            }
+            let same = old.values().flat_map(|it| it.as_str().bytes());
+            let same = same.eq(new.values().flat_map(|it| it.as_str().bytes()));
+            let within = old.keys().all(|key| new.contains_key(key));
+            for (key, text) in &new {
+                let before = old.get(key).map_or("", Text::as_str);
+                let more = text.as_str().strip_prefix(before).filter(|_| within && !same);
+                if let Some(more) = more.filter(|more| !more.is_empty()) {
+                    grown.push((*key, more.to_owned()));
+                }
+            }
+            self.texts.extend(new);
+        }
+        grown
+    }
+
+    /// All its texts.
+    pub(super) fn all_texts(&self) -> Vec<(Key, String)> {
+        self.texts.iter().map(|(key, text)| (*key, text.as_str().to_owned())).collect()
+    }
+
+    /// Whether a text of it is shown while it arrives.
+    pub(super) fn shows(&self, part: Part) -> bool {
+        part == Part::Text || self.told.is_none_or(|told| told == part)
+    }
+
+    fn joined(&self, part: Part) -> String {
+        let texts = self.texts.iter().filter(|(key, _)| key.0 == part);
+        texts.map(|(_, text)| text.as_str()).collect()
+    }
+
+    /// Takes a text out, its parts put together with `between`.
+    pub(super) fn take(&mut self, part: Part, between: &str) -> String {
+        let texts = split_off(&mut self.texts, part).into_values().map(Text::into_string);
+        let mut texts = texts.filter(|text| !text.is_empty());
+        let Some(mut whole) = texts.next() else { return String::new() };
+        for text in texts {
+            whole.push_str(between);
+            whole.push_str(&text);
+        }
+        whole
+    }
+
+    /// Takes its reasoning out, as it was shown.
+    pub(super) fn take_reasoning(&mut self) -> String {
+        let told = self.told.unwrap_or(Part::Summary);
+        let other = if told == Part::Summary { Part::Thought } else { Part::Summary };
+        let reasoning = self.take(told, "\n\n");
+        if reasoning.is_empty() { self.take(other, "\n\n") } else { reasoning }
+    }
+}
+
+fn split_off(texts: &mut BTreeMap<Key, Text>, part: Part) -> BTreeMap<Key, Text> {
+    let keys: Vec<Key> = texts.keys().filter(|key| key.0 == part).copied().collect();
+    keys.into_iter().filter_map(|key| Some((key, texts.remove(&key)?))).collect()
+}

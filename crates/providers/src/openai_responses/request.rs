@@ -1,0 +1,409 @@
+//! From a request to its bytes: the same request always gives the same bytes, and a
+//! conversation that grew by messages gives bytes that grew in one place.
+
+use std::collections::BTreeMap;
+
+use deputize_core::{CallId, Message, ModelOptions, Request, Schema, ToolChoice, ToolDecl};
+use serde::Serialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::order::{Piece, pieces};
+use crate::body::json_bytes;
+use crate::endpoint::{Endpoint, EndpointError};
+use crate::sendable;
+
+/// Fields that are ours alone: those that we fill, and those by which a server would answer
+/// with something else than the whole reply to the whole conversation.
+const RESERVED: [&str; 9] = [
+    "model",
+    "stream",
+    "tools",
+    "instructions",
+    "input",
+    "tool_choice",
+    "previous_response_id",
+    "conversation",
+    "background",
+];
+
+/// Beginnings of the names of models that do not reason, and refuse to be asked for it.
+const NOT_REASONING: [&str; 3] = ["gpt-3", "gpt-4", "chatgpt-"];
+
+/// What servers of this wire do not agree on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Dialect {
+    /// Whether the reply is asked for as a stream.
+    pub streaming: bool,
+    /// More fields of the body. One that we would send too replaces ours; null leaves it out.
+    pub extra: BTreeMap<String, Value>,
+}
+
+impl Default for Dialect {
+    fn default() -> Self {
+        Self { streaming: true, extra: BTreeMap::new() }
+    }
+}
+
+impl Dialect {
+    /// What is known of an endpoint.
+    ///
+    /// # Errors
+    /// When an extra field is one of those that are ours alone.
+    pub fn of(endpoint: &Endpoint) -> Result<Self, EndpointError> {
+        if let Some(field) = RESERVED.into_iter().find(|it| endpoint.extra.contains_key(*it)) {
+            return Err(EndpointError::Extra { provider: endpoint.name.clone(), field });
+        }
+        Ok(Self { streaming: endpoint.streaming, extra: endpoint.extra.clone() })
+    }
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    model: &'a str,
+    stream: bool,
+    #[serde(flatten)]
+    options: BTreeMap<&'a str, Value>,
+    // Tools stand before the system text, that before the input and the choice after it: what
+    // a cache can keep is one piece at the beginning, also of the closing request.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<Tool<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    instructions: Option<String>,
+    input: Vec<Entry<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_choice: Option<&'static str>,
+}
+
+#[derive(Serialize)]
+struct Tool<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    name: &'a str,
+    description: &'a str,
+    parameters: &'a Schema,
+    strict: bool,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Entry<'a> {
+    AsReceived(&'a RawValue),
+    Ours(Item<'a>),
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Item<'a> {
+    Message {
+        // Some servers do not take the text of a model back without id, status and
+        // annotations, others not as a bare text.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        id: Option<String>,
+        role: &'static str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        status: Option<&'static str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        phase: Option<String>,
+        content: [Content<'a>; 1],
+    },
+    FunctionCall {
+        call_id: CallId,
+        name: String,
+        arguments: &'a str,
+    },
+    FunctionCallOutput {
+        call_id: CallId,
+        output: &'a str,
+    },
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Content<'a> {
+    InputText { text: &'a str },
+    OutputText { text: &'a str, annotations: [(); 0] },
+}
+
+/// The bytes of a request: one JSON object.
+#[must_use]
+pub fn request_body(request: &Request<'_>, dialect: &Dialect) -> Vec<u8> {
+    let system = request.system.join("\n\n");
+    let input = request.messages.iter().enumerate();
+    let body = Body {
+        model: request.model,
+        stream: dialect.streaming,
+        options: options(request.model, request.options, dialect),
+        tools: request.tools.iter().map(|decl| tool(decl)).collect(),
+        instructions: (!system.is_empty()).then_some(system),
+        input: input.flat_map(|(place, message)| entries(place, message)).collect(),
+        tool_choice: (request.tool_choice == ToolChoice::None && !request.tools.is_empty())
+            .then_some("none"),
+    };
+    json_bytes(&body, request)
+}
+
+/// Most tokens that a reply may have, if the request says so.
+pub(super) fn output_limit(request: &Request<'_>, dialect: &Dialect) -> Option<u64> {
+    options(request.model, request.options, dialect).get("max_output_tokens")?.as_u64()
+}
+
+fn options<'a>(
+    model: &str,
+    options: &ModelOptions,
+    dialect: &'a Dialect,
+) -> BTreeMap<&'a str, Value> {
+    // Nothing is kept by the server: the conversation is sent whole, and reasoning with it.
+    let mut fields = BTreeMap::from([("store", Value::from(false))]);
+    if may_reason(model) {
+        fields.insert("include", json!(["reasoning.encrypted_content"]));
+    }
+    if let Some(tokens) = options.max_output_tokens {
+        fields.insert("max_output_tokens", Value::from(tokens));
+    }
+    match options.reasoning_effort.as_deref() {
+        None | Some("") => {}
+        Some("none") => drop(fields.insert("reasoning", json!({ "effort": "none" }))),
+        Some(effort) => {
+            fields.insert("reasoning", json!({ "effort": effort, "summary": "auto" }));
+        }
+    }
+    fields.extend(dialect.extra.iter().map(|(key, value)| (key.as_str(), value.clone())));
+    fields.retain(|_, value| !value.is_null());
+    fields
+}
+
+/// Whether a model may reason, by its name without its maker's.
+fn may_reason(model: &str) -> bool {
+    let name = model.rsplit('/').next().unwrap_or(model);
+    !NOT_REASONING.iter().any(|start| name.starts_with(start))
+}
+
+fn tool(decl: &ToolDecl) -> Tool<'_> {
+    Tool {
+        kind: "function",
+        name: decl.name.as_str(),
+        description: &decl.description,
+        parameters: &decl.parameters,
+        strict: false,
+    }
+}
+
+/// The items of a message that stands at a place of the conversation.
+fn entries(place: usize, message: &Message) -> Vec<Entry<'_>> {
+    match message {
+        Message::User(user) => vec![Entry::Ours(Item::Message {
+            id: None,
+            role: "user",
+            status: None,
+            phase: None,
+            content: [Content::InputText { text: &user.text }],
+        })],
+        Message::Assistant(assistant) => {
+            let pieces = pieces(assistant).into_iter().enumerate();
+            pieces.map(|(number, piece)| said(piece, format!("msg_{place}_{number}"))).collect()
+        }
+        Message::Tool(result) => vec![Entry::Ours(Item::FunctionCallOutput {
+            call_id: result.call,
+            output: result.text.as_str(),
+        })],
+    }
+}
+
+/// A piece of what the model said.
+fn said(piece: Piece<'_>, id: String) -> Entry<'_> {
+    match piece {
+        Piece::Item(raw) => Entry::AsReceived(raw),
+        Piece::Text { text, phase } => Entry::Ours(Item::Message {
+            id: Some(id),
+            role: "assistant",
+            status: Some("completed"),
+            phase: (!phase.is_empty()).then_some(phase),
+            content: [Content::OutputText { text, annotations: [] }],
+        }),
+        Piece::Call(call) => Entry::Ours(Item::FunctionCall {
+            call_id: call.id,
+            name: sendable::name(&call.name),
+            arguments: sendable::arguments(&call.arguments),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use deputize_core::{
+        AssistantMessage, CallStatus, ModelText, Opaque, ToolCall, ToolName, ToolResult,
+        UserMessage,
+    };
+    use proptest::prelude::*;
+
+    use super::super::order::WIRE;
+    use super::*;
+
+    fn decl(name: &'static str) -> Arc<ToolDecl> {
+        let parameters = serde_json::json!({"type": "object", "properties": {"z": {}, "a": {}}});
+        Arc::new(ToolDecl {
+            name: ToolName::literal(name),
+            description: "Reads.".into(),
+            parameters: Schema::new(&parameters).unwrap(),
+        })
+    }
+
+    fn user(text: &str) -> Message {
+        Message::User(UserMessage { text: text.into(), from: None })
+    }
+
+    fn call(slot: u32, name: &str, arguments: &str) -> ToolCall {
+        let id = CallId { step: 1, slot };
+        ToolCall { id, name: name.into(), arguments: arguments.into() }
+    }
+
+    fn result(slot: u32, text: &str) -> Message {
+        Message::Tool(ToolResult {
+            call: CallId { step: 1, slot },
+            status: CallStatus::Ok,
+            text: ModelText::own(text),
+            fingerprint: String::new(),
+        })
+    }
+
+    fn conversation() -> Vec<Arc<Message>> {
+        let reasoning = r#"{ "type":"reasoning", "id":"rs_1", "encrypted_content":"g+/=\u0041" }"#;
+        let blocks = [
+            (WIRE, reasoning),
+            (WIRE, r#"["text",7,"commentary"]"#),
+            (WIRE, r#"["calls",1]"#),
+            ("other", "{}"),
+            (WIRE, r#"{"type":"reasoning","id":"rs_2"}"#),
+        ];
+        [
+            user("Read \"a\"."),
+            Message::Assistant(AssistantMessage {
+                text: "I read.".into(),
+                reasoning: "Hm.".into(),
+                calls: vec![call(0, "read_file", "{ \"path\": \"a\" }"), call(1, "no tool!", "{")],
+                opaque: blocks.map(|(wire, raw)| Opaque::new(wire, raw)).to_vec(),
+            }),
+            result(0, "A\n"),
+            result(1, "no such tool"),
+            Message::Assistant(AssistantMessage { text: "Done.".into(), ..Default::default() }),
+        ]
+        .into_iter()
+        .map(Arc::new)
+        .collect()
+    }
+
+    fn body(messages: &[Arc<Message>], tool_choice: ToolChoice, dialect: &Dialect) -> String {
+        let request = Request {
+            model: "m",
+            system: &["Shared.".into(), "Own.".into()],
+            tools: &[decl("read_file"), decl("write_file")],
+            messages,
+            tool_choice,
+            options: &ModelOptions {
+                reasoning_effort: Some("low".into()),
+                max_output_tokens: Some(100),
+            },
+        };
+        String::from_utf8(request_body(&request, dialect)).unwrap()
+    }
+
+    fn bare(model: &str, effort: Option<&str>) -> String {
+        let request = Request {
+            model,
+            system: &[],
+            tools: &[],
+            messages: &[],
+            tool_choice: ToolChoice::None,
+            options: &ModelOptions {
+                reasoning_effort: effort.map(str::to_owned),
+                max_output_tokens: None,
+            },
+        };
+        String::from_utf8(request_body(&request, &Dialect::default())).unwrap()
+    }
+
+    #[test]
+    fn a_request_in_full() {
+        let body = body(&conversation(), ToolChoice::None, &Dialect::default());
+        insta::assert_snapshot!(body.replace("},{", "},\n{"));
+    }
+
+    /// Messages of all kinds.
+    fn messages() -> impl Strategy<Value = Vec<Arc<Message>>> {
+        let text = ".{0,5}";
+        let raw = r#"\{"type":"(x|reasoning)"\}|\["(text|calls)",[0-9]\]"#;
+        let opaque = proptest::collection::vec(raw, 0..4);
+        let said = (text, opaque, 0..3_u32).prop_map(|(text, opaque, calls)| {
+            Message::Assistant(AssistantMessage {
+                text,
+                calls: (0..calls).map(|slot| call(slot, "f", "{}")).collect(),
+                opaque: opaque.into_iter().map(|raw| Opaque::new(WIRE, raw)).collect(),
+                ..Default::default()
+            })
+        });
+        let user = text.prop_map(|text| user(&text));
+        let result = (0..3_u32, text).prop_map(|(slot, text)| result(slot, &text));
+        proptest::collection::vec(prop_oneof![user, said, result].prop_map(Arc::new), 0..8)
+    }
+
+    proptest! {
+        #[test]
+        fn a_longer_conversation_and_the_closing_request_share_all_that_stood_before(
+            all in messages()
+        ) {
+            let mut before = String::new();
+            for n in 0..=all.len() {
+                let choice = if n == all.len() { ToolChoice::None } else { ToolChoice::Auto };
+                let body = body(&all[..n], choice, &Dialect::default());
+                serde_json::from_str::<Value>(&body).unwrap();
+                let known = before.strip_suffix("]}").unwrap_or_default();
+                prop_assert!(body.starts_with(known), "{}\n{}", before, body);
+                before = body;
+            }
+        }
+    }
+
+    #[test]
+    fn extra_fields_add_replace_and_remove_but_never_touch_ours() {
+        let extra =
+            |json: Value| -> BTreeMap<String, Value> { serde_json::from_value(json).unwrap() };
+        let fields = json!({"include": null, "max_output_tokens": 7, "prompt_cache_key": "k"});
+        let dialect = Dialect { extra: extra(fields), streaming: false };
+        let body = body(&[], ToolChoice::Auto, &dialect);
+        let head = r#"{"model":"m","stream":false,"max_output_tokens":7,"prompt_cache_key":"k","reasoning":{"effort":"low","summary":"auto"},"store":false,"tools""#;
+        assert!(body.starts_with(head), "{body}");
+
+        for field in RESERVED {
+            let mut endpoint = Endpoint::new("p", "http://localhost/v1");
+            endpoint.extra = extra(json!({ field: [] }));
+            let error = Dialect::of(&endpoint).unwrap_err();
+            assert_eq!(
+                error.to_string(),
+                format!("provider p: `{field}` cannot be an extra field")
+            );
+        }
+        let mut endpoint = Endpoint::new("p", "http://localhost/v1");
+        endpoint.streaming = false;
+        assert!(!Dialect::of(&endpoint).unwrap().streaming);
+    }
+
+    #[test]
+    fn without_tools_there_is_no_choice_either() {
+        insta::assert_snapshot!(bare("m", None), @r#"{"model":"m","stream":true,"include":["reasoning.encrypted_content"],"store":false,"input":[]}"#);
+    }
+
+    #[test]
+    fn reasoning_is_asked_for_where_there_may_be_some() {
+        for model in ["gpt-5", "o3", "openai/o4-mini", "qwen3", "gpt-oss-20b"] {
+            assert!(bare(model, None).contains("encrypted_content"), "{model}");
+        }
+        for model in ["gpt-4o", "openai/gpt-4.1-mini", "gpt-3.5-turbo", "chatgpt-4o-latest"] {
+            assert!(!bare(model, None).contains("encrypted_content"), "{model}");
+        }
+        assert!(!bare("m", Some("")).contains("\"reasoning\""));
+        assert!(bare("m", Some("none")).contains(r#""reasoning":{"effort":"none"}"#));
+    }
+}

@@ -1,0 +1,217 @@
+//! What the tests of all wires share: raw bodies in files, each with its outcome beside it,
+//! which must be the same in pieces of any size.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use deputize_core::{Delta, Reply};
+use deputize_providers::{Ending, Flow, StreamError};
+use proptest::prelude::*;
+
+type Live<'l> = &'l mut (dyn FnMut(Delta<'_>) + Send);
+
+/// The parser of a wire.
+pub(crate) trait Parser: Sized {
+    /// The folder of its bodies.
+    const FOLDER: &str;
+    /// Whether what was shown is always how the reply begins. In some wires a later event may
+    /// correct what earlier ones said.
+    const SHOWN_STAYS: bool;
+
+    fn new(model: &str) -> Self;
+    fn feed(&mut self, bytes: &[u8], live: Live<'_>) -> Result<Flow, StreamError>;
+    fn text(&self) -> &str;
+    fn finish(self, ending: Ending, live: Live<'_>) -> Result<Reply, StreamError>;
+}
+
+/// Makes a [`Parser`] of a wire's `ReplyStream`.
+#[macro_export]
+macro_rules! corpus_parser {
+    ($stream:ty, $folder:literal) => {
+        $crate::corpus_parser!($stream, $folder, true);
+    };
+    ($stream:ty, $folder:literal, $shown_stays:literal) => {
+        impl $crate::corpus::Parser for $stream {
+            const FOLDER: &str = $folder;
+            const SHOWN_STAYS: bool = $shown_stays;
+
+            fn new(model: &str) -> Self {
+                <$stream>::new(model)
+            }
+
+            fn feed(
+                &mut self,
+                bytes: &[u8],
+                live: &mut (dyn FnMut(deputize_core::Delta<'_>) + Send),
+            ) -> Result<deputize_providers::Flow, deputize_providers::StreamError> {
+                <$stream>::feed(self, bytes, live)
+            }
+
+            fn text(&self) -> &str {
+                <$stream>::text(self)
+            }
+
+            fn finish(
+                self,
+                ending: deputize_providers::Ending,
+                live: &mut (dyn FnMut(deputize_core::Delta<'_>) + Send),
+            ) -> Result<deputize_core::Reply, deputize_providers::StreamError> {
+                <$stream>::finish(self, ending, live)
+            }
+        }
+    };
+}
+
+/// Everything that can be seen of a body that comes in these pieces.
+pub(crate) fn outcome<'b, P: Parser>(
+    pieces: impl IntoIterator<Item = &'b [u8]>,
+    ending: Ending,
+) -> String {
+    let mut seen = String::new();
+    let mut shown = String::new();
+    let mut live = |delta: Delta<'_>| match delta {
+        Delta::Text(text) => {
+            shown.push_str(text);
+            writeln!(seen, "text: {text:?}").unwrap();
+        }
+        Delta::Reasoning(text) => writeln!(seen, "reasoning: {text:?}").unwrap(),
+    };
+    let mut stream = P::new("asked-1");
+    let mut fed = Ok(Flow::More);
+    for piece in pieces {
+        fed = stream.feed(piece, &mut live);
+        if !matches!(fed, Ok(Flow::More)) {
+            break;
+        }
+    }
+    let partial = stream.text().to_owned();
+    let result = fed.and_then(|_| stream.finish(ending, &mut live));
+    match result {
+        Ok(reply) => {
+            let stays = reply.text.starts_with(&shown) || !P::SHOWN_STAYS;
+            assert!(stays, "{shown:?} of {reply:?}");
+            seen + &serde_json::to_string_pretty(&reply).unwrap()
+        }
+        Err(error) => {
+            let kind = error.kind(!partial.is_empty());
+            seen + &format!("{kind:?}: {error}\npartial: {partial:?}")
+        }
+    }
+}
+
+pub(crate) fn folder<P: Parser>() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/streams").join(P::FOLDER)
+}
+
+/// One body of the corpus.
+pub(crate) fn body<P: Parser>(name: &str) -> Vec<u8> {
+    std::fs::read(folder::<P>().join(format!("{name}.txt"))).unwrap()
+}
+
+fn bodies<P: Parser>() -> Vec<(String, Vec<u8>)> {
+    let files = std::fs::read_dir(folder::<P>()).unwrap().map(|entry| entry.unwrap().path());
+    let texts = files.filter(|path| path.extension().is_some_and(|ending| ending == "txt"));
+    let read = |path: PathBuf| {
+        (path.file_stem().unwrap().to_str().unwrap().to_owned(), std::fs::read(&path).unwrap())
+    };
+    let mut bodies: Vec<_> = texts.map(read).collect();
+    bodies.sort();
+    bodies
+}
+
+/// Each body of the corpus, of which there are so many or more, has the outcome beside it.
+pub(crate) fn check_outcomes<P: Parser>(least: usize) {
+    let bodies = bodies::<P>();
+    assert!(bodies.len() >= least, "the corpus has {} bodies", bodies.len());
+    for (name, body) in bodies {
+        let mut shown = outcome::<P>([body.as_slice()], Ending::InOrder);
+        let broken = outcome::<P>([body.as_slice()], Ending::Broken);
+        if broken != shown {
+            write!(shown, "\n--- and when the connection breaks after it:\n{broken}").unwrap();
+        }
+        let mut settings = insta::Settings::clone_current();
+        settings.set_snapshot_path(folder::<P>());
+        settings.set_prepend_module_to_snapshot(false);
+        settings.set_omit_expression(true);
+        settings.bind(|| insta::assert_snapshot!(name, shown));
+    }
+}
+
+/// Each body has the same outcome in pieces of 1, 7 and 1,024 bytes.
+pub(crate) fn check_pieces<P: Parser>() {
+    for (name, body) in bodies::<P>() {
+        for ending in [Ending::InOrder, Ending::Broken] {
+            let whole = outcome::<P>([body.as_slice()], ending);
+            for size in [1, 7, 1024] {
+                assert_eq!(outcome::<P>(body.chunks(size), ending), whole, "{name} in {size}s");
+            }
+        }
+    }
+}
+
+/// What is held has limits, whatever the events of the wire hold.
+pub(crate) fn check_limits<P: Parser>() {
+    let event = format!(": {}\n\n", "x".repeat(64 * 1024));
+    let pieces = 33 * 1024 / 64;
+    let seen = outcome::<P>((0..pieces).map(|_| event.as_bytes()), Ending::InOrder);
+    assert!(seen.starts_with("Fatal: the reply has 335"), "{seen}");
+    let long = format!("data: {}", "x".repeat(1024 * 1024));
+    let seen = outcome::<P>(long.as_bytes().chunks(4096), Ending::InOrder);
+    assert!(seen.starts_with("Fatal: an event of the stream has 104"), "{seen}");
+    let values = format!("data: {{\"x\":[{}0]}}\n\n", "0,".repeat(60_000));
+    let seen = outcome::<P>([values.as_bytes()], Ending::InOrder);
+    assert!(seen.starts_with("Fatal: JSON of one event has 50000 values"), "{seen}");
+    let document = format!("{{\"x\":\"{}", "x".repeat(9 * 1024 * 1024));
+    let seen = outcome::<P>([document.as_bytes()], Ending::InOrder);
+    assert!(seen.ends_with("the limit is 8388608\npartial: \"\""), "{seen}");
+}
+
+/// Pieces of streams, good and bad, in any order: those that all wires know and a wire's own.
+pub(crate) fn fragments(own: &[&'static str]) -> impl Strategy<Value = Vec<u8>> + use<> {
+    let mut known = vec![
+        "data: ",
+        "data:",
+        "event: error\n",
+        "\n",
+        "\n\n",
+        "\r\n\r\n",
+        "\r",
+        ":",
+        ": x\n",
+        "[DONE]",
+        "{",
+        "}",
+        "[",
+        "]",
+        "\"",
+        "\\ud83d",
+        "\\ude00",
+        "\u{feff}",
+        "null",
+        "{}",
+        "<html>",
+        r#"{"error":{"message":"x","code":500}}"#,
+    ];
+    known.extend(own);
+    let known = proptest::sample::select(known).prop_map(|text| text.as_bytes().to_vec());
+    let any = proptest::collection::vec(any::<u8>(), 0..6);
+    let piece = prop_oneof![6 => known, 1 => any];
+    proptest::collection::vec(piece, 0..40).prop_map(|pieces| pieces.concat())
+}
+
+/// Any bytes in any pieces end the same way.
+pub(crate) fn check_cuts<P: Parser>(
+    body: &[u8],
+    cuts: &[proptest::sample::Index],
+) -> Result<(), TestCaseError> {
+    let mut cuts: Vec<_> = cuts.iter().map(|cut| cut.index(body.len() + 1)).collect();
+    cuts.extend([0, body.len()]);
+    cuts.sort_unstable();
+    let ends = cuts.iter().zip(cuts.iter().skip(1));
+    let pieces: Vec<_> = ends.filter_map(|(from, to)| body.get(*from..*to)).collect();
+    for ending in [Ending::InOrder, Ending::Broken] {
+        let whole = outcome::<P>([body], ending);
+        prop_assert_eq!(outcome::<P>(pieces.iter().copied(), ending), whole);
+    }
+    Ok(())
+}

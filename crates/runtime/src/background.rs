@@ -1,0 +1,188 @@
+//! Children that nobody waits for: how they begin, how their parent is told of their end, once,
+//! and how it rests until then.
+
+use std::sync::{Arc, Mutex};
+
+use deputize_core::door::{Source, to_line, to_model};
+use deputize_core::{
+    AgentSpec, AgentView, AttachError, BoxFuture, CallId, CancelReason, Event, JournalError,
+    Outcome, Step, ToolChoice, ToolOutput, UserMessage,
+};
+
+use crate::driver::{Driver, host_fault};
+use crate::presence::Presence;
+use crate::resume::{Stored, settle};
+use crate::shared::Shared;
+
+/// The most characters of one remark beside what a message tells of a child.
+const NOTE_CHARS: usize = 2000;
+
+impl Shared {
+    /// Begins a child that nobody waits for. One that is known already is left as it is, so that
+    /// asking again is safe.
+    pub(crate) fn begin_background(
+        self: &Arc<Self>,
+        parent: &AgentView,
+        spec: AgentSpec,
+    ) -> Result<(), AttachError> {
+        let gone = || AttachError::Journal("its parent has ended".to_owned());
+        let presence = self.tree().live.get(parent.id()).cloned().ok_or_else(gone)?;
+        let id = spec.id.clone();
+        if !presence.child_begins(id.clone()) {
+            return Ok(());
+        }
+        let driver = self.spawn_new(parent, spec, &presence.children);
+        match driver {
+            Ok(driver) => {
+                self.launch_background(driver, parent, presence);
+                Ok(())
+            }
+            Err(error) => {
+                presence.child_is_none(&id);
+                Err(error)
+            }
+        }
+    }
+
+    fn launch_background(
+        self: &Arc<Self>,
+        mut driver: Driver,
+        parent: &AgentView,
+        presence: Arc<Presence>,
+    ) {
+        let place = self.parts.handoff.as_ref().map(|handoff| handoff.place(parent));
+        driver.place = Mutex::new(place);
+        let shared = Arc::clone(self);
+        let told = move |outcome: Outcome| {
+            presence.child_ended(outcome);
+            shared.changed.notify_waiters();
+        };
+        self.launch_telling(driver, Box::new(told));
+    }
+}
+
+impl Driver {
+    /// Takes up the children that nobody waits for and that an earlier process left: those that
+    /// had ended are told of, the others go on.
+    pub(crate) fn take_up_children(&self) {
+        let (shared, view) = (&self.shared, &self.view);
+        for told in self.run.delivered() {
+            self.presence.child_was_told(told.clone());
+        }
+        let left = shared.tree().take_background(view.id());
+        for stored in left {
+            let (id, spec) = (stored.spec.id.clone(), stored.spec.clone());
+            if !self.presence.child_begins(id) {
+                continue;
+            }
+            if let Some(outcome) = stored.outcome {
+                self.presence.child_ended(outcome);
+                continue;
+            }
+            if let Err(error) = self.take_up(stored) {
+                self.presence.child_ended(host_fault(&spec, error));
+            }
+        }
+    }
+
+    fn take_up(&self, stored: Stored) -> Result<(), String> {
+        let shared = &self.shared;
+        let authority = self.view.authority.meet(&stored.spec.grant);
+        let settled = if shared.play.is_some() {
+            stored
+        } else {
+            settle(shared, stored).map_err(|error| error.to_string())?
+        };
+        let cancel = self.presence.children.child();
+        let driver =
+            shared.revive(settled, authority, cancel).map_err(|error| error.to_string())?;
+        shared.launch_background(driver, &self.view, Arc::clone(&self.presence));
+        Ok(())
+    }
+
+    /// Puts on record what waits for this agent, and lets it take it, where its next request
+    /// would show it. A closing request is not disturbed.
+    pub(crate) async fn take_mail(&mut self) -> Result<(), JournalError> {
+        let takes = match self.run.step() {
+            Step::Ask { tools, .. } => tools == ToolChoice::Auto,
+            Step::Rest => true,
+            Step::Call(_) | Step::Done(_) => false,
+        };
+        if !takes || self.cancel.is_cancelled() || !self.presence.has_mail() {
+            return Ok(());
+        }
+        for outcome in self.presence.take_ended() {
+            let text = self.told(&outcome);
+            let from = Some(outcome.agent);
+            self.input(Event::Message(UserMessage { text, from })).await?;
+        }
+        for letter in self.presence.take_letters() {
+            let text = self.shared.parts.secrets.scrub(&letter).into_owned();
+            self.input(Event::Message(UserMessage { text, from: None })).await?;
+        }
+        Ok(())
+    }
+
+    /// What a message says of a child's end. What the child said stands in a frame.
+    fn told(&self, outcome: &Outcome) -> String {
+        let (parts, view) = (&self.shared.parts, &self.view);
+        let status = outcome.status.as_str();
+        let output = match &parts.handoff {
+            Some(handoff) => handoff.told(view, outcome),
+            None => ToolOutput::text(outcome.text.clone().unwrap_or_default()),
+        };
+        // No call of the parent's is numbered so: the frame is of no tool's result.
+        let call = CallId { step: 0, slot: 0 };
+        let source = Source::Child(outcome.agent.to_string());
+        let content = parts.secrets.scrub(&output.content);
+        let framed = to_model(&parts.secret, view.id(), call, &source, &content);
+        let mut text = format!("Your background child {} has ended: {status}.\n", outcome.agent);
+        text.push_str(framed.as_str());
+        for note in &output.notes {
+            text.push_str(&format!("\n[{}]", to_line(&parts.secrets.scrub(note), NOTE_CHARS)));
+        }
+        text
+    }
+
+    /// The turn is over. Where something is still to come, rests until it has; false: nothing is.
+    pub(crate) async fn await_news(&mut self) -> Result<bool, JournalError> {
+        if !self.run.may_rest() || !self.presence.expects_more() {
+            return Ok(false);
+        }
+        // Also where an earlier process rested already: so it shows that this one came so far.
+        self.input(Event::AgentRest).await?;
+        let presence = Arc::clone(&self.presence);
+        loop {
+            let mut news = std::pin::pin!(presence.news.notified());
+            news.as_mut().enable();
+            // Without steps left each wake is one more request: all ends share one.
+            let has_news =
+                if self.run.has_steps() { presence.has_mail() } else { presence.has_last_mail() };
+            if has_news || self.cancel.is_cancelled() || self.is_late() {
+                return Ok(true);
+            }
+            let work = self.cancel.child();
+            let waits = async {
+                tokio::select! {
+                    biased;
+                    () = work.cancelled() => {}
+                    () = news => {}
+                }
+            };
+            self.until_deadline(&work, waits).await;
+        }
+    }
+
+    /// Ends the children that nobody waits for: their parent ends.
+    pub(crate) async fn end_children(&self) {
+        self.presence.close();
+        self.presence.children.cancel(CancelReason::Interrupted);
+        self.presence.children_ended().await;
+    }
+}
+
+/// Waits for a place; what is held meanwhile.
+pub(crate) type Place = BoxFuture<'static, Box<dyn std::any::Any + Send>>;
+
+/// Who is told of the end of an agent that is launched.
+pub(crate) type Tell = Box<dyn FnOnce(Outcome) + Send>;

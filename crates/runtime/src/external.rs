@@ -1,0 +1,291 @@
+//! Children that are programs of their own: what they tell goes on record, what they ask goes to
+//! the child's approver.
+
+use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use deputize_core::door::{clean, to_line};
+use deputize_core::{
+    AgentView, Answer, BoxFuture, CORRECTIONS, CallId, CallStatus, Cancel, CancelReason, Event,
+    ExitReason, External, Host, JournalError, ModelText, Moment, Outcome, Question, Status, Told,
+    ToolEnd, ToolName, ToolResult, ToolTrace, rejection,
+};
+use futures_util::FutureExt as _;
+use tokio::time::Instant;
+
+use crate::answer::value_of;
+use crate::call::settle;
+use crate::driver::Driver;
+use crate::hook::scrubbed;
+use crate::shared::Shared;
+
+/// How long such an agent may take to end after it was told to.
+const GRACE: Duration = Duration::from_millis(1200);
+/// The most bytes of a call's result that are kept: it is the program's own word, and no model
+/// of ours reads it.
+const RESULT_BYTES: usize = 16 * 1024;
+/// The most characters of a tool's name.
+const TOOL_CHARS: usize = 80;
+/// The most calls of one agent that are kept on record; more are counted.
+const CALLS: usize = 10_000;
+/// The class of what such an agent asks for.
+const CLASS: &str = "external";
+
+impl Driver {
+    /// The way to this agent, if it is a program of its own.
+    pub(crate) fn program(&self) -> Option<Arc<dyn External>> {
+        self.shared.parts.external.get(&self.view.spec.model).cloned()
+    }
+
+    /// Runs a program as this agent, to its end.
+    pub(crate) async fn run_program(
+        &mut self,
+        program: Arc<dyn External>,
+    ) -> Result<(), JournalError> {
+        let work = self.cancel.child();
+        let reporter = Arc::new(Reporter {
+            shared: Arc::clone(&self.shared),
+            view: Arc::clone(&self.view),
+            cancel: work.clone(),
+            state: Mutex::default(),
+        });
+        let (spec, host) = (Arc::clone(&self.view.spec), Arc::clone(&reporter));
+        let agent = program.start(spec, host, work.clone());
+        let run = AssertUnwindSafe(async { agent.outcome().await }).catch_unwind();
+        let run = pin!(run);
+        let ended = self.until_deadline(&work, settle(run, &work, None, GRACE)).await;
+        let spec = &self.view.spec;
+        let mut outcome = match ended {
+            Some(Ok(outcome)) => outcome,
+            Some(Err(_)) => {
+                let why = "the way to the external agent panicked: this is a bug in deputize";
+                Outcome::without_run(spec, Status::Error, why.to_owned())
+            }
+            None => {
+                let why = "the external agent was told to end and did not; what it did is unknown";
+                Outcome::without_run(spec, Status::Interrupted, why.to_owned())
+            }
+        };
+        let mut state = reporter.lock();
+        if let Some(error) = state.fault.take() {
+            return Err(error);
+        }
+        outcome.trace = std::mem::take(&mut state.trace);
+        if state.uncounted > 0 {
+            let more = state.uncounted;
+            let note = format!("{more} more calls of its tools are not on record ({CALLS} are)");
+            outcome.error = Some(match outcome.error.take() {
+                Some(error) => format!("{error}; {note}"),
+                None => note,
+            });
+        }
+        drop(state);
+        if work.reason() == Some(CancelReason::TimeLimit) {
+            (outcome.status, outcome.exit_reason) = (Status::Timeout, ExitReason::Timeout);
+            outcome.error = Some("the time limit was reached".to_owned());
+        }
+        self.reported = Some(self.checked(outcome));
+        Ok(())
+    }
+
+    /// The outcome of a program that ran when an earlier process ended: it is not started again.
+    pub(crate) fn lost_program(&mut self) {
+        let why = "the program ended while this external agent ran: what it did is unknown. It was \
+                   not started again; look at what it left before you repeat it.";
+        let spec = &self.view.spec;
+        self.reported = Some(Outcome::without_run(spec, Status::Interrupted, why.to_owned()));
+    }
+
+    /// The same outcome, without secrets and with the value that was asked for.
+    fn checked(&self, mut outcome: Outcome) -> Outcome {
+        let secrets = &self.shared.parts.secrets;
+        for text in [&mut outcome.text, &mut outcome.error].into_iter().flatten() {
+            *text = secrets.scrub(text).into_owned();
+        }
+        let Some(schema) = self.view.spec.output_schema.as_ref() else { return outcome };
+        if outcome.status != Status::Completed {
+            return outcome;
+        }
+        match value_of(schema, outcome.text.as_deref().unwrap_or_default()) {
+            Ok(value) => outcome.output = Some(value),
+            Err(mistakes) => {
+                let error = format!("the answer misses its schema: {mistakes}");
+                (outcome.status, outcome.error) = (Status::Failed, Some(error));
+                outcome.exit_reason = ExitReason::SchemaInvalid;
+            }
+        }
+        outcome
+    }
+}
+
+/// The outcome of an agent with what the program that it is told of itself. Of what the host saw
+/// there is nothing.
+pub(crate) fn merged(own: Outcome, told: Outcome) -> Outcome {
+    Outcome {
+        agent: own.agent,
+        external: true,
+        model: own.model,
+        iterations: 0,
+        usage: own.usage,
+        children_usage: own.children_usage,
+        cost_usd: None,
+        duration_ms: own.duration_ms,
+        receipts: own.receipts,
+        ..told
+    }
+}
+
+/// Takes what one such agent tells.
+struct Reporter {
+    shared: Arc<Shared>,
+    view: Arc<AgentView>,
+    cancel: Cancel,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Calls that run, and since when.
+    open: BTreeMap<CallId, Instant>,
+    trace: Vec<ToolTrace>,
+    uncounted: u64,
+    corrections: u32,
+    /// Why nothing more can be put on record.
+    fault: Option<JournalError>,
+}
+
+impl Reporter {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts an event on record. Without a journal nothing may go on.
+    fn record(&self, state: &mut State, event: Event) {
+        if let Err(error) = self.shared.bus.record(&self.view.spec, event) {
+            state.fault.get_or_insert(error);
+            self.cancel.cancel(CancelReason::Interrupted);
+        }
+    }
+
+    fn clean(&self, text: &str) -> String {
+        clean(&self.shared.parts.secrets.scrub(text)).text.into_owned()
+    }
+
+    fn tool(&self, call: &Told) -> String {
+        to_line(&self.shared.parts.secrets.scrub(&call.tool), TOOL_CHARS)
+    }
+
+    fn arguments(&self, call: &Told) -> String {
+        scrubbed(&self.shared.parts.secrets, &call.arguments).to_string()
+    }
+
+    /// The question that a request for permission is; or the answer, where a hook has one.
+    async fn question(
+        &self,
+        call: &Told,
+        command: &str,
+        cancel: &Cancel,
+    ) -> Result<Question, Answer> {
+        let arguments = scrubbed(&self.shared.parts.secrets, &call.arguments);
+        let tool = self.tool(call);
+        let moment = Moment::PreToolUse { call: call.call, tool: &tool, arguments: &arguments };
+        match self.shared.hooks(&self.view.spec, moment, cancel).await {
+            Ok(None) => {}
+            Ok(Some(reason)) => return Err(Answer { reason, ..Answer::no("hook") }),
+            Err(error) => {
+                self.lock().fault.get_or_insert(error);
+                self.cancel.cancel(CancelReason::Interrupted);
+                return Err(Answer::no("the session file cannot be written"));
+            }
+        }
+        Ok(Question {
+            agent: self.view.id().clone(),
+            goal: self.view.spec.goal.clone(),
+            call: call.call,
+            tool: ToolName::new(tool).unwrap_or(ToolName::literal("external")),
+            command: self.shared.parts.secrets.scrub(command).into_owned(),
+            cwd: self.view.spec.cwd.clone(),
+            class: CLASS.to_owned(),
+            reason: "an external agent asks for it; nothing on this system bounds what it does"
+                .to_owned(),
+        })
+    }
+}
+
+impl Host for Reporter {
+    fn began(&self, call: &Told) {
+        let mut state = self.lock();
+        if state.trace.len() + state.open.len() >= CALLS {
+            state.uncounted += 1;
+            return;
+        }
+        state.open.insert(call.call, Instant::now());
+        let (tool, arguments) = (self.tool(call), self.arguments(call));
+        self.record(&mut state, Event::ToolStart { call: call.call, tool, arguments });
+    }
+
+    fn ended(&self, call: &Told, status: CallStatus, text: &str) {
+        let mut state = self.lock();
+        let Some(began) = state.open.remove(&call.call) else { return };
+        let text = self.clean(text);
+        let kept = text.get(..text.floor_char_boundary(RESULT_BYTES)).unwrap_or_default();
+        let cut = text.len() - kept.len();
+        let note = if cut > 0 { format!("\n[{cut} bytes left out]") } else { String::new() };
+        let text = format!("{kept}{note}");
+        let tool = self.tool(call);
+        let args_bytes = self.arguments(call).len() as u64;
+        state.trace.push(ToolTrace {
+            tool: tool.clone(),
+            args_bytes,
+            result_bytes: text.len() as u64,
+            status,
+        });
+        let result = ToolResult {
+            call: call.call,
+            status,
+            text: ModelText::own(text),
+            fingerprint: String::new(),
+        };
+        let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let end =
+            ToolEnd { tool, result, args_bytes, ms, facts: Vec::new(), display: None, error: None };
+        self.record(&mut state, Event::ToolEnd(Box::new(end)));
+    }
+
+    fn ask<'a>(
+        &'a self,
+        call: &'a Told,
+        command: &'a str,
+        cancel: &'a Cancel,
+    ) -> BoxFuture<'a, Answer> {
+        Box::pin(async move {
+            let question = match self.question(call, command, cancel).await {
+                Ok(question) => question,
+                Err(answer) => return answer,
+            };
+            match self.shared.decide(&self.view, &question, cancel).await {
+                Ok(answer) => answer,
+                Err(error) => {
+                    self.lock().fault.get_or_insert(error);
+                    self.cancel.cancel(CancelReason::Interrupted);
+                    Answer::no("the session file cannot be written")
+                }
+            }
+        })
+    }
+
+    fn rejection(&self, answer: &str) -> Option<String> {
+        let schema = self.view.spec.output_schema.as_ref()?;
+        let mistakes = value_of(schema, answer).err()?;
+        let mut state = self.lock();
+        if state.corrections >= CORRECTIONS {
+            return None;
+        }
+        state.corrections += 1;
+        self.record(&mut state, Event::AnswerRejected { mistakes: mistakes.clone() });
+        Some(rejection(&mistakes))
+    }
+}

@@ -1,0 +1,250 @@
+//! An agent that runs, as others see it: what it does, what waits for it, and its children that
+//! nobody waits for.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use deputize_core::{AgentId, AgentSpec, CallId, Cancel, Glance, Outcome};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+/// How many messages may wait for an agent. Whoever sends more is told that it takes none.
+const MOST_LETTERS: usize = 64;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Presence {
+    pub(crate) spec: Arc<AgentSpec>,
+    pub(crate) cancel: Cancel,
+    /// The signal of the children that nobody waits for, below its own.
+    pub(crate) children: Cancel,
+    /// Something has come: a message, or the end of a child.
+    pub(crate) news: Notify,
+    born: Instant,
+    /// When something last came of it, in milliseconds since it was born.
+    progress: AtomicU64,
+    iteration: AtomicU32,
+    stalled: AtomicBool,
+    /// The calls that it is in, in the order they began.
+    calls: Mutex<Vec<(CallId, String)>>,
+    mail: Mutex<Mail>,
+}
+
+#[derive(Debug, Default)]
+struct Mail {
+    letters: VecDeque<String>,
+    /// Nobody reads it any more.
+    closed: bool,
+    children: BTreeMap<AgentId, Child>,
+}
+
+impl Mail {
+    fn expects_more(&self) -> bool {
+        let more = |child: &Child| !matches!(child, Child::Told);
+        !self.letters.is_empty() || self.children.values().any(more)
+    }
+}
+
+/// A child that nobody waits for.
+#[derive(Debug)]
+enum Child {
+    Runs,
+    /// Its parent has not been told.
+    Ended(Box<Outcome>),
+    Told,
+}
+
+impl Presence {
+    pub(crate) fn new(spec: Arc<AgentSpec>, cancel: Cancel) -> Self {
+        Self {
+            spec,
+            children: cancel.child(),
+            cancel,
+            news: Notify::new(),
+            born: Instant::now(),
+            progress: AtomicU64::new(0),
+            iteration: AtomicU32::new(0),
+            stalled: AtomicBool::new(false),
+            calls: Mutex::default(),
+            mail: Mutex::default(),
+        }
+    }
+
+    fn mail(&self) -> MutexGuard<'_, Mail> {
+        self.mail.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn calls(&self) -> MutexGuard<'_, Vec<(CallId, String)>> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Something has come of it.
+    pub(crate) fn moved(&self) {
+        let now = u64::try_from(self.born.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.progress.store(now, Ordering::Relaxed);
+    }
+
+    /// It sends a request.
+    pub(crate) fn asks(&self, iteration: u32) {
+        self.iteration.store(iteration, Ordering::Relaxed);
+        self.moved();
+    }
+
+    /// It is in a call until the guard is dropped.
+    pub(crate) fn calls_tool(&self, call: CallId, tool: &str) -> InCall<'_> {
+        self.calls().push((call, tool.to_owned()));
+        self.moved();
+        InCall { presence: self, call }
+    }
+
+    pub(crate) fn current_tool(&self) -> Option<String> {
+        self.calls().first().map(|(_, tool)| tool.clone())
+    }
+
+    pub(crate) fn iteration(&self) -> u32 {
+        self.iteration.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn idle(&self) -> Duration {
+        let progress = Duration::from_millis(self.progress.load(Ordering::Relaxed));
+        self.born.elapsed().saturating_sub(progress)
+    }
+
+    /// Says whether it is stalled; tells whether it was.
+    pub(crate) fn set_stalled(&self, stalled: bool) -> bool {
+        self.stalled.swap(stalled, Ordering::Relaxed)
+    }
+
+    pub(crate) fn glance(&self) -> Glance {
+        Glance {
+            id: self.spec.id.clone(),
+            goal: self.spec.goal.clone(),
+            ended: None,
+            stalled: self.stalled.load(Ordering::Relaxed),
+            iteration: self.iteration(),
+            current_tool: self.current_tool(),
+            idle_ms: u64::try_from(self.idle().as_millis()).unwrap_or(u64::MAX),
+        }
+    }
+
+    /// Leaves it a message; whether it takes one.
+    pub(crate) fn leave(&self, letter: String) -> bool {
+        let mut mail = self.mail();
+        if mail.closed || mail.letters.len() >= MOST_LETTERS {
+            return false;
+        }
+        mail.letters.push_back(letter);
+        drop(mail);
+        self.news.notify_waiters();
+        true
+    }
+
+    pub(crate) fn take_letters(&self) -> VecDeque<String> {
+        std::mem::take(&mut self.mail().letters)
+    }
+
+    /// The ends of children that it has not been told.
+    pub(crate) fn take_ended(&self) -> Vec<Outcome> {
+        let mut mail = self.mail();
+        let mut ended = Vec::new();
+        for child in mail.children.values_mut() {
+            match std::mem::replace(child, Child::Told) {
+                Child::Ended(outcome) => ended.push(*outcome),
+                other => *child = other,
+            }
+        }
+        ended
+    }
+
+    /// Whether something waits for it.
+    pub(crate) fn has_mail(&self) -> bool {
+        let mail = self.mail();
+        let ended = |child: &Child| matches!(child, Child::Ended(_));
+        !mail.letters.is_empty() || mail.children.values().any(ended)
+    }
+
+    /// Whether something waits for it that is worth one of its last requests: a message, or the
+    /// end of the last child.
+    pub(crate) fn has_last_mail(&self) -> bool {
+        let mail = self.mail();
+        let runs = |child: &Child| matches!(child, Child::Runs);
+        let ended = |child: &Child| matches!(child, Child::Ended(_));
+        let all_ended = !mail.children.values().any(runs) && mail.children.values().any(ended);
+        !mail.letters.is_empty() || all_ended
+    }
+
+    /// Whether something waits for it, or will. If not, it takes no message any more.
+    pub(crate) fn expects_more(&self) -> bool {
+        let mut mail = self.mail();
+        mail.closed = !mail.expects_more();
+        !mail.closed
+    }
+
+    /// The same, and it goes on taking messages either way.
+    pub(crate) fn will_expect_more(&self) -> bool {
+        self.mail().expects_more()
+    }
+
+    /// It takes no message any more.
+    pub(crate) fn close(&self) {
+        self.mail().closed = true;
+    }
+
+    /// A child begins that nobody waits for; false: it is known already.
+    pub(crate) fn child_begins(&self, child: AgentId) -> bool {
+        let mut mail = self.mail();
+        let new = !mail.children.contains_key(&child);
+        if new {
+            mail.children.insert(child, Child::Runs);
+        }
+        new
+    }
+
+    /// It was told of the end of a child by an earlier process.
+    pub(crate) fn child_was_told(&self, child: AgentId) {
+        self.mail().children.insert(child, Child::Told);
+    }
+
+    pub(crate) fn child_ended(&self, outcome: Outcome) {
+        let id = outcome.agent.clone();
+        self.mail().children.insert(id, Child::Ended(Box::new(outcome)));
+        self.news.notify_waiters();
+    }
+
+    /// Forgets a child that did not begin after all.
+    pub(crate) fn child_is_none(&self, child: &AgentId) {
+        self.mail().children.remove(child);
+    }
+
+    /// Whether a child that nobody waits for still runs.
+    pub(crate) fn runs(&self, child: &AgentId) -> bool {
+        matches!(self.mail().children.get(child), Some(Child::Runs))
+    }
+
+    /// Waits until no child runs that nobody waits for.
+    pub(crate) async fn children_ended(&self) {
+        loop {
+            let mut news = std::pin::pin!(self.news.notified());
+            news.as_mut().enable();
+            if !self.mail().children.values().any(|child| matches!(child, Child::Runs)) {
+                return;
+            }
+            news.await;
+        }
+    }
+}
+
+/// See [`Presence::calls_tool`].
+pub(crate) struct InCall<'p> {
+    presence: &'p Presence,
+    call: CallId,
+}
+
+impl Drop for InCall<'_> {
+    fn drop(&mut self) {
+        self.presence.calls().retain(|(call, _)| *call != self.call);
+        self.presence.moved();
+    }
+}

@@ -1,0 +1,233 @@
+//! What the agents of a session share, and how they begin in it.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use deputize_core::door::{FrameSecret, Secrets};
+use deputize_core::{
+    AgentId, AgentSpec, AgentView, Approver, AttachError, Authority, Cancel, Catalog, Endpoint,
+    External, Handoff, Hook, Memory, Policy, RateGate, RetryPolicy, Run, SessionView, Store,
+};
+use tokio::sync::{Notify, oneshot};
+use tokio_util::task::TaskTracker;
+
+use crate::background::Tell;
+use crate::bus::Bus;
+use crate::driver::Driver;
+use crate::parts::{Models, Route, SyncMode};
+use crate::pulse::Pulse;
+use crate::purse::{Budgets, Purses};
+use crate::resume::Stored;
+use crate::session::declare;
+use crate::spawn::{AgentState, LocalAgent};
+use crate::tape::{Play, Tape};
+use crate::tree::{Spent, Tree};
+use crate::validate::Checker;
+use crate::wall::Wall;
+
+/// Everything the agents of a session share.
+pub(crate) struct Shared {
+    pub(crate) parts: SharedParts,
+    pub(crate) bus: Bus,
+    pub(crate) checker: Checker,
+    pub(crate) view: Arc<SessionView>,
+    pub(crate) cancel: Cancel,
+    pub(crate) purses: Arc<Purses>,
+    /// Where what is sent is recorded.
+    pub(crate) tape: Option<Arc<Tape>>,
+    /// The recording that is played instead of a run.
+    pub(crate) play: Option<Arc<Play>>,
+    /// Who said that no agent may be started for now.
+    pub(crate) paused: Mutex<Option<String>>,
+    /// An agent has ended.
+    pub(crate) changed: Notify,
+    /// The time that children may take together, where it is limited.
+    pub(crate) wall: Option<Arc<Wall>>,
+    pub(crate) tasks: TaskTracker,
+    pub(crate) tree: Mutex<Tree>,
+}
+
+/// [`Parts`] less what moved elsewhere.
+pub(crate) struct SharedParts {
+    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) models: Models,
+    pub(crate) policy: Arc<dyn Policy>,
+    pub(crate) approver: Arc<dyn Approver>,
+    pub(crate) retry: RetryPolicy,
+    pub(crate) budgets: Budgets,
+    pub(crate) gate: Arc<dyn RateGate>,
+    pub(crate) random: Mutex<fastrand::Rng>,
+    pub(crate) secrets: Secrets,
+    pub(crate) hooks: Vec<Arc<dyn Hook>>,
+    pub(crate) hook_time_limit: Duration,
+    pub(crate) external: BTreeMap<String, Arc<dyn External>>,
+    pub(crate) memory: Option<Arc<dyn Memory>>,
+    pub(crate) handoff: Option<Arc<dyn Handoff>>,
+    pub(crate) pulse: Option<Pulse>,
+    pub(crate) sync: SyncMode,
+    pub(crate) secret: FrameSecret,
+    pub(crate) program: String,
+    pub(crate) endpoint: Option<Endpoint>,
+}
+
+/// What is known of an agent's descendants at its end.
+pub(crate) struct Ended {
+    /// What those cost that ended.
+    pub(crate) below: Spent,
+    /// Those that still run.
+    pub(crate) unfinished: Vec<AgentId>,
+}
+
+impl Shared {
+    pub(crate) fn tree(&self) -> MutexGuard<'_, Tree> {
+        self.tree.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An agent ended: its parent's totals grow. Gives the tokens of its own descendants and
+    /// those of them that still run.
+    pub(crate) fn ended(&self, spec: &AgentSpec, own: Spent) -> Ended {
+        let mut tree = self.tree();
+        tree.live.remove(&spec.id);
+        let below = tree.spent.remove(&spec.id).unwrap_or_default();
+        if let Some(parent) = &spec.parent {
+            let total = tree.spent.entry(parent.clone()).or_default();
+            *total += own;
+            *total += below;
+        }
+        Ended { below, unfinished: tree.live_below(&spec.id).cloned().collect() }
+    }
+
+    /// A spec whose texts hold no secret. A text that holds none stays the same allocation,
+    /// which agents share.
+    pub(crate) fn without_secrets(&self, mut spec: AgentSpec) -> AgentSpec {
+        let secrets = &self.parts.secrets;
+        for block in &mut spec.system {
+            if let Cow::Owned(scrubbed) = secrets.scrub(block) {
+                *block = scrubbed.into();
+            }
+        }
+        for text in [&mut spec.goal, &mut spec.task].into_iter().chain(&mut spec.context) {
+            if let Cow::Owned(scrubbed) = secrets.scrub(text) {
+                *text = scrubbed;
+            }
+        }
+        spec
+    }
+
+    /// The model of an agent, and those to fall back on. Where dollars are limited, each must
+    /// have a price.
+    fn routes(&self, spec: &AgentSpec) -> Result<Vec<Route>, AttachError> {
+        if self.play.is_some() {
+            // No model is asked.
+            return Ok(Vec::new());
+        }
+        if self.parts.external.contains_key(&spec.model) {
+            // What it costs is not known to anybody here.
+            return match self.parts.budgets.need_prices(spec.depth > 0) {
+                true => Err(AttachError::NoPrice(spec.model.clone())),
+                false => Ok(Vec::new()),
+            };
+        }
+        let routes = self.parts.models.routes(&spec.model);
+        let mut routes = routes.ok_or_else(|| AttachError::Model(spec.model.clone()))?;
+        if self.parts.budgets.need_prices(spec.depth > 0) {
+            if routes.first().is_some_and(|own| own.price.is_none()) {
+                return Err(AttachError::NoPrice(spec.model.clone()));
+            }
+            routes.retain(|route| route.price.is_some());
+        }
+        Ok(routes)
+    }
+
+    /// Makes the driver of an agent and puts its start on record.
+    pub(crate) fn start(
+        self: &Arc<Self>,
+        spec: AgentSpec,
+        authority: Authority,
+        cancel: Cancel,
+    ) -> Result<Driver, AttachError> {
+        let routes = self.routes(&spec)?;
+        let view = self.view_of(spec, authority);
+        if self.play.is_none() {
+            self.bus
+                .start_agent(&view.spec, &view.declared)
+                .map_err(|error| AttachError::Journal(error.to_string()))?;
+        }
+        let run = Run::of(&view.spec);
+        Ok(Driver::new(Arc::clone(self), view, run, routes, cancel))
+    }
+
+    /// Makes the driver of an agent of the journal.
+    pub(crate) fn revive(
+        self: &Arc<Self>,
+        stored: Stored,
+        authority: Authority,
+        cancel: Cancel,
+    ) -> Result<Driver, AttachError> {
+        let routes = self.routes(&stored.spec)?;
+        let mut view = self.view_of(stored.spec, authority);
+        // What its model was told stays, to the byte, also under a newer program.
+        if let Some(view) = Arc::get_mut(&mut view) {
+            view.declared = stored.declared;
+        }
+        let mut driver = Driver::new(Arc::clone(self), view, stored.run, routes, cancel);
+        driver.receipts = stored.receipts;
+        driver.cost = stored.cost;
+        driver.begun = stored.begun;
+        driver.ran = stored.ran;
+        driver.started_before = stored.started.into_keys().collect();
+        Ok(driver)
+    }
+
+    pub(crate) fn view_of(&self, spec: AgentSpec, authority: Authority) -> Arc<AgentView> {
+        let mut view = AgentView {
+            spec: Arc::new(spec),
+            authority: Arc::new(authority),
+            catalog: Arc::clone(&self.parts.catalog),
+            declared: Vec::new(),
+            store: Store::default(),
+            session: Arc::clone(&self.view),
+        };
+        view.declared = declare(&view);
+        Arc::new(view)
+    }
+
+    /// Runs an agent as a task of the session.
+    pub(crate) fn launch(self: &Arc<Self>, driver: Driver) -> LocalAgent {
+        let id = driver.view.id().clone();
+        let cancel = driver.cancel.clone();
+        let spec = Arc::clone(&driver.view.spec);
+        let (send, outcome) = oneshot::channel();
+        // Whoever no longer waits finds the outcome in the journal.
+        let tell = move |outcome| _ = send.send(outcome);
+        self.launch_telling(driver, Box::new(tell));
+        LocalAgent { id, spec, cancel: Some(cancel), state: AgentState::Runs(outcome) }
+    }
+
+    /// An agent is there from now on: others can find it, and it may have children.
+    pub(crate) fn appears(&self, driver: &Driver) {
+        let id = driver.view.id().clone();
+        let mut tree = self.tree();
+        tree.top.get_or_insert_with(|| Arc::clone(&driver.view.spec));
+        tree.live.insert(id.clone(), Arc::clone(&driver.presence));
+        tree.most_descendants.insert(id, driver.view.authority.spawn_number());
+    }
+
+    /// Runs an agent as a task of the session, whose outcome somebody is told.
+    pub(crate) fn launch_telling(self: &Arc<Self>, driver: Driver, tell: Tell) {
+        let child = driver.view.spec.depth > 0;
+        self.appears(&driver);
+        let driven = async move { tell(driver.drive().await) };
+        match &self.play {
+            Some(play) => play.launch(Box::pin(driven)),
+            None => {
+                self.tasks.spawn(driven);
+                if child {
+                    self.feel_pulse();
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! The machine's own storage.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, BufRead, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use deputize_core::BoxFuture;
+
+use super::disk::{Disk, DiskFile, OpenError};
+
+/// How many bytes are written again at a time.
+const PIECE: usize = 1024 * 1024;
+
+/// The machine's own storage. Syncing runs on Tokio's threads for blocking work.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RealDisk;
+
+impl Disk for RealDisk {
+    fn make_folder(&self, path: &Path) -> io::Result<()> {
+        fs::create_dir_all(path).map_err(|error| match error.kind() {
+            // A file, or a link to nowhere, stands in its way.
+            io::ErrorKind::AlreadyExists => io::ErrorKind::NotADirectory.into(),
+            _ => error,
+        })?;
+        owner_only(path)
+    }
+
+    fn create(&self, path: &Path) -> Result<Box<dyn DiskFile>, OpenError> {
+        let mut options = OpenOptions::new();
+        options.create_new(true).append(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        RealFile::lock(options.open(path)?)
+    }
+
+    fn open(&self, path: &Path) -> Result<Box<dyn DiskFile>, OpenError> {
+        RealFile::lock(OpenOptions::new().read(true).append(true).open(path)?)
+    }
+
+    fn read(&self, path: &Path) -> io::Result<Box<dyn BufRead>> {
+        // Opening a pipe would wait for a writer.
+        if !fs::metadata(path)?.is_file() {
+            return Err(io::Error::other("it is not a regular file"));
+        }
+        Ok(Box::new(BufReader::new(File::open(path)?)))
+    }
+
+    fn files(&self, folder: &Path) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(folder)? {
+            let entry = entry?;
+            if entry.file_type()?.is_file() {
+                names.extend(entry.file_name().into_string());
+            }
+        }
+        Ok(names)
+    }
+
+    fn rewrite(&self, path: &Path, from: u64) -> io::Result<()> {
+        // Not a handle for appending, which would write at the end.
+        let mut file = OpenOptions::new().read(true).write(true).open(path)?;
+        let mut piece = vec![0; PIECE];
+        let mut at = from;
+        loop {
+            file.seek(SeekFrom::Start(at))?;
+            let bytes = file.read(&mut piece)?;
+            if bytes == 0 {
+                return Ok(());
+            }
+            file.seek(SeekFrom::Start(at))?;
+            file.write_all(piece.get(..bytes).unwrap_or_default())?;
+            at += bytes as u64;
+        }
+    }
+
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn remove_folder(&self, path: &Path) -> io::Result<()> {
+        fs::remove_dir_all(path)
+    }
+
+    fn sync_names(&self, folders: Vec<PathBuf>) -> BoxFuture<'static, io::Result<()>> {
+        blocking(move || folders.iter().try_for_each(|folder| File::open(folder)?.sync_all()))
+    }
+}
+
+struct RealFile(Arc<File>);
+
+impl RealFile {
+    fn lock(file: File) -> Result<Box<dyn DiskFile>, OpenError> {
+        match file.try_lock() {
+            Ok(()) => Ok(Box::new(Self(Arc::new(file)))),
+            Err(TryLockError::WouldBlock) => Err(OpenError::InUse(owner(&file))),
+            Err(TryLockError::Error(source)) => Err(OpenError::Io(source)),
+        }
+    }
+}
+
+impl DiskFile for RealFile {
+    fn append(&self, bytes: &[u8]) -> io::Result<()> {
+        (&*self.0).write_all(bytes)
+    }
+
+    fn set_len(&self, bytes: u64) -> io::Result<()> {
+        self.0.set_len(bytes)
+    }
+
+    fn sync_now(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn sync(&self) -> BoxFuture<'static, io::Result<()>> {
+        let file = Arc::clone(&self.0);
+        blocking(move || file.sync_data())
+    }
+}
+
+fn blocking(
+    work: impl FnOnce() -> io::Result<()> + Send + 'static,
+) -> BoxFuture<'static, io::Result<()>> {
+    Box::pin(async {
+        let done = tokio::task::spawn_blocking(work).await;
+        done.unwrap_or_else(|panic| Err(io::Error::other(panic)))
+    })
+}
+
+/// Who holds the lock, as far as the system tells.
+fn owner(file: &File) -> String {
+    let unknown = "another process".to_owned();
+    #[cfg(target_os = "linux")]
+    {
+        use std::os::unix::fs::MetadataExt as _;
+        let Ok(inode) = file.metadata().map(|meta| meta.ino()) else { return unknown };
+        let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
+        let holder = locks.lines().find_map(|line| {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            let place = fields.iter().position(|field| *field == "WRITE")?;
+            let held = fields.get(place + 2)?.rsplit(':').next()?;
+            (held == inode.to_string()).then(|| fields.get(place + 1).copied()).flatten()
+        });
+        holder.map_or(unknown, |pid| format!("process {pid}"))
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _unused = file;
+        unknown
+    }
+}
+
+fn owner_only(path: &Path) -> io::Result<()> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        fs::set_permissions(path, fs::Permissions::from_mode(0o700))
+    }
+    #[cfg(not(unix))]
+    {
+        let _unused = path;
+        Ok(())
+    }
+}

@@ -1,0 +1,278 @@
+//! One agent of a replay: it takes its records in their order, and says where it would do
+//! something else.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use deputize_core::{
+    AgentId, BoxFuture, CallId, CallStatus, Event, HookDecision, HookPoint, Input, Message,
+    Outcome, Record, Request, Status, Step, ToolCall, ToolCx, UserMessage,
+};
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
+
+use super::compare::compare;
+use super::error::{Place, ReplayError};
+use super::excerpt::said;
+use super::play::{Over, Play};
+use crate::ask::readable_by;
+use crate::driver::{Driver, host_fault, outcome_of};
+
+/// An agent that is played.
+struct Actor {
+    driver: Driver,
+    play: Arc<Play>,
+    /// The messages of its last request, as recorded.
+    sent: Vec<Arc<Message>>,
+    /// Calls that start other agents: they are made again.
+    calls: FuturesUnordered<BoxFuture<'static, CallId>>,
+    ended_calls: BTreeSet<CallId>,
+    outcome: Option<Outcome>,
+    /// Whether a hook held a message back.
+    blocked: bool,
+}
+
+impl Driver {
+    /// Takes the place of the loop when a recording is played.
+    pub(crate) async fn replay(self, play: Arc<Play>) -> Outcome {
+        let spec = Arc::clone(&self.view.spec);
+        let actor = Actor {
+            driver: self,
+            play,
+            sent: Vec::new(),
+            calls: FuturesUnordered::new(),
+            ended_calls: BTreeSet::new(),
+            outcome: None,
+            blocked: false,
+        };
+        // Why it is over is told by the replay.
+        actor.act().await.unwrap_or_else(|Over| host_fault(&spec, "the replay ended".to_owned()))
+    }
+}
+
+impl Actor {
+    async fn act(mut self) -> Result<Outcome, Over> {
+        loop {
+            let record = self.next().await?;
+            self.check(&record).await?;
+            let more = self.play.made(&record);
+            self.take(&record);
+            match &record.event {
+                // Above it there may be agents that outlived it, and the end of the session.
+                Event::AgentEnd(outcome) if record.depth > 0 => return Ok((**outcome).clone()),
+                Event::AgentEnd(outcome) => self.outcome = Some((**outcome).clone()),
+                Event::SessionEnd { .. } if !more => return self.end(&record),
+                _ => {}
+            }
+        }
+    }
+
+    fn id(&self) -> &AgentId {
+        self.driver.view.id()
+    }
+
+    /// Its next record, when its turn comes. Meanwhile its calls go on.
+    async fn next(&mut self) -> Result<Arc<Record>, Over> {
+        let Self { driver, play, calls, ended_calls, .. } = self;
+        let mut turn = std::pin::pin!(play.turn(driver.view.id()));
+        loop {
+            tokio::select! {
+                biased;
+                Some(call) = calls.next() => {
+                    ended_calls.insert(call);
+                }
+                record = &mut turn => return record,
+            }
+        }
+    }
+
+    /// The end of the session: what the top agent came to, unless it never began.
+    fn end(mut self, record: &Record) -> Result<Outcome, Over> {
+        let Event::SessionEnd { status, exit_code, .. } = record.event else {
+            return Err(self.otherwise(record));
+        };
+        let spec = &self.driver.view.spec;
+        let failed = || {
+            let text = "the recorded session failed before its agent began".to_owned();
+            let never_began = status != Status::Completed && !self.driver.begun;
+            never_began.then(|| Outcome::without_run(spec, status, text))
+        };
+        let outcome = self.outcome.take().or_else(failed);
+        let fits = |outcome: &Outcome| (outcome.status, outcome.exit_code()) == (status, exit_code);
+        outcome.filter(fits).ok_or_else(|| self.otherwise(record))
+    }
+
+    /// Holds a record against what the agent would do now.
+    async fn check(&mut self, record: &Record) -> Result<(), Over> {
+        let step = self.driver.run.step();
+        match &record.event {
+            Event::ModelRequest { iteration, .. } => match step {
+                Step::Ask { iteration: now, .. } if now == *iteration => self.request(record),
+                _ => Err(self.otherwise(record)),
+            },
+            Event::ModelResponse { .. } | Event::ModelError { .. } | Event::ModelRetry { .. } => {
+                if matches!(step, Step::Ask { .. }) { Ok(()) } else { Err(self.otherwise(record)) }
+            }
+            // A program of its own tells of its calls; no loop of ours asked for them.
+            Event::ToolStart { .. } | Event::ToolEnd(_) if self.is_program() => Ok(()),
+            Event::ToolStart { call, tool, arguments } => {
+                let Step::Call(open) = step else { return Err(self.otherwise(record)) };
+                let same = open.iter().any(|open| {
+                    open.id == *call && open.name == *tool && open.arguments == *arguments
+                });
+                if !same {
+                    return Err(self.otherwise(record));
+                }
+                self.call_again(*call, tool, arguments, record)
+            }
+            Event::ToolEnd(end) => {
+                let call = end.result.call;
+                let due = |open: &&ToolCall| open.id == call && open.name == end.tool;
+                if !matches!(step, Step::Call(open) if open.iter().any(due)) {
+                    return Err(self.otherwise(record));
+                }
+                self.call_ends(call, end.result.status).await;
+                Ok(())
+            }
+            Event::AgentEnd(outcome) => self.ends_so(record, outcome),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether no model was asked for this agent: it was a program of its own.
+    fn is_program(&self) -> bool {
+        let asks = |record: &Record| {
+            record.agent == *self.id() && matches!(record.event, Event::ModelRequest { .. })
+        };
+        self.driver.view.spec.depth > 0 && !self.play.recording.records().any(asks)
+    }
+
+    /// Holds a request against the recorded one.
+    fn request(&mut self, record: &Record) -> Result<(), Over> {
+        let play = Arc::clone(&self.play);
+        let Some(sent) = play.recording.sent.get(&record.seq) else {
+            return Err(self.otherwise(record));
+        };
+        let Step::Ask { iteration, tools } = self.driver.run.step() else {
+            return Err(self.otherwise(record));
+        };
+        self.sent.truncate(sent.kept);
+        self.sent.extend(sent.added.iter().cloned());
+        let spec = &self.driver.view.spec;
+        let messages = readable_by(self.driver.run.messages(), &sent.model);
+        let now = Request {
+            model: &sent.at_provider,
+            system: &spec.system,
+            tools: &self.driver.view.declared,
+            messages: &messages,
+            tool_choice: tools,
+            options: &spec.options,
+        };
+        compare(sent, &self.sent, &play.recording.texts, &now).map_err(|difference| {
+            play.fail(ReplayError::Request {
+                agent: self.id().clone(),
+                request: iteration,
+                part: difference.part,
+                excerpt: difference.excerpt,
+            })
+        })
+    }
+
+    /// Makes a call again that started agents. All others have their recorded results.
+    fn call_again(
+        &self,
+        call: CallId,
+        tool: &str,
+        arguments: &str,
+        record: &Record,
+    ) -> Result<(), Over> {
+        let view = &self.driver.view;
+        if !self.play.spawns(view.id(), call) {
+            return Ok(());
+        }
+        let fail = |now: String| self.fail(record, now);
+        let Some(entry) = view.catalog.get(tool) else {
+            return Err(fail(format!("there is no tool `{tool}`")));
+        };
+        // The recording may be anybody's: it must not choose what runs.
+        if !entry.tool.spec().spawns {
+            return Err(fail(format!("`{tool}` is no tool that starts agents")));
+        }
+        let checked = self.driver.shared.checker.check(entry.tool.spec(), arguments);
+        let arguments = checked.map_err(|error| fail(format!("the call is refused: {error}")))?;
+        let cx = ToolCx { call, agent: Arc::clone(view), cancel: self.driver.cancel.child() };
+        let tool = Arc::clone(&entry.tool);
+        self.calls.push(Box::pin(async move {
+            // What it gives is not needed: its recorded result is.
+            let _result = tool.call(arguments, &cx).await;
+            call
+        }));
+        Ok(())
+    }
+
+    /// A call that was made again comes to its end, when it did so in the recording.
+    async fn call_ends(&mut self, call: CallId, status: CallStatus) {
+        if !self.play.spawns(self.id(), call) || status == CallStatus::Cancelled {
+            return;
+        }
+        while !self.ended_calls.contains(&call) {
+            let Some(ended) = self.calls.next().await else { return };
+            self.ended_calls.insert(ended);
+        }
+    }
+
+    /// Holds the end of the agent against its own.
+    fn ends_so(&self, record: &Record, outcome: &Outcome) -> Result<(), Over> {
+        // What a hook held back did not come to the loop.
+        let held_back = self.blocked || !self.driver.begun && outcome.text.is_none();
+        if held_back && outcome.status == Status::Failed || outcome.external && self.is_program() {
+            return Ok(());
+        }
+        // A failure of the machine is not played again; what it leaves follows from the loop.
+        let fault = (outcome.status == Status::Error).then(String::new);
+        let own = outcome_of(&self.driver.view.spec, &self.driver.run, fault);
+        let same = (own.status, own.exit_reason, &own.text, own.partial)
+            == (outcome.status, outcome.exit_reason, &outcome.text, outcome.partial);
+        let counted = (own.iterations, own.usage) == (outcome.iterations, outcome.usage);
+        if same && counted { Ok(()) } else { Err(self.otherwise(record)) }
+    }
+
+    /// Lets the fold take a record.
+    fn take(&mut self, record: &Record) {
+        let run = &mut self.driver.run;
+        match &record.event {
+            Event::Hook(hook) if hook.name == HookPoint::UserPromptSubmit => {
+                self.blocked = hook.decision == HookDecision::Block;
+            }
+            // The first message follows from what made the agent: a request shows whether that
+            // is what was recorded.
+            Event::Message(message) if !self.driver.begun && message.from.is_none() => {
+                self.driver.begun = true;
+                let text = self.driver.view.spec.task.clone();
+                run.apply(Input::Message(&UserMessage { text, from: None }));
+            }
+            event => event.input().into_iter().for_each(|input| run.apply(input)),
+        }
+    }
+
+    fn otherwise(&self, record: &Record) -> Over {
+        let now = match self.driver.run.step() {
+            Step::Ask { iteration, .. } => {
+                format!("its request {iteration} to the model would be sent")
+            }
+            Step::Call(open) => {
+                let open = open.iter().map(|call| format!("{} ({})", call.id, call.name));
+                format!("results are due for {}", open.collect::<Vec<_>>().join(", "))
+            }
+            Step::Rest => "it would wait for a message".to_owned(),
+            Step::Done(end) => {
+                format!("its turn is over ({}, {})", end.status.as_str(), end.reason.as_str())
+            }
+        };
+        self.fail(record, now)
+    }
+
+    fn fail(&self, record: &Record, now: String) -> Over {
+        let place = Place { agent: self.id().clone(), seq: record.seq };
+        self.play.fail(ReplayError::Otherwise { place, recorded: said(&record.event), now })
+    }
+}

@@ -1,0 +1,150 @@
+//! A recording as a session that is played.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use deputize_core::{
+    AgentId, AgentSpec, Authority, BoxFuture, Cancel, Journal, JournalError, Outcome, Record,
+};
+
+use super::error::ReplayError;
+use super::play::Play;
+use super::read::Recording;
+use crate::parts::Parts;
+use crate::resume;
+use crate::session::{Restored, Session};
+use crate::store::SessionDir;
+
+/// A session that is played from a recording. It asks no model and runs no tool, keeps no
+/// session file, and waits for nothing; whoever watches sees the recorded records.
+///
+/// What is really done again: the loop of each agent, its prompt and tools as they are told, and
+/// the calls that start agents. So a replay shows whether a program still sends what it sent.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # use deputize_core::{BoxFuture, Cancel, Catalog, Delta, Model, ModelError, Reply, Request};
+/// # struct Parrot;
+/// # impl Model for Parrot {
+/// #     fn reply<'a>(
+/// #         &'a self,
+/// #         _request: &'a Request<'a>,
+/// #         _live: &'a mut (dyn FnMut(Delta<'_>) + Send),
+/// #         _cancel: &'a Cancel,
+/// #     ) -> BoxFuture<'a, Result<Reply, ModelError>> {
+/// #         Box::pin(async { Ok(Reply::text("parrot", "Good day.")) })
+/// #     }
+/// # }
+/// use std::sync::Arc;
+/// use deputize_core::{Authority, Grant, SessionId};
+/// use deputize_runtime::{Parts, Recording, Replay, Session, SessionDir, Tape};
+///
+/// // The agent of your program; its models and tools are in the parts.
+/// let agent = |session: &Session| {
+///     let mut spec = session.top_agent("zoo/parrot", "Say good day.", "/".as_ref());
+///     spec.system = vec!["You are polite.".into()];
+///     (spec, Authority::root(session.catalog(), &Grant::default()))
+/// };
+/// # let folder = tempfile::tempdir()?;
+/// # let folder = folder.path();
+/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+/// // Once, to make the recording:
+/// let file = folder.join("polite.jsonl");
+/// let mut parts = Parts::new(Catalog::default());
+/// parts.models.insert("zoo/parrot", "parrot", Arc::new(Parrot));
+/// parts.tape = Some(Arc::new(Tape::create(&file)?));
+/// let session = Session::create(&SessionDir::new(folder), SessionId::literal("s1"), parts)?;
+/// let (spec, authority) = agent(&session);
+/// runtime.block_on(session.run(spec, authority, &Cancel::new()));
+///
+/// // In the test, without the model:
+/// let replay = Replay::new(Recording::read(&file)?, Parts::new(Catalog::default()));
+/// let (spec, authority) = agent(replay.session());
+/// let outcome = runtime.block_on(replay.run(spec, authority, &Cancel::new()))?;
+/// assert_eq!(outcome.text.as_deref(), Some("Good day."));
+///
+/// // Another prompt is another request:
+/// let replay = Replay::new(Recording::read(&file)?, Parts::new(Catalog::default()));
+/// let (mut spec, authority) = agent(replay.session());
+/// spec.system = vec!["You are rude.".into()];
+/// let error = runtime.block_on(replay.run(spec, authority, &Cancel::new())).unwrap_err();
+/// let text = error.to_string();
+/// assert!(text.starts_with("request 1 of agent s1 differs from the recording in the system text"));
+/// assert!(text.contains("- You are polite.") && text.contains("+ You are rude."));
+/// # Ok(()) }
+/// ```
+#[derive(Debug)]
+pub struct Replay {
+    session: Session,
+    play: Arc<Play>,
+}
+
+impl Replay {
+    /// A replay by a program of these parts. Its models are not asked and need not be there; its
+    /// tools are told to models and, but for those that start agents, not called.
+    #[must_use]
+    pub fn new(recording: Recording, mut parts: Parts) -> Self {
+        let header = recording.header();
+        let id = header.session.clone();
+        parts.secret = header.secret.clone();
+        parts.tape = None;
+        let restored = resume::restored(&recording.before);
+        let play = Arc::new(Play::new(recording, std::mem::take(&mut parts.observers)));
+        let restored = Restored { play: Some(Arc::clone(&play)), ..restored };
+        // A place where nothing can be written.
+        let nowhere = SessionDir::new("/dev/null");
+        let session = Session::over(&nowhere, id, parts, Arc::new(NoJournal), restored);
+        Self { session, play }
+    }
+
+    /// The session, to make its top agent with.
+    #[must_use]
+    pub const fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// Plays the recording. A recording of a session that was taken up again goes on with the
+    /// agent that it holds; otherwise the top agent is the given one.
+    ///
+    /// # Errors
+    /// At the first place where the program does something else than the recorded one, and where
+    /// the recording ends too early.
+    pub async fn run(
+        self,
+        spec: AgentSpec,
+        authority: Authority,
+        cancel: &Cancel,
+    ) -> Result<Outcome, ReplayError> {
+        let Self { session, play } = self;
+        let stored = session.take_stored(&AgentId::root(session.id()));
+        let nothing_new = play.recording.records.is_empty() && play.recording.torn == 0;
+        if let Some(outcome) =
+            stored.as_ref().and_then(|stored| stored.outcome.clone()).filter(|_| nothing_new)
+        {
+            return Ok(outcome);
+        }
+        let driver = session.actor(stored, spec, authority);
+        match driver {
+            Ok(driver) => {
+                // Children that nobody waits for report to it.
+                session.shared().appears(&driver);
+                play.run(Box::pin(driver.drive()), cancel).await
+            }
+            Err(error) => Err(play.refused(&error)),
+        }
+    }
+}
+
+/// A replay keeps nothing.
+struct NoJournal;
+
+impl Journal for NoJournal {
+    fn append(&self, _: &Record) -> Result<(), JournalError> {
+        let source = std::io::Error::other("a replay makes no records of its own");
+        Err(JournalError { path: PathBuf::new(), source })
+    }
+
+    fn durable(&self, _: u64) -> BoxFuture<'_, Result<(), JournalError>> {
+        Box::pin(async { Ok(()) })
+    }
+}

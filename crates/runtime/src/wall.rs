@@ -1,0 +1,90 @@
+//! The time that children may take together.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Time in which at least one child ran, of a limit.
+#[derive(Debug)]
+pub(crate) struct Wall {
+    limit: Duration,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    running: usize,
+    /// Since when some run.
+    since: Instant,
+    /// What was spent before that.
+    spent: Duration,
+}
+
+impl Wall {
+    pub(crate) fn new(limit: Duration, spent: Duration) -> Self {
+        Self { limit, state: Mutex::new(State { running: 0, since: Instant::now(), spent }) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A child runs until the guard is dropped. As long as one does the time goes on, so that
+    /// the moment at which all of it is spent is the same for all of them.
+    pub(crate) fn enter(self: &Arc<Self>) -> Running {
+        let mut state = self.lock();
+        let now = Instant::now();
+        if state.running == 0 {
+            state.since = now;
+        }
+        state.running += 1;
+        let left = self.limit.saturating_sub(state.spent);
+        Running { until: state.since + left, wall: Arc::clone(self) }
+    }
+}
+
+/// See [`Wall::enter`].
+#[derive(Debug)]
+pub(crate) struct Running {
+    /// When the time is spent.
+    pub(crate) until: Instant,
+    wall: Arc<Wall>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let mut state = self.wall.lock();
+        state.running = state.running.saturating_sub(1);
+        if state.running == 0 {
+            let ran = state.since.elapsed();
+            state.spent += ran;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn only_time_in_which_a_child_runs_counts_and_once() {
+        let wall = Arc::new(Wall::new(Duration::from_secs(100), Duration::from_secs(10)));
+        let begun = Instant::now();
+        let first = wall.enter();
+        assert_eq!(first.until - begun, Duration::from_secs(90));
+        tokio::time::advance(Duration::from_secs(30)).await;
+        let second = wall.enter();
+        assert_eq!(second.until, first.until);
+        drop(first);
+        tokio::time::advance(Duration::from_secs(30)).await;
+        drop(second);
+        tokio::time::advance(Duration::from_secs(1000)).await;
+        let third = wall.enter();
+        assert_eq!(third.until - Instant::now(), Duration::from_secs(30));
+        tokio::time::advance(Duration::from_secs(50)).await;
+        drop(third);
+        let late = wall.enter();
+        assert!(late.until <= Instant::now());
+    }
+}

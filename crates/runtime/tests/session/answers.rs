@@ -1,0 +1,107 @@
+//! Answers that must satisfy a schema.
+
+use std::sync::{Arc, Mutex};
+
+use deputize_core::{
+    AgentSpec, CORRECTIONS, Cancel, Event, ExitReason, Message, Reply, Request, Status, ToolChoice,
+    ValueError,
+};
+
+use crate::fixture::{World, parts, run, spec};
+
+#[derive(Debug, PartialEq, serde::Deserialize, schemars::JsonSchema)]
+struct Count {
+    /// How many tests there are.
+    tests: u32,
+}
+
+fn counting(folder: &std::path::Path) -> AgentSpec {
+    spec(folder).answering_as::<Count>()
+}
+
+type Told = Arc<Mutex<Vec<String>>>;
+
+/// A model that gives these answers, one after the other, and keeps what it was last told.
+fn answers(
+    told: &Told,
+    texts: &'static [&'static str],
+) -> impl Fn(usize, &Request<'_>) -> Result<Reply, deputize_core::ModelError> + Send + Sync + use<>
+{
+    let seen = Arc::clone(told);
+    move |_, request| {
+        let Some(Message::User(said)) = request.messages.last().map(|m| &**m) else { panic!() };
+        let mut told = seen.lock().unwrap();
+        told.push(said.text.clone());
+        Ok(Reply::text("rule", texts[told.len() - 1]))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_value_comes_back_typed_and_the_model_is_told_its_schema() {
+    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let told = Told::default();
+    let rule = answers(&told, &["```json\n{\"tests\": 7}\n```"]);
+    let parts = parts(&world, rule);
+    let outcome = run(folder.path(), counting(folder.path()), parts, &Cancel::new()).await;
+    assert_eq!(outcome.value::<Count>().unwrap(), Count { tests: 7 });
+    assert_eq!(outcome.exit_code(), 0);
+    insta::assert_snapshot!(told.lock().unwrap()[0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_miss_is_told_with_its_place_and_may_be_corrected() {
+    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let told = Told::default();
+    let rule = answers(&told, &["Seven.", r#"{"tests": "7"}"#, r#"{"tests": 7}"#]);
+    let parts = parts(&world, rule);
+    let outcome = run(folder.path(), counting(folder.path()), parts, &Cancel::new()).await;
+    assert_eq!(outcome.value::<Count>().unwrap(), Count { tests: 7 });
+    insta::assert_snapshot!(told.lock().unwrap()[1..].join("\n---\n"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_the_last_correction_it_has_failed_and_keeps_the_text() {
+    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let told = Told::default();
+    let rule = answers(&told, &["{}", "{}", "{}"]);
+    let parts = parts(&world, rule);
+    let outcome = run(folder.path(), counting(folder.path()), parts, &Cancel::new()).await;
+    assert_eq!(told.lock().unwrap().len(), 1 + CORRECTIONS as usize);
+    assert_eq!((outcome.status, outcome.exit_reason), (Status::Failed, ExitReason::SchemaInvalid));
+    assert_eq!((outcome.text.as_deref(), &outcome.output), (Some("{}"), &None));
+    let error = outcome.value::<Count>().unwrap_err();
+    assert!(matches!(&error, ValueError::None(why) if why.contains("\"tests\"")), "{error}");
+    let records = world.records.lock().unwrap();
+    let rejected = |event: &Event| matches!(event, Event::AnswerRejected { .. });
+    assert_eq!(records.iter().filter(|record| rejected(&record.event)).count(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn corrections_count_against_the_iterations() {
+    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let rule = |_: usize, request: &Request<'_>| {
+        Ok(Reply::text("rule", format!("{:?}", request.tool_choice == ToolChoice::None)))
+    };
+    let spec = counting(folder.path());
+    let limits = deputize_core::Limits { max_iterations: 1, ..spec.limits };
+    let parts = parts(&world, rule);
+    let spec = AgentSpec { limits, ..spec };
+    let outcome = run(folder.path(), spec, parts, &Cancel::new()).await;
+    assert_eq!((outcome.status, outcome.exit_reason), (Status::Failed, ExitReason::SchemaInvalid));
+    assert_eq!((outcome.text.as_deref(), &outcome.output), (Some("true"), &None));
+    let error = outcome.error.as_deref().unwrap();
+    assert!(error.contains("max_iterations"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_was_cut_and_misses_its_schema_is_no_success() {
+    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let rule = |_: usize, _: &Request<'_>| {
+        let finish = deputize_core::Finish::Length;
+        Ok(Reply { finish, ..Reply::text("rule", r#"{"tests": 1"#) })
+    };
+    let parts = parts(&world, rule);
+    let outcome = run(folder.path(), counting(folder.path()), parts, &Cancel::new()).await;
+    assert_eq!((outcome.status, outcome.exit_reason), (Status::Failed, ExitReason::SchemaInvalid));
+    assert_eq!(outcome.text.as_deref(), Some(r#"{"tests": 1"#));
+}

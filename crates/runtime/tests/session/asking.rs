@@ -1,0 +1,234 @@
+//! The gate before a model, and models to fall back on, on a paused clock.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use deputize_core::{
+    BoxFuture, Cancel, CancelReason, Delta, Event, FailureKind, Message, Model, ModelError, Opaque,
+    Outcome, RateGate, Reply, Request, RetryPolicy, SessionId, Status,
+};
+use deputize_runtime::{Gates, Models, Parts, Session, SessionDir};
+use futures_util::future::join_all;
+
+use crate::fixture::{Rule, World, authority, catalog, parts, run, spec};
+
+/// A server that takes so many requests at a time, each for a second, and answers the others
+/// with 429.
+struct Narrow {
+    room: u32,
+    inside: AtomicU32,
+    asked: AtomicU32,
+}
+
+impl Narrow {
+    fn new(room: u32) -> Arc<Self> {
+        Arc::new(Self { room, inside: AtomicU32::new(0), asked: AtomicU32::new(0) })
+    }
+
+    fn asked(&self) -> u32 {
+        self.asked.load(Ordering::SeqCst)
+    }
+}
+
+impl Model for Narrow {
+    fn reply<'a>(
+        &'a self,
+        _request: &'a Request<'a>,
+        _live: &'a mut (dyn FnMut(Delta<'_>) + Send),
+        _cancel: &'a Cancel,
+    ) -> BoxFuture<'a, Result<Reply, ModelError>> {
+        Box::pin(async move {
+            self.asked.fetch_add(1, Ordering::SeqCst);
+            if self.inside.fetch_add(1, Ordering::SeqCst) >= self.room {
+                self.inside.fetch_sub(1, Ordering::SeqCst);
+                let error = ModelError::new(FailureKind::Transient, "429");
+                return Err(ModelError { status: Some(429), ..error });
+            }
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            self.inside.fetch_sub(1, Ordering::SeqCst);
+            Ok(Reply::text("narrow", "done"))
+        })
+    }
+}
+
+/// A server that refuses everything after a second, and counts.
+struct Down(AtomicU32);
+
+impl Model for Down {
+    fn reply<'a>(
+        &'a self,
+        _request: &'a Request<'a>,
+        _live: &'a mut (dyn FnMut(Delta<'_>) + Send),
+        _cancel: &'a Cancel,
+    ) -> BoxFuture<'a, Result<Reply, ModelError>> {
+        Box::pin(async move {
+            self.0.fetch_add(1, Ordering::SeqCst);
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let error = ModelError::new(FailureKind::Transient, "503");
+            Err(ModelError { status: Some(503), ..error })
+        })
+    }
+}
+
+/// Sessions side by side that share one gate.
+async fn side_by_side(count: usize, model: Arc<dyn Model>) -> Vec<Outcome> {
+    let folder = tempfile::tempdir().unwrap();
+    let gate: Arc<dyn RateGate> = Arc::new(Gates::new(RetryPolicy::default(), 1));
+    let cancel = Cancel::new();
+    let one = |n: usize| {
+        let mut models = Models::default();
+        models.insert("t/rule", "rule", Arc::clone(&model));
+        let catalog = catalog(&Arc::new(World::default()));
+        let parts = Parts { models, gate: Some(Arc::clone(&gate)), ..Parts::new(catalog) };
+        let (folder, cancel) = (folder.path(), &cancel);
+        async move {
+            let id = SessionId::new(format!("s{n}")).unwrap();
+            let session = Session::create(&SessionDir::new(folder), id, parts).unwrap();
+            let spec = deputize_core::AgentSpec {
+                id: deputize_core::AgentId::root(session.id()),
+                ..spec(folder)
+            };
+            let authority = authority(session.catalog());
+            session.run(spec, authority, cancel).await
+        }
+    };
+    join_all((0..count).map(one)).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_agents_find_the_width_of_a_narrow_provider_and_none_fails() {
+    let server = Narrow::new(3);
+    let outcomes = side_by_side(50, Arc::clone(&server) as Arc<dyn Model>).await;
+    let failed: Vec<_> = outcomes.iter().filter_map(|outcome| outcome.error.as_ref()).collect();
+    assert!(failed.is_empty(), "{failed:?}");
+    // Each alone would have asked up to five times.
+    assert!(server.asked() < 150, "{}", server.asked());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_that_is_down_is_asked_by_one_for_all_and_all_are_told() {
+    let down = Arc::new(Down(AtomicU32::new(0)));
+    let outcomes = side_by_side(50, Arc::clone(&down) as Arc<dyn Model>).await;
+    assert!(outcomes.iter().all(|outcome| outcome.provider_unavailable), "{:?}", outcomes[0]);
+    // Fifty at once, then one alone for each of the four tries that are left.
+    assert_eq!(down.0.load(Ordering::SeqCst), 54);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_waits_before_a_closed_gate_can_be_cancelled() {
+    let gates = Gates::new(RetryPolicy::default(), 1);
+    let pass = gates.enter("m", &Cancel::new()).await.unwrap();
+    let error = ModelError::new(FailureKind::Transient, "busy");
+    let _next = pass.ended(Err(&error));
+    let trial = gates.enter("m", &Cancel::new()).await.unwrap();
+    let cancel = Cancel::new();
+    let waiting = gates.enter("m", &cancel);
+    cancel.cancel(CancelReason::Interrupted);
+    assert_eq!(waiting.await.err().unwrap().kind, FailureKind::Cancelled);
+    drop(trial);
+    let _next_trial = gates.enter("m", &Cancel::new()).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_piece_of_an_answer_opens_the_gate_for_those_who_wait() {
+    let gates = Gates::new(RetryPolicy::default(), 1);
+    let busy = ModelError::new(FailureKind::Transient, "busy");
+    let _next = gates.enter("m", &Cancel::new()).await.unwrap().ended(Err(&busy));
+    let mut trial = gates.enter("m", &Cancel::new()).await.unwrap();
+    let cancel = Cancel::new();
+    let others = join_all((0..9).map(|_| gates.enter("m", &cancel)));
+    let ((), others) = tokio::join!(async { trial.answering() }, others);
+    assert!(others.iter().all(Result::is_ok));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_waits_of_one_turn_have_an_end_together() {
+    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let rule = |_: usize, _: &Request<'_>| {
+        let error = ModelError::new(FailureKind::Incomplete, "cut off");
+        Err(ModelError { retry_after_ms: Some(40_000), ..error })
+    };
+    let retry = RetryPolicy { total_wait: Duration::from_secs(100), ..RetryPolicy::default() };
+    let parts = Parts { retry, ..parts(&world, rule) };
+    let outcome = run(folder.path(), spec(folder.path()), parts, &Cancel::new()).await;
+    assert_eq!(outcome.error.as_deref(), Some("cut off (tried 3 times)"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_seed_waits_the_same() {
+    let mut waits = Vec::new();
+    for seed in [5, 5, 6] {
+        let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+        let rule = |_: usize, _: &Request<'_>| Err(ModelError::new(FailureKind::Incomplete, "cut"));
+        let parts = Parts { seed, ..parts(&world, rule) };
+        run(folder.path(), spec(folder.path()), parts, &Cancel::new()).await;
+        let records = world.records.lock().unwrap();
+        let wait = |event: &Event| match event {
+            Event::ModelRetry { wait_ms, .. } => Some(*wait_ms),
+            _ => None,
+        };
+        waits.push(records.iter().filter_map(|record| wait(&record.event)).collect::<Vec<_>>());
+    }
+    assert_eq!(waits[0], waits[1]);
+    assert_ne!(waits[0], waits[2]);
+}
+
+/// The opaque blocks that a request brings back.
+fn opaque(request: &Request<'_>) -> Vec<String> {
+    let of = |message: &Message| match message {
+        Message::Assistant(said) => said.opaque.iter().map(|block| block.raw.clone()).collect(),
+        _ => Vec::new(),
+    };
+    request.messages.iter().flat_map(|message| of(message)).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_next_model_goes_on_where_the_first_cannot_and_reads_only_its_own_blocks() {
+    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let first = |results: usize, _: &Request<'_>| match results {
+        0 => Ok(Reply {
+            opaque: vec![Opaque::new("w", "first's")],
+            ..Reply::calls("one", [("look", serde_json::json!({"n": 1}))])
+        }),
+        _ => Err(ModelError::new(FailureKind::Unavailable, "provider t: 401")),
+    };
+    let shown = Arc::clone(&seen);
+    let second = move |results: usize, request: &Request<'_>| {
+        shown.lock().unwrap().push(opaque(request));
+        match results {
+            1 => Ok(Reply {
+                opaque: vec![Opaque::new("w", "second's")],
+                ..Reply::calls("two", [("look", serde_json::json!({"n": 2}))])
+            }),
+            _ => Ok(Reply::text("two", "done")),
+        }
+    };
+    let mut parts = parts(&world, first);
+    parts.models.insert("t/second", "second", Arc::new(Rule(second)));
+    parts.models.fallback(vec!["t/absent".into(), "t/rule".into(), "t/second".into()]);
+    let outcome = run(folder.path(), spec(folder.path()), parts, &Cancel::new()).await;
+    assert_eq!((outcome.status, outcome.model.as_str()), (Status::Completed, "two"));
+    assert_eq!(*seen.lock().unwrap(), [vec![], vec!["second's".to_owned()]]);
+    let records = world.records.lock().unwrap();
+    let said = records.iter().find_map(|record| match &record.event {
+        Event::Log { message, .. } => Some(message.as_str()),
+        _ => None,
+    });
+    assert_eq!(said, Some("provider t: 401; going on with t/second"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_model_does_not_help_against_what_is_wrong_in_itself() {
+    for kind in [FailureKind::ContextOverflow, FailureKind::Fatal] {
+        let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+        let first = move |_: usize, _: &Request<'_>| Err(ModelError::new(kind, "too long"));
+        let mut parts = parts(&world, first);
+        let second = |_: usize, _: &Request<'_>| Ok(Reply::text("two", "done"));
+        parts.models.insert("t/second", "second", Arc::new(Rule(second)));
+        parts.models.fallback(vec!["t/second".into()]);
+        let outcome = run(folder.path(), spec(folder.path()), parts, &Cancel::new()).await;
+        assert_eq!(outcome.status, Status::Failed, "{kind:?}");
+    }
+}

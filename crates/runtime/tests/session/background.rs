@@ -1,0 +1,261 @@
+//! Children that nobody waits for, and what their parent owes them: its limits, its schema, its
+//! last word; and what a restart knows of a child's time and commands.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use deputize_core::{
+    AgentSpec, Cancel, Clock, Event, ExitReason, Limits, Message, ModelError, Outcome, Reply,
+    Request, SessionId, Status, ToolChoice,
+};
+use deputize_runtime::{Continue, Parts, Session, SessionDir};
+use serde_json::json;
+
+use crate::fixture::{World, authority, parts, run, spec};
+
+const CHILDREN: [&str; 3] = ["background 0", "background 1", "background 2"];
+
+fn task(request: &Request<'_>) -> String {
+    let Some(Message::User(task)) = request.messages.first().map(|first| &**first) else {
+        panic!("no task")
+    };
+    task.text.clone()
+}
+
+/// How many ends it was told of.
+fn told(request: &Request<'_>) -> usize {
+    let is = |message: &Message| matches!(message, Message::User(user) if user.from.is_some());
+    request.messages.iter().filter(|message| is(message)).count()
+}
+
+/// A child waits for its release and is done.
+fn child(results: usize) -> Reply {
+    match results {
+        0 => Reply::calls("rule", [("wait", json!({}))]),
+        _ => Reply::text("rule", "the child is done"),
+    }
+}
+
+fn begins(count: usize) -> Reply {
+    Reply::calls("rule", [("spawn", json!({"list": CHILDREN[..count]}))])
+}
+
+fn count(world: &World, is: impl Fn(&str, &Event) -> bool) -> usize {
+    let records = world.records.lock().unwrap();
+    records.iter().filter(|record| is(record.agent.as_str(), &record.event)).count()
+}
+
+fn rests(world: &World) -> usize {
+    count(world, |_, event| matches!(event, Event::AgentRest))
+}
+
+fn ends(world: &World) -> usize {
+    count(world, |agent, event| agent != "s" && matches!(event, Event::AgentEnd(_)))
+}
+
+fn requests(world: &World) -> usize {
+    count(world, |agent, event| agent == "s" && matches!(event, Event::ModelRequest { .. }))
+}
+
+/// Lets the others go on until it is so.
+async fn until(what: &str, is: impl Fn() -> bool) {
+    for _ in 0..100_000 {
+        if is() {
+            return;
+        }
+        tokio::task::yield_now().await;
+    }
+    panic!("it never came to this: {what}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_is_held_to_its_schema_when_no_child_is_out() {
+    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let rule = |results: usize, request: &Request<'_>| -> Result<Reply, ModelError> {
+        Ok(match (task(request).starts_with("background"), results) {
+            (true, _) => child(results),
+            (_, 0) => begins(1),
+            _ if told(request) == 0 => Reply::text("rule", "I wait for it."),
+            _ => Reply::text("rule", r#"{"tests": 1}"#),
+        })
+    };
+    let schema = json!({"type": "object", "required": ["tests"]});
+    let top = spec(folder.path()).answering(schema);
+    let released = async {
+        until("a rest", || rests(&world) == 1).await;
+        world.release.notify_one();
+    };
+    let cancel = Cancel::new();
+    let ran = run(folder.path(), top, parts(&world, rule), &cancel);
+    let (outcome, ()) = tokio::join!(ran, released);
+    assert_eq!(outcome.status, Status::Completed, "{outcome:?}");
+    assert_eq!(outcome.output, Some(json!({"tests": 1})));
+    assert_eq!(count(&world, |_, event| matches!(event, Event::AnswerRejected { .. })), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_limit_of_requests_holds_however_often_it_is_woken() {
+    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let rule = |results: usize, request: &Request<'_>| -> Result<Reply, ModelError> {
+        Ok(match (task(request).starts_with("background"), results) {
+            (true, _) => child(results),
+            (_, 0) => begins(3),
+            _ if told(request) == 0 => Reply::text("rule", "I wait."),
+            _ if request.tool_choice == ToolChoice::None => {
+                Reply::text("rule", format!("I know of {}.", told(request)))
+            }
+            (_, n) => Reply::calls("rule", [("look", json!({ "n": n }))]),
+        })
+    };
+    let limits = Limits { max_iterations: 3, time_ms: 0, wrap_up_ms: 0 };
+    let top = AgentSpec { limits, ..spec(folder.path()) };
+    let released = async {
+        for (resting, ended) in [(1, 1), (2, 2), (2, 3)] {
+            until("a rest", || rests(&world) == resting).await;
+            world.release.notify_one();
+            until("an end", || ends(&world) == ended).await;
+        }
+    };
+    let cancel = Cancel::new();
+    let ran = run(folder.path(), top, parts(&world, rule), &cancel);
+    let (outcome, ()) = tokio::join!(ran, released);
+    // To begin them, to wait, one step with the first end, the closing one; and the ends that
+    // came after it share one more.
+    assert_eq!(requests(&world), 5);
+    assert_eq!(
+        (outcome.status, outcome.exit_reason),
+        (Status::Completed, ExitReason::MaxIterations)
+    );
+    assert_eq!(outcome.text.as_deref(), Some("I know of 3."));
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_waits_at_its_time_limit_says_what_it_has_and_names_who_is_out() {
+    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let rule = |results: usize, request: &Request<'_>| -> Result<Reply, ModelError> {
+        Ok(match (task(request).starts_with("background"), results) {
+            (true, _) => child(results),
+            (_, 0) => begins(2),
+            _ if request.tool_choice == ToolChoice::None => {
+                Reply::text("rule", format!("It is late, and I know of {}.", told(request)))
+            }
+            _ => Reply::text("rule", "I wait."),
+        })
+    };
+    let limits = Limits { max_iterations: 9, time_ms: 5_000, wrap_up_ms: 1_000 };
+    let top = AgentSpec { limits, ..spec(folder.path()) };
+    let released = async {
+        until("a rest", || rests(&world) == 1).await;
+        world.release.notify_one();
+    };
+    let cancel = Cancel::new();
+    let ran = run(folder.path(), top, parts(&world, rule), &cancel);
+    let (outcome, ()) = tokio::join!(ran, released);
+    assert_eq!((outcome.status, outcome.exit_reason), (Status::Timeout, ExitReason::Timeout));
+    assert_eq!(outcome.text.as_deref(), Some("It is late, and I know of 1."));
+    let out: Vec<_> = outcome.receipts.unfinished.iter().map(ToString::to_string).collect();
+    assert_eq!(out.len(), 1, "{out:?}");
+    assert!(out[0].starts_with("s/1.0."), "{out:?}");
+}
+
+/// A new session whose file is the first lines of another's, up to one with this in it.
+fn cut(from: &Path, to: &Path, last: &str) -> SessionDir {
+    let (from, to) = (SessionDir::new(from), SessionDir::new(to));
+    let id = SessionId::literal("s");
+    let whole = std::fs::read_to_string(from.file(&id)).unwrap();
+    let end = whole.find(last).unwrap();
+    let end = end + whole[end..].find('\n').unwrap() + 1;
+    std::fs::write(to.file(&id), &whole[..end]).unwrap();
+    to
+}
+
+async fn resumed(dir: &SessionDir, parts: Parts) -> Outcome {
+    let (session, _) = Session::open(dir, SessionId::literal("s"), parts).unwrap();
+    let authority = authority(session.catalog());
+    session.resume(Continue::default(), authority, &Cancel::new()).await.unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_rested_says_so_again_when_it_is_taken_up() {
+    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let rule = |results: usize, request: &Request<'_>| -> Result<Reply, ModelError> {
+        Ok(match (task(request).starts_with("background"), results) {
+            (true, _) => child(results),
+            (_, 0) => begins(1),
+            _ => Reply::text("rule", format!("I know of {}.", told(request))),
+        })
+    };
+    let released = async |world: &World| {
+        until("a rest", || rests(world) == 1).await;
+        world.release.notify_one();
+    };
+    let cancel = Cancel::new();
+    let ran = run(folder.path(), spec(folder.path()), parts(&world, rule), &cancel);
+    tokio::join!(ran, released(&world));
+    let again = tempfile::tempdir().unwrap();
+    let dir = cut(folder.path(), again.path(), "agent.rest");
+    let world = Arc::new(World::default());
+    let (outcome, ()) = tokio::join!(resumed(&dir, parts(&world, rule)), released(&world));
+    assert_eq!(outcome.text.as_deref(), Some("I know of 1."));
+    assert_eq!(rests(&world), 1);
+}
+
+/// A clock that goes with the time of the test.
+struct Ticking {
+    since: tokio::time::Instant,
+    began: u64,
+}
+
+impl Clock for Ticking {
+    fn now_ms(&self) -> u64 {
+        self.began + u64::try_from(self.since.elapsed().as_millis()).unwrap()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_gives_a_child_no_new_time_and_knows_its_last_command() {
+    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let rule = |results: usize, request: &Request<'_>| -> Result<Reply, ModelError> {
+        let child = task(request).starts_with("timed");
+        Ok(match (child, results) {
+            (false, 0) => Reply::calls("rule", [("spawn", json!({"list": ["timed"]}))]),
+            (true, 1) => Reply::calls("rule", [("act", json!({"command": "make it"}))]),
+            (true, _) if request.tool_choice != ToolChoice::None => child_waits(),
+            _ => Reply::text("rule", "it is over"),
+        })
+    };
+    let clocked = |world: &Arc<World>, began| {
+        let clock = Arc::new(Ticking { since: tokio::time::Instant::now(), began });
+        Parts { clock, ..parts(world, rule) }
+    };
+    let released = async {
+        tokio::time::sleep(Duration::from_secs(8)).await;
+        world.release.notify_one();
+    };
+    let cancel = Cancel::new();
+    let ran = run(folder.path(), spec(folder.path()), clocked(&world, 0), &cancel);
+    tokio::join!(ran, released);
+    // Killed in the command.
+    let again = tempfile::tempdir().unwrap();
+    let dir = cut(folder.path(), again.path(), "\"tool\":\"act\"");
+    let world = Arc::new(World::default());
+    let began = tokio::time::Instant::now();
+    // An hour later: in which it did not run.
+    resumed(&dir, clocked(&world, 3_600_000)).await;
+    let took = began.elapsed().as_millis();
+    assert!((1_900..2_200).contains(&took), "{took} ms of the two seconds that were left");
+    let records = world.records.lock().unwrap();
+    let end = records.iter().find_map(|record| match &record.event {
+        Event::AgentEnd(end) if record.depth == 1 => Some(end.clone()),
+        _ => None,
+    });
+    let end = end.unwrap();
+    assert_eq!((end.status, end.text.as_deref()), (Status::Timeout, Some("it is over")));
+    assert!((9_900..10_200).contains(&end.duration_ms), "{}", end.duration_ms);
+    assert_eq!(end.receipts.commands, [("make it".to_owned(), None)]);
+}
+
+fn child_waits() -> Reply {
+    Reply::calls("rule", [("wait", json!({}))])
+}

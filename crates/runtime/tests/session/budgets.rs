@@ -1,0 +1,187 @@
+//! What a session may spend, on a paused clock.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use deputize_core::{
+    BoxFuture, Budget, Cancel, Delta, Event, ExitReason, FailureKind, Model, ModelError,
+    ModelOptions, Price, Reply, Request, Status, ToolChoice, Usage,
+};
+use deputize_runtime::{Budgets, Continue, Parts, Session, SessionDir};
+use serde_json::json;
+
+use crate::fixture::{Rule, World, authority, parts, run, spec};
+
+fn tokens(tokens: u64) -> Budget {
+    Budget { tokens: Some(tokens), usd: None }
+}
+
+/// A model that looks at something new with every request, and answers when it must. Each
+/// reply costs 1,000 tokens.
+fn looks(request: &Request<'_>) -> Reply {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let usage = Usage { input: 900, output: 100, ..Usage::default() };
+    if request.tool_choice == ToolChoice::None {
+        return Reply { usage, ..Reply::text("rule", "this far") };
+    }
+    let n = NEXT.fetch_add(1, Ordering::SeqCst) + 100;
+    Reply { usage, ..Reply::calls("rule", [("look", json!({"n": n}))]) }
+}
+
+fn small(folder: &std::path::Path) -> deputize_core::AgentSpec {
+    let spec = spec(folder);
+    let options = deputize_core::ModelOptions { max_output_tokens: Some(100), ..spec.options };
+    deputize_core::AgentSpec { options, ..spec }
+}
+
+#[tokio::test(start_paused = true)]
+async fn near_the_edge_a_closing_answer_is_asked_for_and_the_budget_holds() {
+    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let rule = |_: usize, request: &Request<'_>| Ok(looks(request));
+    let budgets = Budgets { session: tokens(10_000), ..Budgets::default() };
+    let parts = Parts { budgets, ..parts(&world, rule) };
+    let outcome = run(folder.path(), small(folder.path()), parts, &Cancel::new()).await;
+    assert_eq!((outcome.status, outcome.exit_reason), (Status::Completed, ExitReason::Budget));
+    assert_eq!((outcome.text.as_deref(), outcome.exit_code()), (Some("this far"), 4));
+    let spent = outcome.usage.input + outcome.usage.output;
+    assert!((7_000..=10_000).contains(&spent), "{spent}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_budget_for_nothing_sends_nothing() {
+    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let rule = |_: usize, request: &Request<'_>| Ok(looks(request));
+    let budgets = Budgets { session: tokens(10), ..Budgets::default() };
+    let parts = Parts { budgets, ..parts(&world, rule) };
+    let outcome = run(folder.path(), small(folder.path()), parts, &Cancel::new()).await;
+    assert_eq!((outcome.status, outcome.exit_reason), (Status::Failed, ExitReason::Budget));
+    assert_eq!((outcome.iterations, outcome.exit_code()), (0, 4));
+}
+
+#[tokio::test(start_paused = true)]
+async fn children_share_one_purse_and_none_overdraws_it() {
+    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let rule = |results: usize, request: &Request<'_>| {
+        let goals: Vec<String> = (0..8).map(|n| format!("child {n}")).collect();
+        let top = format!("{:?}", request.messages).contains("\"go\"");
+        Ok(match (top, results) {
+            (true, 0) => Reply::calls("rule", [("spawn", json!({ "list": goals }))]),
+            (true, _) => Reply::text("rule", "all back"),
+            (false, _) => looks(request),
+        })
+    };
+    let budgets = Budgets { children: tokens(30_000), ..Budgets::default() };
+    let parts = Parts { budgets, ..parts(&world, rule) };
+    let outcome = run(folder.path(), small(folder.path()), parts, &Cancel::new()).await;
+    assert_eq!((outcome.status, outcome.text.as_deref()), (Status::Completed, Some("all back")));
+    let spent = outcome.children_usage.input + outcome.children_usage.output;
+    assert!((15_000..=30_000).contains(&spent), "{spent}");
+    let records = world.records.lock().unwrap();
+    let ends = records.iter().filter_map(|record| match &record.event {
+        Event::AgentEnd(end) if record.depth == 1 => Some(end.exit_reason),
+        _ => None,
+    });
+    assert_eq!(ends.collect::<Vec<_>>(), [ExitReason::Budget; 8]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn dollars_need_a_price_and_are_counted_over_the_tree() {
+    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let rule = |results: usize, request: &Request<'_>| {
+        let usage = Usage { input: 100_000, cached: 50_000, output: 10_000, ..Usage::default() };
+        let top = format!("{:?}", request.messages).contains("\"go\"");
+        Ok(match (top, results) {
+            (true, 0) => Reply { usage, ..Reply::calls("r", [("spawn", json!({"list": ["a"]}))]) },
+            _ => Reply { usage, ..Reply::text("r", "done") },
+        })
+    };
+    let budget = Budget { usd: Some(10.0), tokens: None };
+    let budgets = Budgets { session: budget, ..Budgets::default() };
+    let unpriced = Parts { budgets, ..parts(&world, rule) };
+    let outcome = run(folder.path(), small(folder.path()), unpriced, &Cancel::new()).await;
+    let error = outcome.error.unwrap();
+    assert!(error.contains("the price of `t/rule` is not known"), "{error}");
+
+    let folder = tempfile::tempdir().unwrap();
+    let mut priced = Parts { budgets, ..parts(&world, rule) };
+    priced
+        .models
+        .price("t/rule", Price { input: 2.0, cached: 1.0, cache_write: 2.0, output: 10.0 });
+    let outcome = run(folder.path(), small(folder.path()), priced, &Cancel::new()).await;
+    // Three replies of 0.1 + 0.05 + 0.1 dollars.
+    assert!((outcome.cost_usd.unwrap() - 0.75).abs() < 1e-9, "{:?}", outcome.cost_usd);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_spent_before_a_resume_counts() {
+    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let budgets = Budgets { session: tokens(10_000), ..Budgets::default() };
+    let rule = |_: usize, request: &Request<'_>| Ok(looks(request));
+    let first = Parts { budgets, ..parts(&world, rule) };
+    let before = run(folder.path(), small(folder.path()), first, &Cancel::new()).await;
+    let parts = Parts { budgets, ..parts(&world, rule) };
+    let dir = SessionDir::new(folder.path());
+    let id = deputize_core::SessionId::literal("s");
+    let (session, _) = Session::open(&dir, id, parts).unwrap();
+    let how = Continue { message: Some("and now?".to_owned()), ..Continue::default() };
+    let authority = authority(session.catalog());
+    let after = session.resume(how, authority, &Cancel::new()).await.unwrap();
+    assert_eq!(after.exit_reason, ExitReason::Budget);
+    assert!(after.iterations <= before.iterations + 1, "{after:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_attempt_is_paid_as_the_provider_counted_it() {
+    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let tries = AtomicU64::new(0);
+    let rule = move |_: usize, _: &Request<'_>| {
+        if tries.fetch_add(1, Ordering::SeqCst) == 0 {
+            let usage = Usage { input: 4000, output: 1, ..Usage::default() };
+            let partial = "three hundred bytes or so: ".repeat(12);
+            let error = ModelError::new(FailureKind::Incomplete, "broke off");
+            return Err(ModelError { usage: Some(Box::new(usage)), partial, ..error });
+        }
+        let usage = Usage { input: 4000, output: 100, ..Usage::default() };
+        Ok(Reply { usage, ..Reply::text("rule", "whole") })
+    };
+    let budgets = Budgets { session: tokens(100_000), ..Budgets::default() };
+    let mut parts = Parts { budgets, ..parts(&world, rule) };
+    let price = Price { input: 1.0, cached: 1.0, cache_write: 1.0, output: 1.0 };
+    parts.models.price("t/rule", price);
+    let outcome = run(folder.path(), small(folder.path()), parts, &Cancel::new()).await;
+    assert_eq!((outcome.text.as_deref(), outcome.usage.input), (Some("whole"), 8000));
+    // What had arrived is the least that the output can be.
+    assert!((outcome.cost_usd.unwrap() - 0.008_208).abs() < 1e-9, "{:?}", outcome.cost_usd);
+}
+
+/// A model that asks for answers of a length of its own.
+struct Wordy<M>(M);
+
+impl<M: Model> Model for Wordy<M> {
+    fn reply<'a>(
+        &'a self,
+        request: &'a Request<'a>,
+        live: &'a mut (dyn FnMut(Delta<'_>) + Send),
+        cancel: &'a Cancel,
+    ) -> BoxFuture<'a, Result<Reply, ModelError>> {
+        self.0.reply(request, live, cancel)
+    }
+
+    fn most_output(&self, options: &ModelOptions) -> Option<u32> {
+        Some(options.max_output_tokens.unwrap_or(32_000))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_set_aside_is_what_the_way_to_the_model_allows() {
+    let reason = async |most: u64| {
+        let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+        let rule = |_: usize, _: &Request<'_>| Ok(Reply::text("rule", "said"));
+        let budgets = Budgets { session: tokens(most), ..Budgets::default() };
+        let mut parts = Parts { budgets, ..parts(&world, rule) };
+        parts.models.insert("t/rule", "rule", Arc::new(Wordy(Rule(rule))));
+        run(folder.path(), spec(folder.path()), parts, &Cancel::new()).await.exit_reason
+    };
+    assert_eq!(reason(30_000).await, ExitReason::Budget);
+    assert_eq!(reason(70_000).await, ExitReason::Completed);
+}

@@ -1,0 +1,197 @@
+//! Children that are programs of their own: what they tell, what they ask, and how they end.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use deputize_core::{
+    Agent, AgentId, AgentSpec, AgentView, BoxFuture, Budget, CallId, CallStatus, Cancel,
+    CancelReason, Event, External, Host, ModelError, Outcome, Reply, Request, SessionId, Status,
+    Told,
+};
+use deputize_runtime::{Budgets, Continue, Parts, Session, SessionDir};
+use serde_json::json;
+
+use crate::fixture::{World, authority, parts, run, spec};
+
+/// A program that does as its task says.
+struct Programs(Arc<World>);
+
+struct Running {
+    world: Arc<World>,
+    spec: Arc<AgentSpec>,
+    host: Arc<dyn Host>,
+    cancel: Cancel,
+}
+
+impl External for Programs {
+    fn refusal(&self, parent: &AgentView) -> Option<String> {
+        (!parent.authority.has("act")).then(|| "no hands".to_owned())
+    }
+
+    fn start(&self, spec: Arc<AgentSpec>, host: Arc<dyn Host>, cancel: Cancel) -> Box<dyn Agent> {
+        let world = Arc::clone(&self.0);
+        Box::new(Running { world, spec, host, cancel })
+    }
+}
+
+impl Agent for Running {
+    fn id(&self) -> &AgentId {
+        &self.spec.id
+    }
+
+    fn outcome(self: Box<Self>) -> BoxFuture<'static, Outcome> {
+        Box::pin(async move {
+            self.world.done.lock().unwrap().push(self.spec.task.clone());
+            let call = Told {
+                call: CallId { step: 1, slot: 0 },
+                tool: "poke".into(),
+                arguments: json!({"key": "sk-12345678"}),
+            };
+            self.host.began(&call);
+            let answer = self.host.ask(&call, "poke sk-12345678", &self.cancel).await;
+            self.host.ended(&call, CallStatus::Ok, "it\u{1b}[2K moved sk-12345678");
+            assert_ne!(self.spec.task, "program panics", "on purpose");
+            if self.spec.task == "program hangs" {
+                self.cancel.cancelled().await;
+                let why = "interrupted".to_owned();
+                let outcome = Outcome::without_run(&self.spec, Status::Interrupted, why);
+                return Outcome { text: Some("so far".into()), ..outcome };
+            }
+            if self.spec.task == "program is deaf" {
+                std::future::pending::<()>().await;
+            }
+            let text = format!("allowed: {}; sk-12345678", answer.allowed);
+            let outcome = Outcome::without_run(&self.spec, Status::Completed, String::new());
+            let exit_reason = deputize_core::ExitReason::Completed;
+            Outcome { exit_reason, text: Some(text), error: None, ..outcome }
+        })
+    }
+}
+
+fn with_programs(world: &Arc<World>, tasks: &'static [&'static str]) -> Parts {
+    let rule = move |results: usize, _: &Request<'_>| -> Result<Reply, ModelError> {
+        Ok(match results {
+            0 => Reply::calls("rule", [("spawn", json!({ "list": tasks }))]),
+            _ => Reply::text("rule", "done"),
+        })
+    };
+    let mut parts = parts(world, rule);
+    parts.secrets.add("KEY", "sk-12345678");
+    let programs: Arc<dyn External> = Arc::new(Programs(Arc::clone(world)));
+    parts.external = BTreeMap::from([("p/program".to_owned(), programs)]);
+    parts
+}
+
+fn ends(world: &World) -> Vec<Outcome> {
+    let records = world.records.lock().unwrap();
+    let ends = records.iter().filter(|record| record.depth == 1).filter_map(|record| match &record
+        .event
+    {
+        Event::AgentEnd(outcome) => Some((**outcome).clone()),
+        _ => None,
+    });
+    let mut ends: Vec<Outcome> = ends.collect();
+    ends.sort_by(|a, b| a.agent.cmp(&b.agent));
+    ends
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_it_tells_is_on_record_as_its_own_account_without_secrets() {
+    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let parts = with_programs(&world, &["program works", "program panics"]);
+    run(folder.path(), spec(folder.path()), parts, &Cancel::new()).await;
+    let ends = ends(&world);
+    let told = &ends[0];
+    assert_eq!(told.text.as_deref(), Some("allowed: false; [redacted:KEY]"));
+    assert!(told.external && told.receipts == Default::default());
+    assert_eq!((told.model.as_str(), told.trace.len()), ("p/program", 1));
+    assert_eq!((ends[1].status, ends[1].trace.len()), (Status::Error, 1));
+    let records = world.records.lock().unwrap();
+    let whole = serde_json::to_string(&*records).unwrap();
+    assert!(!whole.contains("sk-12345678") && !whole.contains("\\u001b"), "{whole}");
+    assert!(whole.contains("it moved [redacted:KEY]"), "{whole}");
+    let asked = records.iter().filter(|it| matches!(it.event, Event::ApprovalDecision { .. }));
+    assert_eq!(asked.count(), 2);
+    let models = records.iter().filter(|it| it.depth == 1);
+    assert_eq!(models.filter(|it| matches!(it.event, Event::ModelRequest { .. })).count(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_ends_at_the_time_limit_and_at_an_interrupt_and_one_that_does_not_is_given_up() {
+    for (limit, status) in [(5_000, Status::Timeout), (0, Status::Interrupted)] {
+        let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+        let parts = with_programs(&world, &["program hangs", "program is deaf"]);
+        let mut top = spec(folder.path());
+        top.limits.time_ms = limit;
+        top.limits.wrap_up_ms = 60_000;
+        let cancel = Cancel::new();
+        let started = tokio::time::Instant::now();
+        let told = async {
+            tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+            if limit == 0 {
+                cancel.cancel(CancelReason::Interrupted);
+            }
+        };
+        let ran = run(folder.path(), top, parts, &cancel);
+        let (_, ()) = tokio::join!(ran, told);
+        let ends = ends(&world);
+        assert_eq!((ends[0].status, ends[0].text.as_deref()), (status, Some("so far")));
+        assert_eq!(ends[1].status, status, "{:?}", ends[1]);
+        assert!(started.elapsed().as_secs() < 8, "{:?}", started.elapsed());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_not_had_where_it_may_not_be_and_where_dollars_count() {
+    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let parts = with_programs(&world, &["program works"]);
+    let mut top = spec(folder.path());
+    let hands = |name: &&deputize_core::ToolName| name.as_str() != "act";
+    top.tools = top.tools.iter().filter(hands).cloned().collect();
+    let tools = Some(top.tools.iter().cloned().collect());
+    let dir = SessionDir::new(folder.path());
+    let session = Session::create(&dir, SessionId::literal("s"), parts).unwrap();
+    let grant = deputize_core::Grant { tools, ..Default::default() };
+    let authority = authority(session.catalog()).meet(&grant);
+    session.run(top, authority, &Cancel::new()).await;
+    assert!(crate::fixture::results(&world).contains("no hands"));
+
+    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let mut parts = with_programs(&world, &["program works"]);
+    let children = Budget { usd: Some(1.0), ..Budget::default() };
+    parts.budgets = Budgets { children, ..Budgets::default() };
+    run(folder.path(), spec(folder.path()), parts, &Cancel::new()).await;
+    let results = crate::fixture::results(&world);
+    assert!(results.contains("the price of `p/program` is not known"), "{results}");
+    assert!(world.done().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn killed_at_any_record_it_is_not_started_twice_and_its_parent_goes_on() {
+    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let first = with_programs(&world, &["program works"]);
+    run(folder.path(), spec(folder.path()), first, &Cancel::new()).await;
+    let dir = SessionDir::new(folder.path());
+    let whole = std::fs::read(dir.file(&SessionId::literal("s"))).unwrap();
+    let borders =
+        whole.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
+    for cut in borders.skip(3) {
+        let scratch = tempfile::tempdir().unwrap();
+        let dir = SessionDir::new(scratch.path());
+        std::fs::write(dir.file(&SessionId::literal("s")), &whole[..cut]).unwrap();
+        let before = dir.read(&SessionId::literal("s")).unwrap().records;
+        let begun = |event: &Event| matches!(event, Event::Message(_) | Event::AgentEnd(_));
+        let begun = before.iter().any(|record| record.depth == 1 && begun(&record.event));
+
+        let world = Arc::new(World::default());
+        let parts = with_programs(&world, &["program works"]);
+        let (session, _) = Session::open(&dir, SessionId::literal("s"), parts).unwrap();
+        let authority = authority(session.catalog());
+        let outcome = session.resume(Continue::default(), authority, &Cancel::new()).await.unwrap();
+        assert_eq!(outcome.text.as_deref(), Some("done"), "cut at {cut}");
+        let answered =
+            before.iter().any(|record| matches!(record.event, Event::ModelResponse { .. }));
+        let starts = world.done().len();
+        assert_eq!(starts, usize::from(!begun), "cut at {cut}, answered: {answered}");
+    }
+}

@@ -1,0 +1,119 @@
+//! Many who wait before one gate, some of whom go away: nobody is forgotten.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use deputize_core::{Cancel, CancelReason, FailureKind, ModelError, RateGate as _, RetryPolicy};
+use deputize_runtime::Gates;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+/// Storms that are gone through.
+const STORMS: u64 = 2000;
+/// The most tasks of one storm. In a small one nobody comes later who would wake the forgotten.
+const TASKS: u32 = 12;
+/// Much longer than all the waits of a storm together.
+const FOREVER: Duration = Duration::from_secs(100_000);
+
+/// What became of one who came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Passed,
+    Cancelled,
+    Refused,
+}
+
+/// How many hold a pass, and how many ever had one.
+#[derive(Default)]
+struct Count {
+    inside: AtomicU32,
+    passed: AtomicU32,
+}
+
+fn failure(status: u16, wait_ms: Option<u64>) -> ModelError {
+    let error = ModelError::new(FailureKind::Transient, status.to_string());
+    ModelError { status: Some(status), retry_after_ms: wait_ms, ..error }
+}
+
+/// Comes, waits, and uses its pass in one of the ways there are, the rude ones among them.
+async fn one(gates: Gates, count: Arc<Count>, cancel: Cancel, mut dice: fastrand::Rng) -> Fate {
+    sleep(Duration::from_millis(dice.u64(..40))).await;
+    let entered = if dice.u8(..6) == 0 {
+        // Its waiting is dropped without a word.
+        let patience = Duration::from_millis(dice.u64(..60));
+        match timeout(patience, gates.enter("p/m", &cancel)).await {
+            Ok(entered) => entered,
+            Err(_) => return Fate::Cancelled,
+        }
+    } else {
+        gates.enter("p/m", &cancel).await
+    };
+    let mut pass = match entered {
+        Ok(pass) => pass,
+        Err(error) if error.kind == FailureKind::Cancelled => return Fate::Cancelled,
+        Err(_) => return Fate::Refused,
+    };
+    count.inside.fetch_add(1, Ordering::SeqCst);
+    count.passed.fetch_add(1, Ordering::SeqCst);
+    sleep(Duration::from_millis(dice.u64(..30))).await;
+    if dice.bool() {
+        pass.answering();
+        sleep(Duration::from_millis(dice.u64(..10))).await;
+    }
+    count.inside.fetch_sub(1, Ordering::SeqCst);
+    match dice.u8(..8) {
+        0 | 1 => drop(pass),
+        2 | 3 => drop(pass.ended(Err(&failure(503, None)))),
+        4 => drop(pass.ended(Err(&failure(429, Some(dice.u64(..50)))))),
+        _ => drop(pass.ended(Ok(()))),
+    }
+    Fate::Passed
+}
+
+async fn storm(seed: u64) {
+    let mut dice = fastrand::Rng::with_seed(seed);
+    let gates = Gates::new(RetryPolicy::default(), seed);
+    let count = Arc::new(Count::default());
+    let mut tasks = JoinSet::new();
+    let mut cancels = Vec::new();
+    for _ in 0..dice.u32(2..=TASKS) {
+        let cancel = Cancel::new();
+        tasks.spawn(one(gates.clone(), Arc::clone(&count), cancel.child(), dice.fork()));
+        if dice.u8(..3) == 0 {
+            cancels.push((Duration::from_millis(dice.u64(..120)), cancel));
+        }
+    }
+    for (after, cancel) in cancels {
+        tasks.spawn(async move {
+            sleep(after).await;
+            cancel.cancel(CancelReason::Interrupted);
+            Fate::Cancelled
+        });
+    }
+    let mut passed = 0;
+    let all = async {
+        while let Some(fate) = tasks.join_next().await {
+            passed += u32::from(fate.unwrap() == Fate::Passed);
+        }
+    };
+    // On the paused clock this time is over at once when all sleep, and nobody wakes them.
+    timeout(FOREVER, all).await.unwrap_or_else(|_| panic!("seed {seed}: somebody was forgotten"));
+    assert_eq!(passed, count.passed.load(Ordering::SeqCst), "seed {seed}");
+    assert_eq!(count.inside.load(Ordering::SeqCst), 0, "seed {seed}");
+    // After all of it the gate lets somebody in again.
+    let cancel = Cancel::new();
+    let late = async {
+        sleep(Duration::from_secs(120)).await;
+        gates.enter("p/m", &cancel).await
+    };
+    let late = timeout(FOREVER, late).await;
+    assert!(matches!(late, Ok(Ok(_))), "seed {seed}: it stays closed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_a_storm_nobody_is_forgotten_before_the_gate() {
+    for seed in 0..STORMS {
+        storm(seed).await;
+    }
+}

@@ -1,0 +1,86 @@
+//! A file of the disk in memory, as a process has it open.
+
+use std::io;
+use std::path::PathBuf;
+
+use deputize_core::BoxFuture;
+use deputize_runtime::DiskFile;
+
+use super::disk::{SimDisk, Trouble};
+use super::page_cache::PageCache;
+
+/// A file that a process has open.
+pub(super) struct Handle {
+    pub(super) disk: SimDisk,
+    pub(super) path: PathBuf,
+    pub(super) process: u64,
+}
+
+impl DiskFile for Handle {
+    fn append(&self, bytes: &[u8]) -> io::Result<()> {
+        let trouble = self.disk.operation(self.process, true)?;
+        let mut state = self.disk.state();
+        let part = match trouble {
+            None => bytes.len(),
+            Some(Trouble::Broken | Trouble::ReadOnly) => 0,
+            Some(Trouble::Full | Trouble::Short) => state.dice.usize(..bytes.len().max(1)),
+            Some(Trouble::Killed) => state.dice.usize(..=bytes.len()),
+        };
+        let file = state.get(&self.path)?;
+        file.content.now.extend_from_slice(bytes.get(..part).unwrap_or_default());
+        trouble.map_or(Ok(()), |trouble| Err(trouble.error()))
+    }
+
+    fn set_len(&self, bytes: u64) -> io::Result<()> {
+        self.disk.whole(self.process, true, |state| {
+            let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+            state.get(&self.path)?.content.truncate(bytes);
+            Ok(())
+        })
+    }
+
+    fn sync_now(&self) -> io::Result<()> {
+        let trouble = self.disk.operation(self.process, true)?;
+        let mut state = self.disk.state();
+        let content = &mut state.get(&self.path)?.content;
+        let now = content.now.clone();
+        sync(content, now, trouble)
+    }
+
+    fn sync(&self) -> BoxFuture<'static, io::Result<()>> {
+        let (disk, path, process) = (self.disk.clone(), self.path.clone(), self.process);
+        Box::pin(async move {
+            let trouble = disk.operation(process, true)?;
+            // What is written while it runs may be too late for it.
+            let now = disk.state().get(&path)?.content.now.clone();
+            disk.moment().await;
+            let mut state = disk.state();
+            if state.dead || state.process != process {
+                return Err(Trouble::Killed.error());
+            }
+            sync(&mut state.get(&path)?.content, now, trouble)
+        })
+    }
+}
+
+fn sync(content: &mut PageCache, now: Vec<u8>, trouble: Option<Trouble>) -> io::Result<()> {
+    let Some(trouble) = trouble else {
+        content.synced(now);
+        return Ok(());
+    };
+    if trouble != Trouble::Killed {
+        content.sync_failed(now.len());
+    }
+    Err(trouble.error())
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        let mut state = self.disk.state();
+        if state.process == self.process
+            && let Ok(file) = state.get(&self.path)
+        {
+            file.locked = false;
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! A runtime that lets one task run at a time, so that a test can act between any two steps.
+
+use std::future::poll_fn;
+use std::io;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Handle, Runtime};
+
+/// Polls of the probe in a row, with nothing between them, that tell that all tasks wait.
+const ROUNDS: u32 = 3;
+/// Tasks of ours: the probe.
+const OURS: usize = 1;
+
+/// How a piece of work ended.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Ended<T> {
+    /// It gave this.
+    Done(T),
+    /// The test stopped it; its tasks are dropped with the runtime.
+    Stopped,
+    /// The time that it had in virtual time passed.
+    Hung,
+}
+
+/// A runtime on this thread whose clock stands while any task can go on, and then jumps to
+/// the next timer. Between any two polls of tasks the test has a say: a crash is a stop there,
+/// and whatever else happens in the world happens there.
+///
+/// ```
+/// use std::ops::ControlFlow;
+/// use std::time::Duration;
+/// use deputize_testkit::{Ended, Steps};
+///
+/// let hour = Duration::from_secs(3600);
+/// let work = || async move { tokio::time::sleep(hour).await };
+/// assert_eq!(Steps::new()?.run(work(), hour * 2, |_| ControlFlow::Continue(())), Ended::Done(()));
+/// assert_eq!(Steps::new()?.run(work(), hour / 2, |_| ControlFlow::Continue(())), Ended::Hung);
+/// assert_eq!(Steps::new()?.run(work(), hour * 2, |_| ControlFlow::Break(())), Ended::Stopped);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Steps {
+    runtime: Runtime,
+    probe: Arc<Probe>,
+    /// Who waits for the clock to have jumped.
+    jumped: Arc<Mutex<Option<Waker>>>,
+}
+
+/// A task that is always ready, and so tells by its turns when no other is.
+#[derive(Debug, Default)]
+struct Probe {
+    polls: AtomicU64,
+    rests: AtomicBool,
+    waker: Mutex<Option<Waker>>,
+}
+
+impl Steps {
+    /// A runtime of its own.
+    ///
+    /// # Errors
+    /// When the system gives none.
+    pub fn new() -> io::Result<Self> {
+        let jumped: Arc<Mutex<Option<Waker>>> = Arc::default();
+        let wake = Arc::clone(&jumped);
+        let runtime = Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .event_interval(1)
+            .on_thread_unpark(move || lock(&wake).take().into_iter().for_each(Waker::wake))
+            .build()?;
+        let probe: Arc<Probe> = Arc::default();
+        let turns = Arc::clone(&probe);
+        runtime.spawn(poll_fn(move |cx| {
+            turns.polls.fetch_add(1, Ordering::Relaxed);
+            if turns.rests.load(Ordering::Relaxed) {
+                *lock(&turns.waker) = Some(cx.waker().clone());
+            } else {
+                cx.waker().wake_by_ref();
+            }
+            Poll::<()>::Pending
+        }));
+        Ok(Self { runtime, probe, jumped })
+    }
+
+    /// Runs a piece of work, which may spawn tasks. Before each step the test is told how many
+    /// there were, and may stop it.
+    ///
+    /// # Panics
+    /// When the work does.
+    pub fn run<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+        longest: Duration,
+        mut before: impl FnMut(u64) -> ControlFlow<()>,
+    ) -> Ended<T> {
+        // Inside, so that they go where woken tasks go: behind each other, in order.
+        let (mut work, mut hung) = self.inside(|| {
+            let runtime = Handle::current();
+            (runtime.spawn(work), runtime.spawn(tokio::time::sleep(longest)))
+        });
+        let (mut steps, mut rounds, mut told) = (0, 0, None);
+        loop {
+            let turns = self.probe.polls.load(Ordering::Relaxed);
+            let asked = self.inside(|| match told.replace(steps) {
+                Some(before) if before == steps => ControlFlow::Continue(()),
+                _ => before(steps),
+            });
+            if asked.is_break() {
+                return Ended::Stopped;
+            }
+            if self.probe.polls.load(Ordering::Relaxed) > turns {
+                rounds += 1;
+                if rounds >= ROUNDS {
+                    rounds = 0;
+                    self.jump();
+                }
+                continue;
+            }
+            rounds = 0;
+            if work.is_finished() {
+                hung.abort();
+                let _aborted = self.runtime.block_on(&mut hung);
+                return match self.runtime.block_on(&mut work) {
+                    Ok(done) => Ended::Done(done),
+                    Err(error) => std::panic::resume_unwind(error.into_panic()),
+                };
+            }
+            if hung.is_finished() {
+                return Ended::Hung;
+            }
+            steps += 1;
+        }
+    }
+
+    /// Does something inside the runtime, and then lets one task have its turn.
+    fn inside<T>(&self, work: impl FnOnce() -> T) -> T {
+        let (mut work, mut done) = (Some(work), None);
+        self.runtime.block_on(poll_fn(|cx| match work.take() {
+            Some(work) => {
+                done = Some(work());
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
+            None => done.take().map_or(Poll::Pending, Poll::Ready),
+        }))
+    }
+
+    /// Tasks that have not ended, after the work has.
+    #[must_use]
+    pub fn tasks(&self) -> usize {
+        self.runtime.metrics().num_alive_tasks().saturating_sub(OURS)
+    }
+
+    /// Lets the clock jump to the next timer.
+    fn jump(&self) {
+        self.probe.rests.store(true, Ordering::Relaxed);
+        let mut asked = false;
+        self.runtime.block_on(poll_fn(|cx| {
+            if std::mem::replace(&mut asked, true) {
+                return Poll::Ready(());
+            }
+            *lock(&self.jumped) = Some(cx.waker().clone());
+            Poll::Pending
+        }));
+        self.probe.rests.store(false, Ordering::Relaxed);
+        lock(&self.probe.waker).take().into_iter().for_each(Waker::wake);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What two tasks do by turns, with the step that each word was said before.
+    fn words() -> Vec<(u64, String)> {
+        let said: Arc<Mutex<Vec<String>>> = Arc::default();
+        let mut seen = Vec::new();
+        let (ours, theirs) = (Arc::clone(&said), Arc::clone(&said));
+        let work = async move {
+            let mut set = tokio::task::JoinSet::new();
+            for name in ["a", "b"] {
+                let said = Arc::clone(&theirs);
+                set.spawn(async move {
+                    for n in 0..3 {
+                        lock(&said).push(format!("{name}{n}"));
+                        tokio::task::yield_now().await;
+                    }
+                    tokio::time::sleep(Duration::from_secs(9)).await;
+                    lock(&said).push(name.to_owned());
+                });
+            }
+            while set.join_next().await.is_some() {}
+        };
+        let steps = Steps::new().unwrap();
+        let ended = steps.run(work, Duration::from_secs(60), |step| {
+            seen.extend(lock(&ours).drain(..).map(|word| (step, word)));
+            ControlFlow::Continue(())
+        });
+        assert_eq!(ended, Ended::Done(()));
+        assert_eq!(steps.tasks(), 0);
+        seen
+    }
+
+    #[test]
+    fn one_task_runs_at_a_time_and_always_in_the_same_order() {
+        let words = words();
+        let order: Vec<&str> = words.iter().map(|(_, word)| word.as_str()).collect();
+        assert_eq!(order, ["a0", "b0", "a1", "b1", "a2", "b2", "a", "b"]);
+        assert!(words.windows(2).all(|pair| pair[0].0 < pair[1].0), "{words:?}");
+        assert_eq!(words, self::words());
+    }
+
+    #[test]
+    fn what_never_ends_is_hung_and_a_panic_is_passed_on() {
+        let steps = Steps::new().unwrap();
+        let never = std::future::pending::<()>();
+        let ended = steps.run(never, Duration::from_secs(1), |_| ControlFlow::Continue(()));
+        assert_eq!(ended, Ended::Hung);
+        let caught = std::panic::catch_unwind(|| {
+            let panics = async { panic!("on purpose") };
+            let go_on = |_| ControlFlow::Continue(());
+            Steps::new().unwrap().run::<()>(panics, Duration::from_secs(1), go_on)
+        });
+        assert_eq!(caught.unwrap_err().downcast_ref(), Some(&"on purpose"));
+    }
+}

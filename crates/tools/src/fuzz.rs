@@ -1,0 +1,71 @@
+//! What the fuzz targets reach beside the tools themselves, without a file of a project.
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+
+use deputize_core::Cancel;
+
+use crate::matching::{Edit, Miss};
+use crate::search::{Cancelling, Page, Search, Show};
+
+/// The text of a file, as an edit reads it, and the bytes that it would write back; nothing for
+/// files that are no text.
+#[must_use]
+pub fn text(bytes: &[u8]) -> Option<(String, Vec<u8>)> {
+    let text = crate::text::Text::decode(bytes).ok()?;
+    let again = text.charset.encode(&text.text).ok()?;
+    Some((text.text, again))
+}
+
+/// What an edit makes of a text.
+#[derive(Debug)]
+pub struct Edited {
+    /// All of it.
+    pub text: String,
+    /// The rung by which the old text was found.
+    pub rung: String,
+    /// What was replaced, and what by.
+    pub changes: Vec<(Range<usize>, Range<usize>)>,
+}
+
+/// An edit of a text.
+///
+/// # Errors
+/// When nothing is edited: the lines where the old text stands, if it stands at several.
+pub fn edit(text: &str, old: &str, new: &str, all: bool) -> Result<Edited, Vec<usize>> {
+    match crate::matching::edit(text, Edit { old, new, all }) {
+        Ok(edited) => Ok(Edited {
+            text: edited.text,
+            rung: format!("{:?}", edited.rung),
+            changes: edited.changes.into_iter().map(|it| (it.old, it.new)).collect(),
+        }),
+        Err(Miss::Ambiguous(lines)) => Err(lines),
+        Err(_) => Err(Vec::new()),
+    }
+}
+
+/// What a model is shown when its old text is nowhere.
+#[must_use]
+pub fn nearest(text: &str, wanted: &str) -> Option<String> {
+    crate::nearest_text::nearest_text(text, wanted)
+}
+
+/// What a search of one file finds: the number of lines, how many are shown, and those.
+///
+/// # Errors
+/// When the pattern is none, with what the model is told.
+pub fn search(
+    pattern: &str,
+    context: usize,
+    (limit, bytes): (u64, usize),
+    file: File,
+) -> Result<io::Result<(u64, u64, String)>, String> {
+    let mut search = Search::new(pattern, context % 2 == 1, Show::Lines(context))
+        .map_err(|error| error.to_string())?;
+    let mut page = Page::new(0, limit, bytes);
+    let cancel = Cancel::new();
+    let seen = search.file("f", Cancelling { file, cancel: &cancel }, &mut page);
+    let (found, shown) = page.counts();
+    Ok(seen.map(|_| (found, shown, page.text())))
+}

@@ -1,0 +1,190 @@
+//! The laws of a wire format's parser, whatever a server sends.
+
+use deputize_core::{Delta, Reply};
+use deputize_providers::limits::CALLS;
+use deputize_providers::{Ending, Flow, StreamError};
+
+use crate::cuts::deliveries;
+use crate::meter::{Allowed, asked};
+use crate::one_line;
+
+/// What a parser may ask for: `0,` in a list is two bytes that become a value, and the body of
+/// one event is copied a few times.
+const ALLOWED: Allowed = Allowed { base: 64 * 1024, each: 400 };
+/// Characters of an error: a server's words twice, each with a count of what was left out.
+const ERROR_CHARS: usize = 1_400;
+
+/// Bytes of a short body and of a long one, of the same kind.
+const SHORT: usize = 32 * 1024;
+const LONG: usize = 64 * SHORT;
+/// How much more a long body may ask for than its length says, because buffers grow by doubling.
+/// To take the square is to ask for up to 64 times more.
+const SLACK: usize = 2;
+
+/// Gets the pieces of a reply.
+pub type Live<'l> = dyn FnMut(Delta<'_>) + Send + 'l;
+
+/// A parser of one wire format.
+pub trait Wire: Sized {
+    /// What a body must hold, one of these at least, before anything of it is a reply, if it is
+    /// no document.
+    const END_MARKS: &[&str];
+
+    /// Whether what was shown is always how the reply begins. In some wires a later event may
+    /// correct what earlier ones said.
+    const SHOWN_STAYS: bool;
+    /// Beginnings of bodies, and what can follow any number of times and makes a reply longer.
+    const GROWING: &[(&str, &str)];
+
+    /// At the beginning of a body.
+    fn begin() -> Self;
+    /// Takes the next bytes.
+    ///
+    /// # Errors
+    /// When there will be no reply.
+    fn feed(&mut self, bytes: &[u8], live: &mut Live<'_>) -> Result<Flow, StreamError>;
+    /// The text so far.
+    fn text(&self) -> &str;
+    /// The reply.
+    ///
+    /// # Errors
+    /// When there is none.
+    fn finish(self, ending: Ending, live: &mut Live<'_>) -> Result<Reply, StreamError>;
+}
+
+/// Makes [`Wire`] of a module's `ReplyStream`.
+#[macro_export]
+macro_rules! wire {
+    ($name:ident, $module:ident, $shown_stays:expr, $marks:expr, $growing:expr) => {
+        struct $name(deputize_providers::$module::ReplyStream);
+
+        impl $crate::stream::Wire for $name {
+            const END_MARKS: &[&str] = &$marks;
+            const SHOWN_STAYS: bool = $shown_stays;
+            const GROWING: &[(&str, &str)] = &$growing;
+
+            fn begin() -> Self {
+                Self(deputize_providers::$module::ReplyStream::new("asked-1"))
+            }
+            fn feed(
+                &mut self,
+                bytes: &[u8],
+                live: &mut $crate::stream::Live<'_>,
+            ) -> Result<deputize_providers::Flow, deputize_providers::StreamError> {
+                self.0.feed(bytes, live)
+            }
+            fn text(&self) -> &str {
+                self.0.text()
+            }
+            fn finish(
+                self,
+                ending: deputize_providers::Ending,
+                live: &mut $crate::stream::Live<'_>,
+            ) -> Result<deputize_core::Reply, deputize_providers::StreamError> {
+                self.0.finish(ending, live)
+            }
+        }
+    };
+}
+
+/// Everything that can be seen of a body.
+#[derive(Debug, PartialEq)]
+struct Seen {
+    /// Pieces in the order in which they came: whether it is reasoning, and the text.
+    live: Vec<(bool, String)>,
+    partial: String,
+    result: Result<Reply, String>,
+}
+
+/// Reads each kind of growing body in two lengths: the work grows with the length, not with its
+/// square. Work is counted as in [`crate::meter`].
+///
+/// # Panics
+/// When it grows faster.
+pub fn grows_with_length<W: Wire>() {
+    for (beginning, piece) in W::GROWING {
+        let [short, long] = [SHORT, LONG].map(|bytes| {
+            let body = format!("{beginning}{}", piece.repeat(bytes / piece.len()));
+            let pieces: Vec<&[u8]> = body.as_bytes().chunks(1_000).collect();
+            asked(|| read::<W>(&pieces, Ending::Broken)).1
+        });
+        let most = SLACK * (LONG / SHORT) * short;
+        assert!(long <= most, "{short} bytes for a short body of {piece:?}, {long} for a long one");
+    }
+}
+
+/// Holds the laws against a body.
+///
+/// # Panics
+/// When one is broken.
+pub fn check<W: Wire>(body: &[u8]) {
+    let [in_order, broken] = [Ending::InOrder, Ending::Broken].map(|ending| {
+        let whole = ALLOWED.during(body.len(), || read::<W>(&[body], ending));
+        for pieces in deliveries(body) {
+            // What comes in pieces waits in buffers that grow.
+            let seen = ALLOWED.during(body.len(), || read::<W>(&pieces, ending));
+            assert_eq!(
+                seen,
+                whole,
+                "in pieces of {:?}",
+                pieces.iter().map(|piece| piece.len()).collect::<Vec<_>>()
+            );
+        }
+        whole
+    });
+    if broken.result.is_ok() {
+        assert_eq!(broken, in_order, "complete although the connection broke, and otherwise not");
+    }
+    for seen in [in_order, broken] {
+        holds::<W>(body, &seen);
+    }
+}
+
+fn read<W: Wire>(pieces: &[&[u8]], ending: Ending) -> Seen {
+    let mut seen = Vec::new();
+    let mut live = |delta: Delta<'_>| {
+        seen.push(match delta {
+            Delta::Text(text) => (false, text.to_owned()),
+            Delta::Reasoning(text) => (true, text.to_owned()),
+        });
+    };
+    let mut wire = W::begin();
+    let mut fed = Ok(Flow::More);
+    for piece in pieces {
+        fed = wire.feed(piece, &mut live);
+        if !matches!(fed, Ok(Flow::More)) {
+            break;
+        }
+    }
+    let partial = wire.text().to_owned();
+    let result = fed.and_then(|_| wire.finish(ending, &mut live));
+    let result = result.map_err(|error| {
+        one_line(&error.to_string(), ERROR_CHARS);
+        format!("{:?}: {error}", error.kind(!partial.is_empty()))
+    });
+    Seen { live: seen, partial, result }
+}
+
+fn holds<W: Wire>(body: &[u8], seen: &Seen) {
+    let text = seen.live.iter().filter(|(thought, _)| !thought).map(|(_, text)| text.as_str());
+    let shown: String = text.collect();
+    let stays = shown.starts_with(&seen.partial) || !W::SHOWN_STAYS;
+    assert!(stays, "shown {shown:?}, kept {:?}", seen.partial);
+    let Ok(reply) = &seen.result else { return };
+    let stays = reply.text.starts_with(&shown) || !W::SHOWN_STAYS;
+    assert!(stays, "shown {shown:?}, answered {:?}", reply.text);
+    assert!(reply.calls.len() <= CALLS);
+    assert!(may_be_whole(body, W::END_MARKS), "a reply without an end mark: {reply:?}");
+}
+
+/// Whether an end mark can stand in a body, perhaps in escapes, or it is a document that ends.
+fn may_be_whole(body: &[u8], marks: &[&str]) -> bool {
+    let holds = |mark: &[u8]| body.windows(mark.len()).any(|part| part == mark);
+    let mut text = body.trim_ascii();
+    while let Some(rest) = text.strip_prefix(b"\xEF\xBB\xBF") {
+        text = rest.trim_ascii();
+    }
+    let document = matches!(text.first(), Some(b'{' | b'['));
+    let ended = matches!(text.last(), Some(b'}' | b']'));
+    (document && ended) || holds(b"\\u") || marks.iter().any(|mark| holds(mark.as_bytes()))
+}

@@ -1,0 +1,128 @@
+//! Any bytes as a recording: it is read, and what can be read is played. No tool is ever called,
+//! no model asked, and no record is seen that the recording does not have.
+//!
+//! The input: the file, but for lines that begin with `+`. Those hold a line of the recording
+//! alone, which is framed as it should be, so that what is inside is reached as well.
+#![no_main]
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use deputize_core::{
+    AgentSpec, AgentView, Authority, BoxFuture, Cancel, Catalog, FixedClock, Grant, Observer,
+    Record, Tool, ToolCallResult, ToolCx, ToolDecl, ToolError, ToolSpec,
+};
+use deputize_delegate::{DelegateTool, Policy};
+use deputize_fuzz::meter::Allowed;
+use deputize_fuzz::one_line;
+use deputize_runtime::{Parts, Recording, Replay, top_agent};
+use libfuzzer_sys::fuzz_target;
+use serde_json::Value;
+
+/// A record of a few bytes more than its names fills structures of some hundred bytes.
+const ALLOWED: Allowed = Allowed { base: 64 * 1024, each: 200 };
+/// Characters of an error that is told in one line; the rest of it quotes the recording.
+const TOLD_CHARS: usize = 2000;
+
+fuzz_target!(|input: &[u8]| {
+    let bytes = written(input);
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("r.jsonl");
+    std::fs::write(&file, &bytes).expect("a file");
+    let recording = match ALLOWED.during(bytes.len(), || Recording::read(&file)) {
+        Ok(recording) => recording,
+        Err(error) => {
+            let told = error.to_string();
+            return one_line(told.split('{').next().unwrap_or_default(), TOLD_CHARS);
+        }
+    };
+    let records: Vec<Record> = recording.records().cloned().collect();
+    let first = recording.before().len() as u64;
+    assert!(records.iter().zip(first..).all(|(record, seq)| record.seq == seq));
+    let (called, seen) = (Arc::new(AtomicBool::new(false)), Arc::new(Seen::default()));
+    let parts = parts(&called, &seen);
+    let spec = recording.top_agent().unwrap_or_else(|| somebody(&recording));
+    let replay = Replay::new(recording, parts);
+    let authority = Authority::root(replay.session().catalog(), &Grant::default());
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_all().start_paused(true).build().expect("a runtime");
+    let ended = runtime.block_on(replay.run(spec, authority, &Cancel::new()));
+    drop(runtime);
+    assert!(!called.load(Ordering::SeqCst), "a replay has called a tool: {ended:?}");
+    let seen = seen.0.lock().expect("nobody panics");
+    assert_eq!(records.get(..seen.len()), Some(seen.as_slice()), "{ended:?}");
+    let files = std::fs::read_dir(folder.path()).expect("the folder").count();
+    assert_eq!(files, 1, "nothing but the recording");
+});
+
+/// The file that an input stands for.
+fn written(input: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(2 * input.len());
+    for line in input.split_inclusive(|byte| *byte == b'\n') {
+        let Some((b'+', inside)) = line.split_first() else {
+            bytes.extend_from_slice(line);
+            continue;
+        };
+        let (inside, end) = match inside.strip_suffix(b"\n") {
+            Some(inside) => (inside, "}\n"),
+            None => (inside, "}"),
+        };
+        let (len, crc) = (inside.len(), crc32fast::hash(inside));
+        let head = format!("{{\"len\":{len},\"crc\":\"{crc:08x}\",\"line\":");
+        bytes.extend_from_slice(head.as_bytes());
+        bytes.extend_from_slice(inside);
+        bytes.extend_from_slice(end.as_bytes());
+    }
+    bytes
+}
+
+/// The tools of the program, of which none but the one that starts agents may be called.
+fn parts(called: &Arc<AtomicBool>, seen: &Arc<Seen>) -> Parts {
+    let linked = Catalog::linked(&[deputize_tools::LINK]).expect("the tools of the program");
+    let mut catalog = Catalog::default();
+    for entry in linked.iter() {
+        let mut entry = entry.clone();
+        let (tool, called) = (Arc::clone(&entry.tool), Arc::clone(called));
+        entry.tool = Arc::new(Forbidden { tool, called });
+        catalog.insert(entry).expect("one of each name");
+    }
+    let delegate = DelegateTool::new(Policy::default(), Arc::new(FixedClock(0)));
+    catalog.insert(delegate.expect("a tool").into_entry()).expect("one more tool");
+    let mut parts = Parts { clock: Arc::new(FixedClock(0)), ..Parts::new(catalog) };
+    parts.observers.push(Arc::clone(seen) as Arc<dyn Observer>);
+    parts
+}
+
+/// For a recording of no agent.
+fn somebody(recording: &Recording) -> AgentSpec {
+    top_agent(recording.session(), "m", "go", "/".as_ref())
+}
+
+struct Forbidden {
+    tool: Arc<dyn Tool>,
+    called: Arc<AtomicBool>,
+}
+
+impl Tool for Forbidden {
+    fn spec(&self) -> &ToolSpec {
+        self.tool.spec()
+    }
+
+    fn call<'a>(&'a self, _: Value, _: &'a ToolCx) -> BoxFuture<'a, ToolCallResult> {
+        self.called.store(true, Ordering::SeqCst);
+        Box::pin(async { Err(ToolError::refused("not in a replay")) })
+    }
+
+    fn declare(&self, agent: &AgentView) -> Option<ToolDecl> {
+        self.tool.declare(agent)
+    }
+}
+
+#[derive(Default)]
+struct Seen(Mutex<Vec<Record>>);
+
+impl Observer for Seen {
+    fn see(&self, record: &Record) {
+        self.0.lock().expect("nobody panics").push(record.clone());
+    }
+}

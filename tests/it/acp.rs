@@ -1,0 +1,312 @@
+//! Children that are external agents over ACP: a real peer of the official Python package, and
+//! one that does everything wrong.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command as Blocking;
+use std::time::Duration;
+
+use deputize_core::Reply;
+use deputize_testkit::{Answer, MockServer};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::program::{Asked, Ended, Lab, Running, model};
+
+const SECRET: &str = "acp-0123456789abcdef";
+/// The official Python package, which the real agent is made with.
+const SDK: &str = "agent-client-protocol==0.12.1";
+
+fn fixture(name: &str) -> String {
+    format!("{}/fixtures/acp/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A parent that hands on once and repeats what it got.
+async fn parent(arguments: Value) -> MockServer {
+    model(move |asked: &Asked| {
+        Answer::reply(&if asked.replies() == 0 {
+            Reply::calls("mock", [("delegate_task", arguments.clone())])
+        } else {
+            Reply::text("mock", asked.results().join("\n"))
+        })
+    })
+    .await
+}
+
+/// A run whose children are this program with these arguments.
+fn command(
+    lab: &Lab,
+    server: &MockServer,
+    program: (&str, &[&str]),
+    more: &[&str],
+) -> tokio::process::Command {
+    let command = format!("delegation.acp_command={}", program.0);
+    let args = format!("delegation.acp_args={}", json!(program.1));
+    let env = "delegation.acp_env=[ACP_API_KEY, LD_PRELOAD]";
+    let mut all = vec!["--set", &command, "--set", &args, "--set", env, "--output", "events"];
+    all.extend(more);
+    all.push("go");
+    let mut run = lab.run_command(server, &all);
+    run.env("ACP_API_KEY", SECRET).env("UNRELATED_API_KEY", "0123456789");
+    run
+}
+
+async fn run(lab: &Lab, how: &[&str], arguments: Value, more: &[&str]) -> Ended {
+    let server = parent(arguments).await;
+    let script = fixture("faulty_agent.py");
+    let args: Vec<&str> = [&[script.as_str()], how].concat();
+    Running::start(command(lab, &server, ("python3", &args), more)).end().await
+}
+
+fn goal() -> Value {
+    json!({"goal": "Tidy up.", "context": "Mind the build."})
+}
+
+/// The entry of the child, as the parent's model got it.
+fn entry(ended: &Ended) -> Value {
+    let responses = ended.events("model.response");
+    let text = responses.last().unwrap()["text"].as_str().unwrap();
+    let json = text.lines().find(|line| line.starts_with("{\"results\"")).expect(text);
+    serde_json::from_str::<Value>(json).unwrap()["results"][0].clone()
+}
+
+const AUTO: [&str; 2] = ["--set", "delegation.approvals=auto"];
+
+#[tokio::test]
+async fn an_external_agent_works_as_a_child_and_what_it_tells_is_marked_as_its_claim() {
+    let lab = Lab::new();
+    let ended = run(&lab, &["good"], goal(), &AUTO).await.with_code(0);
+    let entry = entry(&ended);
+    assert_eq!((&entry["status"], &entry["model"]), (&json!("completed"), &json!("acp/python3")));
+    assert!(entry["summary"].as_str().unwrap().contains("Permission: the-allow_once. "), "{entry}");
+    assert!(entry["claims"].as_str().unwrap().contains("the host saw none of it"), "{entry}");
+    assert_eq!(entry["receipts"], json!({"files_written": [], "commands": [], "unfinished": []}));
+    assert_eq!(entry["unseen_writes"], json!(["src/ghost.rs"]), "{entry}");
+    let trace = entry["tool_trace"].as_array().unwrap();
+    let trace: Vec<_> = trace.iter().map(|line| (&line["tool"], &line["status"])).collect();
+    assert_eq!(
+        trace,
+        [(&json!("read"), &json!("ok")), (&json!("other"), &json!("cancelled"))],
+        "the second was never told to have ended"
+    );
+
+    let child = format!("{}/1.0.0", lab.session());
+    let of_child = |kind: &str| -> Vec<Value> {
+        ended.events(kind).into_iter().filter(|event| event["agent"] == child).collect()
+    };
+    let asked = &of_child("approval.request")[0];
+    assert_eq!(asked["command"], "Tidy up {\"command\":\"rm -r build\"}");
+    assert_eq!(of_child("approval.decision")[0]["by"], "auto");
+    assert_eq!(of_child("tool.start").len(), 2);
+    assert_eq!(of_child("tool.end")[0]["preview"], "a.txt");
+    assert_eq!(of_child("agent.start")[0]["tools"], json!([]));
+    assert_eq!(of_child("agent.end")[0]["status"], "completed");
+
+    // It is told its task, works where the parent works, and sees what it is meant to see.
+    let prompt = fs::read_to_string(lab.work("prompt")).unwrap();
+    for part in ["YOUR TASK:", "Tidy up.", "Mind the build."] {
+        assert!(prompt.contains(part), "{prompt}");
+    }
+    let cwd = fs::read_to_string(lab.work("cwd")).unwrap();
+    assert_eq!(Path::new(&cwd), lab.work("").canonicalize().unwrap());
+    let environment = fs::read_to_string(lab.work("environment")).unwrap();
+    let names: Vec<&str> = environment.lines().collect();
+    assert!(names.contains(&"ACP_API_KEY") && names.contains(&"PATH"), "{names:?}");
+    assert!(!names.contains(&"UNRELATED_API_KEY") && !names.contains(&"LD_PRELOAD"), "{names:?}");
+    assert_eq!(lab.processes(), []);
+}
+
+#[tokio::test]
+async fn what_it_asks_for_goes_to_the_childs_approver_and_is_allowed_once_at_most() {
+    let lab = Lab::new();
+    let ended = run(&lab, &["good"], goal(), &[]).await.with_code(0);
+    assert!(ended.out.contains("Permission: the-reject_once."), "{}", ended.out);
+    assert_eq!(ended.events("approval.decision")[0]["decision"], "deny");
+
+    let lab = Lab::new();
+    let ended = run(&lab, &["only-always"], goal(), &AUTO).await.with_code(0);
+    let summary = entry(&ended)["summary"].as_str().unwrap().to_owned();
+    assert!(summary.contains("the-reject_once"), "what would hold for ever is refused: {summary}");
+}
+
+#[tokio::test]
+async fn a_hook_may_refuse_what_it_asks_for() {
+    let lab = Lab::new();
+    let hook = "hooks.PreToolUse=['grep -q \"rm -r\" || exit 0; echo keep it >&2; exit 2']";
+    let ended = run(&lab, &["good"], goal(), &[&AUTO[..], &["--set", hook]].concat()).await;
+    let ended = ended.with_code(0);
+    assert!(ended.out.contains("Permission: the-reject_once."), "{}", ended.out);
+    assert_eq!(ended.events("approval.request").len(), 0);
+}
+
+#[tokio::test]
+async fn every_fault_is_told_with_its_reason() {
+    let faults = [
+        (
+            "dies",
+            "failed",
+            "ended (exit code 3) before it answered; its last words on standard \
+         error: no licence | for this machine",
+        ),
+        (
+            "garbage",
+            "failed",
+            "sent 101 lines that are no JSON-RPC messages; the first is: \
+         Segmentation violation at 0x0",
+        ),
+        ("endless-line", "failed", "sent a line of more than 8388608 bytes"),
+        ("future", "failed", "only supports ACP protocol version 1"),
+        ("login", "failed", "wants a login"),
+        ("silent", "failed", "gave an empty answer"),
+        ("declines", "failed", "declined the task"),
+        ("dies-midway", "failed", "ended (ended by signal 9) before it answered"),
+        ("floods", "failed", "sent more than 67108864 bytes"),
+    ];
+    let runs = faults.map(|(how, status, error)| async move {
+        let lab = Lab::new();
+        let ended = run(&lab, &[how], goal(), &[]).await.with_code(0);
+        let entry = entry(&ended);
+        assert_eq!(entry["status"], status, "{how}: {entry}");
+        let told = entry["error"].as_str().unwrap_or_default();
+        assert!(told.contains(error), "{how}: {told}");
+        if how == "dies-midway" {
+            assert!(entry["summary"].as_str().unwrap().contains("Half of it."), "{entry}");
+            assert_eq!(entry["tool_trace"][0]["status"], "cancelled");
+        }
+        assert_eq!(lab.processes(), [], "{how}");
+    });
+    for run in runs {
+        run.await;
+    }
+}
+
+#[tokio::test]
+async fn an_interrupt_and_the_time_limit_end_it_with_all_that_it_started() {
+    for how in ["hangs", "deaf"] {
+        let lab = Lab::new();
+        let server = parent(goal()).await;
+        let (script, mark) = (fixture("faulty_agent.py"), lab.mark().to_owned());
+        let mut begun = lab.pipe("begun");
+        let running =
+            Running::start(command(&lab, &server, ("python3", &[&script, how, &mark]), &[]));
+        begun.lines(1).await;
+        let told = std::time::Instant::now();
+        running.signal(Signal::INT);
+        let ended = running.end().await.with_code(130);
+        assert!(ended.at.duration_since(told) < Duration::from_secs(4), "{how}");
+        let end = ended.events("agent.end").remove(0);
+        assert_eq!((&end["status"], &end["depth"]), (&json!("interrupted"), &json!(1)), "{how}");
+        assert!(end["summary_bytes"].as_u64().unwrap() >= 10, "{how}: {end}");
+        assert_eq!(lab.processes(), [], "{how}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_misses_its_schema_is_asked_for_again() {
+    let lab = Lab::new();
+    let schema = json!({"type": "object", "properties": {"tests": {"type": "integer"}},
+                        "required": ["tests"]});
+    let arguments = json!({"goal": "Count the tests.", "output_schema": schema});
+    let ended = run(&lab, &["schema"], arguments, &[]).await.with_code(0);
+    let entry = entry(&ended);
+    assert_eq!((&entry["status"], &entry["output"]), (&json!("completed"), &json!({"tests": 7})));
+    assert_eq!(ended.events("answer.rejected").len(), 1);
+}
+
+#[tokio::test]
+async fn where_it_may_not_be_nothing_is_started() {
+    // The program does not exist: an error before anything begins.
+    let lab = Lab::new();
+    let server = parent(goal()).await;
+    let none = command(&lab, &server, ("no-such-agent", &[]), &[]);
+    let ended = Running::start(none).end().await.with_code(2);
+    assert!(ended.err.contains("`delegation.acp_command` cannot be run"), "{}", ended.err);
+    assert!(ended.err.contains("program `no-such-agent` not found in PATH"), "{}", ended.err);
+    assert_eq!(server.requests().len(), 0);
+
+    // An endpoint makes children direct.
+    let both = ["--set", "delegation.base_url=http://127.0.0.1:1/v1"];
+    let both = command(&lab, &server, ("python3", &[]), &both);
+    let ended = Running::start(both).end().await.with_code(2);
+    assert!(ended.err.contains("keep one"), "{}", ended.err);
+
+    // A parent that may not run commands has no child that may.
+    let lab = Lab::new();
+    let more = ["-t", "file,delegation"];
+    let ended = run(&lab, &["good"], goal(), &more).await.with_code(0);
+    let told = &ended.out;
+    assert!(told.contains("may not have `terminal` (this agent does not have it)"), "{told}");
+    assert!(!lab.work("cwd").exists());
+}
+
+#[tokio::test]
+async fn it_has_no_more_than_the_operator_and_the_call_leave_a_child() {
+    let ceiling = ["--set", "delegation.toolset_ceiling=[file]"];
+    let default = ["--set", "delegation.default_toolsets=[file]"];
+    let named = json!({"goal": "Tidy up.", "toolsets": ["file"]});
+    let cases = [
+        (goal(), &ceiling[..], "(not in delegation.toolset_ceiling)"),
+        (goal(), &default, "(not in delegation.default_toolsets)"),
+        (named, &[], "(not asked for): name the toolset `terminal` too"),
+    ];
+    for (arguments, more, why) in cases {
+        let lab = Lab::new();
+        let ended = run(&lab, &["good"], arguments, more).await.with_code(0);
+        for part in ["E_EXTERNAL", "may not have `terminal` ", why] {
+            assert!(ended.out.contains(part), "no `{part}` in {}", ended.out);
+        }
+        assert!(!lab.work("cwd").exists(), "it was started: {why}");
+    }
+}
+
+#[tokio::test]
+async fn a_recording_of_it_plays_without_it() {
+    let lab = Lab::new();
+    let more = [&AUTO[..], &["--record", "tape"]].concat();
+    let ended = run(&lab, &["good"], goal(), &more).await.with_code(0);
+    fs::remove_file(lab.work("cwd")).unwrap();
+    let replay = lab.deputize(&["run", "--replay", "tape", "--output", "events"]);
+    let replayed = Running::start(replay).end().await.with_code(0);
+    assert_eq!(replayed.events("tool.end"), ended.events("tool.end"));
+    assert!(!lab.work("cwd").exists(), "the replay started it");
+}
+
+/// A directory with the official package, installed once by whoever comes first.
+fn installed() -> PathBuf {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let place = target.join(SDK.replace("==", "-"));
+    let lock = fs::File::create(target.join("acp.lock")).unwrap();
+    lock.lock().unwrap();
+    if !place.join("acp").is_dir() {
+        let fresh = tempfile::tempdir_in(target).unwrap();
+        let install = ["-m", "pip", "install", "-q", "--no-input", "--target"];
+        let pip = Blocking::new("python3").args(install).arg(fresh.path()).arg(SDK).output();
+        let pip = pip.unwrap();
+        assert!(pip.status.success(), "{}", String::from_utf8_lossy(&pip.stderr));
+        fs::rename(fresh.keep(), &place).unwrap();
+    }
+    place
+}
+
+#[tokio::test]
+async fn an_agent_of_the_official_package_works_as_a_child() {
+    let lab = Lab::new();
+    let place = tokio::task::spawn_blocking(installed).await.unwrap();
+    let arguments = json!({"tasks": [{"goal": "first"}, {"goal": "second"}]});
+    let server = parent(arguments).await;
+    let (script, place) = (fixture("peer_agent.py"), place.to_str().unwrap().to_owned());
+    let real = command(&lab, &server, ("python3", &[&script, &place]), &AUTO);
+    let ended = Running::start(real).end().await.with_code(0);
+    let responses = ended.events("model.response");
+    let text = responses.last().unwrap()["text"].as_str().unwrap();
+    for part in ["wrote first.txt: allowed", "wrote second.txt: allowed"] {
+        assert!(text.contains(part), "{text}");
+    }
+    assert_eq!(fs::read_to_string(lab.work("second.txt")).unwrap(), "done");
+    let ends = ended.events("agent.end");
+    assert_eq!(ends.iter().filter(|end| end["status"] == "completed").count(), 3);
+    let tools: Vec<_> = ended.events("tool.end");
+    assert_eq!(tools.iter().filter(|end| end["tool"] == "edit").count(), 2, "{tools:#?}");
+    lab.holds_no(SECRET, &ended);
+    assert_eq!(lab.processes(), []);
+}

@@ -1,0 +1,292 @@
+//! A run that is reached from another terminal: what it does, no new children, and an end for one
+//! of them.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::net::UnixListener;
+use std::time::Duration;
+
+use deputize_core::Reply;
+use deputize_testkit::{Answer, Gate, MockServer};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::UnixStream;
+use tokio::time::sleep;
+
+use crate::program::{Ended, Lab, Running, model, soon};
+
+fn call(tool: &str, arguments: Value) -> Answer {
+    Answer::reply(&Reply::calls("mock", [(tool, arguments)]))
+}
+
+fn text(text: &str) -> Answer {
+    Answer::reply(&Reply::text("mock", text))
+}
+
+/// A parent with two children, each of which waits at its gate, and then says so.
+async fn family(gates: [Gate; 2]) -> MockServer {
+    let server = model(move |asked| {
+        let system = asked.system();
+        for (number, gate) in gates.iter().enumerate() {
+            if system.contains(&format!("YOUR TASK:\nchild {number}")) {
+                return text(&format!("{number} is done.")).held_by(gate);
+            }
+        }
+        match asked.results().as_slice() {
+            [] => {
+                let task = |n: u32| json!({"goal": format!("child {n}")});
+                call("delegate_task", json!({"tasks": [task(0), task(1)]}))
+            }
+            [result] => text(&format!("They said: {result}")),
+            [..] => text("Too much."),
+        }
+    });
+    server.await
+}
+
+async fn deputize(lab: &Lab, args: &[&str]) -> Ended {
+    Running::start(lab.deputize(args)).end().await
+}
+
+/// The only session, as `agents --once --json` tells of it.
+async fn seen(lab: &Lab) -> Value {
+    let ended = deputize(lab, &["agents", "--once", "--json"]).await.with_code(0);
+    let told: Value = serde_json::from_str(&ended.out).unwrap();
+    let sessions = told["sessions"].as_array().unwrap();
+    assert_eq!(sessions.len(), 1, "{told:#}");
+    sessions[0].clone()
+}
+
+/// Waits until a run answers at its socket.
+async fn reachable(lab: &Lab) -> String {
+    let listens = async {
+        loop {
+            let sockets = fs::read_dir(lab.path("home/control")).into_iter().flatten().flatten();
+            let names = sockets.map(|entry| entry.file_name().into_string().unwrap());
+            if names.into_iter().any(|name| name.ends_with(".sock") && !name.starts_with('.')) {
+                return;
+            }
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    soon("its socket", listens).await;
+    lab.session()
+}
+
+#[tokio::test]
+async fn the_agents_of_a_run_are_seen_and_one_is_told_to_end() {
+    let gates = [Gate::closed(), Gate::closed()];
+    let server = family(gates.clone()).await;
+    let lab = Lab::new();
+    let running = lab.run(&server, &["--output", "events", "Share it"]);
+    server.until_requests(3).await;
+    let session = reachable(&lab).await;
+
+    let told = seen(&lab).await;
+    assert_eq!(told["running"], true, "{told:#}");
+    assert_eq!(told["pid"], running.pid().as_raw_nonzero().get());
+    let agents = told["agents"].as_array().unwrap();
+    let brief: Vec<_> = agents
+        .iter()
+        .map(|it| (it["depth"].clone(), it["status"].clone(), it["current_tool"].clone()))
+        .collect();
+    let child = (json!(1), json!("running"), Value::Null);
+    let top = (json!(0), json!("running"), json!("delegate_task"));
+    assert_eq!(brief, [top, child.clone(), child]);
+    assert_eq!(agents[1]["goal"], "child 0");
+    assert_eq!(agents[1]["parent"], session);
+    let table = deputize(&lab, &["agents", "--once"]).await.with_code(0);
+    assert!(table.out.contains(&format!("{session}: running in process")), "{}", table.out);
+    assert!(table.out.contains("child 1"), "{}", table.out);
+
+    let first = agents[1]["agent"].as_str().unwrap();
+    let ended = deputize(&lab, &["agents", "stop", &session]).await.with_code(1);
+    assert!(ended.err.contains("2 agents run below"), "{}", ended.err);
+    assert!(ended.err.contains("--tree"), "{}", ended.err);
+    let nobody = format!("{session}/9.9.9");
+    let ended = deputize(&lab, &["agents", "stop", &nobody]).await.with_code(1);
+    assert!(ended.err.contains("no agent"), "{}", ended.err);
+    deputize(&lab, &["agents", "stop", first]).await.with_code(0);
+    let end = running.event("agent.end", |end| end["agent"] == first).await;
+    assert_eq!(end["status"], "interrupted");
+    gates[1].open();
+    let ended = running.end().await.with_code(0);
+    let answer = ended.events("model.response").pop().unwrap()["text"].to_string();
+    assert!(answer.contains("interrupted") && answer.contains("1 is done."), "{answer}");
+
+    let left: Vec<_> = fs::read_dir(lab.path("home/control")).unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
+    let told = seen(&lab).await;
+    assert_eq!((&told["running"], &told["status"]), (&json!(false), &json!("completed")));
+    assert_eq!(told["agents"][1]["status"], "interrupted");
+    assert_eq!(told["agents"][2]["status"], "completed");
+    let ended = deputize(&lab, &["agents", "stop", first]).await.with_code(1);
+    assert!(ended.err.contains("does not run"), "{}", ended.err);
+    let ended = deputize(&lab, &["pause"]).await.with_code(1);
+    assert!(ended.err.contains("no session runs"), "{}", ended.err);
+}
+
+#[tokio::test]
+async fn a_tree_is_told_to_end_as_a_whole() {
+    let server = family([Gate::closed(), Gate::closed()]).await;
+    let lab = Lab::new();
+    let running = lab.run(&server, &["--output", "json", "Share it"]);
+    server.until_requests(3).await;
+    let session = reachable(&lab).await;
+    deputize(&lab, &["agents", "stop", &session, "--tree"]).await.with_code(0);
+    let ended = running.end().await.with_code(130);
+    let told: Value = serde_json::from_str(&ended.out).unwrap();
+    assert_eq!(told["children"].as_array().unwrap().len(), 2);
+    assert_eq!(told["children"][0]["status"], "interrupted");
+}
+
+#[tokio::test]
+async fn a_paused_run_starts_no_children_until_it_may_again() {
+    let (first, second) = (Gate::closed(), Gate::closed());
+    let gates = (first.clone(), second.clone());
+    let server = model(move |asked| match asked.results().len() {
+        _ if asked.system().contains("YOUR TASK:") => text("I am done."),
+        0 => call("list_dir", json!({})).held_by(&gates.0),
+        1 => call("delegate_task", json!({"goal": "Too early"})),
+        2 => call("list_dir", json!({"path": "."})).held_by(&gates.1),
+        3 => call("delegate_task", json!({"goal": "In time"})),
+        _ => text("Done."),
+    });
+    let server = server.await;
+    let lab = Lab::new();
+    let running = lab.run(&server, &["--output", "events", "Share it"]);
+    server.until_requests(1).await;
+    let session = reachable(&lab).await;
+    let ended = deputize(&lab, &["pause"]).await.with_code(0);
+    assert_eq!(ended.err, format!("{session}: new children are paused\n"));
+    let ended = deputize(&lab, &["pause", &session]).await.with_code(0);
+    assert_eq!(ended.err, format!("{session}: new children are already paused\n"));
+    assert_eq!(seen(&lab).await["paused"], "user");
+    first.open();
+    server.until_requests(3).await;
+    deputize(&lab, &["unpause"]).await.with_code(0);
+    assert_eq!(seen(&lab).await["paused"], Value::Null);
+    second.open();
+    let ended = running.end().await.with_code(0);
+    let paused = ended.events("spawn.paused");
+    let paused: Vec<_> = paused.iter().map(|it| (&it["by"], &it["paused"])).collect();
+    assert_eq!(paused, [(&json!("user"), &json!(true)), (&json!("user"), &json!(false))]);
+    let goals = ended.events("agent.start");
+    let goals: Vec<_> = goals.iter().map(|it| it["goal"].as_str().unwrap()).collect();
+    assert_eq!(goals, ["Share it", "In time"]);
+    let refused = &ended.events("tool.end")[1];
+    let told = refused["preview"].as_str().unwrap();
+    assert!(told.contains("spawning paused by user"), "{told}");
+}
+
+#[tokio::test]
+async fn the_socket_is_for_its_owner_bounded_and_replaced_when_it_is_dead() {
+    let lab = Lab::new();
+    let gate = Gate::closed();
+    let held = gate.clone();
+    let server = model(move |_| text("Done.").held_by(&held)).await;
+    let running = lab.run(&server, &["--output", "events", "Wait"]);
+    server.until_requests(1).await;
+    let session = reachable(&lab).await;
+    let folder = lab.path("home/control");
+    let socket = folder.join(format!("{session}.sock"));
+    assert_eq!(fs::metadata(&folder).unwrap().permissions().mode() & 0o777, 0o700);
+    assert_eq!(fs::metadata(&socket).unwrap().permissions().mode() & 0o777, 0o600);
+
+    let ask = async |line: &[u8]| {
+        let mut stream = UnixStream::connect(&socket).await.unwrap();
+        let _refused_midway = stream.write_all(line).await;
+        let _gone = stream.shutdown().await;
+        let mut answer = String::new();
+        let _reset = soon("an answer", stream.read_to_string(&mut answer)).await;
+        answer
+    };
+    let status = ask(b"{\"do\":\"status\"}\n{\"do\":\"status\"}\n").await;
+    assert_eq!(status.lines().count(), 2);
+    assert!(status.contains(&format!("\"pid\":{}", running.pid().as_raw_nonzero())), "{status}");
+    assert!(ask(b"{\"do\":\"fly\"}\n").await.contains("that is no request"));
+    assert!(ask(&b"\xff\0\n".repeat(3)).await.lines().count() == 3);
+    assert!(ask(&vec![b'x'; 1 << 19]).await.contains("at most 4096 bytes"));
+    // Those who say nothing take nobody's place for long, and hold up no end.
+    let mut idle = Vec::new();
+    for _ in 0..12 {
+        idle.push(UnixStream::connect(&socket).await.unwrap());
+    }
+    assert!(!ask(b"{\"do\":\"status\"}\n").await.is_empty());
+
+    running.signal(Signal::KILL);
+    running.end().await;
+    assert!(socket.exists());
+    let inode = fs::metadata(&socket).unwrap().ino();
+    gate.open();
+    let resumed = lab.run(&server, &["--resume", &session, "--output", "events"]);
+    resumed.end().await.with_code(0);
+    assert!(!socket.exists());
+    // One that nobody replaces is taken away by who meets it.
+    drop(UnixListener::bind(&socket).unwrap());
+    assert_ne!(inode, 0);
+    let agent = session.clone();
+    let ended = deputize(&lab, &["agents", "stop", &agent]).await.with_code(1);
+    assert!(ended.err.contains("does not run"), "{}", ended.err);
+    assert!(!socket.exists());
+}
+
+#[tokio::test]
+async fn without_it_and_where_it_cannot_be_a_run_goes_on() {
+    let server = model(|_| text("Done.")).await;
+    let lab = Lab::new();
+    let ended = lab.run(&server, &["--set", "control=false", "Go"]).end().await.with_code(0);
+    assert_eq!(ended.out, "Done.\n");
+    assert!(!lab.path("home/control").exists());
+
+    let gate = Gate::closed();
+    let held = gate.clone();
+    let server = model(move |_| text("Done.").held_by(&held)).await;
+    let lab = Lab::new();
+    fs::create_dir_all(lab.path("home/control")).unwrap();
+    fs::set_permissions(lab.path("home/control"), fs::Permissions::from_mode(0o755)).unwrap();
+    let running = lab.run(&server, &["Go"]);
+    running.says("its mode is 755").await;
+    gate.open();
+    let ended = running.end().await.with_code(0);
+    assert_eq!(ended.out, "Done.\n");
+}
+
+#[tokio::test]
+async fn a_path_that_is_too_long_for_a_socket_is_none_here() {
+    let lab = Lab::new();
+    let long = lab.path("x".repeat(200)).join("y".repeat(200));
+    fs::create_dir_all(&long).unwrap();
+    let gate = Gate::closed();
+    let held = gate.clone();
+    let server = model(move |_| text("Done.").held_by(&held)).await;
+    let mut command = lab.run_command(&server, &["--output", "events", "Wait"]);
+    command.env("DEPUTIZE_HOME", &long);
+    let running = Running::start(command);
+    server.until_requests(1).await;
+    let pause = async {
+        loop {
+            let mut command = lab.deputize(&["pause"]);
+            command.env("DEPUTIZE_HOME", &long);
+            if Running::start(command).end().await.code == Some(0) {
+                return;
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    soon("a way to the run", pause).await;
+    running.event("spawn.paused", |_| true).await;
+    gate.open();
+    running.end().await.with_code(0);
+}
+
+#[tokio::test]
+async fn without_once_it_says_what_is_there() {
+    let lab = Lab::new();
+    let ended = deputize(&lab, &["agents"]).await.with_code(2);
+    assert!(ended.err.contains("not in this version"), "{}", ended.err);
+    assert!(ended.err.contains("agents --once"), "{}", ended.err);
+    let ended = deputize(&lab, &["agents", "--once"]).await.with_code(0);
+    assert!(ended.err.contains("no sessions yet"), "{}", ended.err);
+}

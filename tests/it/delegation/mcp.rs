@@ -1,0 +1,123 @@
+//! Tools of MCP servers in children: a toolset with that origin, in a program put together from
+//! the libraries.
+
+use std::sync::Arc;
+
+use deputize_core::{
+    Authority, BoxFuture, Cancel, Catalog, Entry, FixedClock, Grant, Origin, Reply, Schema,
+    SessionId, Tool, ToolCallResult, ToolCx, ToolDecl, ToolName, ToolOutput, ToolSpec, ToolsetName,
+};
+use deputize_delegate::{DelegateTool, Policy, send_order};
+use deputize_runtime::{Parts, Session, SessionDir};
+use deputize_testkit::ScriptedModel;
+use serde_json::{Value, json};
+
+/// A tool that answers with its name.
+struct Remote(ToolSpec);
+
+impl Tool for Remote {
+    fn spec(&self) -> &ToolSpec {
+        &self.0
+    }
+
+    fn call<'a>(&'a self, _: Value, _: &'a ToolCx) -> BoxFuture<'a, ToolCallResult> {
+        Box::pin(async move { Ok(ToolOutput::text(format!("{} answered", self.0.decl.name))) })
+    }
+}
+
+fn entry(toolset: &'static str, tool: &'static str, origin: Origin, kind: &str) -> Entry {
+    let decl = ToolDecl {
+        name: ToolName::literal(tool),
+        description: String::new(),
+        parameters: Schema::new(&json!({"type": kind})).unwrap(),
+    };
+    let tool = Arc::new(Remote(ToolSpec::read_only(decl)));
+    Entry { toolset: ToolsetName::literal(toolset), origin, tool }
+}
+
+fn git() -> Origin {
+    Origin::Mcp { server: "git".to_owned() }
+}
+
+fn catalog(policy: &Policy) -> Catalog {
+    let mut catalog = Catalog::linked(&[deputize_tools::LINK]).unwrap();
+    catalog.insert(entry("mcp-git", "git_log", git(), "object")).unwrap();
+    // A name alone makes no MCP tool.
+    let linked = Origin::Linked { krate: "notes".to_owned() };
+    catalog.insert(entry("mcp-notes", "mcp_note", linked, "object")).unwrap();
+    let tool = DelegateTool::new(policy.clone(), Arc::new(FixedClock(0))).unwrap();
+    catalog.insert(tool.into_entry()).unwrap();
+    catalog
+}
+
+/// What the child of a call that names the toolset `file` is told of, and the results of the
+/// calls that it makes of the two other tools.
+async fn child(policy: Policy) -> (Vec<String>, Vec<String>) {
+    let model = Arc::new(ScriptedModel::rule(|seen| {
+        let calls = |calls: Vec<(&str, Value)>| Some(Reply::calls("m", calls).into());
+        match (seen.task(), seen.results().len()) {
+            ("Hand on", 0) => {
+                calls(vec![("delegate_task", json!({"goal": "Look", "toolsets": ["file"]}))])
+            }
+            ("Look", 0) => calls(vec![("git_log", json!({})), ("mcp_note", json!({}))]),
+            _ => Some(Reply::text("m", "Done.").into()),
+        }
+    }));
+    let folder = tempfile::tempdir().unwrap();
+    let mut parts = Parts::new(catalog(&policy));
+    parts.models.insert("test/m", "m", model.clone());
+    let dir = SessionDir::new(folder.path().join("sessions"));
+    let session = Session::create(&dir, SessionId::literal("mcp"), parts).unwrap();
+    let mut spec = session.top_agent("test/m", "Hand on", folder.path());
+    spec.tools = send_order(spec.tools);
+    let grant = Grant { spawn_depth: Some(1), spawn_number: Some(9), ..Grant::default() };
+    let authority = Authority::root(session.catalog(), &grant);
+    session.run(spec, authority, &Cancel::new()).await;
+    let requests = model.requests();
+    let mut mine = requests.iter().filter(|seen| seen.task() == "Look");
+    let (first, second) = (mine.next().unwrap(), mine.next().unwrap());
+    let tools = first.tools.iter().map(|tool| tool.name.to_string()).collect();
+    let results = second.results().into_iter().map(|result| result.text.as_str().to_owned());
+    (tools, results.collect())
+}
+
+#[tokio::test]
+async fn tools_of_mcp_servers_stay_unless_the_operator_says_otherwise() {
+    const FILE: [&str; 5] = ["edit_file", "list_dir", "read_file", "search_files", "write_file"];
+    let (tools, results) = child(Policy::default()).await;
+    assert_eq!(
+        tools,
+        ["edit_file", "git_log", "list_dir", "read_file", "search_files", "write_file"]
+    );
+    assert!(results[0].contains("git_log answered"), "{results:?}");
+    assert!(results[1].starts_with("error: there is no tool `mcp_note`"), "{results:?}");
+
+    let (tools, results) = child(Policy { inherit_mcp_toolsets: false, ..Policy::default() }).await;
+    assert_eq!(tools, FILE);
+    assert!(results[0].starts_with("error: there is no tool `git_log`"), "{results:?}");
+
+    let ceiling = [ToolsetName::literal("file"), ToolsetName::literal("delegation")].into();
+    let (tools, _) = child(Policy { toolset_ceiling: Some(ceiling), ..Policy::default() }).await;
+    assert_eq!(tools, FILE, "the ceiling cuts them too");
+}
+
+/// A right is about the very tool: another one that takes its place while an agent lives, or
+/// between two runs of a session, is not the agent's, nor any child's.
+#[test]
+fn a_tool_that_changed_is_nobodys() {
+    let policy = Policy::default();
+    let before = catalog(&policy);
+    let all = Grant { spawn_depth: Some(1), spawn_number: Some(9), ..Grant::default() };
+    let parent = Authority::root(&before, &all);
+    let child = parent.meet(&Grant::default());
+    assert!(child.permits(before.get("git_log").unwrap()).is_ok());
+    for (origin, kind) in [
+        (Origin::Mcp { server: "other".to_owned() }, "object"),
+        (Origin::Linked { krate: "git".to_owned() }, "object"),
+    ] {
+        let mut after = Catalog::default();
+        after.insert(entry("mcp-git", "git_log", origin, kind)).unwrap();
+        let changed = after.get("git_log").unwrap();
+        assert!(parent.permits(changed).is_err() && child.permits(changed).is_err());
+    }
+}

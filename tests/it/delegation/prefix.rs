@@ -1,0 +1,186 @@
+//! How much of what is sent was sent before: what a provider's cache can serve. Counted over
+//! tools, then system text, then messages, which is the order that providers cache in.
+
+use std::fmt::Write as _;
+use std::fs;
+
+use deputize_core::Reply;
+use deputize_testkit::{Answer, HttpRequest};
+use serde_json::{Value, json};
+
+use super::{is_child, of, run};
+use crate::program::{Asked, Lab, model};
+
+/// A request as a provider's cache sees it.
+struct Prefix {
+    /// Tools and system text.
+    head: String,
+    /// And the conversation.
+    all: String,
+    /// Where each tool ends.
+    tools: Vec<usize>,
+}
+
+impl Prefix {
+    fn of(request: &HttpRequest) -> Self {
+        let request = request.json();
+        let (mut head, mut tools) = (String::new(), Vec::new());
+        for tool in request["tools"].as_array().into_iter().flatten() {
+            head.push_str(&tool.to_string());
+            tools.push(head.len());
+        }
+        let messages = request["messages"].as_array().unwrap();
+        let (system, talk): (Vec<&Value>, Vec<&Value>) =
+            messages.iter().partition(|message| message["role"] == "system");
+        system.iter().for_each(|message| head.push_str(message["content"].as_str().unwrap()));
+        let talk: String = talk.iter().map(|message| message.to_string()).collect();
+        Self { all: format!("{head}{talk}"), head, tools }
+    }
+
+    /// How many bytes of its tools and system text stand at the beginning of another's.
+    fn shared(&self, other: &Self) -> usize {
+        common(&self.head, &other.head)
+    }
+}
+
+fn common(one: &str, two: &str) -> usize {
+    one.bytes().zip(two.bytes()).take_while(|(a, b)| a == b).count()
+}
+
+fn percent(part: usize, whole: usize) -> f64 {
+    let share = |n: usize| u32::try_from(n).map(f64::from).unwrap();
+    100.0 * share(part) / share(whole)
+}
+
+/// A parent that looks, hands two parts on, and ends; children look twice.
+fn family(role: &'static str, task: bool) -> impl Fn(&Asked) -> Answer + Send + Sync + 'static {
+    move |asked| {
+        let calls = |calls: Vec<(&str, Value)>| Reply::calls("m", calls);
+        Answer::reply(&match (is_child(asked), asked.results().len()) {
+            (false, 0) => calls(vec![("list_dir", json!({}))]),
+            (false, 1) if task => calls(vec![
+                ("task", json!({"description": "Look at one"})),
+                ("task", json!({"description": "Look at two"})),
+            ]),
+            (false, 1) => calls(vec![(
+                "delegate_task",
+                json!({"role": role, "tasks": [
+                    {"goal": "Look at one", "context": "In src."},
+                    {"goal": "Look at two", "context": "In docs. Be quick."},
+                ]}),
+            )]),
+            (false, _) => Reply::text("m", "Both looked."),
+            (true, n @ (0 | 1)) => calls(vec![("list_dir", json!({"depth": n + 1}))]),
+            (true, _) => Reply::text("m", "I looked."),
+        })
+    }
+}
+
+/// What one form of delegation shares.
+struct Form {
+    name: &'static str,
+    /// Bytes of a child's tools and system text.
+    head: usize,
+    /// Bytes of its tools.
+    tools: usize,
+    /// How much of the head its parent's begin with.
+    parent: usize,
+    /// How much a sibling's begin with.
+    sibling: usize,
+    /// Whether every tool before the first one that the child lost is shared.
+    tools_before: bool,
+    /// Bytes of the child's own brief in its system text.
+    brief: usize,
+}
+
+impl Form {
+    async fn of(name: &'static str, set: &[&str], role: &'static str) -> Self {
+        let lab = Lab::new();
+        fs::write(lab.work("AGENTS.md"), "Use tabs.\n").unwrap();
+        let server = model(family(role, name == "task")).await;
+        run(&lab, &server, set, "Look around").await;
+        let requests = server.requests();
+        for word in ["Look around", "Look at one", "Look at two"] {
+            append_only(name, &of(&requests, word));
+        }
+        let first = |word| Prefix::of(of(&requests, word)[0]);
+        let (parent, one, two) = (first("Look around"), first("Look at one"), first("Look at two"));
+        let own = one.tools.last().copied().unwrap_or(0);
+        let kept = parent.tools.iter().zip(&one.tools).filter(|(a, b)| a == b).count();
+        let before = kept.checked_sub(1).map_or(0, |last| parent.tools[last]);
+        Self {
+            name,
+            head: one.head.len(),
+            parent: one.shared(&parent),
+            sibling: one.shared(&two),
+            tools: own,
+            tools_before: one.shared(&parent) >= before && kept > 0,
+            brief: one.head.len() - one.head.find("YOUR TASK:").unwrap_or(one.head.len()).max(own),
+        }
+    }
+}
+
+/// What an agent has sent is never sent again changed: each request begins with the one before,
+/// and beside what is new in the conversation at most 2 % is.
+fn append_only(form: &str, mine: &[&HttpRequest]) {
+    for pair in mine.windows(2) {
+        let (before, after) = (Prefix::of(pair[0]), Prefix::of(pair[1]));
+        assert_eq!(before.head, after.head, "{form}: tools and system text");
+        assert!(after.all.starts_with(&before.all), "{form}: history");
+        let (old, new) = (pair[0].text(), pair[1].text());
+        let wire = new.len() - common(&old, &new);
+        let content = after.all.len() - before.all.len();
+        assert!(wire <= content + new.len() / 50, "{form}: {wire} bytes for {content} new ones");
+    }
+}
+
+#[tokio::test]
+async fn what_every_form_shares() {
+    let shares = "delegation.tool_schemas=cache_preserving";
+    let forms = [
+        Form::of("default", &[], "leaf").await,
+        Form::of("cache_first", &["delegation.prompt_layout=cache_first"], "leaf").await,
+        Form::of("equal lists", &["delegation.max_spawn_depth=2"], "orchestrator").await,
+        Form::of(
+            "equal lists, cache_first",
+            &["delegation.max_spawn_depth=2", "delegation.prompt_layout=cache_first"],
+            "orchestrator",
+        )
+        .await,
+        Form::of("cache_preserving", &[shares], "leaf").await,
+        Form::of(
+            "cache_preserving, orchestrators",
+            &[shares, "delegation.max_spawn_depth=2"],
+            "orchestrator",
+        )
+        .await,
+        Form::of("task", &["delegation.tool_name=task"], "leaf").await,
+    ];
+    let mut table = String::from("| form | system + tools, bytes | parent, % | sibling, % |\n");
+    for form in &forms {
+        let share = |part| percent(part, form.head);
+        writeln!(
+            table,
+            "| {} | {} | {:.1} | {:.1} |",
+            form.name,
+            form.head,
+            share(form.parent),
+            share(form.sibling)
+        )
+        .unwrap();
+        assert!(form.tools_before, "{}", form.name);
+        if form.name.starts_with("cache_preserving") {
+            assert!(share(form.parent) >= 97.0 && share(form.sibling) >= 99.0, "{table}");
+            assert_eq!(form.brief, 0);
+        }
+        if form.name.starts_with("equal lists") {
+            // Every byte of the tools, whose list comes first.
+            assert!(form.parent >= form.tools, "{table}");
+        }
+        if form.name.contains("cache_first") {
+            // All that a sibling does not share is what it alone is told.
+            assert!(percent(form.sibling, form.head - form.brief) >= 99.0, "{table}");
+        }
+    }
+    println!("{table}");
+}

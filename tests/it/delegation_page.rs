@@ -1,0 +1,217 @@
+//! Every call of the page on delegation is made, as it stands there, and every command is run.
+
+use std::fs;
+use std::path::Path;
+
+use deputize_core::Reply;
+use deputize_testkit::{Answer, HttpRequest, MockServer};
+use serde_json::{Value, json};
+
+use crate::program::{Asked, Lab, PROGRAM, Running};
+
+/// A call of the page, with the settings that stand before it and the result behind it.
+struct Example {
+    set: Vec<String>,
+    call: Value,
+    result: Value,
+}
+
+fn page() -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/delegation.md");
+    fs::read_to_string(path).unwrap()
+}
+
+/// What stands in a fence behind its first line, and what stands before the fence.
+fn fences<'p>(page: &'p str, kind: &str) -> Vec<(&'p str, &'p str)> {
+    let open = format!("```{kind}\n");
+    let at = |(at, _): (usize, &str)| {
+        let inside = &page[at + open.len()..];
+        (&page[..at], &inside[..inside.find("\n```").unwrap() + 1])
+    };
+    page.match_indices(&open).map(at).collect()
+}
+
+/// The settings that are named between the last result, or heading, and a call.
+fn settings(before: &str) -> Vec<String> {
+    let after = [before.rfind("\n```\n"), before.rfind("\n## ")].into_iter().flatten().max();
+    let text = &before[after.unwrap_or_default()..];
+    let named = text.split("`--set ").skip(1);
+    named.map(|rest| rest.split('`').next().unwrap().to_owned()).collect()
+}
+
+fn examples(page: &str) -> Vec<Example> {
+    let calls = fences(page, "json call");
+    let results = fences(page, "json result");
+    assert_eq!(calls.len(), results.len());
+    let parse = |text: &str| -> Value {
+        serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+    };
+    calls
+        .into_iter()
+        .zip(results)
+        .map(|((before, call), (_, result))| Example {
+            set: settings(before),
+            call: parse(call),
+            result: parse(result),
+        })
+        .collect()
+}
+
+/// What a child does, by the first word of its task.
+fn child(asked: &Asked, model: &str) -> Answer {
+    let say = |text: &str| Answer::reply(&Reply::text(model, text));
+    let call = |tool: &str, arguments| Answer::reply(&Reply::calls(model, [(tool, arguments)]));
+    let goal = asked.first_user().split([' ', '.']).next().unwrap_or_default().to_owned();
+    match (goal.as_str(), asked.results().len()) {
+        ("List", 0) => call("list_dir", json!({})),
+        ("List", _) => say("Two entries: README.md and src."),
+        ("Write", 0) => call("write_file", json!({"path": "notes.txt", "content": "Kites fly.\n"})),
+        ("Write", _) => say("I wrote notes.txt."),
+        ("Review", 0) => call("delegate_task", json!({"goal": "List the entries."})),
+        ("Review", _) => say("My child found two entries."),
+        ("Count", _) if asked.replies() == 0 => say("There are two files."),
+        ("Count", _) => say(r#"{"files": 2}"#),
+        ("Look", n) if asked.may_call() => {
+            call("list_dir", json!({"path": if n % 2 == 0 { "." } else { "src" }}))
+        }
+        ("Look", _) => say("This far: README.md."),
+        ("Run", 0) => call("terminal", json!({"command": "ls"})),
+        ("Run", _) => say("I may not run commands."),
+        ("Claim", _) => say("I wrote report.md."),
+        ("Fill", 0) => Answer::reply(&Reply {
+            text: "I look around.".to_owned(),
+            ..Reply::calls(model, [("list_dir", json!({}))])
+        }),
+        ("Fill", _) => Answer::json(&json!({"error": {
+            "code": "context_length_exceeded",
+            "message": "This model's maximum context length is 4096 tokens.",
+        }}))
+        .status(400),
+        ("Break", _) => Answer::error(400, "no such thing"),
+        other => panic!("no such child: {other:?}"),
+    }
+}
+
+fn is_child(asked: &Asked) -> bool {
+    asked.system().contains("YOUR TASK:")
+}
+
+async fn server(tool: &'static str, call: Value) -> MockServer {
+    let rule = move |request: &HttpRequest| {
+        let asked = Asked::of(request);
+        if is_child(&asked) {
+            return child(&asked, request.json()["model"].as_str().unwrap());
+        }
+        Answer::reply(&match asked.results().len() {
+            0 => Reply::calls("mock", [(tool, call.clone())]),
+            _ => Reply::text("mock", "Done."),
+        })
+    };
+    MockServer::start_with(rule).await.unwrap()
+}
+
+/// Whether what the page shows is in what there is: fields may be left out, `…` is any text.
+fn shows(page: &Value, real: &Value) -> bool {
+    match (page, real) {
+        (Value::Object(page), Value::Object(real)) => {
+            page.iter().all(|(key, value)| real.get(key).is_some_and(|real| shows(value, real)))
+        }
+        (Value::Array(page), Value::Array(real)) => {
+            page.len() == real.len() && page.iter().zip(real).all(|(page, real)| shows(page, real))
+        }
+        (Value::String(page), Value::String(real)) => {
+            let parts: Vec<&str> = page.split('…').collect();
+            let mut rest = real.as_str();
+            let in_order = parts.iter().all(|part| match rest.find(part) {
+                Some(at) => {
+                    rest = &rest[at + part.len()..];
+                    true
+                }
+                None => false,
+            });
+            in_order && real.starts_with(parts[0]) && real.ends_with(parts[parts.len() - 1])
+        }
+        (page, real) => page == real,
+    }
+}
+
+fn first_object(told: &str) -> Value {
+    let begin = told.find('{').unwrap_or_else(|| panic!("{told}"));
+    let mut values = serde_json::Deserializer::from_str(&told[begin..]).into_iter::<Value>();
+    values.next().unwrap().unwrap()
+}
+
+#[tokio::test]
+async fn each_call_of_the_page_has_the_result_that_stands_there() {
+    let page = page();
+    let examples = examples(&page);
+    assert!(examples.len() >= 14, "{}", examples.len());
+    let mut wrong = String::new();
+    for Example { set, call, result } in examples {
+        let lab = Lab::new();
+        fs::write(lab.work("README.md"), "# Kite\n").unwrap();
+        fs::create_dir(lab.work("src")).unwrap();
+        let plain = set.iter().any(|set| set == "delegation.tool_name=task");
+        let server = server(if plain { "task" } else { "delegate_task" }, call.clone()).await;
+        let set = set.iter().map(|set| set.replace("http://127.0.0.1:8080/v1", &server.base_url()));
+        let mut args: Vec<String> = set.flat_map(|set| ["--set".to_owned(), set]).collect();
+        args.push("go".to_owned());
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        lab.run(&server, &args).end().await.with_code(0);
+        let requests = server.requests();
+        let mut top = requests.iter().map(Asked::of).filter(|asked| !is_child(asked));
+        let told = top.nth(1).expect("a request with the result").results()[0].to_owned();
+        let real = if plain { Value::String(told) } else { first_object(&told) };
+        if !shows(&result, &real) {
+            wrong += &format!("=== {call} {args:?}\npage: {result:#}\nreal: {real:#}\n");
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+#[tokio::test]
+async fn the_commands_of_the_page_run() {
+    let page = page();
+    let script: String = fences(&page, "sh").into_iter().map(|(_, script)| script).collect();
+    assert!(script.lines().count() >= 5, "{script}");
+    let lab = Lab::new();
+    fs::write(lab.work("README.md"), "# Kite\n").unwrap();
+    let mut command = lab.command("bash");
+    command.arg("-euo").arg("pipefail").arg("-c");
+    command.arg(format!("deputize() {{ {PROGRAM} \"$@\"; }}\n{script}"));
+    command.env("DEPUTIZE__MODEL", "offline");
+    let ended = Running::start(command).end().await.with_code(0);
+    for part in ["a leaf does not hand work on", "Count the tests", "Survey of"] {
+        assert!(ended.out.contains(part), "no `{part}` in:\n{}", ended.out);
+    }
+}
+
+#[test]
+fn the_page_names_each_setting_of_delegation_that_has_an_effect_on_a_call() {
+    let page = page();
+    for key in [
+        "max_concurrent_children",
+        "max_spawn_depth",
+        "over_limit",
+        "max_iterations",
+        "child_timeout_seconds",
+        "max_children_per_session",
+        "toolset_ceiling",
+        "approvals",
+        "models",
+        "budget",
+        "background",
+        "prompt_layout",
+        "tool_schemas",
+        "acp_command",
+        "tool_name",
+        "default_toolsets",
+        "inherit_mcp_toolsets",
+        "max_summary_bytes",
+        "heartbeat_seconds",
+        "stale_idle_seconds",
+        "stale_in_tool_seconds",
+    ] {
+        assert!(page.contains(key), "{key}");
+    }
+}

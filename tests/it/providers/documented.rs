@@ -1,0 +1,61 @@
+//! Every example of `docs/models.md` is a configuration that works.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::program::{Lab, Running};
+
+fn page() -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/models.md");
+    fs::read_to_string(path).unwrap()
+}
+
+#[tokio::test]
+async fn every_example_is_accepted_without_a_warning_and_names_a_model() {
+    let page = page();
+    let blocks: Vec<&str> =
+        page.split("```yaml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+    assert_eq!(blocks.len(), 15, "a block for each section");
+    let lab = Lab::new();
+    let file = lab.path("config.yaml");
+    let config = file.to_str().unwrap();
+    for block in blocks {
+        fs::write(&file, block).unwrap();
+        let check = Running::start(lab.deputize(&["config", "check", "--config", config]));
+        let check = check.end().await.with_code(0);
+        assert_eq!(check.err, "", "{block}");
+        let preview = ["prompt", "--json", "--config", config, "Hello."];
+        let preview = Running::start(lab.deputize(&preview)).end().await.with_code(0);
+        let body: Value = serde_json::from_str(&preview.out).unwrap();
+        let model = block.lines().next().unwrap().strip_prefix("model: ").unwrap();
+        let model = model.split_whitespace().next().unwrap().split_once('/').unwrap().1;
+        assert_eq!(body["model"], model, "{block}");
+    }
+}
+
+#[test]
+fn each_way_to_a_model_has_its_section() {
+    let page = page();
+    for section in [
+        "OpenAI",
+        "Anthropic",
+        "OpenRouter",
+        "DeepSeek",
+        "Ollama",
+        "llama.cpp",
+        "vLLM",
+        "Any compatible server",
+        "What is tried again",
+        "Budgets and prices",
+        "Certificate authorities",
+        "Proxies",
+        "Several keys",
+        "Models to fall back on",
+        "Without streaming",
+    ] {
+        let found = page.lines().any(|line| line.trim_start_matches('#').trim() == section);
+        assert!(found, "{section}");
+    }
+}

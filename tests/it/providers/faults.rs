@@ -1,0 +1,251 @@
+//! Every fault over real connections, in every wire: what differs between them is said.
+
+use std::time::Duration;
+
+use deputize_core::{Cancel, ModelOptions, Reply};
+use deputize_providers::{Endpoint, Wire, http_client};
+use deputize_testkit::{Answer, Gate, MockServer, chat_sse, messages_sse, responses_sse};
+use insta::assert_snapshot;
+use serde_json::json;
+
+use super::{KEY, NOW_MS, SHORT, endpoint, messages, request};
+
+const WIRES: [Wire; 3] = [Wire::OpenAiChat, Wire::OpenAiResponses, Wire::AnthropicMessages];
+
+/// A streamed reply of one text.
+fn hello(wire: Wire) -> String {
+    let reply = Reply::text("served", "Hello, this is a longer text.");
+    match wire {
+        Wire::OpenAiChat => chat_sse(&reply),
+        Wire::OpenAiResponses => responses_sse(&reply),
+        Wire::AnthropicMessages => messages_sse(&reply),
+    }
+}
+
+/// Where the text of the reply has arrived and nothing that ends it.
+fn middle(body: &str) -> usize {
+    let text = body.find("longer").unwrap();
+    text + body[text..].find("\n\n").unwrap() + 2
+}
+
+/// A streamed reply of one call.
+fn call(wire: Wire) -> String {
+    let reply = Reply::calls("served", [("terminal", json!({"command": "make"}))]);
+    match wire {
+        Wire::OpenAiChat => chat_sse(&reply),
+        Wire::OpenAiResponses => responses_sse(&reply),
+        Wire::AnthropicMessages => messages_sse(&reply),
+    }
+}
+
+/// Where all of a reply has arrived but the mark that ends it.
+fn before_mark(wire: Wire, body: &str) -> usize {
+    let mark = match wire {
+        Wire::OpenAiChat => "[DONE]",
+        Wire::OpenAiResponses => "response.completed",
+        Wire::AnthropicMessages => "message_stop",
+    };
+    let mark = body.find(mark).unwrap();
+    body[..mark].rfind("\n\n").unwrap() + 2
+}
+
+/// An error as each provider tells it inside a stream.
+fn told_inside(wire: Wire) -> String {
+    match wire {
+        Wire::OpenAiChat => {
+            "data: {\"error\":{\"message\":\"worker died\",\"code\":500}}\n\n".to_owned()
+        }
+        Wire::OpenAiResponses => {
+            "event: error\ndata: {\"type\":\"error\",\"code\":\"server_error\",\
+             \"message\":\"worker died\"}\n\n"
+                .to_owned()
+        }
+        Wire::AnthropicMessages => "event: error\ndata: {\"type\":\"error\",\"error\":\
+             {\"type\":\"api_error\",\"message\":\"worker died\"}}\n\n"
+            .to_owned(),
+    }
+}
+
+async fn ask(wire: Wire, endpoint: Endpoint) -> String {
+    let http = http_client(std::sync::Arc::new(deputize_core::FixedClock(NOW_MS)));
+    let model = wire.model(endpoint, &http).unwrap();
+    let (messages, options) = (messages(), ModelOptions::default());
+    let reply = model.reply(&request(&messages, &options), &mut |_| {}, &Cancel::new()).await;
+    match reply {
+        Ok(reply) if reply.calls.is_empty() => format!("reply {:?}", reply.text),
+        Ok(reply) => format!("{} calls to run", reply.calls.len()),
+        Err(error) => {
+            let wait = error.retry_after().map(|wait| format!(" after {wait:?}"));
+            let partial = match error.partial.len() {
+                0 => String::new(),
+                n => format!(" [{n} bytes]"),
+            };
+            let wait = wait.unwrap_or_default();
+            format!("{:?}{wait}{partial}: {}", error.kind, error.message)
+        }
+    }
+}
+
+/// Which wait is short, so that a test comes to its end.
+#[derive(Clone, Copy)]
+enum Short {
+    Nothing,
+    FirstByte,
+    Idle,
+}
+
+/// What an answer leads to in one wire, without what differs from run to run.
+async fn outcome(wire: Wire, answer: Answer, short: Short) -> String {
+    let server = MockServer::start([answer]).await.unwrap();
+    let mut endpoint = endpoint(&server);
+    match short {
+        Short::Nothing => {}
+        Short::FirstByte => endpoint.first_byte_timeout = SHORT,
+        Short::Idle => endpoint.idle_timeout = SHORT,
+    }
+    let told = ask(wire, endpoint).await;
+    assert_eq!(server.requests().len(), 1, "nothing is sent twice: {told}");
+    assert!(!told.contains(KEY), "{told}");
+    let told = told.replace(&server.address().to_string(), "HOST");
+    let mut words: Vec<String> = told.split(' ').map(str::to_owned).collect();
+    for n in 1..words.len() {
+        if words[n - 1] == "after" && words[n].parse::<f64>().is_ok() {
+            words[n] = "N".to_owned();
+        }
+    }
+    words
+        .join(" ")
+        .replace("/v1/chat/completions", "/v1/PATH")
+        .replace("/v1/responses", "/v1/PATH")
+        .replace("/v1/messages", "/v1/PATH")
+}
+
+/// One line for a fault, or one for each wire where they do not agree.
+async fn row(name: &str, answer: impl Fn(Wire) -> Answer) -> String {
+    short(Short::Nothing, name, answer).await
+}
+
+async fn short(short: Short, name: &str, answer: impl Fn(Wire) -> Answer) -> String {
+    let mut told = Vec::new();
+    for wire in WIRES {
+        told.push(outcome(wire, answer(wire), short).await);
+    }
+    if told.iter().all(|line| *line == told[0]) {
+        return format!("{name}: {}\n", told[0]);
+    }
+    let lines = WIRES.iter().zip(told).map(|(wire, line)| format!("{name}, {wire:?}: {line}\n"));
+    lines.collect()
+}
+
+#[tokio::test]
+async fn refusals_mean_the_same_in_every_wire() {
+    let error = |status, message: &str| {
+        let (message, status) = (message.to_owned(), status);
+        move |_: Wire| Answer::error(status, &message)
+    };
+    let waits = |name: &'static str, value: &'static str| {
+        move |_: Wire| Answer::error(429, "slow down").header(name, value)
+    };
+    let body = |status, kind: &'static str, body: &'static str| {
+        move |_: Wire| Answer::body(kind, body).status(status)
+    };
+    let quota = r#"{"error":{"message":"no credit","code":"insufficient_quota"}}"#;
+    let page = "<html><title>502 Bad Gateway</title></html>";
+    let date = "Sun, 06 Nov 1994 08:49:37 GMT";
+    let rows = [
+        row("429 in seconds", waits("retry-after", "2")).await,
+        row("429 by date", waits("retry-after", date)).await,
+        row("429 in milliseconds", waits("retry-after-ms", "150")).await,
+        row("429 in words", error(429, "Please try again in 1.5s.")).await,
+        row("429 without a time", error(429, "slow down")).await,
+        row("quota", body(429, "application/json", quota)).await,
+        row("401", error(401, "bad key")).await,
+        row("403", error(403, "not you")).await,
+        row("404", error(404, "no such model")).await,
+        row("500", error(500, "boom")).await,
+        row("503", error(503, "loading")).await,
+        row("529", error(529, "overloaded")).await,
+        row("gateway", body(502, "text/html", page)).await,
+        row("gateway, as success", body(200, "text/html", page)).await,
+        row("400", error(400, "a field is wrong")).await,
+    ];
+    assert_snapshot!(rows.concat());
+}
+
+#[tokio::test]
+async fn a_reply_that_does_not_come_to_its_end_is_none_in_every_wire() {
+    let never = Gate::closed();
+    let hour = Duration::from_secs(3600);
+    let comments = |before: &str, comment: &'static str| {
+        Answer::sse(before).then_forever(comment, Duration::from_millis(2))
+    };
+    let sse = |wire| Answer::sse(hello(wire));
+    let half = |wire| middle(&hello(wire));
+    let part = |wire: Wire| Answer::sse(&hello(wire)[..middle(&hello(wire))]);
+    let inside = |wire: Wire, begun: bool| {
+        let begun =
+            if begun { hello(wire)[..middle(&hello(wire))].to_owned() } else { String::new() };
+        let body = format!("{begun}{}", told_inside(wire));
+        Answer::sse(body.as_str()).stall_at(body.len(), &never)
+    };
+    let rows = [
+        row("whole", sse).await,
+        row("reset", |wire| sse(wire).pieces(50).reset_at(0)).await,
+        row("cut", |wire| sse(wire).cut_at(half(wire))).await,
+        row("ends early", |wire| sse(wire).ending_at(half(wire))).await,
+        row("empty", |_| Answer::sse("")).await,
+        row("empty, as JSON", |_| Answer::body("application/json", "")).await,
+        short(Short::FirstByte, "no answer", |wire| sse(wire).after(hour)).await,
+        short(Short::FirstByte, "stalls at once", |wire| sse(wire).stall_at(0, &never)).await,
+        short(Short::Idle, "stalls", |wire| part(wire).stall_at(half(wire), &never)).await,
+        short(Short::FirstByte, "only comments", |_| comments("", ": here\n\n")).await,
+        short(Short::Idle, "comments after a part", |wire| {
+            comments(&hello(wire)[..half(wire)], ": here\n\n")
+        })
+        .await,
+        row("comments without end", |_| {
+            Answer::sse("").then_forever(vec![b':'; 1 << 16], Duration::ZERO)
+        })
+        .await,
+        row("an error at once, left open", |wire| inside(wire, false)).await,
+        row("an error after a part, left open", |wire| inside(wire, true)).await,
+        row("compressed", |wire| sse(wire).header("content-encoding", "gzip")).await,
+    ];
+    assert_snapshot!(rows.concat());
+}
+
+#[tokio::test]
+async fn no_call_is_run_of_a_reply_that_may_have_been_cut() {
+    let never = Gate::closed();
+    let at = |wire: Wire| before_mark(wire, &call(wire));
+    let calls = |wire: Wire| Answer::sse(call(wire));
+    let text_at = |wire: Wire| before_mark(wire, &hello(wire));
+    let text = |wire: Wire| Answer::sse(hello(wire));
+    let rows = [
+        row("whole", calls).await,
+        row("whole, without a length", |wire| calls(wire).ending_with_connection()).await,
+        row("cut before the mark", |wire| calls(wire).cut_at(at(wire))).await,
+        row("ends in order before the mark", |wire| calls(wire).ending_at(at(wire))).await,
+        row("closed before the mark, without a length", |wire| {
+            calls(wire).ending_at(at(wire)).ending_with_connection()
+        })
+        .await,
+        short(Short::Idle, "silent before the mark", |wire| calls(wire).stall_at(at(wire), &never))
+            .await,
+        row("a text cut before the mark", |wire| text(wire).cut_at(text_at(wire))).await,
+        row("a text closed before the mark, without a length", |wire| {
+            text(wire).ending_at(text_at(wire)).ending_with_connection()
+        })
+        .await,
+    ];
+    assert_snapshot!(rows.concat());
+}
+
+#[tokio::test]
+async fn nobody_listening_is_worth_another_try_in_every_wire() {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    for wire in WIRES {
+        let told = ask(wire, Endpoint::new("mock", format!("http://127.0.0.1:{port}/v1"))).await;
+        assert!(told.starts_with("Transient: provider mock: connection refused"), "{told}");
+    }
+}

@@ -1,0 +1,187 @@
+//! The same history again and again, with trouble at the first place there is, the second, the
+//! third, … until none is met.
+
+use std::ops::RangeFrom;
+
+use deputize_core::Status;
+use deputize_runtime::SyncMode;
+use deputize_testkit::{End, Seed, Trouble};
+
+use crate::history::{finish, turn};
+use crate::life::{At, Came, Troubles, live};
+use crate::mind::Mind;
+use crate::seeds::quietly;
+use crate::world::{Figures, World};
+
+const ENDS: [Option<End>; 2] = [None, Some(End::Power)];
+
+/// A turn whose first process meets this trouble, and one more turn after it.
+fn history(seed: u64, mind: Mind, troubles: Troubles) -> Figures {
+    histories(seed, mind, &[troubles], Troubles::default())
+}
+
+/// A turn whose processes meet these troubles one after the other, a second one whose process
+/// meets the last, and a third.
+fn histories(seed: u64, mind: Mind, first: &[Troubles], second: Troubles) -> Figures {
+    quietly();
+    let world = World::new(Seed(seed), mind, SyncMode::Turn);
+    let mut of_first = |attempt: u32| first.get(attempt as usize).copied().unwrap_or_default();
+    let mut of_second = |attempt| if attempt == 0 { second } else { Troubles::default() };
+    let done = turn(&world, None, &mut of_first)
+        .and_then(|_| turn(&world, Some("And now?"), &mut of_second))
+        .and_then(|_| finish(&world));
+    done.unwrap_or_else(|wrong| panic!("{mind:?} with {first:?}, {second:?}: {wrong}")).0
+}
+
+/// Trouble at every place; gives how many there are.
+fn at_every(places: RangeFrom<u64>, by: usize, trouble: impl Fn(u64) -> Troubles) -> u64 {
+    for n in places.step_by(by) {
+        let met = history(n, Mind::Plan, trouble(n));
+        if met.kills + met.power_cuts + met.cancels + met.disk_troubles == 0 {
+            return n;
+        }
+    }
+    unreachable!("a history has an end")
+}
+
+#[test]
+fn every_operation_of_the_disk_fails_once_or_from_then_on() {
+    let once = [Trouble::Full, Trouble::Broken, Trouble::Short].map(|trouble| (trouble, false));
+    let lasting = [Trouble::Full, Trouble::ReadOnly].map(|trouble| (trouble, true));
+    for (trouble, stays) in once.into_iter().chain(lasting) {
+        let places = at_every(1.., 1, |n| Troubles {
+            disk: Some((n, trouble, stays)),
+            ..Troubles::default()
+        });
+        assert!(places > 80, "{places}");
+    }
+}
+
+#[test]
+fn killed_in_the_middle_of_every_operation_of_the_disk() {
+    for end in ENDS {
+        let places = at_every(1.., 1, |n| Troubles {
+            crash: Some((At::Disk(n), end)),
+            ..Troubles::default()
+        });
+        assert!(places > 80, "{places}");
+    }
+}
+
+#[test]
+fn killed_at_every_record() {
+    for end in ENDS {
+        let places = at_every(0.., 1, |n| Troubles {
+            crash: Some((At::Record(n), end)),
+            ..Troubles::default()
+        });
+        assert!(places > 70, "{places}");
+    }
+}
+
+#[test]
+fn killed_between_any_two_steps() {
+    let places =
+        at_every(0.., 1, |n| Troubles { crash: Some((At::Step(n), None)), ..Troubles::default() });
+    assert!(places > 60, "{places}");
+    at_every(1.., 3, |n| Troubles {
+        crash: Some((At::Step(n), Some(End::Power))),
+        ..Troubles::default()
+    });
+}
+
+#[test]
+fn interrupted_between_any_two_steps_and_at_every_record() {
+    for at in [At::Step, At::Record] {
+        let places = at_every(0.., 1, |n| Troubles { cancel: Some(at(n)), ..Troubles::default() });
+        assert!(places > 60, "{places}");
+    }
+}
+
+/// Once, children that a crash had left without an end stayed so, and their tokens were lost,
+/// when their parent was interrupted before it could take them up again.
+#[test]
+fn interrupted_as_soon_as_it_goes_on_after_a_crash() {
+    for n in (0..).step_by(4) {
+        let crash = Troubles { crash: Some((At::Record(n), None)), ..Troubles::default() };
+        let cancel = Troubles { cancel: Some(At::Step(0)), ..Troubles::default() };
+        if histories(n, Mind::Plan, &[crash, cancel], Troubles::default()).kills == 0 {
+            return assert!(n > 70, "{n}");
+        }
+    }
+}
+
+/// Once, what a failed sync had made the system forget was believed durable by the process that
+/// went on, and was gone when the power was cut in the turn after that.
+#[test]
+fn the_power_is_cut_long_after_a_sync_failed() {
+    for n in 1.. {
+        let fails = Troubles { disk: Some((n, Trouble::Broken, false)), ..Troubles::default() };
+        let at = At::Record(9);
+        let cut = Troubles { crash: Some((at, Some(End::Power))), ..Troubles::default() };
+        if histories(n, Mind::Plan, &[fails], cut).disk_troubles == 0 {
+            return assert!(n > 80, "{n}");
+        }
+    }
+}
+
+#[test]
+fn an_answer_whose_record_may_be_lost_is_there_and_no_success() {
+    quietly();
+    let world = || World::new(Seed(0), Mind::Plan, SyncMode::Turn);
+    let (whole, fails) = (world(), world());
+    let Came::Ended(well) = live(&whole, Troubles::default(), None) else { panic!("it ends") };
+    // The last thing that a process does is to wait until its end is kept.
+    let last = Some((whole.disk.operations(), Trouble::Broken, false));
+    let troubles = Troubles { disk: last, ..Troubles::default() };
+    let Came::Ended(told) = live(&fails, troubles, None) else { panic!("it ends") };
+    assert!(told.text.is_some() && told.text == well.text, "{told:?}");
+    assert_eq!((well.exit_code(), told.exit_code(), told.status), (0, 1, Status::Error));
+    let error = told.error.unwrap_or_default();
+    assert!(error.starts_with("the end of the session could not be kept: "), "{error}");
+}
+
+/// Records stand in the order in which they were made, whatever the clock says, and no timer
+/// goes by it: the same history takes the same steps.
+#[test]
+fn a_clock_that_jumps_back_changes_nothing_but_the_times_that_are_told() {
+    let jumps = history(0, Mind::Plan, Troubles::default());
+    let steady = {
+        quietly();
+        let world = World::new(Seed(0), Mind::Plan, SyncMode::Turn);
+        world.state().clock_is_steady = true;
+        let mut no_trouble = |_| Troubles::default();
+        let done = turn(&world, None, &mut no_trouble)
+            .and_then(|_| turn(&world, Some("And now?"), &mut no_trouble))
+            .and_then(|_| finish(&world));
+        done.unwrap().0
+    };
+    // Each process begins with the same time again.
+    assert!(jumps.clock_jumps > steady.clock_jumps, "{jumps:?}, {steady:?}");
+    assert_eq!(steady, Figures { clock_jumps: steady.clock_jumps, ..jumps });
+}
+
+/// A power cut in the same process, once a sync has failed: what was acknowledged before stays,
+/// and nothing that the failed one had to save is believed to.
+#[test]
+fn the_power_is_cut_soon_after_a_sync_failed() {
+    for after in [0, 5] {
+        for n in 1.. {
+            let fails = Some((n, Trouble::Broken, false));
+            let cut = Some((At::Disk(n + 1 + after), Some(End::Power)));
+            let both = Troubles { disk: fails, crash: cut, ..Troubles::default() };
+            if history(n, Mind::Plan, both).disk_troubles == 0 {
+                assert!(n > 80, "{n}");
+                break;
+            }
+        }
+    }
+    // The process comes to its end, in order or not, and then the power is cut.
+    for n in 1.. {
+        let disk = Some((n, Trouble::Broken, false));
+        let both = Troubles { disk, power_cut_after: true, ..Troubles::default() };
+        if history(n, Mind::Plan, both).disk_troubles == 0 {
+            return assert!(n > 80, "{n}");
+        }
+    }
+}

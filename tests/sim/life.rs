@@ -1,0 +1,224 @@
+//! One process: from its start to its end, however that comes.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use deputize_core::door::{FrameSecret, Secrets};
+use deputize_core::{ApproverMode, Authority, Cancel, Grant, Limits, Outcome};
+use deputize_delegate::{Background, OverLimit, Policy};
+use deputize_runtime::{Continue, Models, Parts, Pulse, Session, SyncMode};
+use deputize_testkit::{End, Ended, Steps, Trouble};
+use tokio::time::Instant;
+
+use crate::mind::Mind;
+use crate::model::SimModel;
+use crate::rules::{SimClock, SimPerson, SimRules};
+use crate::tools::catalog;
+use crate::world::{Life, SECRET, Watch, World};
+
+/// Longer than any history takes in virtual time.
+const LONGEST: Duration = Duration::from_secs(72 * 3600);
+/// How long an interrupt may take: two seconds, and a few syncs of a slow disk.
+const INTERRUPT: Duration = Duration::from_millis(2200);
+
+/// A place in the life of a process, counted from its beginning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum At {
+    /// Before so many steps of its tasks.
+    Step(u64),
+    /// When so many records were shown.
+    Record(u64),
+    /// In the middle of an operation of the disk; only crashes happen there.
+    Disk(u64),
+}
+
+/// What a process meets.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Troubles {
+    pub(crate) crash: Option<(At, Option<End>)>,
+    pub(crate) cancel: Option<At>,
+    /// An operation of the disk, what happens there, and whether it stays.
+    pub(crate) disk: Option<(u64, Trouble, bool)>,
+    /// Whether the machine ends once the process has.
+    pub(crate) power_cut_after: bool,
+}
+
+/// How a process ended.
+#[derive(Debug)]
+pub(crate) enum Came {
+    /// The session has an outcome.
+    Ended(Box<Outcome>),
+    /// The session could not be had, or not go on.
+    Refused(String),
+    Crashed,
+}
+
+/// Runs one process. `say` is what the person says if the session exists already.
+pub(crate) fn live(world: &Arc<World>, troubles: Troubles, say: Option<String>) -> Came {
+    let seen = world.state().seen.len() as u64;
+    let at_record = |at: Option<At>| match at {
+        Some(At::Record(n)) => Some(seen + n),
+        _ => None,
+    };
+    let life = Life {
+        dies_at_record: at_record(troubles.crash.map(|(at, _)| at)),
+        cancelled_at_record: at_record(troubles.cancel),
+    };
+    let cancel = world.begin(life);
+    let operations = world.disk.operations();
+    if let Some((At::Disk(n), _)) = troubles.crash {
+        world.disk.trouble_at(operations + n, Trouble::Killed);
+    }
+    match troubles.disk {
+        Some((n, trouble, false)) => world.disk.trouble_at(operations + n, trouble),
+        Some((n, trouble, true)) => world.disk.trouble_from(operations + n, trouble),
+        None => {}
+    }
+    let steps = Steps::new().unwrap();
+    let work = process(Arc::clone(world), say, cancel);
+    let ended = steps.run(work, LONGEST, |step| {
+        if matches!(troubles.crash, Some((At::Step(n), _)) if n == step) {
+            world.disk.kill();
+        }
+        if troubles.cancel == Some(At::Step(step)) {
+            world.interrupt();
+        }
+        world.state().figures.steps += 1;
+        if world.disk.is_dead() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    match ended {
+        Ended::Stopped => Came::Crashed,
+        Ended::Hung => {
+            let running = format!("{:?}", world.state().running);
+            world.wrong(format!("it hangs; under way: {running}"));
+            Came::Refused("it hangs".to_owned())
+        }
+        // It died in its last step: nobody hears what it would have said.
+        Ended::Done(_) if world.disk.is_dead() => Came::Crashed,
+        Ended::Done(result) => {
+            if steps.tasks() > 0 {
+                world.wrong(format!("{} tasks are left", steps.tasks()));
+            }
+            world.ended();
+            result.map_or_else(Came::Refused, |outcome| Came::Ended(Box::new(outcome)))
+        }
+    }
+}
+
+async fn process(
+    world: Arc<World>,
+    say: Option<String>,
+    cancel: Cancel,
+) -> Result<Outcome, String> {
+    let since = Instant::now();
+    let outcome = session(&world, say, &cancel, since).await;
+    let cancelled = world.state().cancelled;
+    if let Some(took) = cancelled.map(|at| at.elapsed()).filter(|took| *took > INTERRUPT) {
+        world.wrong(format!("an interrupt took {took:?}"));
+    }
+    world.state().figures.virtual_ms += u64::try_from(since.elapsed().as_millis()).unwrap();
+    outcome
+}
+
+async fn session(
+    world: &Arc<World>,
+    say: Option<String>,
+    cancel: &Cancel,
+    since: Instant,
+) -> Result<Outcome, String> {
+    let setting = Setting::of(world);
+    let parts = parts(world, since, &setting);
+    let (dir, id) = (world.dir(), World::id());
+    if world.disk.bytes(&world.path()).is_none() {
+        let session = Session::create(&dir, id, parts).map_err(|error| error.to_string())?;
+        let mut spec = session.top_agent("sim/m", &setting.task, Path::new("/work"));
+        spec.system = vec![format!("You are simulated. {SECRET}").into()];
+        spec.approver = ApproverMode::Ask;
+        spec.limits = setting.limits;
+        let authority = Authority::root(session.catalog(), &setting.grant);
+        return Ok(session.run(spec, authority, cancel).await);
+    }
+    world.state().figures.resumes += 1;
+    let opened = Session::open(&dir, id, parts).map_err(|error| error.to_string());
+    let (session, _) = opened?;
+    let authority = Authority::root(session.catalog(), &setting.grant);
+    let how = Continue { message: say, ..Continue::default() };
+    session.resume(how, authority, cancel).await.map_err(|error| error.to_string())
+}
+
+/// What the person has configured; the same in all lives of a history.
+struct Setting {
+    task: String,
+    limits: Limits,
+    grant: Grant,
+    delegation: Policy,
+}
+
+impl Setting {
+    fn of(world: &World) -> Self {
+        let grant = Grant {
+            spawn_depth: Some(3),
+            spawn_number: Some(40),
+            approver: Some(ApproverMode::Ask),
+            read: Some([Path::new("/work").to_owned()].into()),
+            ..Grant::default()
+        };
+        let mut limits = Limits { max_iterations: 9, time_ms: 0, wrap_up_ms: 0 };
+        let mut delegation = Policy { max_spawn_depth: 3, background: true, ..Policy::default() };
+        let mut task = "go".to_owned();
+        if world.mind == Mind::Chance {
+            let mut dice = world.seed.dice("setting");
+            limits.max_iterations = dice.u32(1..7);
+            if dice.u32(..3) == 0 {
+                limits.time_ms = dice.u64(500..300_000);
+                limits.wrap_up_ms = if dice.bool() { dice.u64(..10_000) } else { 0 };
+            }
+            delegation.max_iterations = dice.u32(1..5);
+            delegation.max_spawn_depth = dice.u32(1..4);
+            delegation.max_children_per_session = dice.u32(3..12);
+            delegation.max_concurrent_children = dice.u32(1..4);
+            delegation.child_timeout_seconds = if dice.bool() { dice.u32(..90) } else { 0 };
+            delegation.wrap_up_seconds = dice.u32(..3) * 5;
+            if dice.bool() {
+                delegation.over_limit = OverLimit::Queue;
+                delegation.approvals = ApproverMode::Ask;
+            }
+            task = format!("{SECRET} is for you: go");
+        }
+        Self { task, limits, grant, delegation }
+    }
+}
+
+fn parts(world: &Arc<World>, since: Instant, setting: &Setting) -> Parts {
+    let clock = Arc::new(SimClock { world: Arc::clone(world), since });
+    let catalog = catalog(world, clock.clone(), setting.delegation.clone());
+    let mut models = Models::default();
+    models.insert("sim/m", "m", Arc::new(SimModel(Arc::clone(world))));
+    let mut secrets = Secrets::default();
+    secrets.add("KEY", SECRET);
+    Parts {
+        handoff: Some(Arc::new(Background::new(setting.delegation.clone(), clock.clone()))),
+        pulse: Some(Pulse::default()),
+        models,
+        secrets,
+        clock,
+        policy: Arc::new(SimRules(Arc::clone(world))),
+        approver: Arc::new(SimPerson(Arc::clone(world))),
+        observers: vec![Arc::new(Watch(Arc::clone(world)))],
+        seed: world.seed.0,
+        sync: world.sync,
+        secret: FrameSecret::new(&[9; 16]),
+        ..Parts::new(catalog)
+    }
+}
+
+/// How often a session is synced: mostly as by default.
+pub(crate) fn sync_of(seed: deputize_testkit::Seed) -> SyncMode {
+    match seed.dice("sync").u32(..10) {
+        0 => SyncMode::Always,
+        1 => SyncMode::Never,
+        _ => SyncMode::Turn,
+    }
+}

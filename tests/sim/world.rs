@@ -1,0 +1,237 @@
+//! What is outside of the process under test: it remembers, whoever dies.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use deputize_core::{AgentId, Authority, CallId, Cancel, CancelReason, Delta, Event, Message};
+use deputize_core::{Observer, Record, SessionId};
+use deputize_runtime::{SessionDir, SyncMode};
+use deputize_testkit::{Seed, SimDisk};
+use tokio::time::Instant;
+
+use crate::mind::Mind;
+
+/// A value that must reach nobody: models, tools and persons say it all the time.
+pub(crate) const SECRET: &str = "sk-0123456789-canary";
+pub(crate) const FOLDER: &str = "/state/sessions";
+
+/// What one process of the many of a history meets.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Life {
+    /// The record with which it dies: kept, and shown to nobody else.
+    pub(crate) dies_at_record: Option<u64>,
+    /// The record at which a person interrupts it.
+    pub(crate) cancelled_at_record: Option<u64>,
+}
+
+/// The world. Locks are held for statements; what is wrong is kept until the end.
+pub(crate) struct World {
+    pub(crate) seed: Seed,
+    pub(crate) mind: Mind,
+    pub(crate) disk: SimDisk,
+    pub(crate) sync: SyncMode,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+pub(crate) struct State {
+    /// What is wrong.
+    pub(crate) wrong: Vec<String>,
+    /// Records that observers saw and that no crash has taken, in order.
+    pub(crate) seen: Vec<Record>,
+    /// How many bytes the file had when each of them was seen.
+    pub(crate) ends: Vec<usize>,
+    pub(crate) life: Life,
+    /// The signal of the person in this life, and when it was given.
+    pub(crate) cancel: Cancel,
+    pub(crate) cancelled: Option<Instant>,
+    /// Calls that may not be repeated and began, by agent.
+    pub(crate) effects: BTreeSet<(AgentId, CallId)>,
+    /// Whether a power cut met a session that never syncs: then effects may be repeated.
+    pub(crate) forgetful: bool,
+    /// The rights of agents in this life.
+    pub(crate) rights: BTreeMap<AgentId, Authority>,
+    /// The last request of each conversation.
+    pub(crate) asked: BTreeMap<String, Vec<Arc<Message>>>,
+    /// How often something was tried.
+    tries: BTreeMap<String, u32>,
+    /// Calls and requests under way, by agent.
+    pub(crate) running: BTreeMap<String, u32>,
+    shown: BTreeMap<AgentId, String>,
+    /// Whether the clock of the wall never jumps.
+    pub(crate) clock_is_steady: bool,
+    pub(crate) figures: Figures,
+}
+
+/// What happened, in numbers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Figures {
+    pub(crate) seeds: u64,
+    pub(crate) processes: u64,
+    pub(crate) kills: u64,
+    pub(crate) power_cuts: u64,
+    pub(crate) cancels: u64,
+    pub(crate) disk_troubles: u64,
+    pub(crate) resumes: u64,
+    pub(crate) records: u64,
+    pub(crate) requests: u64,
+    pub(crate) calls: u64,
+    pub(crate) agents: u64,
+    pub(crate) steps: u64,
+    pub(crate) virtual_ms: u64,
+    /// Records whose time is before that of the record before them.
+    pub(crate) clock_jumps: u64,
+}
+
+impl World {
+    pub(crate) fn new(seed: Seed, mind: Mind, sync: SyncMode) -> Arc<Self> {
+        let (disk, state) = (SimDisk::new(seed), Mutex::default());
+        Arc::new(Self { seed, mind, disk, sync, state })
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    pub(crate) fn id() -> SessionId {
+        SessionId::literal("s")
+    }
+
+    pub(crate) fn dir(&self) -> SessionDir {
+        SessionDir::on(Arc::new(self.disk.clone()), FOLDER)
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.dir().file(&Self::id())
+    }
+
+    /// Something is not as it must be. What a dead process still does does not count.
+    pub(crate) fn wrong(&self, what: impl Display) {
+        if !self.disk.is_dead() {
+            self.state().wrong.push(what.to_string());
+        }
+    }
+
+    /// How many of the records that were seen are certain to survive the end of the machine.
+    pub(crate) fn durable(&self) -> usize {
+        let bytes = self.disk.durable_len(&self.path());
+        self.state().ends.partition_point(|end| *end <= bytes)
+    }
+
+    /// How often this was tried before.
+    pub(crate) fn tries(&self, what: &str) -> u32 {
+        let mut state = self.state();
+        let tries = state.tries.entry(what.to_owned()).or_default();
+        *tries += 1;
+        *tries - 1
+    }
+
+    /// The person interrupts.
+    pub(crate) fn interrupt(&self) {
+        let mut state = self.state();
+        if state.cancelled.is_none() {
+            state.cancelled = Some(Instant::now());
+            state.figures.cancels += 1;
+            let cancel = state.cancel.clone();
+            drop(state);
+            cancel.cancel(CancelReason::Interrupted);
+        }
+    }
+
+    /// A process begins.
+    pub(crate) fn begin(&self, life: Life) -> Cancel {
+        let mut state = self.state();
+        state.life = life;
+        state.cancel = Cancel::new();
+        state.cancelled = None;
+        state.rights.clear();
+        state.running.clear();
+        state.shown.clear();
+        state.figures.processes += 1;
+        state.cancel.clone()
+    }
+
+    /// Something is under way until this is dropped.
+    pub(crate) fn under_way(self: &Arc<Self>, what: String) -> UnderWay {
+        *self.state().running.entry(what.clone()).or_default() += 1;
+        UnderWay { world: Arc::clone(self), what }
+    }
+
+    /// A process has ended, however: nothing of it may still run.
+    pub(crate) fn ended(&self) {
+        let state = self.state();
+        let running: Vec<String> = state.running.keys().cloned().collect();
+        let leaked = state.shown.iter().find(|(_, text)| text.contains(SECRET));
+        let leaked = leaked.map(|(agent, _)| format!("{agent} showed a secret"));
+        drop(state);
+        if !running.is_empty() {
+            self.wrong(format!("still under way after the end: {running:?}"));
+        }
+        leaked.into_iter().for_each(|leaked| self.wrong(leaked));
+    }
+
+    fn saw(&self, record: &Record) {
+        let mut state = self.state();
+        if self.disk.is_dead() {
+            return;
+        }
+        if record.seq != state.seen.len() as u64 {
+            let what = format!("record {} came after {}", record.seq, state.seen.len());
+            state.wrong.push(what);
+        }
+        let jumped = state.seen.last().is_some_and(|last| record.at < last.at);
+        state.figures.clock_jumps += u64::from(jumped);
+        state.seen.push(record.clone());
+        state.ends.push(self.disk.len(&self.path()));
+        let figures = &mut state.figures;
+        figures.records += 1;
+        match record.event {
+            Event::ModelRequest { .. } => figures.requests += 1,
+            Event::ToolStart { .. } => figures.calls += 1,
+            Event::AgentStart(_) => figures.agents += 1,
+            _ => {}
+        }
+        if state.life.dies_at_record == Some(record.seq) {
+            self.disk.kill();
+        }
+        let cancels = state.life.cancelled_at_record == Some(record.seq);
+        drop(state);
+        if cancels {
+            self.interrupt();
+        }
+    }
+}
+
+/// Takes something off the list of what is under way.
+pub(crate) struct UnderWay {
+    world: Arc<World>,
+    what: String,
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        let mut state = self.world.state();
+        if let Some(count) = state.running.get_mut(&self.what) {
+            *count -= 1;
+            if *count == 0 {
+                state.running.remove(&self.what);
+            }
+        }
+    }
+}
+
+/// Sees what the world sees of a session.
+pub(crate) struct Watch(pub(crate) Arc<World>);
+
+impl Observer for Watch {
+    fn see(&self, record: &Record) {
+        self.0.saw(record);
+    }
+
+    fn live(&self, agent: &AgentId, delta: Delta<'_>) {
+        let (Delta::Text(text) | Delta::Reasoning(text)) = delta;
+        self.0.state().shown.entry(agent.clone()).or_default().push_str(text);
+    }
+}
