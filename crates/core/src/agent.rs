@@ -357,7 +357,38 @@ pub struct ToolCx {
     pub cancel: Cancel,
 }
 
+/// Who hears what running calls tell of themselves, for a session: kept among its settings. By
+/// default nobody.
+#[derive(Default)]
+pub struct Progress(Option<Box<Heard>>);
+
+type Heard = dyn Fn(&AgentId, CallId, &str) + Send + Sync;
+
+impl Progress {
+    /// Told to this function, from any thread.
+    #[must_use]
+    pub fn new(heard: impl Fn(&AgentId, CallId, &str) + Send + Sync + 'static) -> Self {
+        Self(Some(Box::new(heard)))
+    }
+}
+
+impl Resource for Progress {}
+
+impl fmt::Debug for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "Progress(heard)" } else { "Progress(unheard)" })
+    }
+}
+
 impl ToolCx {
+    /// Tells people how far the call is, in a few words. It is shown and never stored.
+    pub fn tell(&self, progress: &str) {
+        let heard = self.agent.session.settings.get_or_insert_with(Progress::default);
+        if let Some(heard) = &heard.0 {
+            heard(self.agent.id(), self.call, progress);
+        }
+    }
+
     /// A path in the session's spill folder for this call's output, unique in the session.
     #[must_use]
     pub fn spill_path(&self, ending: &str) -> PathBuf {

@@ -361,6 +361,9 @@ pub trait Observer: Send + Sync {
     fn see(&self, record: &Record);
     /// A piece of a reply that is arriving.
     fn live(&self, _agent: &AgentId, _delta: Delta<'_>) {}
+
+    /// Shows what a running call tells of itself. It is not kept.
+    fn progress(&self, _agent: &AgentId, _call: CallId, _text: &str) {}
 }
 
 const fn _object_safe(_: &dyn Journal, _: &dyn Observer) {}

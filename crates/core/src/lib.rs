@@ -63,8 +63,8 @@ mod schema;
 mod tool;
 
 pub use agent::{
-    Agent, AgentSpec, AgentView, AttachError, Glance, Handoff, Limits, Resource, Role, SessionView,
-    Spawn, SpawnedBy, Store, ToolCx,
+    Agent, AgentSpec, AgentView, AttachError, Glance, Handoff, Limits, Progress, Resource, Role,
+    SessionView, Spawn, SpawnedBy, Store, ToolCx,
 };
 pub use answer::{CORRECTIONS, ValueError, rejection, value_in};
 pub use authority::{ApproverMode, Authority, Grant, NotPermitted};

@@ -5,8 +5,8 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use deputize_core::{
-    AgentId, AgentSpec, AgentStart, Clock, Delta, Event, Journal, JournalError, Observer, Record,
-    ToolDecl,
+    AgentId, AgentSpec, AgentStart, CallId, Clock, Delta, Event, Journal, JournalError, Observer,
+    Record, ToolDecl,
 };
 use sha2::{Digest as _, Sha256};
 
@@ -142,6 +142,13 @@ impl Bus {
     pub(crate) fn live(&self, agent: &AgentId, delta: Delta<'_>) {
         for observer in &self.observers {
             observer.live(agent, delta);
+        }
+    }
+
+    /// Shows what a running call tells of itself. It is not kept.
+    pub(crate) fn progress(&self, agent: &AgentId, call: CallId, text: &str) {
+        for observer in &self.observers {
+            observer.progress(agent, call, text);
         }
     }
 

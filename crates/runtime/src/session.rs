@@ -10,8 +10,8 @@ use deputize_core::door::{Source, quote};
 use deputize_core::{
     AgentId, AgentSpec, AgentView, ApproverMode, AttachError, Authority, Cancel, CancelReason,
     Catalog, Cost, Event, ExitReason, FileLedger, Grant, Journal, JournalError, Limits,
-    ModelOptions, Observer, Outcome, Record, Role, SessionId, SessionStart, SessionView, Status,
-    ToolDecl, Usable,
+    ModelOptions, Observer, Outcome, Progress, Record, Role, SessionId, SessionStart, SessionView,
+    Status, Store, ToolDecl, Usable,
 };
 use tokio::sync::Notify;
 use tokio_util::task::TaskTracker;
@@ -52,6 +52,20 @@ fn unkept(outcome: Outcome, error: &JournalError) -> Outcome {
         status => (status, outcome.exit_reason),
     };
     Outcome { status, exit_reason, error: Some(error), ..outcome }
+}
+
+/// The settings of a session, with who hears what its calls tell while they run: whoever watches.
+/// A tool may go on telling when the session has ended.
+fn heard(settings: Store, shared: &Weak<Shared>) -> Store {
+    let shared = Weak::clone(shared);
+    settings.get_or_insert_with(|| {
+        Progress::new(move |agent, call, text| {
+            if let Some(shared) = shared.upgrade() {
+                shared.bus.progress(agent, call, &shared.parts.secrets.scrub(text));
+            }
+        })
+    });
+    settings
 }
 
 /// The tools of an agent as its model is told of them: the list that its spec has, or else, in
@@ -122,7 +136,7 @@ impl Session {
                 id: id.clone(),
                 spill,
                 files: restored.files,
-                settings: parts.settings,
+                settings: heard(parts.settings, weak),
                 spawn: Arc::new(Spawner { shared: weak.clone() }),
             }),
             cancel: Cancel::new(),

@@ -171,11 +171,25 @@ pub(crate) fn delta_line(
     at: u64,
     delta: Delta<'_>,
 ) -> Result<String, serde_json::Error> {
-    let id = agent.as_str();
     let body = match delta {
         Delta::Text(text) => Body::Delta { text: Some(text), reasoning: None },
         Delta::Reasoning(text) => Body::Delta { text: None, reasoning: Some(text) },
     };
+    unstored_line(agent, at, body)
+}
+
+/// What a running call tells of itself. It has no number: it is no fact.
+pub(crate) fn progress_line(
+    agent: &AgentId,
+    at: u64,
+    call: CallId,
+    text: &str,
+) -> Result<String, serde_json::Error> {
+    unstored_line(agent, at, Body::Progress { call, text })
+}
+
+fn unstored_line(agent: &AgentId, at: u64, body: Body<'_>) -> Result<String, serde_json::Error> {
+    let id = agent.as_str();
     to_json_line(&Line {
         v: VERSION,
         seq: None,

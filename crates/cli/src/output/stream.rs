@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use deputize_core::{AgentId, Clock, Delta, Observer, Record};
+use deputize_core::{AgentId, CallId, Clock, Delta, Observer, Record};
 
-use super::events::{Projection, delta_line};
+use super::events::{Projection, delta_line, progress_line};
 use super::outlet::Outlet;
 
 /// Prints a line for each record.
@@ -44,6 +44,12 @@ impl Observer for EventStream {
     fn live(&self, agent: &AgentId, delta: Delta<'_>) {
         if self.deltas {
             self.print(delta_line(agent, self.clock.now_ms(), delta));
+        }
+    }
+
+    fn progress(&self, agent: &AgentId, call: CallId, text: &str) {
+        if self.deltas {
+            self.print(progress_line(agent, self.clock.now_ms(), call, text));
         }
     }
 }
@@ -108,5 +114,15 @@ mod tests {
         assert_eq!(cancel.reason(), Some(CancelReason::Interrupted));
         assert!((1..=500).contains(&stream.out.left()));
         assert!(stream.out.failure().unwrap().to_string().contains("the limit is 500"));
+    }
+
+    #[test]
+    fn what_a_call_tells_of_itself_is_a_line_without_a_number() {
+        let line = progress_line(&root(), 0, crate::fixture::CALL, "3 of 12").unwrap();
+        let line: serde_json::Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(
+            (&line["type"], &line["call"], &line["text"], line.get("seq")),
+            (&"tool.progress".into(), &"call_1_0".into(), &"3 of 12".into(), None)
+        );
     }
 }

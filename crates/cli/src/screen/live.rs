@@ -7,14 +7,14 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use deputize_core::{AgentId, Clock, Delta, Observer, Record};
+use deputize_core::{AgentId, CallId, Clock, Delta, Observer, Record};
 use tokio::sync::Notify;
 
 use super::Detail;
 use super::changes::Changes;
 use super::drawer::{Drawer, Next};
 use super::line::Line;
-use super::plain::Plain;
+use super::plain::{Plain, progressed};
 use super::tree::Tree;
 use super::waiting::Waiting;
 
@@ -190,6 +190,21 @@ impl Observer for Screen {
             if !known {
                 self.shared.wake.notify_all();
             }
+        }
+    }
+
+    fn progress(&self, agent: &AgentId, call: CallId, text: &str) {
+        let mut state = self.shared.lock();
+        state.tree.progress(agent, call, text);
+        if state.detail == Detail::Verbose {
+            let line = progressed(&state.tree, agent, text);
+            state.lines.push(line);
+        }
+        let draws = state.live || state.detail == Detail::Verbose;
+        let news = draws && !std::mem::replace(&mut state.dirty, true);
+        drop(state);
+        if news {
+            self.shared.wake.notify_all();
         }
     }
 }

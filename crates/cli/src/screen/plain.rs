@@ -99,6 +99,11 @@ fn said(tree: &Tree, agent: &AgentId, text: &str) -> Vec<Line> {
     to_screen(text).lines().filter(|text| !text.trim().is_empty()).map(line).collect()
 }
 
+/// What a running call tells of itself.
+pub(super) fn progressed(tree: &Tree, agent: &AgentId, text: &str) -> Line {
+    prefixed(tree, agent).with(Style::Dim, format!("… {}", to_line(text, REMARK_CHARS)))
+}
+
 /// A line that begins with the agent's tag.
 fn prefixed(tree: &Tree, agent: &AgentId) -> Line {
     let tag = tree.get(agent).map(|node| node.tag.as_str()).unwrap_or_default();

@@ -11,6 +11,8 @@ use super::summary::{as_is, of_call};
 
 /// The most characters that are kept of a goal.
 const GOAL_CHARS: usize = 200;
+/// The most characters of what a running call tells of itself.
+const PROGRESS_CHARS: usize = 120;
 
 /// All agents of a session.
 #[derive(Debug, Default)]
@@ -46,6 +48,8 @@ pub(crate) struct Node {
     /// Its children, in the order they were started.
     pub(crate) children: Vec<AgentId>,
     calls: BTreeMap<CallId, String>,
+    /// What running calls told last of themselves.
+    progress: BTreeMap<CallId, String>,
 }
 
 /// What an agent does now.
@@ -89,6 +93,7 @@ impl Tree {
             }
             Event::ToolEnd(end) => {
                 node.calls.remove(&end.result.call);
+                node.progress.remove(&end.result.call);
                 node.doing = node.call();
             }
             Event::ApprovalRequest { command, .. } => {
@@ -140,6 +145,7 @@ impl Tree {
             finished: 0,
             children: Vec::new(),
             calls: BTreeMap::new(),
+            progress: BTreeMap::new(),
         };
         if self.agents.insert(record.agent.clone(), node).is_some() {
             return;
@@ -158,6 +164,17 @@ impl Tree {
         match (above, own) {
             (Some(above), Some(own)) if !above.is_empty() => format!("{above}.{own}"),
             (_, own) => own.unwrap_or_default(),
+        }
+    }
+
+    /// Takes what a running call tells of itself.
+    pub(super) fn progress(&mut self, agent: &AgentId, call: CallId, text: &str) {
+        let Some(node) = self.agents.get_mut(agent) else { return };
+        if node.calls.contains_key(&call) {
+            node.progress.insert(call, to_line(text, PROGRESS_CHARS));
+            if matches!(node.doing, Doing::Call(_)) {
+                node.doing = node.call();
+            }
         }
     }
 
@@ -193,22 +210,54 @@ impl Node {
     /// The call that has run longest, or the model.
     fn call(&self) -> Doing {
         let more = self.calls.len().saturating_sub(1);
-        match self.calls.values().next() {
-            None => Doing::Model,
-            Some(call) if more == 0 => Doing::Call(call.clone()),
-            Some(call) => Doing::Call(format!("{call} (+{more})")),
+        let Some((id, call)) = self.calls.first_key_value() else { return Doing::Model };
+        let mut text = call.clone();
+        if let Some(progress) = self.progress.get(id) {
+            text = format!("{text}: {progress}");
         }
+        if more > 0 {
+            text = format!("{text} (+{more})");
+        }
+        Doing::Call(text)
     }
 
     fn end(&mut self, at: u64, outcome: &Outcome) {
         self.ended = Some(outcome.status);
         self.finished = at;
         self.calls.clear();
+        self.progress.clear();
     }
 
     /// How long it has run, in milliseconds.
     pub(crate) const fn elapsed(&self, now: u64) -> u64 {
         let until = if self.ended.is_some() { self.finished } else { now };
         until.saturating_sub(self.started)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{CALL, Tape, called, returned, root, started};
+
+    #[test]
+    fn what_a_call_tells_stands_behind_it_until_its_end() {
+        let mut tape = Tape::default();
+        tape.add(&root(), started(&root(), "Count."));
+        tape.add(&root(), called(CALL, "count", "{}"));
+        let mut tree = Tree::default();
+        tape.records.iter().for_each(|record| tree.apply(record));
+        let doing = |tree: &Tree| tree.get(&root()).unwrap().doing.clone();
+        let Doing::Call(before) = doing(&tree) else { panic!() };
+        tree.progress(&root(), CALL, "one\u{1b}[2J");
+        tree.progress(&root(), CALL, "two\nlines");
+        assert_eq!(doing(&tree), Doing::Call(format!("{before}: two lines")));
+        // Another call has told nothing, and one that has ended tells nothing more.
+        let other = CallId { step: 1, slot: 1 };
+        tree.progress(&root(), other, "x");
+        tape.add(&root(), returned(CALL, "count", deputize_core::CallStatus::Ok, "2", Vec::new()));
+        tree.apply(tape.records.last().unwrap());
+        tree.progress(&root(), CALL, "three");
+        assert_eq!(doing(&tree), Doing::Model);
     }
 }

@@ -87,6 +87,8 @@ pub(super) enum Body<'r> {
         #[serde(skip_serializing_if = "Option::is_none")]
         reasoning: Option<&'r str>,
     },
+    #[serde(rename = "tool.progress")]
+    Progress { call: CallId, text: &'r str },
     #[serde(rename = "model.response")]
     ModelResponse {
         iteration: u32,
