@@ -30,6 +30,11 @@ const EMPTY: &str = include_str!("../prompts/empty.md");
 const CUT_CALL: &str = include_str!("../prompts/cut_call.md");
 const STOPPED_CALL: &str = include_str!("../prompts/stopped_call.md");
 
+/// Why a turn failed whose model refused without a word.
+const DECLINED: &str = "the model declined the task";
+/// Why a turn failed whose model said what was in the way.
+const NOT_DONE: &str = "the task was not done: the answer says why";
+
 /// What changes a [`Run`]: exactly what the journal holds of it.
 #[derive(Debug, Clone, Copy)]
 pub enum Input<'a> {
@@ -380,7 +385,8 @@ impl Run {
             }));
         }
         if reply.finish == Finish::Refused {
-            self.end(Status::Failed, ExitReason::Error, Some("the model declined the task"));
+            let error = if empty { DECLINED } else { NOT_DONE };
+            self.end(Status::Failed, ExitReason::Error, Some(error));
         } else if !calls.is_empty() {
             self.open(calls, reply.finish);
         } else if empty {

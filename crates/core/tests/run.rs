@@ -65,6 +65,11 @@ fn end(run: &Run) -> (Status, ExitReason, Option<String>) {
     (end.status, end.reason, end.text.clone())
 }
 
+fn error(run: &Run) -> Option<&str> {
+    let Step::Done(end) = run.step() else { panic!("not done: {:?}", run.step()) };
+    end.error.as_deref()
+}
+
 #[test]
 fn results_stand_in_the_order_asked_whatever_the_order_they_came_in() {
     let mut run = started(9);
@@ -239,8 +244,12 @@ fn a_refusal_leaves_no_call_without_a_result() {
     let refusal = Reply { text: "No.".into(), finish: Finish::Refused, ..calls(&["write"]) };
     run.apply(Input::Reply(&refusal));
     assert_eq!(end(&run).0, Status::Failed);
+    assert_eq!(error(&run), Some("the task was not done: the answer says why"));
     run.apply(Input::Message(&message("and now?")));
     assert_eq!(show(&run), "user: go\nmodel: No.\nuser: and now?");
+    let silent = Reply { text: String::new(), ..refusal };
+    run.apply(Input::Reply(&silent));
+    assert_eq!(error(&run), Some("the model declined the task"));
 }
 
 #[test]
