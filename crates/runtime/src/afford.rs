@@ -77,13 +77,8 @@ impl Driver {
 
     /// Says what does not fit into which budget.
     fn told_short(&self, (cost, after): (Cost, Cost)) -> Result<(), JournalError> {
-        let purses = &self.shared.purses;
-        let told = purses.told(self.view.spec.depth > 0);
-        let (tokens, kept) = (cost.tokens, after.tokens);
-        let message = format!(
-            "the next request may take {tokens} tokens, and {kept} must stay for a closing one: \
-             {told}"
-        );
+        let child = self.view.spec.depth > 0;
+        let message = self.shared.purses.told(child, cost, after);
         self.log(LogLevel::Warn, message)
     }
 
@@ -159,24 +154,26 @@ impl Driver {
 
     /// Pays for an attempt that broke off: what the provider counted, where it said so, and an
     /// estimate where something of a reply had come. Its output goes on being counted after the
-    /// number that was told, so that what had arrived is the least.
+    /// number that was told, so that what had arrived is the least. Gives what was paid, for the
+    /// record.
     pub(crate) fn pay_broken(
         &mut self,
         reserved: Option<Reserved>,
         error: &ModelError,
         route: &Route,
-    ) {
+    ) -> Option<Cost> {
         let estimate = || self.estimate(route, error.partial_bytes());
         let usage = match error.usage.as_deref().copied() {
             Some(told) => Usage { output: told.output.max(said_tokens(error)), ..told },
             None if reserved.is_some() && error.kind == FailureKind::Incomplete => estimate(),
-            None => return,
+            None => return None,
         };
         let cost = Cost::of(usage, route.price);
         self.cost += cost;
         if let Some(reserved) = reserved {
             reserved.pay(cost);
         }
+        Some(cost)
     }
 
     fn estimate(&self, route: &Route, said_bytes: u64) -> Usage {

@@ -72,22 +72,50 @@ impl Purses {
 }
 
 impl Purses {
-    /// What is spent of what, for a person.
-    pub(crate) fn told(&self, child: bool) -> String {
+    /// What of a request and the closing one after it does not fit into which budget, for a
+    /// person: in tokens where tokens are the limit, in dollars where dollars are.
+    pub(crate) fn told(&self, child: bool, cost: Cost, after: Cost) -> String {
         let state = self.lock();
         let mut purses = vec![("the budget", &state.session)];
         if child {
             purses.push(("the children's budget", &state.children));
         }
-        let told = purses.into_iter().filter_map(|(name, purse)| {
-            let (budget, spent) = (purse.budget(), purse.spent());
-            let tokens = budget.tokens.map(|most| format!("{} of {most} tokens", spent.tokens));
-            let usd = budget.usd.map(|most| format!("${:.4} of ${most}", spent.usd));
-            let parts: Vec<String> = tokens.into_iter().chain(usd).collect();
-            (!parts.is_empty()).then(|| format!("{} of {name} are spent", parts.join(" and ")))
-        });
-        told.collect::<Vec<_>>().join(", ")
+        let told = purses.into_iter().flat_map(|(name, purse)| short(name, purse, cost, after));
+        told.collect::<Vec<_>>().join("; ")
     }
+}
+
+/// What of a request and the closing one after it is more than one budget has.
+fn short(name: &str, purse: &Purse, cost: Cost, after: Cost) -> Vec<String> {
+    let (budget, spent) = (purse.budget(), purse.spent());
+    let mut told = Vec::new();
+    let taken = spent.tokens.saturating_add(cost.tokens).saturating_add(after.tokens);
+    if let Some(most) = budget.tokens.filter(|most| taken > *most) {
+        let kept = kept(after.tokens > 0, &after.tokens);
+        told.push(format!(
+            "the next request may take {} tokens{kept}: {} of {most} tokens of {name} are spent",
+            cost.tokens, spent.tokens
+        ));
+    }
+    if let Some(most) = budget.usd.filter(|most| spent.usd + cost.usd + after.usd > *most) {
+        let kept = kept(after.usd > 0.0, &dollars(after.usd));
+        told.push(format!(
+            "the next request may cost {}{kept}: {} of ${most} of {name} are spent",
+            dollars(cost.usd),
+            dollars(spent.usd)
+        ));
+    }
+    told
+}
+
+/// What must be left for a closing request, where one is to follow.
+fn kept(follows: bool, amount: &dyn fmt::Display) -> String {
+    if follows { format!(", and {amount} must stay for a closing one") } else { String::new() }
+}
+
+/// Dollars for a person.
+fn dollars(usd: f64) -> String {
+    if usd > 0.0 && usd < 0.0001 { "less than $0.0001".to_owned() } else { format!("${usd:.4}") }
 }
 
 impl State {

@@ -112,6 +112,38 @@ async fn dollars_need_a_price_and_are_counted_over_the_tree() {
     assert!((outcome.cost_usd.unwrap() - 0.75).abs() < 1e-9, "{:?}", outcome.cost_usd);
 }
 
+/// What is told of a request that no budget covers.
+async fn told_short(budget: Budget) -> String {
+    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let rule = |_: usize, request: &Request<'_>| Ok(looks(request));
+    let budgets = Budgets { session: budget, ..Budgets::default() };
+    let mut parts = Parts { budgets, ..parts(&world, rule) };
+    let price = Price { input: 10.0, cached: 10.0, cache_write: 10.0, output: 10.0 };
+    parts.models.price("t/rule", price);
+    run(folder.path(), small(folder.path()), parts, &Cancel::new()).await;
+    let records = world.records.lock().unwrap();
+    let told = records.iter().find_map(|record| match &record.event {
+        Event::Log { message, .. } => Some(message.clone()),
+        _ => None,
+    });
+    told.unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_is_explained_in_what_it_limits() {
+    let usd = told_short(Budget { usd: Some(0.0005), tokens: None }).await;
+    assert!(usd.starts_with("the next request may cost $0.00"), "{usd}");
+    assert!(usd.contains("must stay for a closing one: $0.0000 of $0.0005 of the budget"), "{usd}");
+    assert!(!usd.contains("tokens"), "{usd}");
+    let tokens = told_short(Budget { usd: None, tokens: Some(10) }).await;
+    assert!(tokens.starts_with("the next request may take "), "{tokens}");
+    assert!(tokens.contains("0 of 10 tokens of the budget are spent"), "{tokens}");
+    assert!(!tokens.contains('$'), "{tokens}");
+    // Only one of two is short.
+    let both = told_short(Budget { usd: Some(0.0005), tokens: Some(1_000_000) }).await;
+    assert_eq!(both, usd);
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_was_spent_before_a_resume_counts() {
     let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
