@@ -6,17 +6,22 @@ use std::path::Path;
 use cargo_metadata::{DependencyKind, MetadataCommand, Package};
 
 /// The arrows of ARCHITECTURE.md: a crate of ours, and those of ours it builds on.
-const ARROWS: [(&str, &[&str]); 11] = [
-    ("deputize-core", &[]),
+const ARROWS: [(&str, &[&str]); 13] = [
+    ("deputize-core", &["deputize-macros"]),
+    ("deputize-macros", &[]),
     ("deputize-plugin", &[]),
     ("deputize-process", &[]),
     ("deputize-workflow", &[]),
     ("deputize-acp", &["deputize-core", "deputize-process"]),
+    ("deputize-check", &["deputize-core"]),
     ("deputize-runtime", &["deputize-core"]),
     ("deputize-providers", &["deputize-core"]),
     ("deputize-tools", &["deputize-core", "deputize-process"]),
     ("deputize-delegate", &["deputize-core", "deputize-workflow"]),
-    ("deputize-testkit", &["deputize-core", "deputize-providers", "deputize-runtime"]),
+    (
+        "deputize-testkit",
+        &["deputize-check", "deputize-core", "deputize-providers", "deputize-runtime"],
+    ),
     (
         "deputize",
         &[

@@ -58,6 +58,7 @@ mod outcome;
 mod policy;
 mod prompt;
 mod retry;
+mod returned;
 mod run;
 mod schema;
 mod tool;
@@ -75,6 +76,8 @@ pub use catalog::{
 };
 pub use clock::{Clock, FixedClock};
 pub use context_use::ContextUse;
+#[cfg(feature = "macros")]
+pub use deputize_macros::{arguments, tool};
 pub use event::{
     AgentStart, Endpoint, Event, Journal, JournalError, LogLevel, Observer, Record, SessionStart,
     ToolEnd,
@@ -97,8 +100,12 @@ pub use outcome::{ExitReason, Outcome, Receipts, Status, ToolTrace};
 pub use policy::{AllowAll, Answer, Approver, NoPerson, Policy, Question, Verdict, effective_mode};
 pub use prompt::{FillError, Prompt, PromptParts, Section, fill};
 pub use retry::{RetryPolicy, retry_wait};
+pub use returned::{IntoToolCallResult, IntoToolOutput, Json};
 pub use run::{End, Input, Run, Step, WrapUp};
 pub use schema::{Schema, SchemaError};
+pub use schemars;
+pub use serde;
+pub use serde_json;
 pub use tool::{
     ChildFound, Display, Effects, Example, Fact, Tool, ToolCallResult, ToolDecl, ToolError,
     ToolOutput, ToolSpec, TypedTool, Usable, erase, headline, spec_of,

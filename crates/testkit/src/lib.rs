@@ -10,6 +10,7 @@
 //! | crashes, full disks, odd interleavings | [`Steps`], [`SimDisk`] and a [`Seed`]: a failure that can be repeated |
 //! | that a program still sends what it sent | [`replay()`], which plays a recording |
 //! | one tool | [`Bench`], which calls it in a directory |
+//! | that any tool keeps its contract | [`check_tool`]: linked, loaded or remote alike |
 //! | how fast it is | [`Floor`], the least that can be done, to measure against |
 //!
 //! A whole agent with your tool and a scripted model. Frame boundaries come from a random
@@ -85,7 +86,6 @@
 //! # }
 //! ```
 
-mod bench;
 mod chat_sse;
 mod floor;
 mod gate;
@@ -100,8 +100,8 @@ mod server;
 mod sim;
 mod tally;
 
-pub use bench::{Bench, NoSpawn};
 pub use chat_sse::chat_sse;
+pub use deputize_check::{Bench, Check, Checked, NoSpawn, Rule, Violation, Violations, check_tool};
 pub use deputize_core::FixedClock;
 pub use floor::Floor;
 pub use gate::Gate;

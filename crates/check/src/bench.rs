@@ -37,7 +37,7 @@ impl Spawn for NoSpawn {
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
 /// use deputize_core::{ToolCallResult, ToolCx, ToolOutput, ToolSpec, TypedTool, spec_of};
-/// use deputize_testkit::Bench;
+/// use deputize_check::Bench;
 ///
 /// #[derive(serde::Deserialize, schemars::JsonSchema)]
 /// struct Args {

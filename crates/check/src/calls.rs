@@ -1,0 +1,222 @@
+//! Makes the calls of a check.
+
+use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use deputize_core::{
+    Cancel, CancelReason, Effects, Fact, Tool, ToolCallResult, ToolCx, ToolError, ToolOutput,
+};
+use futures_util::FutureExt as _;
+use futures_util::future::join;
+use serde_json::Value;
+use tokio::time::timeout;
+
+use crate::bench::Bench;
+use crate::declared::Found;
+use crate::violation::Rule;
+
+/// How one call came out.
+enum End {
+    Settled(ToolCallResult),
+    Panicked,
+    /// It had not settled in time.
+    Late,
+}
+
+pub(crate) struct Calls<'t> {
+    tool: &'t Arc<dyn Tool>,
+    dir: &'t Path,
+    bench: Bench,
+    limit: Duration,
+    grace: Duration,
+    made: usize,
+}
+
+impl<'t> Calls<'t> {
+    pub(crate) fn new(
+        tool: &'t Arc<dyn Tool>,
+        dir: &'t Path,
+        limit: Duration,
+        grace: Duration,
+    ) -> Self {
+        let bench = Bench::with(dir, [Arc::clone(tool)]);
+        Self { tool, dir, bench, limit, grace, made: 0 }
+    }
+
+    pub(crate) fn made(&self) -> usize {
+        self.made
+    }
+
+    /// Tries one call in all the ways that the spec allows.
+    pub(crate) async fn try_with(&mut self, arguments: &Value, found: &mut Found) {
+        let spec = self.tool.spec();
+        let before = files(self.dir);
+        let alone = self.one(arguments, &Cancel::new(), self.limit).await;
+        if !works(&alone, arguments, self.limit, found) {
+            return;
+        }
+        if spec.repeatable {
+            let again = self.one(arguments, &Cancel::new(), self.limit).await;
+            if !is_ok(&again) {
+                found.broken(Rule::Repeats, format!("{arguments} works once and not again"));
+            }
+        }
+        if spec.parallel {
+            self.made += 2;
+            let cancel = Cancel::new();
+            let call = || one(self.tool, &self.bench, arguments, &cancel, self.limit);
+            let (first, second) = join(call(), call()).await;
+            if !(is_ok(&first) && is_ok(&second)) {
+                let told = format!("{arguments} works alone and not beside another such call");
+                found.broken(Rule::Repeats, told);
+            }
+        }
+        self.cancelled(arguments, found).await;
+        if spec.effects == Effects::ReadOnly
+            && let Some(changed) = difference(&before, &files(self.dir))
+        {
+            let path = changed.display();
+            found.broken(
+                Rule::OnlyLooks,
+                format!("{arguments} changed `{path}`; give the tool its true effects"),
+            );
+        }
+    }
+
+    /// Told to end before it began, and right after.
+    async fn cancelled(&mut self, arguments: &Value, found: &mut Found) {
+        let cancel = Cancel::new();
+        cancel.cancel(CancelReason::Interrupted);
+        let before = self.one(arguments, &cancel, self.grace).await;
+        self.settled(&before, arguments, "was cancelled before it began", found);
+        let cancel = Cancel::new();
+        let call = self.one(arguments, &cancel, self.grace);
+        let signal = async {
+            // The call is polled first, so it has begun.
+            cancel.cancel(CancelReason::Interrupted);
+        };
+        let (after, ()) = join(call, signal).await;
+        self.settled(&after, arguments, "was cancelled while it ran", found);
+    }
+
+    fn settled(&self, end: &End, arguments: &Value, when: &str, found: &mut Found) {
+        match end {
+            End::Settled(_) => {}
+            End::Panicked => {
+                found.broken(Rule::NoPanic, format!("{arguments}, which {when}, panicked"))
+            }
+            End::Late => {
+                let grace = self.grace;
+                let advice = "watch `cx.cancel` and settle with `ToolError::Cancelled`";
+                found.broken(
+                    Rule::Cancels,
+                    format!("{arguments}, which {when}, did not end within {grace:?}; {advice}"),
+                );
+            }
+        }
+    }
+
+    async fn one(&mut self, arguments: &Value, cancel: &Cancel, limit: Duration) -> End {
+        self.made += 1;
+        one(self.tool, &self.bench, arguments, cancel, limit).await
+    }
+}
+
+async fn one(
+    tool: &Arc<dyn Tool>,
+    bench: &Bench,
+    arguments: &Value,
+    cancel: &Cancel,
+    limit: Duration,
+) -> End {
+    let cx = ToolCx { cancel: cancel.child(), ..bench.cx() };
+    let call = AssertUnwindSafe(async { tool.call(arguments.clone(), &cx).await }).catch_unwind();
+    match timeout(limit, call).await {
+        Ok(Ok(result)) => End::Settled(result),
+        Ok(Err(_panic)) => End::Panicked,
+        Err(_late) => End::Late,
+    }
+}
+
+fn is_ok(end: &End) -> bool {
+    matches!(end, End::Settled(Ok(_)))
+}
+
+/// Whether a call did what the example shows; if not, that is found.
+fn works(end: &End, arguments: &Value, limit: Duration, found: &mut Found) -> bool {
+    match end {
+        End::Settled(Ok(output)) => {
+            facts(output, found);
+            return true;
+        }
+        End::Panicked => found.broken(Rule::NoPanic, format!("{arguments} panicked")),
+        End::Late => {
+            found.broken(Rule::Ends, format!("{arguments} did not end within {limit:?}"));
+        }
+        End::Settled(Err(error)) => {
+            if let ToolError::Refused(text) | ToolError::Partly { text, .. } = error
+                && text.as_str().trim().is_empty()
+            {
+                found.broken(Rule::Refusal, format!("{arguments} is refused without a word"));
+            }
+            let advice = "an example has to work in an empty directory; else give the check one";
+            let why = chain(error);
+            found.broken(Rule::Works, format!("{arguments} does not work: {why}; {advice}"));
+        }
+    }
+    false
+}
+
+fn facts(output: &ToolOutput, found: &mut Found) {
+    for fact in &output.facts {
+        if let Fact::FileRead { path, .. } | Fact::FileWritten { path, .. } = fact
+            && !path.is_absolute()
+        {
+            let path = path.display();
+            found.broken(Rule::Facts, format!("it tells of `{path}`, which is no absolute path"));
+        }
+    }
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut said = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        said = format!("{said}: {cause}");
+        next = cause.source();
+    }
+    said
+}
+
+/// The files below a directory and what is in them, without what the host keeps there.
+fn files(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut folders = vec![dir.to_owned()];
+    let mut files = BTreeMap::new();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.file_name().is_some_and(|name| name == ".spill") {
+                continue;
+            }
+            // Links are not followed.
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                folders.push(path.clone());
+            }
+            let content = std::fs::read(&path).unwrap_or_default();
+            files.insert(path, content);
+        }
+    }
+    files
+}
+
+fn difference(
+    before: &BTreeMap<PathBuf, Vec<u8>>,
+    after: &BTreeMap<PathBuf, Vec<u8>>,
+) -> Option<PathBuf> {
+    let changed = |(path, content): &(&PathBuf, &Vec<u8>)| before.get(*path) != Some(*content);
+    let gone = before.keys().find(|path| !after.contains_key(*path));
+    after.iter().find(changed).map(|(path, _)| path).or(gone).cloned()
+}

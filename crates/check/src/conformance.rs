@@ -1,0 +1,149 @@
+//! The check of one tool.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use deputize_core::{Tool, Usable};
+use serde_json::Value;
+
+use crate::calls::Calls;
+use crate::declared::{Found, look};
+use crate::violation::{Rule, Violation, Violations};
+
+/// How long a call may take that was told to end. It is much more than an agent waits, so that a
+/// slow machine is no violation.
+const GRACE: Duration = Duration::from_secs(10);
+/// How long a call may take when its tool has no limit of its own.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// A tool that keeps its contract.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checked {
+    /// How many calls were made. None were made of a tool without examples, or of one that
+    /// cannot be used now.
+    pub calls: usize,
+    /// What would make it better.
+    pub advice: Vec<Violation>,
+}
+
+/// Checks a tool by what it says of itself and by the calls that it has for examples, in a
+/// directory of their own. See [`Check`] for calls of your own, or another directory.
+///
+/// # Errors
+/// All that the tool does not keep.
+pub async fn check_tool(tool: &Arc<dyn Tool>) -> Result<Checked, Violations> {
+    Check::new(tool).run().await
+}
+
+/// A check of one tool, and what it tries.
+pub struct Check {
+    tool: Arc<dyn Tool>,
+    calls: Vec<Value>,
+    dir: Option<PathBuf>,
+    grace: Duration,
+    limit: Option<Duration>,
+}
+
+impl std::fmt::Debug for Check {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Check({})", self.tool.spec().decl.name)
+    }
+}
+
+impl Check {
+    /// A check with the tool's own examples.
+    #[must_use]
+    pub fn new(tool: &Arc<dyn Tool>) -> Self {
+        let tool = Arc::clone(tool);
+        Self { tool, calls: Vec::new(), dir: None, grace: GRACE, limit: None }
+    }
+
+    /// The same with a call more, which has to work as the examples have to.
+    #[must_use]
+    pub fn call(mut self, arguments: Value) -> Self {
+        self.calls.push(arguments);
+        self
+    }
+
+    /// The same in this directory, where calls may find what they need. Tools that write files
+    /// write them here.
+    #[must_use]
+    pub fn inside(mut self, dir: impl Into<PathBuf>) -> Self {
+        self.dir = Some(dir.into());
+        self
+    }
+
+    /// The same with so much time for a call that was told to end, instead of 10 seconds.
+    #[must_use]
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.grace = grace;
+        self
+    }
+
+    /// The same with so much time for a call, instead of the tool's own limit.
+    #[must_use]
+    pub fn limit(mut self, limit: Duration) -> Self {
+        self.limit = Some(limit);
+        self
+    }
+
+    /// Makes the check.
+    ///
+    /// # Errors
+    /// All that the tool does not keep.
+    pub async fn run(self) -> Result<Checked, Violations> {
+        let name = self.tool.spec().decl.name.to_string();
+        let mut found = Found::default();
+        let fits = look(&*self.tool, &mut found);
+        let calls = match (fits, &self.tool.spec().usable) {
+            (Some(fits), Usable::Yes) => self.make_calls(&fits, &mut found).await,
+            _ => 0,
+        };
+        let told = |(rule, found)| Violation { tool: name.clone(), rule, found };
+        if found.broken.is_empty() {
+            return Ok(Checked { calls, advice: found.advice.into_iter().map(told).collect() });
+        }
+        Err(Violations(found.broken.into_iter().map(told).collect()))
+    }
+
+    async fn make_calls(&self, fits: &jsonschema::Validator, found: &mut Found) -> usize {
+        let spec = self.tool.spec();
+        let own = spec.examples.iter().map(|example| &example.arguments);
+        let mut tried: Vec<&Value> = own.filter(|arguments| fits.is_valid(arguments)).collect();
+        for call in &self.calls {
+            match fits.iter_errors(call).next() {
+                Some(error) => {
+                    found.broken(Rule::Schema, format!("it does not take {call}: {error}"))
+                }
+                None => tried.push(call),
+            }
+        }
+        if tried.is_empty() {
+            return 0;
+        }
+        // Kept until the end, since it goes when it is dropped.
+        let (dir, _kept) = match &self.dir {
+            Some(dir) => (dir.clone(), None),
+            None => match tempfile::tempdir() {
+                Ok(dir) => (dir.path().to_owned(), Some(dir)),
+                Err(error) => {
+                    found.broken(
+                        Rule::Works,
+                        format!("there is no directory to try it in: {error}"),
+                    );
+                    return 0;
+                }
+            },
+        };
+        let limit = self.limit.or(spec.time_limit).unwrap_or(LIMIT);
+        let mut calls = Calls::new(&self.tool, &dir, limit, self.grace);
+        for arguments in tried {
+            calls.try_with(arguments, found).await;
+        }
+        calls.made()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,195 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use deputize_core::{
+    BoxFuture, Effects, Example, Fact, Schema, ToolCallResult, ToolCx, ToolDecl, ToolError,
+    ToolName, ToolOutput, ToolSpec, Version,
+};
+use serde_json::json;
+
+use super::*;
+
+type Behaviour = Box<dyn Fn(usize, &ToolCx) -> BoxFuture<'static, ToolCallResult> + Send + Sync>;
+
+/// A tool that does as told at its nth call, from 0.
+struct Told {
+    spec: ToolSpec,
+    behaviour: Behaviour,
+    calls: AtomicUsize,
+}
+
+impl Tool for Told {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+    fn call<'a>(&'a self, _: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolCallResult> {
+        (self.behaviour)(self.calls.fetch_add(1, Ordering::Relaxed), cx)
+    }
+}
+
+fn good() -> ToolSpec {
+    let parameters = json!({
+        "type": "object",
+        "properties": {"text": {"type": "string", "description": "A text."}},
+        "required": ["text"],
+    });
+    let decl = ToolDecl {
+        name: ToolName::literal("told"),
+        description: "Does as told.".to_owned(),
+        parameters: Schema::new(&parameters).unwrap(),
+    };
+    let example = Example { title: "A text", arguments: json!({"text": "a"}) };
+    ToolSpec { examples: vec![example], ..ToolSpec::read_only(decl) }
+}
+
+fn with_schema(schema: &Value) -> ToolSpec {
+    let mut spec = good();
+    spec.decl.parameters = Schema::new(schema).unwrap();
+    spec.examples.clear();
+    spec
+}
+
+fn told(
+    spec: ToolSpec,
+    behaviour: impl Fn(usize, &ToolCx) -> BoxFuture<'static, ToolCallResult> + Send + Sync + 'static,
+) -> Arc<dyn Tool> {
+    Arc::new(Told { spec, behaviour: Box::new(behaviour), calls: AtomicUsize::new(0) })
+}
+
+fn fine() -> BoxFuture<'static, ToolCallResult> {
+    Box::pin(async { Ok(ToolOutput::text("done")) })
+}
+
+fn is_fine(spec: ToolSpec) -> Arc<dyn Tool> {
+    told(spec, |_, _| fine())
+}
+
+/// What the check says, a line for each violation.
+async fn says(tool: Arc<dyn Tool>) -> String {
+    let check = Check::new(&tool).limit(Duration::from_secs(5)).grace(Duration::from_secs(5));
+    check.run().await.map_or_else(|broken| broken.to_string(), |checked| format!("{checked:?}"))
+}
+
+#[tokio::test]
+async fn a_good_tool_is_called_alone_again_beside_itself_and_cancelled() {
+    let checked = check_tool(&is_fine(good())).await.unwrap();
+    assert_eq!((checked.calls, checked.advice), (6, vec![]));
+    let effectful =
+        ToolSpec { effects: Effects::Unknown, repeatable: false, parallel: false, ..good() };
+    assert_eq!(check_tool(&is_fine(effectful)).await.unwrap().calls, 3);
+}
+
+#[tokio::test]
+async fn every_tool_of_our_own_that_an_empty_directory_does_for_keeps_the_contract() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("notes.txt"), "one\ntwo\n").unwrap();
+    let catalog = deputize_core::Catalog::linked(&[deputize_tools::LINK]).unwrap();
+    for name in ["list_dir", "read_file", "search_files"] {
+        let tool = &catalog.get(name).unwrap().tool;
+        let call = match name {
+            "list_dir" => json!({}),
+            "read_file" => json!({"path": "notes.txt"}),
+            _ => json!({"pattern": "two"}),
+        };
+        // Their examples name files that are not here.
+        let own = Without(Arc::clone(tool), ToolSpec { examples: vec![], ..tool.spec().clone() });
+        let own: Arc<dyn Tool> = Arc::new(own);
+        let checked = Check::new(&own).inside(dir.path()).call(call).run().await.unwrap();
+        assert_eq!(checked.calls, 6, "{name}");
+    }
+}
+
+struct Without(Arc<dyn Tool>, ToolSpec);
+
+impl Tool for Without {
+    fn spec(&self) -> &ToolSpec {
+        &self.1
+    }
+    fn call<'a>(&'a self, arguments: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolCallResult> {
+        self.0.call(arguments, cx)
+    }
+}
+
+#[tokio::test]
+async fn what_it_says_of_itself_is_looked_at() {
+    let mut spec = good();
+    spec.decl.description = " ".to_owned();
+    assert!(says(is_fine(spec)).await.contains("`told` (description): it is empty"));
+    let mut spec = good();
+    spec.decl.description = "Does\u{200b} as told.".to_owned();
+    assert!(says(is_fine(spec)).await.contains("1 invisible character removed"));
+    let schema = json!({"type": "object", "properties": {"a": {"type": "strin"}}});
+    assert!(says(is_fine(with_schema(&schema))).await.contains("(schema): it is no JSON Schema"));
+    let schema = json!({"type": "object", "required": ["path"]});
+    let said = says(is_fine(with_schema(&schema))).await;
+    assert!(said.contains("`path` is required and not among its properties"), "{said}");
+    let schema = json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/none"}}});
+    assert!(says(is_fine(with_schema(&schema))).await.contains("(schema): it cannot be used"));
+    let usable = Usable::No(String::new());
+    assert!(says(is_fine(ToolSpec { usable, ..good() })).await.contains("(usable)"));
+    let mut spec = good();
+    spec.examples[0].arguments = json!({"text": 7});
+    let said = says(is_fine(spec)).await;
+    assert!(said.contains("(example): `A text` does not fit: /text: 7 is not"), "{said}");
+}
+
+#[tokio::test]
+async fn what_would_be_better_is_no_violation() {
+    let schema = json!({"type": "object", "properties": {"a": {"type": "string"}}});
+    let checked = check_tool(&is_fine(with_schema(&schema))).await.unwrap();
+    assert_eq!(checked.calls, 0);
+    let rules: Vec<Rule> = checked.advice.iter().map(|advice| advice.rule).collect();
+    assert_eq!(rules, [Rule::Described, Rule::Example]);
+}
+
+#[tokio::test]
+async fn a_panic_a_failure_and_an_empty_refusal_are_found() {
+    let panics = told(good(), |_, _| Box::pin(async { panic!("boom") }));
+    assert!(says(panics).await.contains(r#"(no-panic): {"text":"a"} panicked"#));
+    let panics = told(good(), |_, _| panic!("before its future"));
+    assert!(says(panics).await.contains("(no-panic)"));
+    let fails = told(good(), |_, _| Box::pin(async { Err(ToolError::failed("no disk")) }));
+    assert!(says(fails).await.contains("does not work: the tool failed: no disk"));
+    let mute = told(good(), |_, _| Box::pin(async { Err(ToolError::refused("")) }));
+    assert!(says(mute).await.contains("(refusal)"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_ends_late_or_does_not_hear_is_found() {
+    let hangs = told(good(), |_, _| Box::pin(std::future::pending()));
+    assert!(says(hangs).await.contains("(ends)"));
+    let deaf = told(
+        good(),
+        |number, _| if number < 4 { fine() } else { Box::pin(std::future::pending()) },
+    );
+    let said = says(deaf).await;
+    assert!(said.contains("cancelled before it began") && said.contains("while it ran"), "{said}");
+}
+
+#[tokio::test]
+async fn effects_and_repetition_are_as_declared() {
+    let writes = told(good(), |_, cx| {
+        std::fs::write(cx.agent.spec.cwd.join("left.txt"), "x").unwrap();
+        fine()
+    });
+    assert!(says(writes).await.contains("left.txt`; give the tool its true effects"));
+    let once = told(good(), |number, _| {
+        if number == 0 { fine() } else { Box::pin(async { Err(ToolError::refused("once")) }) }
+    });
+    let said = says(once).await;
+    assert!(said.contains("works once and not again") && said.contains("not beside"), "{said}");
+    let claims = told(good(), |_, _| {
+        Box::pin(async {
+            let (path, version) = ("a.txt".into(), Version::of(b""));
+            Ok(ToolOutput::default().fact(Fact::FileRead { path, version, whole: true }))
+        })
+    });
+    assert!(says(claims).await.contains("(facts)"));
+}
+
+#[tokio::test]
+async fn calls_of_ones_own_must_fit_and_work() {
+    let tool = is_fine(good());
+    let broken = Check::new(&tool).call(json!({})).run().await.unwrap_err();
+    assert!(broken.has(Rule::Schema) && !broken.has(Rule::Works), "{broken}");
+    assert_eq!(Check::new(&tool).call(json!({"text": "b"})).run().await.unwrap().calls, 12);
+}

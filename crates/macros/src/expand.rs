@@ -1,0 +1,166 @@
+//! What `#[tool]` writes down.
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{quote, quote_spanned};
+use syn::spanned::Spanned as _;
+use syn::{Attribute, Error, ItemFn, LitStr, Result};
+
+use crate::arguments::{derives, says};
+use crate::options::{Effects, Options};
+use crate::signature::{Argument, Place, camel_case, deprecation, docs, literal, name_of, places};
+
+pub(crate) fn tool(options: TokenStream, function: TokenStream) -> Result<TokenStream> {
+    let options: Options = syn::parse2(options)?;
+    let mut function: ItemFn = syn::parse2(function).map_err(|error| {
+        Error::new(error.span(), "`#[tool]` stands on an async function with a body")
+    })?;
+    let Some(toolset) = &options.toolset else {
+        let text = "a tool belongs to a toolset, by which people give and withhold it: write \
+            `#[tool(toolset = \"…\")]`";
+        return Err(Error::new(function.sig.ident.span(), text));
+    };
+    let places = places(&mut function)?;
+    let name = match &options.name {
+        Some(name) => name.value(),
+        None => name_of(&function.sig.ident)?,
+    };
+    let ident = function.sig.ident.clone();
+    let plain = ident.to_string();
+    let type_name = options.type_name.clone().unwrap_or_else(|| {
+        Ident::new(&camel_case(plain.strip_prefix("r#").unwrap_or(&plain)), ident.span())
+    });
+    let (krate, vis) = (options.krate(), &function.vis);
+    let cfgs: Vec<&Attribute> =
+        function.attrs.iter().filter(|attribute| attribute.path().is_ident("cfg")).collect();
+    let structure = structure(&krate, &places);
+    let spec = spec(&krate, &options, &name, &function.attrs);
+    let run = run(&krate, &function, &places);
+    let summary = format!("The tool `{name}`, made of [`{}`].", plain.trim_start_matches("r#"));
+    Ok(quote! {
+        #function
+
+        #[doc = #summary]
+        #(#cfgs)*
+        #[derive(Debug, Clone, Copy, Default)]
+        #vis struct #type_name;
+
+        #(#cfgs)*
+        const _: () = {
+            #structure
+
+            impl #krate::TypedTool for #type_name {
+                type Args = Arguments;
+                fn spec() -> #krate::ToolSpec {
+                    #spec
+                }
+                #run
+            }
+
+            #krate::register_tool!(#toolset, #type_name);
+        };
+    })
+}
+
+fn arguments(places: &[Place]) -> Vec<&Argument> {
+    let of_model = places.iter().filter_map(|place| match place {
+        Place::Argument(argument) => Some(&**argument),
+        Place::Cx => None,
+    });
+    of_model.collect()
+}
+
+/// The struct that the model's arguments become.
+fn structure(krate: &TokenStream, places: &[Place]) -> TokenStream {
+    let arguments = arguments(places);
+    let closed = !arguments.iter().any(|argument| says(&argument.attrs, "flatten"));
+    let derives = derives(krate, closed);
+    let fields = arguments.iter().map(|Argument { ident, ty, attrs }| {
+        quote! { #(#attrs)* pub #ident: #ty }
+    });
+    quote! {
+        #derives
+        #[allow(deprecated, missing_docs, missing_debug_implementations, unreachable_pub)]
+        pub struct Arguments { #(#fields,)* }
+    }
+}
+
+fn spec(krate: &TokenStream, options: &Options, name: &str, attrs: &[Attribute]) -> TokenStream {
+    let description = description(attrs);
+    let declared = quote!(#krate::spec_of::<Arguments>(#name, #description));
+    let base = match options.effects {
+        Effects::ReadOnly => quote!(#krate::ToolSpec::read_only(#declared)),
+        Effects::WritesFiles => {
+            quote!(#krate::ToolSpec::effectful(#declared, #krate::Effects::WritesFiles))
+        }
+        Effects::Unknown => {
+            quote!(#krate::ToolSpec::effectful(#declared, #krate::Effects::Unknown))
+        }
+    };
+    let mut set = Vec::new();
+    for (field, value) in [("repeatable", &options.repeatable), ("parallel", &options.parallel)] {
+        let field = Ident::new(field, Span::call_site());
+        set.extend(value.as_ref().map(|value| quote!(spec.#field = #value;)));
+    }
+    set.extend(options.time_limit_seconds.as_ref().map(|seconds| {
+        quote!(spec.time_limit = match #seconds {
+            0 => ::core::option::Option::None,
+            seconds => ::core::option::Option::Some(::core::time::Duration::from_secs(seconds)),
+        };)
+    }));
+    set.extend(options.usable.as_ref().map(|path| quote!(spec.usable = #path();)));
+    set.extend(options.examples.iter().map(|example| {
+        let (title, arguments) = (&example.title, &example.arguments);
+        quote!(spec.examples.push(#krate::Example {
+            title: #title,
+            arguments: #krate::serde_json::json!(#arguments),
+        });)
+    }));
+    if set.is_empty() {
+        return base;
+    }
+    quote! { let mut spec = #base; #(#set)* spec }
+}
+
+/// The function's documentation as one text, known when it is compiled.
+fn description(attrs: &[Attribute]) -> TokenStream {
+    let lines = docs(attrs).into_iter().map(|expr| match literal(expr) {
+        Some(text) => {
+            let text = format!("{}\n", text.strip_prefix(' ').unwrap_or(&text));
+            let text = LitStr::new(&text, expr.span());
+            quote!(#text)
+        }
+        None => quote!(#expr, "\n"),
+    });
+    let deprecated = deprecation(attrs).map(|text| format!("\n{text}"));
+    let lines = lines.chain(deprecated.map(|text| quote!(#text)));
+    quote!(::core::concat!(#(#lines),*))
+}
+
+fn run(krate: &TokenStream, function: &ItemFn, places: &[Place]) -> TokenStream {
+    let ident = &function.sig.ident;
+    let fields = arguments(places).into_iter().map(|argument| &argument.ident);
+    let given = places.iter().map(|place| match place {
+        Place::Argument(argument) => {
+            let ident = &argument.ident;
+            quote!(#ident)
+        }
+        Place::Cx => quote!(__cx),
+    });
+    // Told at what the function gives, where a wrong type is to be mended.
+    let output = match &function.sig.output {
+        syn::ReturnType::Default => ident.span(),
+        syn::ReturnType::Type(_, ty) => ty.span(),
+    };
+    let into_result = quote_spanned!(output=> #krate::IntoToolCallResult::into_result(__given));
+    quote! {
+        #[allow(deprecated, unused_variables)]
+        async fn run(
+            &self,
+            Arguments { #(#fields,)* }: Arguments,
+            __cx: &#krate::ToolCx,
+        ) -> #krate::ToolCallResult {
+            let __given = #ident(#(#given),*).await;
+            #into_result
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Two attributes for the authors of tools: [`macro@tool`] makes a tool of an async function,
+//! [`macro@arguments`] makes a type one that its arguments may have.
+//!
+//! Use them as `deputize_core::tool` and `deputize_core::arguments`; what they write down refers
+//! to that crate, so a tool crate depends on it alone.
+//!
+//! ```
+//! use deputize_core::{ToolError, tool};
+//!
+//! /// Count the words of a text.
+//! #[tool(toolset = "words", effects = read_only, example("Three words", {"text": "a b c"}))]
+//! async fn count_words(
+//!     /// The text.
+//!     text: String,
+//!     /// Count words of so many letters and more; all without it.
+//!     at_least: Option<usize>,
+//! ) -> Result<String, ToolError> {
+//!     let least = at_least.unwrap_or(0);
+//!     let words = text.split_whitespace().filter(|word| word.chars().count() >= least);
+//!     Ok(words.count().to_string())
+//! }
+//!
+//! let tool = deputize_core::erase(CountWords);
+//! assert_eq!(tool.spec().decl.description, "Count the words of a text.");
+//! ```
+//!
+//! Features: none. Stability: what the attributes take is meant to stay; what they write down is not
+//! for others to rely on.
+
+mod arguments;
+mod expand;
+mod options;
+mod signature;
+
+use proc_macro::TokenStream;
+use proc_macro2::TokenStream as Tokens;
+
+/// Makes a tool of an async function, and registers it.
+///
+/// - **The function's doc comment** is what the model is told of the tool, and the doc comments
+///   of its arguments what it is told of them. All are needed.
+/// - **Arguments** are owned and of types that [`macro@arguments`] was put on, or that are
+///   `Deserialize` and `JsonSchema` by themselves. `Option<T>` may be left out. `#[serde(…)]`,
+///   `#[schemars(…)]` and `#[deprecated]` work on them as on the fields of a struct: rename,
+///   default, range. One argument may be `&ToolCx`: the call, its agent, its cancel signal.
+/// - **It gives** a `String`, a `ToolOutput`, a `Json<T>`, or a `Result` of one of them and an
+///   error that becomes a `ToolError`: for other errors write `Box<dyn Error + Send + Sync>`.
+/// - **The function stays** as it was, for tests to call. Beside it stands a type of its name in
+///   camel case, which is the tool: `deputize_core::erase(CountWords)`.
+///
+/// `#[deprecated]` on the function is told to the model too. The options are
+///
+/// | option | means | without it |
+/// | --- | --- | --- |
+/// | `toolset = "words"` | the set it is given or withheld with | an error |
+/// | `name = "count_words"` | its name for the model | that of the function |
+/// | `type = CountWords` | its type's name | that of the function, in camel case |
+/// | `effects = read_only` | `read_only`, `writes_files` or `unknown`: what a call may do | `unknown`, which asks a person |
+/// | `repeatable = true` | a call that a crash cut off may be made again | true for `read_only` |
+/// | `parallel = true` | calls of one step may run side by side | true for `read_only` |
+/// | `time_limit_seconds = 120` | after how long a call is told to end; 0: it watches its own time | 120 |
+/// | `usable = path` | a function that says whether it can be used now: `fn() -> Usable` | it can |
+/// | `example("Title", {"text": "a"})` | a call that shows its use and that `check_tool` makes; may be repeated | none |
+/// | `crate = path` | where `deputize-core` is | `::deputize_core` |
+///
+/// ```compile_fail
+/// # use deputize_core::tool;
+/// #[tool(toolset = "words")]
+/// async fn without_a_word_for_the_model() -> String {
+///     String::new()
+/// }
+/// ```
+#[proc_macro_attribute]
+pub fn tool(options: TokenStream, function: TokenStream) -> TokenStream {
+    or_errors(expand::tool(options.into(), function.into()))
+}
+
+/// Makes a struct or enum one that a tool's arguments may have: `Deserialize` and `JsonSchema`,
+/// by way of `deputize-core`. A struct takes no fields that it does not know.
+///
+/// ```
+/// use deputize_core::{arguments, tool};
+///
+/// /// How words are told apart.
+/// #[arguments]
+/// #[serde(rename_all = "snake_case")]
+/// enum Split {
+///     /// At every space.
+///     Spaces,
+///     /// At every line's end.
+///     Lines,
+/// }
+///
+/// /// Count the parts of a text.
+/// #[tool(toolset = "words", effects = read_only)]
+/// async fn count_parts(
+///     /// The text.
+///     text: String,
+///     /// Where it is split.
+///     split: Split,
+/// ) -> String {
+///     match split {
+///         Split::Spaces => text.split(' ').count().to_string(),
+///         Split::Lines => text.lines().count().to_string(),
+///     }
+/// }
+/// ```
+#[proc_macro_attribute]
+pub fn arguments(options: TokenStream, item: TokenStream) -> TokenStream {
+    or_errors(arguments::arguments(options.into(), item.into()))
+}
+
+fn or_errors(done: syn::Result<Tokens>) -> TokenStream {
+    done.unwrap_or_else(|error| error.into_compile_error()).into()
+}
