@@ -6,13 +6,14 @@ use std::path::Path;
 use cargo_metadata::{DependencyKind, MetadataCommand, Package};
 
 /// The arrows of ARCHITECTURE.md: a crate of ours, and those of ours it builds on.
-const ARROWS: [(&str, &[&str]); 13] = [
+const ARROWS: [(&str, &[&str]); 14] = [
     ("deputize-core", &["deputize-macros"]),
     ("deputize-macros", &[]),
     ("deputize-plugin", &[]),
     ("deputize-process", &[]),
     ("deputize-workflow", &[]),
     ("deputize-acp", &["deputize-core", "deputize-process"]),
+    ("deputize-mcp", &["deputize-core", "deputize-process"]),
     ("deputize-check", &["deputize-core"]),
     ("deputize-runtime", &["deputize-core"]),
     ("deputize-providers", &["deputize-core"]),

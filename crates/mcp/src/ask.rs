@@ -1,0 +1,155 @@
+//! What a server has, asked for page by page.
+
+use std::collections::BTreeSet;
+
+use deputize_core::Cancel;
+use rmcp::model::{
+    ClientRequest, ListPromptsRequest, ListResourceTemplatesRequest, ListResourcesRequest,
+    ListToolsRequest, PaginatedRequestParams,
+};
+use serde_json::Value;
+
+use crate::error::{Fault, McpError};
+use crate::link::{Link, Patience, Unanswered};
+use crate::list::{Listed, checked};
+
+/// The most pages of one list.
+pub(crate) const PAGES: usize = 100;
+/// The most entries of one list.
+pub(crate) const ENTRIES: usize = 5000;
+
+/// Of what there are lists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Tools,
+    Resources,
+    Templates,
+    Prompts,
+}
+
+impl Kind {
+    pub(crate) const fn what(self) -> &'static str {
+        match self {
+            Self::Tools => "tools",
+            Self::Resources => "resources",
+            Self::Templates => "resource templates",
+            Self::Prompts => "prompts",
+        }
+    }
+
+    const fn key(self) -> &'static str {
+        match self {
+            Self::Templates => "resourceTemplates",
+            other => other.what(),
+        }
+    }
+
+    fn request(self, cursor: Option<String>) -> ClientRequest {
+        let params =
+            cursor.map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
+        match self {
+            Self::Tools => ClientRequest::ListToolsRequest(ListToolsRequest {
+                params,
+                ..ListToolsRequest::default()
+            }),
+            Self::Resources => ClientRequest::ListResourcesRequest(ListResourcesRequest {
+                params,
+                ..ListResourcesRequest::default()
+            }),
+            Self::Templates => {
+                ClientRequest::ListResourceTemplatesRequest(ListResourceTemplatesRequest {
+                    params,
+                    ..ListResourceTemplatesRequest::default()
+                })
+            }
+            Self::Prompts => ClientRequest::ListPromptsRequest(ListPromptsRequest {
+                params,
+                ..ListPromptsRequest::default()
+            }),
+        }
+    }
+}
+
+/// Why there is no list.
+#[derive(Debug)]
+pub(crate) enum NoList {
+    Unanswered(Unanswered),
+    /// The answer is none, or goes on without end.
+    Wrong(String),
+}
+
+/// A whole list.
+pub(crate) async fn all(
+    link: &Link,
+    kind: Kind,
+    patience: Patience,
+    cancel: &Cancel,
+) -> Result<Vec<Value>, NoList> {
+    let (mut found, mut cursor, mut seen) = (Vec::new(), None, BTreeSet::new());
+    for _page in 0..PAGES {
+        let answer = link.ask(kind.request(cursor.take()), patience, cancel, &|_| {}).await;
+        let answer = answer.map_err(NoList::Unanswered)?;
+        let Some(Value::Array(entries)) = answer.get(kind.key()) else {
+            return Err(NoList::Wrong(format!("the answer has no `{}`", kind.key())));
+        };
+        found.extend(entries.iter().cloned());
+        if found.len() > ENTRIES {
+            return Err(NoList::Wrong(format!("it has more than {ENTRIES} entries")));
+        }
+        match answer.get("nextCursor").and_then(Value::as_str) {
+            None => return Ok(found),
+            Some(next) if !seen.insert(next.to_owned()) => {
+                return Err(NoList::Wrong("its pages go in a circle".to_owned()));
+            }
+            Some(next) => cursor = Some(next.to_owned()),
+        }
+    }
+    Err(NoList::Wrong(format!("it has more than {PAGES} pages")))
+}
+
+/// Asks a server what it has.
+pub(crate) async fn listed(
+    link: &Link,
+    server: &str,
+    patience: Patience,
+) -> Result<Listed, McpError> {
+    let mut listed = Listed::default();
+    let mut has_tools = true;
+    if let Some(info) = link.info() {
+        listed.server = info.server_info.as_ref().map(|server| {
+            let said = format!("{} {}", server.name, server.version);
+            deputize_core::door::to_line(&said, 120)
+        });
+        listed.protocol = info.protocol_version.to_string();
+        listed.instructions =
+            info.instructions.clone().filter(|instructions| !instructions.trim().is_empty());
+        listed.resources = info.capabilities.resources.is_some();
+        listed.prompts = info.capabilities.prompts.is_some();
+        has_tools = info.capabilities.tools.is_some();
+    }
+    if !has_tools {
+        return Ok(listed);
+    }
+    match all(link, Kind::Tools, patience, &Cancel::new()).await {
+        Ok(tools) => {
+            (listed.tools, listed.problems) = checked(server, &tools);
+            Ok(listed)
+        }
+        Err(no) => {
+            let why = match no {
+                NoList::Wrong(why) => why,
+                NoList::Unanswered(Unanswered::Refused { code, message }) => {
+                    let message = deputize_core::door::to_line(&message, 200);
+                    format!("it refuses ({code}: {message})")
+                }
+                NoList::Unanswered(Unanswered::Slow(limit)) => {
+                    format!("no answer within {} s", limit.as_secs_f32())
+                }
+                NoList::Unanswered(Unanswered::Cancelled) => "interrupted".to_owned(),
+                NoList::Unanswered(Unanswered::Ended) => link.end_told().await,
+            };
+            let fault = Fault::List { what: "tools", why };
+            Err(McpError { words: link.words(), ..McpError::new(server, fault) })
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! What a server answers, as a model reads it.
+
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::path::Path;
+
+use deputize_core::{ToolCx, ToolOutput};
+use serde_json::Value;
+
+/// The most bytes of text that go to the model; what is longer is kept whole in a file.
+pub const TEXT_BYTES: usize = 256 * 1024;
+/// The most entries of a list that go to the model.
+const ENTRIES: usize = 500;
+
+/// Collects the parts of an answer.
+pub(crate) struct Reader<'a> {
+    cx: &'a ToolCx,
+    text: Vec<String>,
+    notes: Vec<String>,
+    kept: usize,
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) const fn new(cx: &'a ToolCx) -> Self {
+        Self { cx, text: Vec::new(), notes: Vec::new(), kept: 0 }
+    }
+
+    /// The parts of a call's result: its content, or where that is empty what is structured.
+    pub(crate) fn result(mut self, answer: &Value) -> ToolOutput {
+        let blocks = answer.get("content").and_then(Value::as_array);
+        blocks.into_iter().flatten().for_each(|block| self.block(block));
+        if self.text.is_empty()
+            && let Some(structured) = answer.get("structuredContent")
+        {
+            self.text.push(structured.to_string());
+        }
+        if blocks.is_none() && self.text.is_empty() {
+            self.notes.push("the server's answer has no content".to_owned());
+        }
+        self.output()
+    }
+
+    /// The contents of a resource.
+    pub(crate) fn contents(mut self, answer: &Value) -> ToolOutput {
+        let parts = answer.get("contents").and_then(Value::as_array);
+        parts.into_iter().flatten().for_each(|part| self.resource(part));
+        self.output()
+    }
+
+    /// The messages of a prompt.
+    pub(crate) fn messages(mut self, answer: &Value) -> ToolOutput {
+        if let Some(about) = answer.get("description").and_then(Value::as_str) {
+            self.text.push(about.to_owned());
+        }
+        let messages = answer.get("messages").and_then(Value::as_array);
+        for message in messages.into_iter().flatten() {
+            let role = message.get("role").and_then(Value::as_str).unwrap_or("user");
+            self.text.push(format!("{role}:"));
+            if let Some(block) = message.get("content") {
+                self.block(block);
+            }
+        }
+        self.output()
+    }
+
+    /// Entries of a list, one JSON object a line with these fields only.
+    pub(crate) fn entries(mut self, entries: &[Value], fields: &[&str]) -> ToolOutput {
+        for entry in entries.iter().take(ENTRIES) {
+            let mut shown = serde_json::Map::new();
+            for field in fields {
+                if let Some(value) = entry.get(*field).filter(|value| !value.is_null()) {
+                    shown.insert((*field).to_owned(), value.clone());
+                }
+            }
+            self.text.push(Value::Object(shown).to_string());
+        }
+        match entries.len() {
+            0 => self.notes.push("there are none".to_owned()),
+            all if all > ENTRIES => {
+                self.notes.push(format!("{} more are left out", all - ENTRIES));
+            }
+            _ => {}
+        }
+        self.output()
+    }
+
+    fn block(&mut self, block: &Value) {
+        let text = |key: &str| block.get(key).and_then(Value::as_str).unwrap_or_default();
+        match text("type") {
+            "text" => self.text.push(text("text").to_owned()),
+            kind @ ("image" | "audio") => self.bytes(text("data"), text("mimeType"), kind),
+            "resource" => {
+                if let Some(resource) = block.get("resource") {
+                    self.resource(resource);
+                }
+            }
+            "resource_link" => {
+                self.text.push(format!("resource {} ({})", text("uri"), text("name")));
+                self.notes.push("a link to a resource is not followed".to_owned());
+            }
+            other => {
+                let kind = deputize_core::door::to_line(other, 40);
+                self.notes.push(format!("content of kind \"{kind}\" is left out"));
+            }
+        }
+    }
+
+    fn resource(&mut self, resource: &Value) {
+        let field = |key: &str| resource.get(key).and_then(Value::as_str);
+        match (field("text"), field("blob")) {
+            (Some(text), _) => {
+                self.text.push(format!("{}:\n{text}", field("uri").unwrap_or_default()));
+            }
+            (None, Some(blob)) => {
+                self.text.push(field("uri").unwrap_or_default().to_owned());
+                self.bytes(blob, field("mimeType").unwrap_or_default(), "data");
+            }
+            (None, None) => self.notes.push("a resource without content is left out".to_owned()),
+        }
+    }
+
+    /// Keeps bytes in a file of the session: models here read text.
+    fn bytes(&mut self, data: &str, mime: &str, kind: &str) {
+        let kind = if mime.is_empty() { kind } else { mime };
+        let kind = deputize_core::door::to_line(kind, 60);
+        let data: Vec<u8> = data.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
+        let Ok(bytes) = data_encoding::BASE64.decode(&data) else {
+            self.notes.push(format!("{kind} is left out: it is not base64"));
+            return;
+        };
+        let ending: String = kind
+            .rsplit('/')
+            .next()
+            .unwrap_or_default()
+            .chars()
+            .filter(char::is_ascii_alphanumeric)
+            .take(8)
+            .collect();
+        let ending = if ending.is_empty() { "bin".to_owned() } else { ending };
+        self.kept += 1;
+        let path = self.cx.spill_path(&format!("{}.{ending}", self.kept));
+        self.notes.push(match keep(&path, &bytes) {
+            Ok(()) => format!("{kind}, {} bytes: {}", bytes.len(), path.display()),
+            Err(error) => format!("{kind}, {} bytes, is left out: {error}", bytes.len()),
+        });
+    }
+
+    fn output(mut self) -> ToolOutput {
+        let whole = self.text.join("\n");
+        let end = whole.floor_char_boundary(TEXT_BYTES);
+        let mut content = whole.clone();
+        if end < whole.len() {
+            let path = self.cx.spill_path("txt");
+            let left = whole.len() - end;
+            content.truncate(end);
+            self.notes.push(match keep(&path, whole.as_bytes()) {
+                Ok(()) => format!("{left} bytes left out; the whole is in {}", path.display()),
+                Err(error) => format!("{left} bytes left out, and not kept: {error}"),
+            });
+        }
+        ToolOutput { content, notes: self.notes, ..ToolOutput::default() }
+    }
+}
+
+fn keep(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)?.write_all(bytes)
+}

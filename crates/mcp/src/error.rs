@@ -1,0 +1,127 @@
+//! What goes wrong with a server.
+
+use std::fmt;
+use std::time::Duration;
+
+use deputize_process::{ProgramError, SpawnError, SupervisorError};
+
+/// A server that cannot be used, and why.
+#[derive(Debug, thiserror::Error)]
+#[error("mcp {server}: {fault}{}", Words(words))]
+pub struct McpError {
+    /// The server's name in the configuration.
+    pub server: String,
+    /// Why.
+    #[source]
+    pub fault: Fault,
+    /// What it said last on its standard error, on one line; empty when it said nothing.
+    pub words: String,
+}
+
+impl McpError {
+    pub(crate) fn new(server: &str, fault: impl Into<Fault>) -> Self {
+        Self { server: server.to_owned(), fault: fault.into(), words: String::new() }
+    }
+}
+
+/// Why a server cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Fault {
+    /// Nothing can be started at all.
+    #[error("no process can be started")]
+    Supervisor(#[from] SupervisorError),
+    /// There is no such program.
+    #[error("its program cannot be run")]
+    Program(#[from] ProgramError),
+    /// Its program was not started.
+    #[error("its program was not started")]
+    Spawn(#[from] SpawnError),
+    /// It cannot be reached by HTTP.
+    #[error("it cannot be reached: {0}")]
+    Http(String),
+    /// A header that HTTP does not carry.
+    #[error("header `{0}` cannot be sent: check its name and its value")]
+    Header(String),
+    /// It did not say that it is there.
+    #[error("it did not answer within {} s after its start; mcp_servers.NAME.start_timeout_seconds sets how long it may take", .0.as_secs_f32())]
+    Slow(Duration),
+    /// It answered something else than its protocol.
+    #[error("its start failed: {0}")]
+    Handshake(String),
+    /// It does not list what it has.
+    #[error("its list of {what} cannot be had: {why}")]
+    List {
+        /// Of what.
+        what: &'static str,
+        /// Why.
+        why: String,
+    },
+    /// It goes beyond what one program may send.
+    #[error(transparent)]
+    Garbage(#[from] Garbage),
+    /// It failed too often.
+    #[error(
+        "it was started {0} times and failed each time; it is not started again in this session"
+    )]
+    GivenUp(u32),
+    /// The program has no such server.
+    #[error("no such server is configured")]
+    Unknown,
+    /// The session is over.
+    #[error("the session is over")]
+    Over,
+}
+
+/// What a server sent that no server may send.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Garbage {
+    /// A line above the limit.
+    #[error("it sent a message of more than {limit} bytes")]
+    LongLine {
+        /// The most bytes.
+        limit: usize,
+    },
+    /// Much that nobody asked for.
+    #[error("it sent more than {limit} {what} that nobody asked for")]
+    Flood {
+        /// How many.
+        limit: u64,
+        /// Of what.
+        what: &'static str,
+    },
+    /// Lines that are no messages.
+    #[error(
+        "it printed {count} lines that are no messages on its standard output; the first is: {first}"
+    )]
+    NoMessages {
+        /// How many.
+        count: u32,
+        /// The first.
+        first: String,
+    },
+}
+
+struct Words<'a>(&'a str);
+
+impl fmt::Display for Words<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return Ok(());
+        }
+        write!(f, "; its last words on standard error: {}", self.0)
+    }
+}
+
+/// An error with its causes, in one line; what is said already is not said again.
+pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut said = error.to_string();
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    for cause in causes.map(ToString::to_string) {
+        if !said.contains(&cause) {
+            said = format!("{said}: {cause}");
+        }
+    }
+    said
+}

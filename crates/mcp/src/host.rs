@@ -1,0 +1,90 @@
+//! What a server is told of us, and what it may ask.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use deputize_core::door::to_line;
+use rmcp::model::{
+    ClientCapabilities, ClientConfig, ErrorData, Implementation, ProgressNotificationParam,
+    ProgressToken,
+};
+use rmcp::service::{NotificationContext, RequestContext};
+use rmcp::{ClientHandler, RoleClient};
+use tokio::sync::watch;
+
+use crate::link::root_uri;
+
+/// Our end of a connection. It has roots; it has no model for servers to ask (sampling) and no
+/// form for a person to fill (elicitation), and says so.
+#[derive(Debug)]
+pub(crate) struct Host {
+    root: Option<String>,
+    news: News,
+}
+
+/// What a server told without being asked.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct News {
+    /// How often its list of tools changed.
+    tools: Arc<AtomicU64>,
+    /// What it said last of how far a call is.
+    progress: Arc<watch::Sender<Said>>,
+}
+
+/// Of which call something was said, and what.
+pub(crate) type Said = Option<(ProgressToken, String)>;
+
+impl News {
+    /// How often the list of tools changed so far.
+    pub(crate) fn tool_changes(&self) -> u64 {
+        self.tools.load(Ordering::Acquire)
+    }
+
+    /// What is said from now on of how far calls are.
+    pub(crate) fn progress(&self) -> watch::Receiver<Said> {
+        self.progress.subscribe()
+    }
+}
+
+impl Host {
+    pub(crate) fn new(root: &Path) -> Self {
+        Self { root: root_uri(root), news: News::default() }
+    }
+
+    pub(crate) fn news(&self) -> News {
+        self.news.clone()
+    }
+}
+
+#[expect(deprecated, reason = "servers of today ask for roots")]
+impl ClientHandler for Host {
+    fn get_info(&self) -> ClientConfig {
+        let mut capabilities = ClientCapabilities::default();
+        capabilities.roots = Some(rmcp::model::RootsCapabilities::default());
+        ClientConfig::new(capabilities, Implementation::new("deputize", env!("CARGO_PKG_VERSION")))
+    }
+
+    async fn list_roots(
+        &self,
+        _: RequestContext<RoleClient>,
+    ) -> Result<rmcp::model::ListRootsResult, ErrorData> {
+        let roots = self.root.iter().map(rmcp::model::Root::new).collect();
+        Ok(rmcp::model::ListRootsResult::new(roots))
+    }
+
+    async fn on_progress(
+        &self,
+        params: ProgressNotificationParam,
+        _: NotificationContext<RoleClient>,
+    ) {
+        let of = params.total.map(|total| format!(" of {total}")).unwrap_or_default();
+        let words = params.message.map(|words| format!(": {}", to_line(&words, 200)));
+        let said = format!("{}{of}{}", params.progress, words.unwrap_or_default());
+        self.news.progress.send_replace(Some((params.progress_token, said)));
+    }
+
+    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.news.tools.fetch_add(1, Ordering::AcqRel);
+    }
+}

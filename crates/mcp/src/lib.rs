@@ -1,0 +1,53 @@
+//! Servers of the Model Context Protocol (MCP) as tools of a Deputize agent.
+//!
+//! What a server says that it has is kept on a [`Card`], beside what a person approved of it.
+//! [`offer`] makes tools of a card without starting anything, so tools go out with the first
+//! request; [`Servers`], one value in a session's settings, starts a server at the first call of
+//! one of its tools and owns its processes.
+//!
+//! ```
+//! use deputize_mcp::{Card, Described, Filter, Listed, offer};
+//!
+//! let tool = Described {
+//!     name: "get".into(),
+//!     description: "Get the weather of a city.".into(),
+//!     schema: r#"{"type":"object"}"#.into(),
+//! };
+//! let mut card = Card::default();
+//! let listed = Listed { tools: vec![tool], ..Listed::default() };
+//! card.keep("digest".into(), "/usr/bin/weather".into(), listed);
+//! let offered = offer("weather", &card, "/usr/bin/weather", &Filter::default());
+//! assert_eq!(offered.entries[0].name().as_str(), "mcp__weather__get");
+//! ```
+//!
+//! What this crate deliberately lacks: models for servers to ask (sampling), forms for a person
+//! to fill (elicitation), and following of resource links. Servers are told that there are none.
+//! What a server says of its own tools (that they only read, say) is not believed.
+
+mod ask;
+mod cards;
+mod content;
+mod error;
+mod host;
+mod http;
+mod lines;
+mod link;
+mod list;
+mod names;
+mod offer;
+mod pin;
+pub mod serve;
+mod server;
+mod servers;
+mod tool;
+
+pub use cards::{CardError, Cards};
+pub use content::TEXT_BYTES;
+pub use error::{Fault, Garbage, McpError};
+pub use lines::{LINE_BYTES, STRAY_LINES, UNASKED, UNASKED_BYTES};
+pub use list::{DESCRIPTION_BYTES, Described, Listed, SCHEMA_BYTES, TOOLS};
+pub use names::{SERVER_CHARS, toolset};
+pub use offer::{Filter, Offer, offer};
+pub use pin::{Approved, Card, Change, difference, pretty};
+pub use server::{Limits, Reach, Server};
+pub use servers::{STARTS, Servers, look};

@@ -1,0 +1,304 @@
+//! A server's standard streams as messages, within limits.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use deputize_core::door::to_line;
+use rmcp::RoleClient;
+use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use serde_json::{Value, json};
+use tokio::io::{
+    AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader,
+};
+
+use crate::error::Garbage;
+
+/// The most bytes of one message.
+pub const LINE_BYTES: usize = 8 * 1024 * 1024;
+/// The most messages that come without that anything was sent.
+pub const UNASKED: u64 = 10_000;
+/// The most bytes that come without that anything was sent.
+pub const UNASKED_BYTES: u64 = 64 * 1024 * 1024;
+/// How many lines that are no messages are passed over: some programs greet on their output.
+pub const STRAY_LINES: u32 = 100;
+/// How many characters of the first of them are told.
+const STRAY_CHARS: usize = 200;
+
+/// What became of a connection, for whoever asks.
+#[derive(Debug, Default)]
+pub(crate) struct Heard {
+    closed: AtomicBool,
+    fault: Mutex<Option<Garbage>>,
+    stray: Mutex<(u32, String)>,
+    messages: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl Heard {
+    /// Whether nothing comes any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// That nothing comes any more.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+    }
+
+    /// What the server did wrong, if it was that.
+    pub(crate) fn fault(&self) -> Option<Garbage> {
+        self.fault.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Lines that were no messages: how many, and the first one.
+    pub(crate) fn stray(&self) -> Option<(u32, String)> {
+        let stray = self.stray.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        (stray.0 > 0).then_some(stray)
+    }
+
+    fn asked(&self) {
+        self.messages.store(0, Ordering::Relaxed);
+        self.bytes.store(0, Ordering::Relaxed);
+    }
+
+    /// Counts a line, and says when it is too much.
+    fn count(&self, bytes: u64) -> Result<(), Garbage> {
+        let messages = self.messages.fetch_add(1, Ordering::Relaxed) + 1;
+        let bytes = self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        if messages > UNASKED {
+            return Err(Garbage::Flood { limit: UNASKED, what: "messages" });
+        }
+        if bytes > UNASKED_BYTES {
+            return Err(Garbage::Flood { limit: UNASKED_BYTES, what: "bytes" });
+        }
+        Ok(())
+    }
+
+    fn pass_over(&self, text: &str) -> Result<(), Garbage> {
+        let mut stray = self.stray.lock().unwrap_or_else(PoisonError::into_inner);
+        if stray.0 == 0 {
+            stray.1 = to_line(text, STRAY_CHARS);
+        }
+        stray.0 += 1;
+        if stray.0 > STRAY_LINES {
+            return Err(Garbage::NoMessages { count: stray.0, first: stray.1.clone() });
+        }
+        Ok(())
+    }
+
+    fn fail(&self, garbage: Garbage) {
+        *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(garbage);
+    }
+}
+
+/// Messages over two pipes, one a line.
+pub(crate) struct Lines<R, W> {
+    reader: BufReader<R>,
+    /// What was read of a line that is not whole yet: reading may be left at any time.
+    part: Vec<u8>,
+    /// Messages of a batch that nobody took yet.
+    waiting: VecDeque<Value>,
+    writer: Arc<tokio::sync::Mutex<Option<W>>>,
+    heard: Arc<Heard>,
+}
+
+impl<R: AsyncRead + Unpin, W> Lines<R, W> {
+    pub(crate) fn new(reader: R, writer: W, heard: Arc<Heard>) -> Self {
+        let writer = Arc::new(tokio::sync::Mutex::new(Some(writer)));
+        Self {
+            reader: BufReader::new(reader),
+            part: Vec::new(),
+            waiting: VecDeque::new(),
+            writer,
+            heard,
+        }
+    }
+
+    /// The next message; nothing at the end, or where the server went too far.
+    async fn next(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        loop {
+            while let Some(value) = self.waiting.pop_front() {
+                if let Some(message) = message(value) {
+                    return Some(message);
+                }
+            }
+            if let Err(garbage) = self.line().await? {
+                self.heard.fail(garbage);
+                return None;
+            }
+        }
+    }
+
+    /// Reads a line; nothing at the end.
+    async fn line(&mut self) -> Option<Result<(), Garbage>> {
+        let room = (LINE_BYTES + 1).saturating_sub(self.part.len()) as u64;
+        let read = (&mut self.reader).take(room).read_until(b'\n', &mut self.part).await;
+        if read.ok()? == 0 && self.part.is_empty() {
+            return None;
+        }
+        let line = std::mem::take(&mut self.part);
+        if line.len() > LINE_BYTES {
+            return Some(Err(Garbage::LongLine { limit: LINE_BYTES }));
+        }
+        if let Err(flood) = self.heard.count(line.len() as u64) {
+            return Some(Err(flood));
+        }
+        let text = String::from_utf8_lossy(&line);
+        let text = text.trim();
+        match serde_json::from_str(text) {
+            Ok(Value::Array(batch)) => self.waiting.extend(batch),
+            Ok(value @ Value::Object(_)) => self.waiting.push_back(value),
+            _ if text.is_empty() => {}
+            _ => return Some(self.heard.pass_over(text)),
+        }
+        Some(Ok(()))
+    }
+}
+
+/// A message of the protocol. An answer that is none is one that says so: whoever asked must not
+/// wait for it any longer.
+fn message(value: Value) -> Option<RxJsonRpcMessage<RoleClient>> {
+    let answers = value.get("method").is_none();
+    let id = value.get("id").filter(|id| id.is_number() || id.is_string()).cloned();
+    if let Ok(message) = serde_json::from_value(value) {
+        return Some(message);
+    }
+    let id = id.filter(|_| answers)?;
+    let text = "the answer is no message of JSON-RPC 2.0";
+    let error = json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32603, "message": text}});
+    serde_json::from_value(error).ok()
+}
+
+impl<R, W> Transport<RoleClient> for Lines<R, W>
+where
+    R: AsyncRead + Unpin + Send,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    type Error = io::Error;
+
+    fn send(
+        &mut self,
+        item: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = io::Result<()>> + Send + 'static {
+        let writer = Arc::clone(&self.writer);
+        self.heard.asked();
+        async move {
+            let mut line = serde_json::to_vec(&item)?;
+            line.push(b'\n');
+            let mut writer = writer.lock().await;
+            let writer = writer.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
+            writer.write_all(&line).await?;
+            writer.flush().await
+        }
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        let next = self.next().await;
+        if next.is_none() {
+            self.heard.close();
+        }
+        next
+    }
+
+    async fn close(&mut self) -> io::Result<()> {
+        self.heard.close();
+        // A message that is being written keeps it; the end of the server's tree ends that too.
+        if let Ok(mut writer) = self.writer.try_lock() {
+            writer.take();
+        }
+        Ok(())
+    }
+}
+
+/// The last words of a stream, however much it says.
+#[derive(Debug, Default)]
+pub(crate) struct LastWords(Mutex<Vec<u8>>);
+
+impl LastWords {
+    /// How many bytes are kept.
+    const KEPT: usize = 4096;
+
+    /// Reads to the end.
+    pub(crate) async fn hear(&self, mut stream: impl AsyncRead + Unpin) {
+        let mut chunk = vec![0; Self::KEPT];
+        while let Ok(read @ 1..) = stream.read(&mut chunk).await {
+            let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            kept.extend(chunk.iter().take(read));
+            let surplus = kept.len().saturating_sub(Self::KEPT);
+            kept.drain(..surplus);
+        }
+    }
+
+    /// The last lines of it, on one line.
+    pub(crate) fn told(&self) -> String {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = String::from_utf8_lossy(&kept);
+        let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+        let last = lines.get(lines.len().saturating_sub(5)..).unwrap_or_default();
+        to_line(&last.join(" | "), 500)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn read(bytes: &[u8]) -> (Vec<Value>, Option<Garbage>) {
+        let heard = Arc::new(Heard::default());
+        let mut lines =
+            Lines::new(io::Cursor::new(bytes.to_vec()), tokio::io::sink(), Arc::clone(&heard));
+        let mut found = Vec::new();
+        while let Some(message) = lines.receive().await {
+            found.push(serde_json::to_value(message).unwrap());
+        }
+        assert!(heard.is_closed());
+        (found, heard.fault())
+    }
+
+    const PING: &str = r#"{"jsonrpc":"2.0","id":7,"method":"ping"}"#;
+
+    #[tokio::test]
+    async fn messages_come_through_and_stray_lines_do_not() {
+        let text = format!("hello\n\u{0}\n{PING}\r\n\n17\n[{PING},{PING}]\n{{\"b\"");
+        let (found, fault) = read(&[text.as_bytes(), b"\n\xff\xfe\n"].concat()).await;
+        assert_eq!((found.len(), fault), (3, None));
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_is_none_ends_the_waiting_of_whoever_asked() {
+        let (found, _) = read(b"{\"id\":3,\"result\":{}}\n{\"jsonrpc\":\"2.0\",\"id\":4}\n").await;
+        let ids =
+            found.iter().map(|message| (message["id"].clone(), message["error"]["code"].clone()));
+        let ids: Vec<_> = ids.collect();
+        assert_eq!(ids, [(json!(3), json!(-32603)), (json!(4), json!(-32603))]);
+    }
+
+    #[tokio::test]
+    async fn what_goes_too_far_ends_it() {
+        let stray = "x y\u{1b}[2K\n".repeat(STRAY_LINES as usize + 1);
+        let first = "x y".to_owned();
+        assert_eq!(
+            read(stray.as_bytes()).await.1,
+            Some(Garbage::NoMessages { count: STRAY_LINES + 1, first })
+        );
+        let long = format!("{{\"a\":\"{}", "x".repeat(LINE_BYTES));
+        assert_eq!(read(long.as_bytes()).await.1, Some(Garbage::LongLine { limit: LINE_BYTES }));
+        let note = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}"#;
+        let most = usize::try_from(UNASKED).unwrap();
+        let (found, fault) = read(format!("{note}\n").repeat(most).as_bytes()).await;
+        assert_eq!((found.len(), fault), (most, None));
+        let (_, fault) = read(format!("{note}\n").repeat(most + 1).as_bytes()).await;
+        assert_eq!(fault, Some(Garbage::Flood { limit: UNASKED, what: "messages" }));
+    }
+
+    #[tokio::test]
+    async fn the_last_words_are_bounded() {
+        let words = LastWords::default();
+        words.hear(io::Cursor::new("early\n".repeat(100_000) + "why\n\n\u{1b}[31mlate\n")).await;
+        assert!(words.0.lock().unwrap().len() <= LastWords::KEPT);
+        assert_eq!(words.told(), "early | early | early | why | late");
+    }
+}

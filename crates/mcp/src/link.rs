@@ -1,0 +1,324 @@
+//! A running server, and questions to it.
+
+use std::convert::Infallible;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use deputize_core::Cancel;
+use deputize_process::{Command, Exit, Life, Supervisor};
+use rmcp::model::{ClientRequest, ProtocolVersion, ServerPeerInfo, ServerResult};
+use rmcp::service::{
+    ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, PeerRequestOptions,
+    RunningService,
+};
+use rmcp::{RoleClient, ServiceError};
+use serde_json::Value;
+use tokio::task::JoinSet;
+
+use crate::error::{Fault, McpError, chain};
+use crate::host::{Host, News};
+use crate::lines::{Heard, LastWords, Lines};
+use crate::server::{Reach, Server};
+
+/// How long a server may take to end by itself when it is told to.
+const END_GRACE: Duration = Duration::from_millis(300);
+/// How long the end of a program and what it said last is waited for, once its output has ended.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// A connection to a server, which is agreed on.
+pub(crate) struct Link {
+    server: String,
+    running: tokio::sync::Mutex<RunningService<RoleClient, Host>>,
+    peer: rmcp::Peer<RoleClient>,
+    news: News,
+    heard: Arc<Heard>,
+    words: Arc<LastWords>,
+    /// The program's life; nothing for a server that somebody else runs.
+    life: tokio::sync::Mutex<Option<Life>>,
+    /// Hears its standard error.
+    _hearing: JoinSet<()>,
+}
+
+/// What is tried after a greeting that came to nothing.
+enum Next {
+    OlderGreeting,
+    Nothing,
+}
+
+type Supervisors<'a> = dyn Fn() -> Result<Arc<Supervisor>, Fault> + Send + Sync + 'a;
+
+/// How a question came to nothing.
+#[derive(Debug)]
+pub(crate) enum Unanswered {
+    /// Nobody wants the answer any more.
+    Cancelled,
+    /// It took too long: so much without a sign, or in all.
+    Slow(Duration),
+    /// The server refused.
+    Refused {
+        /// The code of the protocol.
+        code: i32,
+        /// Its words.
+        message: String,
+    },
+    /// The server is gone.
+    Ended,
+}
+
+/// How long an answer may take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Patience {
+    /// Without a sign of progress.
+    pub(crate) idle: Duration,
+    /// In all.
+    pub(crate) total: Duration,
+}
+
+impl Link {
+    /// Starts or reaches a server, and agrees with it. One that answers the newer greeting with
+    /// something else than a refusal is started anew and greeted the older way.
+    pub(crate) async fn open(
+        server: &Server,
+        root: &Path,
+        supervisor: &Supervisors<'_>,
+    ) -> Result<Self, McpError> {
+        let newer = ClientLifecycleMode::Auto {
+            preferred_versions: vec![ProtocolVersion::LATEST],
+            legacy_version: None,
+        };
+        match Self::open_as(server, root, supervisor, newer).await {
+            Ok(link) => Ok(link),
+            Err((_, Next::OlderGreeting)) => {
+                let older = ClientLifecycleMode::Initialize;
+                Self::open_as(server, root, supervisor, older).await.map_err(|(error, _)| error)
+            }
+            Err((error, Next::Nothing)) => Err(error),
+        }
+    }
+
+    async fn open_as(
+        server: &Server,
+        root: &Path,
+        supervisor: &Supervisors<'_>,
+        mode: ClientLifecycleMode,
+    ) -> Result<Self, (McpError, Next)> {
+        let wrong = |fault: Fault| McpError::new(&server.name, fault);
+        let ends = |fault: Fault| (wrong(fault), Next::Nothing);
+        match &server.reach {
+            Reach::Url { url, headers } => {
+                let transport = crate::http::transport(url, headers).map_err(ends)?;
+                let heard = Arc::new(Heard::default());
+                let running = agree(Host::new(root), transport, mode).await;
+                let running =
+                    running.map_err(|(why, next)| (wrong(Fault::Handshake(why)), next))?;
+                Ok(Self::new(server, running, heard, (None, Arc::default(), JoinSet::new())))
+            }
+            Reach::Program { path, args, env, cwd } => {
+                let owner = Arc::new(supervisor().map_err(ends)?.owner());
+                let mut command = Command::new(path, cwd);
+                command.args.clone_from(args);
+                command.env.clone_from(env);
+                let service = owner.open(&command).await.map_err(|error| ends(error.into()))?;
+                let (stdin, stdout, stderr, mut life) = service.into_parts();
+                let words = Arc::new(LastWords::default());
+                let mut hearing = JoinSet::new();
+                let hears = Arc::clone(&words);
+                hearing.spawn(async move { hears.hear(stderr).await });
+                let heard = Arc::new(Heard::default());
+                let stdin = stdin.ok_or_else(|| ends(Fault::Unknown))?;
+                let lines = Lines::new(stdout, stdin, Arc::clone(&heard));
+                let (why, next) = match agree(Host::new(root), lines, mode).await {
+                    Ok(running) => {
+                        let program = (Some(life), words, hearing);
+                        return Ok(Self::new(server, running, heard, program));
+                    }
+                    Err(error) => error,
+                };
+                let fault = match heard.fault() {
+                    Some(garbage) => garbage.into(),
+                    None => Fault::Handshake(told(why, &heard, ended(&mut life).await)),
+                };
+                let _heard_out = tokio::time::timeout(LAST_WORDS, hearing.join_next()).await;
+                let words = words.told();
+                Err((McpError { words, ..wrong(fault) }, next))
+            }
+        }
+    }
+
+    fn new(
+        server: &Server,
+        running: RunningService<RoleClient, Host>,
+        heard: Arc<Heard>,
+        (life, words, hearing): (Option<Life>, Arc<LastWords>, JoinSet<()>),
+    ) -> Self {
+        let (peer, news) = (running.peer().clone(), running.service().news());
+        Self {
+            server: server.name.clone(),
+            running: tokio::sync::Mutex::new(running),
+            peer,
+            news,
+            heard,
+            words,
+            life: tokio::sync::Mutex::new(life),
+            _hearing: hearing,
+        }
+    }
+
+    /// What it said of itself.
+    pub(crate) fn info(&self) -> Option<Arc<ServerPeerInfo>> {
+        self.peer.peer_info()
+    }
+
+    /// What it tells without being asked.
+    pub(crate) const fn news(&self) -> &News {
+        &self.news
+    }
+
+    /// Whether it is gone.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.heard.is_closed() || self.peer.is_transport_closed()
+    }
+
+    /// Asks, and waits for the answer; `told` hears how far it is. Whoever cancels or runs out of
+    /// patience has the server told.
+    pub(crate) async fn ask(
+        &self,
+        request: ClientRequest,
+        patience: Patience,
+        cancel: &Cancel,
+        told: &(dyn Fn(&str) + Sync),
+    ) -> Result<Value, Unanswered> {
+        let mut progress = self.news.progress();
+        let options = PeerRequestOptions::with_timeout(patience.idle)
+            .reset_timeout_on_progress()
+            .with_max_total_timeout(patience.total);
+        let sent = self.peer.send_cancellable_request(request, options).await;
+        let handle = sent.map_err(unanswered)?;
+        let (id, peer) = (handle.id.clone(), handle.peer.clone());
+        let token = handle.progress_token.clone();
+        let telling = async {
+            while progress.changed().await.is_ok() {
+                let said = progress.borrow_and_update().clone();
+                if let Some((_, words)) = said.filter(|(of, _)| *of == token) {
+                    told(&words);
+                }
+            }
+            std::future::pending::<Infallible>().await
+        };
+        tokio::select! {
+            biased;
+            answer = handle.await_response() => value(answer.map_err(unanswered)?),
+            () = cancel.cancelled() => {
+                let why = "nobody waits for it any more".to_owned();
+                let params = rmcp::model::CancelledNotificationParam::new(Some(id), Some(why));
+                let _told = peer.notify_cancelled(params).await;
+                Err(Unanswered::Cancelled)
+            }
+            never = telling => match never {},
+        }
+    }
+
+    /// How it ended, for the model and for people: the end of its program, or what it did wrong.
+    pub(crate) async fn end_told(&self) -> String {
+        if let Some(garbage) = self.heard.fault() {
+            return garbage.to_string();
+        }
+        match self.life.lock().await.as_mut() {
+            Some(life) => ended(life).await.unwrap_or_else(|| "it closed its output".to_owned()),
+            None => "its connection ended".to_owned(),
+        }
+    }
+
+    /// What it said last on its standard error.
+    pub(crate) fn words(&self) -> String {
+        self.words.told()
+    }
+
+    /// Lines of it that were no messages.
+    pub(crate) fn stray(&self) -> Option<(u32, String)> {
+        self.heard.stray()
+    }
+
+    /// Ends it with all that it started.
+    pub(crate) async fn close(&self) {
+        let mut running = self.running.lock().await;
+        let _closed = running.close_with_timeout(END_GRACE).await;
+        if let Some(mut life) = self.life.lock().await.take() {
+            // Its input is closed: most end by themselves now.
+            let _ended = tokio::time::timeout(END_GRACE, life.exited()).await;
+            let _all = life.end().await;
+        }
+    }
+}
+
+impl std::fmt::Debug for Link {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Link({})", self.server)
+    }
+}
+
+/// Agrees on the protocol.
+async fn agree<T, E, A>(
+    host: Host,
+    transport: T,
+    mode: ClientLifecycleMode,
+) -> Result<RunningService<RoleClient, Host>, (String, Next)>
+where
+    T: rmcp::transport::IntoTransport<RoleClient, E, A>,
+    E: std::error::Error + Send + Sync + 'static,
+{
+    let running = Box::pin(host.serve_with_lifecycle(transport, mode)).await;
+    running.map_err(|error| {
+        let next = match error {
+            ClientInitializeError::ExpectedInitResult(_)
+            | ClientInitializeError::TransportError { .. } => Next::OlderGreeting,
+            _ => Next::Nothing,
+        };
+        (deputize_core::door::to_line(&chain(&error), 400), next)
+    })
+}
+
+fn told(why: String, heard: &Heard, end: Option<String>) -> String {
+    let mut said = end.unwrap_or(why);
+    if let Some((count, first)) = heard.stray() {
+        said = format!("{said}; it printed {count} lines that are no messages, the first: {first}");
+    }
+    said
+}
+
+/// How a program ended; nothing where it still runs.
+async fn ended(life: &mut Life) -> Option<String> {
+    let exit = tokio::time::timeout(LAST_WORDS, life.exited()).await.ok()?;
+    Some(match exit {
+        Exit::Code(code) => format!("its program ended with exit code {code}"),
+        Exit::Signal(signal) => format!("its program was ended by signal {signal}"),
+        other => format!("its program ended ({other:?})"),
+    })
+}
+
+fn unanswered(error: ServiceError) -> Unanswered {
+    match error {
+        ServiceError::McpError(error) => {
+            Unanswered::Refused { code: error.code.0, message: error.message.into_owned() }
+        }
+        ServiceError::Timeout { timeout } => Unanswered::Slow(timeout),
+        ServiceError::TransportSend(error) => {
+            Unanswered::Refused { code: 0, message: error.to_string() }
+        }
+        _ => Unanswered::Ended,
+    }
+}
+
+/// An answer as JSON, whatever the library took it for: servers are freer in what they say than
+/// types are.
+fn value(result: ServerResult) -> Result<Value, Unanswered> {
+    serde_json::to_value(result)
+        .map_err(|error| Unanswered::Refused { code: 0, message: error.to_string() })
+}
+
+/// The program's directory as a root that servers are told.
+pub(crate) fn root_uri(path: &Path) -> Option<String> {
+    let path: PathBuf = path.to_owned();
+    reqwest::Url::from_file_path(path).ok().map(String::from)
+}

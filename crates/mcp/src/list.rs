@@ -1,0 +1,241 @@
+//! What a server says that it has, checked: each tool is one that can be offered, or is told of.
+
+use std::collections::BTreeMap;
+
+use deputize_core::Schema;
+use deputize_core::door::{clean, to_line};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
+
+use crate::names::names;
+use crate::server::hex;
+
+/// The most tools of one server.
+pub const TOOLS: usize = 512;
+/// The most bytes of one tool's description.
+pub const DESCRIPTION_BYTES: usize = 16 * 1024;
+/// The most bytes of one tool's schema.
+pub const SCHEMA_BYTES: usize = 64 * 1024;
+
+/// A tool as its server describes it. What a model is told of it follows from this, and so its
+/// digest is what a person approves.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Described {
+    /// The server's name for it.
+    pub name: String,
+    /// What it does, in the server's words.
+    pub description: String,
+    /// Its arguments: the canonical text of a JSON Schema.
+    pub schema: String,
+}
+
+impl Described {
+    /// What tells this description from any other.
+    #[must_use]
+    pub fn digest(&self) -> String {
+        let mut sum = Sha256::new();
+        for part in [&self.name, &self.description, &self.schema] {
+            sum.update((part.len() as u64).to_le_bytes());
+            sum.update(part.as_bytes());
+        }
+        hex(&sum.finalize())
+    }
+
+    /// What a model is told: nothing invisible.
+    #[must_use]
+    pub fn for_model(&self) -> String {
+        clean(&self.description).text.trim().to_owned()
+    }
+
+    /// Its arguments.
+    pub(crate) fn parameters(&self) -> Option<Schema> {
+        Schema::new(&serde_json::from_str(&self.schema).ok()?).ok()
+    }
+}
+
+/// What a server has, as it said.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Listed {
+    /// How it calls itself, and its version.
+    pub server: Option<String>,
+    /// The version of the protocol that was agreed on.
+    pub protocol: String,
+    /// How its tools are to be used, in its words. No model is told of it.
+    pub instructions: Option<String>,
+    /// Whether it has resources.
+    pub resources: bool,
+    /// Whether it has prompts.
+    pub prompts: bool,
+    /// Its tools that can be offered, by name.
+    pub tools: Vec<Described>,
+    /// Why others cannot be.
+    pub problems: Vec<String>,
+}
+
+impl Listed {
+    /// A tool by the server's name for it.
+    #[must_use]
+    pub fn tool(&self, name: &str) -> Option<&Described> {
+        self.tools.iter().find(|tool| tool.name == name)
+    }
+}
+
+/// Checks the tools of a list, in whatever form they came.
+pub(crate) fn checked(server: &str, tools: &[Value]) -> (Vec<Described>, Vec<String>) {
+    let mut problems = Vec::new();
+    let mut found: BTreeMap<String, Described> = BTreeMap::new();
+    let mut twice: Vec<String> = Vec::new();
+    for tool in tools {
+        match described(tool) {
+            Ok(tool) => match found.get(&tool.name) {
+                Some(same) if *same == tool => {}
+                Some(_) => twice.push(tool.name),
+                None => {
+                    found.insert(tool.name.clone(), tool);
+                }
+            },
+            Err(why) => problems.push(why),
+        }
+    }
+    twice.sort();
+    twice.dedup();
+    for name in twice {
+        // Which of them a call would reach is the server's choice, so neither is offered.
+        found.remove(&name);
+        problems.push(format!("tool {} is listed twice, differently", quoted(&name)));
+    }
+    let names = names(server, found.keys().map(String::as_str));
+    found.retain(|name, _| match names.get(name) {
+        Some(Err(why)) => {
+            problems.push(format!("tool {}: {why}", quoted(name)));
+            false
+        }
+        _ => true,
+    });
+    if found.len() > TOOLS {
+        problems.push(format!("it has {} tools; the first {TOOLS} by name are taken", found.len()));
+    }
+    (found.into_values().take(TOOLS).collect(), problems)
+}
+
+/// A name in a message to a person.
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", to_line(&deputize_core::door::to_question(name), 80))
+}
+
+fn described(tool: &Value) -> Result<Described, String> {
+    let Some(name) = tool.get("name").and_then(Value::as_str) else {
+        return Err("a tool without a name".to_owned());
+    };
+    let told = |why: String| format!("tool {}: {why}", quoted(name));
+    let text = |key: &str| tool.get(key).and_then(Value::as_str).unwrap_or_default();
+    let description =
+        if text("description").trim().is_empty() { text("title") } else { text("description") };
+    if description.len() > DESCRIPTION_BYTES {
+        return Err(told(format!(
+            "its description has {} bytes, more than {DESCRIPTION_BYTES}",
+            description.len()
+        )));
+    }
+    let schema = arguments(tool.get("inputSchema")).map_err(told)?;
+    if schema.len() > SCHEMA_BYTES {
+        return Err(told(format!(
+            "its schema has {} bytes, more than {SCHEMA_BYTES}",
+            schema.len()
+        )));
+    }
+    Ok(Described { name: name.to_owned(), description: description.to_owned(), schema })
+}
+
+/// The schema of a tool's arguments, as one that a call can be held against.
+fn arguments(found: Option<&Value>) -> Result<String, String> {
+    let mut object: Map<String, Value> = match found {
+        None | Some(Value::Null) => Map::new(),
+        Some(Value::Object(object)) => object.clone(),
+        Some(other) => return Err(format!("its schema is no object but {}", kind(other))),
+    };
+    object.entry("type").or_insert_with(|| json!("object"));
+    let value = Value::Object(object);
+    let schema = Schema::new(&value).map_err(|error| error.to_string())?;
+    match jsonschema::validator_for(&value) {
+        Ok(_) => Ok(schema.as_str().to_owned()),
+        Err(error) => Err(format!("its schema is none: {}", to_line(&error.to_string(), 200))),
+    }
+}
+
+const fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tool(name: &str, description: &str, schema: &Value) -> Value {
+        json!({"name": name, "description": description, "inputSchema": schema})
+    }
+
+    #[test]
+    fn one_bad_tool_does_not_take_the_others_with_it() {
+        let object = json!({"type": "object"});
+        let (tools, problems) = checked(
+            "s",
+            &[
+                tool("good", "Does good.", &object),
+                tool("list", "", &json!([1])),
+                tool("text", "", &json!({"type": "string"})),
+                tool("bad", "", &json!({"type": "object", "properties": {"a": {"type": "blob"}}})),
+                json!({"description": "nameless"}),
+                tool("a\u{1b}[2K", "", &object),
+                tool("", "", &object),
+                json!({"name": "bare"}),
+                tool("long", &"x".repeat(DESCRIPTION_BYTES + 1), &object),
+                tool("most", &"x".repeat(DESCRIPTION_BYTES), &object),
+                json!(7),
+            ],
+        );
+        let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
+        assert_eq!(names, ["bare", "good", "most"]);
+        assert_eq!(tools[0].schema, r#"{"type":"object"}"#);
+        assert_eq!(problems.len(), 8, "{problems:#?}");
+        assert!(problems.iter().any(|why| why.contains("\"a\\u{1b}[2K\"")), "{problems:#?}");
+    }
+
+    #[test]
+    fn of_two_tools_of_one_name_neither_is_offered_unless_they_are_the_same() {
+        let object = || json!({"type": "object"});
+        let same = [tool("a", "x", &object()), tool("a", "x", &object())];
+        assert_eq!(checked("s", &same).0.len(), 1);
+        let (tools, problems) =
+            checked("s", &[tool("a", "x", &object()), tool("a", "y", &object())]);
+        assert_eq!((tools.len(), problems.len()), (0, 1));
+    }
+
+    #[test]
+    fn more_tools_than_the_limit_are_told_of() {
+        let many = |count: usize| -> Vec<Value> {
+            (0..count).map(|n| tool(&format!("t{n}"), "", &json!({}))).collect()
+        };
+        assert_eq!(checked("s", &many(TOOLS)).1, Vec::<String>::new());
+        let (tools, problems) = checked("s", &many(TOOLS + 1));
+        assert_eq!((tools.len(), problems.len()), (TOOLS, 1));
+    }
+
+    #[test]
+    fn the_digest_is_of_all_that_a_model_is_told() {
+        let base = Described { name: "a".into(), description: "b".into(), schema: "{}".into() };
+        let moved = Described { name: "ab".into(), description: String::new(), ..base.clone() };
+        assert_ne!(base.digest(), moved.digest());
+        let other = Described { schema: "{ }".into(), ..base.clone() };
+        assert_ne!(base.digest(), other.digest());
+    }
+}

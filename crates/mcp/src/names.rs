@@ -1,0 +1,137 @@
+//! What a server's tools are called here: `mcp__SERVER__TOOL`.
+
+use std::collections::BTreeMap;
+
+use deputize_core::{ToolName, ToolsetName};
+use sha2::{Digest as _, Sha256};
+
+/// The most characters of a server's name: with less room, tools could not be told apart.
+pub const SERVER_CHARS: usize = 32;
+/// The most characters of a tool's name.
+const CHARS: usize = 64;
+
+/// The set that a server's tools are given in, `mcp-SERVER`; nothing where the name is none that
+/// a server may have.
+#[must_use]
+pub fn toolset(server: &str) -> Option<ToolsetName> {
+    (is_server(server)).then(|| ToolsetName::new(format!("mcp-{server}")).ok())?
+}
+
+/// Whether a server may have this name.
+fn is_server(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    (1..=SERVER_CHARS).contains(&name.len()) && name.chars().all(plain)
+}
+
+/// Why a tool has no name here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Nameless {
+    #[error("its name is empty")]
+    Empty,
+    #[error("its name has characters that cannot be seen")]
+    Unseen,
+    #[error("its name is longer than 256 bytes")]
+    Long,
+    #[error("its name has no letter and no digit")]
+    Marks,
+}
+
+/// The names of a server's tools, by the names that the server gives them, and those that have
+/// none. What names may not hold becomes `_`; where that makes two alike, or where a name is too
+/// long, the changed ones end with a digest of the server's own name.
+pub(crate) fn names<'a>(
+    server: &str,
+    tools: impl Iterator<Item = &'a str>,
+) -> BTreeMap<String, Result<ToolName, Nameless>> {
+    let mut found: BTreeMap<String, Result<String, Nameless>> = BTreeMap::new();
+    for tool in tools {
+        found.entry(tool.to_owned()).or_insert_with(|| plain(tool));
+    }
+    let room = CHARS.saturating_sub("mcp__".len() + server.len() + "__".len());
+    let wanted: Vec<String> = found.values().filter_map(|name| name.clone().ok()).collect();
+    let alike = |name: &String| wanted.iter().filter(|other| *other == name).count() > 1;
+    let named = |(tool, name): (String, Result<String, Nameless>)| {
+        let name = name.map(|name| {
+            let changed = name != tool;
+            let fits = name.len() <= room;
+            let name = if fits && !(changed && alike(&name)) {
+                name
+            } else {
+                let sum = Sha256::digest(tool.as_bytes());
+                let mark = data_encoding::HEXLOWER.encode(sum.get(..4).unwrap_or_default());
+                let kept: String = name.chars().take(room.saturating_sub(9)).collect();
+                format!("{kept}_{mark}")
+            };
+            format!("mcp__{server}__{name}")
+        });
+        let name = name.and_then(|name| ToolName::new(name).map_err(|_| Nameless::Long));
+        (tool, name)
+    };
+    found.into_iter().map(named).collect()
+}
+
+fn plain(tool: &str) -> Result<String, Nameless> {
+    if tool.is_empty() {
+        return Err(Nameless::Empty);
+    }
+    if tool.len() > 256 {
+        return Err(Nameless::Long);
+    }
+    // What a question would have to escape cannot be told apart by a person.
+    if deputize_core::door::to_question(tool) != tool || tool.contains('\n') {
+        return Err(Nameless::Unseen);
+    }
+    let safe = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    if !tool.chars().any(|c| c.is_ascii_alphanumeric()) {
+        return Err(Nameless::Marks);
+    }
+    Ok(tool.chars().map(|c| if safe(c) { c } else { '_' }).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(server: &str, tools: &[&str]) -> Vec<String> {
+        let names = names(server, tools.iter().copied());
+        let text = |name: &Result<ToolName, Nameless>| match name {
+            Ok(name) => name.to_string(),
+            Err(why) => why.to_string(),
+        };
+        tools.iter().map(|tool| text(&names[*tool])).collect()
+    }
+
+    #[test]
+    fn a_plain_name_stays() {
+        assert_eq!(named("git", &["log", "a-b"]), ["mcp__git__log", "mcp__git__a-b"]);
+        assert_eq!(toolset("git").unwrap().as_str(), "mcp-git");
+        for bad in ["", "a b", "ü", &"x".repeat(SERVER_CHARS + 1)] {
+            assert!(toolset(bad).is_none(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn names_that_would_be_alike_are_told_apart_and_the_plain_one_stays() {
+        let found = named("s", &["a_b", "a.b", "a/b", "c.d"]);
+        assert_eq!((&*found[0], &*found[3]), ("mcp__s__a_b", "mcp__s__c_d"));
+        assert!(found[1].starts_with("mcp__s__a_b_") && found[2].starts_with("mcp__s__a_b_"));
+        assert_ne!(found[1], found[2]);
+    }
+
+    #[test]
+    fn a_long_name_is_cut_and_marked() {
+        let (one, two) = (format!("{}1", "x".repeat(80)), format!("{}2", "x".repeat(80)));
+        let found = named(&"s".repeat(SERVER_CHARS), &[&one, &two]);
+        assert!(found.iter().all(|name| name.len() == 64), "{found:?}");
+        assert_ne!(found[0], found[1]);
+    }
+
+    #[test]
+    fn what_cannot_be_seen_has_no_name() {
+        let found = named("s", &["", "a\u{1b}[2K", "a\u{200b}b", "a\nb", "__", "ünï"]);
+        assert_eq!(found[0], "its name is empty");
+        let unseen = "its name has characters that cannot be seen";
+        assert_eq!(found[1..4], [unseen, unseen, unseen]);
+        assert_eq!(found[4..], ["its name has no letter and no digit", "mcp__s___n_"]);
+    }
+}

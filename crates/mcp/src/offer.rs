@@ -1,0 +1,274 @@
+//! What agents are offered of a server: pure, so that a replay makes the same tools again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use deputize_core::{
+    Effects, Entry, Origin, Schema, Tool, ToolDecl, ToolName, ToolSpec, ToolsetName,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::list::{Described, Listed};
+use crate::names::{names, toolset};
+use crate::pin::{Card, Change};
+use crate::tool::{Does, ServerTool};
+
+/// Which tools of a server are offered, in the person's words: names as the server gives them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Filter {
+    /// Only these; empty: all.
+    pub include: Vec<String>,
+    /// Not these.
+    pub exclude: Vec<String>,
+    /// These only look, by the person's word: they run unasked, side by side, and again after a
+    /// crash. What a server itself says of that is not believed.
+    pub read_only: Vec<String>,
+}
+
+impl Filter {
+    fn takes(&self, tool: &str) -> bool {
+        let named = |list: &[String]| list.iter().any(|name| name == tool);
+        (self.include.is_empty() || named(&self.include)) && !named(&self.exclude)
+    }
+}
+
+/// What is offered of a server, and what a person should know of the rest.
+#[derive(Debug, Default)]
+pub struct Offer {
+    /// The tools.
+    pub entries: Vec<Entry>,
+    /// What is not offered, and what to do.
+    pub notes: Vec<String>,
+}
+
+/// The tools of a server by what is known of it, as they go out to models. Nothing is started.
+#[must_use]
+pub fn offer(server: &str, card: &Card, place: &str, filter: &Filter) -> Offer {
+    let mut offer = Offer::default();
+    let Some(set) = toolset(server) else {
+        offer.notes.push(format!("mcp {server}: this cannot be the name of a server"));
+        return offer;
+    };
+    let Some(listed) = &card.listed else {
+        offer.notes.push(format!(
+            "mcp {server}: it has not said yet what it has; try it with: deputize mcp test {server}"
+        ));
+        return offer;
+    };
+    let waiting: Vec<String> =
+        card.changes(place).iter().filter(|change| change.waits()).map(Change::told).collect();
+    if !waiting.is_empty() {
+        let more = waiting.len().saturating_sub(3);
+        let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+        let first = waiting.into_iter().take(3).collect::<Vec<_>>().join("; ");
+        offer.notes.push(format!(
+            "mcp {server}: {first}{more}. Review with: deputize mcp review {server}"
+        ));
+    }
+    let problems = listed.problems.iter();
+    offer.notes.extend(problems.map(|why| format!("mcp {server}: not offered: {why}")));
+    let whole = card.offered(place);
+    let names = names(server, whole.iter().map(|tool| tool.name.as_str()));
+    for tool in whole.iter().filter(|tool| filter.takes(&tool.name)) {
+        let Some(Ok(name)) = names.get(&tool.name) else { continue };
+        let only_looks = filter.read_only.contains(&tool.name);
+        offer.entries.extend(entry(server, &set, (name, tool), only_looks));
+    }
+    let known = |name: &&String| listed.tool(name).is_none() && !own(name);
+    let lists = [&filter.include, &filter.exclude, &filter.read_only];
+    let unknown = lists.into_iter().flatten().filter(known);
+    offer.notes.extend(unknown.map(|name| {
+        format!("mcp {server}: `tools` names \"{name}\", which the server does not have")
+    }));
+    let unseen = card.offered(place).is_empty() && !listed.tools.is_empty();
+    if !unseen {
+        own_tools(server, &set, listed, filter, &mut offer.entries);
+    }
+    offer
+}
+
+fn spec(decl: ToolDecl, only_looks: bool) -> ToolSpec {
+    let spec = if only_looks {
+        ToolSpec::read_only(decl)
+    } else {
+        ToolSpec::effectful(decl, Effects::Unknown)
+    };
+    // A call ends when its server shows no progress for too long, which the tool itself sees.
+    ToolSpec { time_limit: None::<Duration>, ..spec }
+}
+
+fn entry(
+    server: &str,
+    set: &ToolsetName,
+    (name, tool): (&ToolName, &Described),
+    only_looks: bool,
+) -> Option<Entry> {
+    let decl = ToolDecl {
+        name: name.clone(),
+        description: tool.for_model(),
+        parameters: tool.parameters()?,
+    };
+    let does = Does::Tool { name: tool.name.clone(), digest: tool.digest() };
+    Some(made(server, set, spec(decl, only_looks), does))
+}
+
+fn made(server: &str, set: &ToolsetName, spec: ToolSpec, does: Does) -> Entry {
+    let tool: Arc<dyn Tool> = Arc::new(ServerTool::new(server.to_owned(), spec, does));
+    Entry { toolset: set.clone(), origin: Origin::Mcp { server: server.to_owned() }, tool }
+}
+
+/// Tools of ours for what a server has beside tools.
+const OWN: [(&str, Does); 4] = [
+    ("list_resources", Does::ListResources),
+    ("read_resource", Does::ReadResource),
+    ("list_prompts", Does::ListPrompts),
+    ("get_prompt", Does::GetPrompt),
+];
+
+fn own(name: &str) -> bool {
+    OWN.iter().any(|(own, _)| *own == name)
+}
+
+fn own_tools(
+    server: &str,
+    set: &ToolsetName,
+    listed: &Listed,
+    filter: &Filter,
+    entries: &mut Vec<Entry>,
+) {
+    for (own, does) in OWN {
+        let has = match does {
+            Does::ListResources | Does::ReadResource => listed.resources,
+            _ => listed.prompts,
+        };
+        let Ok(name) = ToolName::new(format!("mcp__{server}__{own}")) else { continue };
+        // A tool of the server with this name is the one that is meant.
+        let taken = entries.iter().any(|entry| *entry.name() == name);
+        if !has || taken || !filter.takes(own) {
+            continue;
+        }
+        let (description, parameters) = told(server, &does);
+        let Ok(parameters) = Schema::new(&parameters) else { continue };
+        let decl = ToolDecl { name, description, parameters };
+        let only_looks = filter.read_only.iter().any(|name| name == own);
+        entries.push(made(server, set, spec(decl, only_looks), does));
+    }
+}
+
+/// What a model is told of a tool of ours.
+fn told(server: &str, does: &Does) -> (String, Value) {
+    let text = |what: &str| json!({"type": "string", "description": what});
+    let object = |properties: Value, required: &[&str]| {
+        json!({
+            "type": "object",
+            "properties": properties,
+            "required": required,
+            "additionalProperties": false,
+        })
+    };
+    match does {
+        Does::ReadResource => (
+            format!("Read a resource of the MCP server `{server}` by its URI."),
+            object(json!({"uri": text("The URI, as list_resources gives it.")}), &["uri"]),
+        ),
+        Does::ListPrompts => (
+            format!("List the prompts that the MCP server `{server}` has, with their arguments."),
+            object(json!({}), &[]),
+        ),
+        Does::GetPrompt => (
+            format!("Get a prompt of the MCP server `{server}`, filled with arguments."),
+            object(
+                json!({
+                    "name": text("Its name, as list_prompts gives it."),
+                    "arguments": {
+                        "type": "object",
+                        "description": "Its arguments by name.",
+                        "additionalProperties": {"type": "string"},
+                    },
+                }),
+                &["name"],
+            ),
+        ),
+        Does::ListResources | Does::Tool { .. } => (
+            format!(
+                "List the resources that the MCP server `{server}` has, with their URIs, and the \
+                 templates of URIs."
+            ),
+            object(json!({}), &[]),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn card(tools: &[&str], resources: bool) -> Card {
+        let tools = tools.iter().map(|name| Described {
+            name: (*name).to_owned(),
+            description: format!("Does {name}.\u{200b}"),
+            schema: r#"{"type":"object"}"#.to_owned(),
+        });
+        let listed = Listed { tools: tools.collect(), resources, ..Listed::default() };
+        let mut card = Card::default();
+        card.keep("c".into(), "/bin/s".into(), listed);
+        card
+    }
+
+    fn named(offer: &Offer) -> Vec<&str> {
+        offer.entries.iter().map(|entry| entry.name().as_str()).collect()
+    }
+
+    #[test]
+    fn tools_go_out_under_the_servers_name_and_are_asked_for_unless_the_person_says_otherwise() {
+        let filter = Filter { read_only: vec!["get".into()], ..Filter::default() };
+        let offer = offer("s", &card(&["get", "put"], false), "/bin/s", &filter);
+        assert_eq!(named(&offer), ["mcp__s__get", "mcp__s__put"]);
+        assert_eq!(offer.notes, Vec::<String>::new());
+        let effects: Vec<_> = offer.entries.iter().map(|entry| entry.tool.spec().effects).collect();
+        assert_eq!(effects, [Effects::ReadOnly, Effects::Unknown]);
+        let entry = &offer.entries[0];
+        assert_eq!(entry.toolset.as_str(), "mcp-s");
+        assert_eq!(entry.origin, Origin::Mcp { server: "s".into() });
+        assert_eq!(entry.tool.spec().decl.description, "Does get.");
+    }
+
+    #[test]
+    fn a_filter_takes_and_leaves_and_says_what_it_does_not_find() {
+        let filter = Filter {
+            include: vec!["get".into(), "put".into(), "nothing".into()],
+            exclude: vec!["put".into()],
+            ..Filter::default()
+        };
+        let offer = offer("s", &card(&["get", "put", "more"], true), "/bin/s", &filter);
+        assert_eq!(named(&offer), ["mcp__s__get"]);
+        let note = "mcp s: `tools` names \"nothing\", which the server does not have";
+        assert_eq!(offer.notes, [note]);
+    }
+
+    #[test]
+    fn resources_and_prompts_are_tools_unless_the_server_has_one_of_that_name() {
+        let offer = offer("s", &card(&["read_resource"], true), "/bin/s", &Filter::default());
+        assert_eq!(named(&offer), ["mcp__s__read_resource", "mcp__s__list_resources"]);
+        let schema = offer.entries[0].tool.spec().decl.parameters.as_str().to_owned();
+        assert_eq!(schema, r#"{"type":"object"}"#, "the server's own");
+    }
+
+    #[test]
+    fn what_changed_is_not_offered_and_it_is_said_what_to_do() {
+        let mut card = card(&["get", "put"], true);
+        let mut listed = card.listed.clone().unwrap();
+        listed.tools[0].description = "Gets more.".into();
+        card.keep("c".into(), "/bin/s".into(), listed);
+        let offer = offer("s", &card, "/bin/s", &Filter::default());
+        assert_eq!(named(&offer)[0], "mcp__s__put");
+        assert_eq!(
+            offer.notes,
+            ["mcp s: tool \"get\" changed since you approved it (description, +1 line -1 line). \
+              Review with: deputize mcp review s"]
+        );
+        let other = super::offer("s", &card, "/tmp/s", &Filter::default());
+        assert_eq!(other.entries.len(), 0, "nothing of another program");
+    }
+}

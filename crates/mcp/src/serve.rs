@@ -1,0 +1,243 @@
+//! This agent as an MCP server: what it offers is done by whoever implements [`Work`].
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use deputize_core::{BoxFuture, Cancel, CancelReason};
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData,
+    Implementation, ListToolsResult, PaginatedRequestParams, ProgressNotificationParam,
+    ProgressToken, ServerCapabilities, ServerConfig, Tool, ToolsCapability,
+};
+use rmcp::service::RequestContext;
+use rmcp::{RoleServer, ServerHandler, ServiceExt as _};
+use serde_json::{Map, Value};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::{RwLock, Semaphore, mpsc};
+
+mod http;
+
+pub use http::{Address, bind};
+
+/// How many calls may go on at once.
+pub const CALLS: usize = 16;
+/// How long calls have to settle when the client is gone.
+const SETTLE: Duration = Duration::from_millis(1500);
+/// How many notes of progress may wait to be sent; more are left out.
+const NOTES: usize = 64;
+
+/// A tool that is offered to other agents.
+#[derive(Debug, Clone)]
+pub struct Offered {
+    /// Its name.
+    pub name: &'static str,
+    /// What it does.
+    pub description: String,
+    /// Its arguments, as a JSON Schema of an object.
+    pub parameters: Map<String, Value>,
+}
+
+/// What a call came to.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// For whoever asked.
+    pub text: String,
+    /// The same as data.
+    pub data: Option<Value>,
+    /// Whether it failed.
+    pub failed: bool,
+}
+
+/// Arguments that a call cannot be made with: which, and what to do.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{0}")]
+pub struct Wrong(pub String);
+
+/// Takes notes of progress, of which the newest counts.
+pub type Notes = Arc<dyn Fn(String) + Send + Sync>;
+
+/// Does what other agents ask for.
+pub trait Work: Send + Sync + 'static {
+    /// What there is to be asked for; the same as long as it is served.
+    fn offers(&self) -> Vec<Offered>;
+
+    /// Does one call. When `cancel` is signalled it settles soon.
+    fn call<'a>(
+        &'a self,
+        tool: &'a str,
+        arguments: Map<String, Value>,
+        notes: Notes,
+        cancel: Cancel,
+    ) -> BoxFuture<'a, Result<Answer, Wrong>>;
+}
+
+/// Who serves.
+#[derive(Debug, Clone)]
+pub struct Who {
+    /// The program.
+    pub name: &'static str,
+    /// Its version.
+    pub version: &'static str,
+    /// How what it offers is to be used.
+    pub instructions: String,
+}
+
+/// What all connections of a served program share.
+#[derive(Clone)]
+pub struct Desk {
+    who: Arc<Who>,
+    work: Arc<dyn Work>,
+    end: Cancel,
+    places: Arc<Semaphore>,
+    /// Held for reading by each call.
+    busy: Arc<RwLock<()>>,
+}
+
+impl std::fmt::Debug for Desk {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Desk({})", self.who.name)
+    }
+}
+
+impl Desk {
+    /// What is served until `end` is signalled.
+    pub fn new(who: Who, work: Arc<dyn Work>, end: Cancel) -> Self {
+        let places = Arc::new(Semaphore::new(CALLS));
+        Self { who: Arc::new(who), work, end, places, busy: Arc::default() }
+    }
+
+    /// Serves one client on two streams, until it is gone; its calls are ended then.
+    ///
+    /// # Errors
+    /// When the client does not speak the protocol.
+    pub async fn streams(
+        &self,
+        input: impl AsyncRead + Send + Sync + Unpin + 'static,
+        output: impl AsyncWrite + Send + Sync + Unpin + 'static,
+    ) -> io::Result<()> {
+        let client = Self { end: self.end.child(), ..self.clone() };
+        let begun = client.clone().serve_with_ct((input, output), self.end.token().clone());
+        let served = match Box::pin(begun).await {
+            Ok(running) => running.waiting().await.map(drop).map_err(io::Error::other),
+            // Who leaves before the first word has asked for nothing.
+            Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => Ok(()),
+            Err(_) if self.end.is_cancelled() => Ok(()),
+            Err(error) => Err(io::Error::other(error.to_string())),
+        };
+        client.settled().await;
+        served
+    }
+
+    /// Ends the calls, and waits for them, not for ever.
+    async fn settled(&self) {
+        self.end.cancel(CancelReason::Interrupted);
+        let _all = tokio::time::timeout(SETTLE, self.busy.write()).await;
+    }
+
+    async fn call(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResult, ErrorData> {
+        let known = self.work.offers().iter().any(|offered| offered.name == request.name);
+        if !known {
+            let names: Vec<&str> = self.work.offers().iter().map(|offered| offered.name).collect();
+            let text =
+                format!("there is no tool \"{}\"; there are: {}", request.name, names.join(", "));
+            return Err(ErrorData::invalid_params(text, None));
+        }
+        let Ok(_place) = Arc::clone(&self.places).try_acquire_owned() else {
+            let text =
+                format!("{CALLS} calls go on already, which is the limit; wait for one to end");
+            return Ok(CallToolResult::error(vec![ContentBlock::text(text)]));
+        };
+        let _busy = self.busy.read().await;
+        let cancel = self.end.child();
+        let (notes, waiting) = mpsc::channel(NOTES);
+        let note: Notes = Arc::new(move |text| {
+            let _left_out_where_too_many = notes.try_send(text);
+        });
+        let arguments = request.arguments.unwrap_or_default();
+        let work = self.work.call(&request.name, arguments, note, cancel.clone());
+        let cancelled = async {
+            context.ct.cancelled().await;
+            cancel.cancel(CancelReason::Interrupted);
+            std::future::pending::<()>().await;
+        };
+        let token = context.meta.get_progress_token();
+        let telling = tell(&context, token, waiting);
+        let answer = beside(work, async { tokio::join!(cancelled, telling) }).await;
+        match answer {
+            Err(Wrong(why)) => Err(ErrorData::invalid_params(why, None)),
+            Ok(answer) => {
+                let content = vec![ContentBlock::text(answer.text)];
+                let mut result = if answer.failed {
+                    CallToolResult::error(content)
+                } else {
+                    CallToolResult::success(content)
+                };
+                result.structured_content = answer.data;
+                Ok(result)
+            }
+        }
+    }
+}
+
+/// Does the work; what goes on beside it ends with it.
+async fn beside<T, U>(work: impl Future<Output = T>, other: impl Future<Output = U>) -> T {
+    let never = async {
+        other.await;
+        std::future::pending::<Infallible>().await
+    };
+    tokio::select! {
+        done = work => done,
+        never = never => match never {},
+    }
+}
+
+/// Sends notes as progress of a request, if its sender wants to know.
+async fn tell(
+    context: &RequestContext<RoleServer>,
+    token: Option<ProgressToken>,
+    mut waiting: mpsc::Receiver<String>,
+) {
+    let mut count = 0_u32;
+    while let Some(text) = waiting.recv().await {
+        let Some(token) = &token else { continue };
+        count += 1;
+        let progress = ProgressNotificationParam::new(token.clone(), count.into());
+        let _client_may_be_gone = context.peer.notify_progress(progress.with_message(text)).await;
+    }
+}
+
+impl ServerHandler for Desk {
+    fn get_info(&self) -> ServerConfig {
+        let mut capabilities = ServerCapabilities::default();
+        capabilities.tools = Some(ToolsCapability::default());
+        ServerConfig::new(capabilities)
+            .with_server_info(Implementation::new(self.who.name, self.who.version))
+            .with_instructions(self.who.instructions.clone())
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let tool = |offered: Offered| {
+            Tool::new(offered.name, offered.description, Arc::new(offered.parameters))
+        };
+        Ok(ListToolsResult::with_all_items(self.work.offers().into_iter().map(tool).collect()))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        Ok(CallToolResponse::Complete(self.call(request, context).await?))
+    }
+}

@@ -1,0 +1,230 @@
+//! The servers of a session: started at their first call, started again when they end, and ended
+//! with the session.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use deputize_core::{BoxFuture, Resource, Store};
+use deputize_process::{Supervisor, SupervisorError};
+use futures_util::future::join_all;
+use tokio::time::Instant;
+
+use crate::ask::listed;
+use crate::cards::Cards;
+use crate::error::{Fault, McpError};
+use crate::link::{Link, Patience};
+use crate::list::Listed;
+use crate::server::{Limits, Server};
+
+/// How often in a row a server is started that ends or fails before it answered any call.
+pub const STARTS: u32 = 3;
+
+type Supervisors = dyn Fn(&Store) -> Result<Arc<Supervisor>, SupervisorError> + Send + Sync;
+
+/// The servers that a program has. One value of this is in the settings of a session; the tools
+/// of servers find it there.
+pub struct Servers {
+    keepers: BTreeMap<String, Keeper>,
+    supervisor: Box<Supervisors>,
+    root: PathBuf,
+    cards: Option<Cards>,
+}
+
+impl Default for Servers {
+    fn default() -> Self {
+        Self::new(Vec::new(), "/", |_| Supervisor::start().map(Arc::new))
+    }
+}
+
+/// One server of a session.
+struct Keeper {
+    server: Arc<Server>,
+    held: tokio::sync::Mutex<Held>,
+}
+
+#[derive(Default)]
+struct Held {
+    up: Option<Arc<Up>>,
+    /// Starts in a row without an answered call after them.
+    starts: u32,
+    over: bool,
+}
+
+/// A server that runs, and what it said that it has.
+pub(crate) struct Up {
+    pub(crate) link: Link,
+    listed: Mutex<Arc<Listed>>,
+    /// How many changes of the list of tools `listed` knows of.
+    known_changes: Mutex<u64>,
+    asking: tokio::sync::Mutex<()>,
+}
+
+impl Servers {
+    /// Servers whose processes a supervisor owns, which is asked for at a start, and may be found
+    /// among the settings of the session. They are told that this directory is the root of what
+    /// they may look at.
+    pub fn new(
+        servers: Vec<Server>,
+        root: impl Into<PathBuf>,
+        supervisor: impl Fn(&Store) -> Result<Arc<Supervisor>, SupervisorError> + Send + Sync + 'static,
+    ) -> Self {
+        let keeper = |server: Server| {
+            let keeper = Keeper { server: Arc::new(server), held: tokio::sync::Mutex::default() };
+            (keeper.server.name.clone(), keeper)
+        };
+        Self {
+            keepers: servers.into_iter().map(keeper).collect(),
+            supervisor: Box::new(supervisor),
+            root: root.into(),
+            cards: None,
+        }
+    }
+
+    /// The same where what servers say is kept for later runs.
+    #[must_use]
+    pub fn keeping(self, cards: Cards) -> Self {
+        Self { cards: Some(cards), ..self }
+    }
+
+    /// How long things may take with a server.
+    pub(crate) fn limits(&self, server: &str) -> Limits {
+        self.keepers.get(server).map_or_else(Limits::default, |keeper| keeper.server.limits)
+    }
+
+    /// Asks a server what it has, starting it if it does not run.
+    ///
+    /// # Errors
+    /// When it cannot be started or does not tell.
+    pub async fn list(&self, server: &str) -> Result<Arc<Listed>, McpError> {
+        Ok(self.up(server, &Store::default()).await?.listed())
+    }
+
+    /// The server, running.
+    pub(crate) async fn up(&self, name: &str, settings: &Store) -> Result<Arc<Up>, McpError> {
+        let unknown = || McpError::new(name, Fault::Unknown);
+        let keeper = self.keepers.get(name).ok_or_else(unknown)?;
+        let mut held = keeper.held.lock().await;
+        if held.over {
+            return Err(McpError::new(name, Fault::Over));
+        }
+        if let Some(up) = held.up.as_ref().filter(|up| !up.link.is_closed()) {
+            return Ok(Arc::clone(up));
+        }
+        if let Some(gone) = held.up.take() {
+            gone.link.close().await;
+        }
+        if held.starts >= STARTS {
+            return Err(McpError::new(name, Fault::GivenUp(STARTS)));
+        }
+        let limits = keeper.server.limits;
+        if held.starts > 0 {
+            tokio::time::sleep(limits.backoff * 2_u32.pow(held.starts - 1)).await;
+        }
+        held.starts += 1;
+        let up = Arc::new(self.start(&keeper.server, settings).await?);
+        self.keep(&keeper.server, &up.listed());
+        held.up = Some(Arc::clone(&up));
+        Ok(up)
+    }
+
+    async fn start(&self, server: &Server, settings: &Store) -> Result<Up, McpError> {
+        let Limits { start, .. } = server.limits;
+        let begun = Instant::now();
+        let slow = |_| McpError::new(&server.name, Fault::Slow(start));
+        let supervisor = || (self.supervisor)(settings).map_err(Fault::from);
+        let opening = Link::open(server, &self.root, &supervisor);
+        let link = tokio::time::timeout(start, Box::pin(opening)).await.map_err(slow)??;
+        let left = start.saturating_sub(begun.elapsed());
+        let patience = Patience { idle: left, total: left };
+        let known = link.news().tool_changes();
+        let listed = listed(&link, &server.name, patience).await?;
+        Ok(Up {
+            link,
+            listed: Mutex::new(Arc::new(listed)),
+            known_changes: Mutex::new(known),
+            asking: tokio::sync::Mutex::default(),
+        })
+    }
+
+    /// Keeps what a server says for later runs. That this cannot be done hinders no call: what
+    /// is offered now was decided before.
+    fn keep(&self, server: &Server, listed: &Listed) {
+        let Some(cards) = &self.cards else { return };
+        let Ok(mut card) = cards.read(&server.name) else { return };
+        let before = card.clone();
+        card.keep(server.digest(), server.place(), listed.clone());
+        if card != before {
+            let _kept = cards.write(&server.name, &card);
+        }
+    }
+
+    /// What a running server has now: asked again where it told of a change.
+    pub(crate) async fn current(&self, name: &str, up: &Up) -> Result<Arc<Listed>, McpError> {
+        let _one_asks = up.asking.lock().await;
+        let changes = up.link.news().tool_changes();
+        if changes == *up.known_changes.lock().unwrap_or_else(PoisonError::into_inner) {
+            return Ok(up.listed());
+        }
+        let limit = self.limits(name).start;
+        let patience = Patience { idle: limit, total: limit };
+        let now = Arc::new(listed(&up.link, name, patience).await?);
+        *up.listed.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&now);
+        *up.known_changes.lock().unwrap_or_else(PoisonError::into_inner) = changes;
+        if let Some(keeper) = self.keepers.get(name) {
+            self.keep(&keeper.server, &now);
+        }
+        Ok(now)
+    }
+
+    /// That a server answered a call: what failed before is forgiven.
+    pub(crate) async fn answered(&self, name: &str) {
+        if let Some(keeper) = self.keepers.get(name) {
+            keeper.held.lock().await.starts = 0;
+        }
+    }
+}
+
+impl Up {
+    pub(crate) fn listed(&self) -> Arc<Listed> {
+        Arc::clone(&self.listed.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Resource for Servers {
+    fn close<'a>(&'a self) -> BoxFuture<'a, ()> {
+        Box::pin(async {
+            let ends = self.keepers.values().map(|keeper| async {
+                let mut held = keeper.held.lock().await;
+                held.over = true;
+                if let Some(up) = held.up.take() {
+                    up.link.close().await;
+                }
+            });
+            join_all(ends).await;
+        })
+    }
+}
+
+impl fmt::Debug for Servers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.keepers.keys()).finish()
+    }
+}
+
+/// Asks a server what it has, and ends it again.
+///
+/// # Errors
+/// When it cannot be started, or does not tell.
+pub async fn look(
+    server: Server,
+    root: impl Into<PathBuf>,
+    supervisor: impl Fn() -> Result<Arc<Supervisor>, SupervisorError> + Send + Sync + 'static,
+) -> Result<Listed, McpError> {
+    let name = server.name.clone();
+    let servers = Servers::new(vec![server], root, move |_| supervisor());
+    let found = servers.list(&name).await;
+    servers.close().await;
+    found.map(|listed| (*listed).clone())
+}

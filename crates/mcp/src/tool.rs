@@ -1,0 +1,273 @@
+//! A tool of a server, as agents call it.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use deputize_core::{
+    BoxFuture, ModelText, Tool, ToolCallResult, ToolCx, ToolError, ToolOutput, ToolSpec,
+};
+use rmcp::model::{
+    CallToolRequest, CallToolRequestParams, ClientRequest, GetPromptRequest,
+    GetPromptRequestParams, ReadResourceRequest, ReadResourceRequestParams,
+};
+use serde_json::{Map, Value, json};
+
+use crate::ask::{Kind, NoList, all};
+use crate::content::Reader;
+use crate::link::{Patience, Unanswered};
+use crate::list::Described;
+use crate::pin::difference;
+use crate::servers::{Servers, Up};
+
+/// How often a server may ask for something before it answers a call.
+const ROUNDS: usize = 4;
+
+/// What a tool does at its server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Does {
+    /// It calls a tool.
+    Tool {
+        /// The server's name for it.
+        name: String,
+        /// The digest of the description that was approved and went to the model.
+        digest: String,
+    },
+    ListResources,
+    ReadResource,
+    ListPrompts,
+    GetPrompt,
+}
+
+/// A tool of a server. Its server is started at the first call.
+#[derive(Debug)]
+pub(crate) struct ServerTool {
+    server: String,
+    spec: ToolSpec,
+    does: Does,
+}
+
+impl ServerTool {
+    pub(crate) const fn new(server: String, spec: ToolSpec, does: Does) -> Self {
+        Self { server, spec, does }
+    }
+}
+
+impl Tool for ServerTool {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn call<'a>(&'a self, arguments: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolCallResult> {
+        Box::pin(async move {
+            let settings = &cx.agent.session.settings;
+            let servers = settings.get_or_insert_with(Servers::default);
+            let up = tokio::select! {
+                biased;
+                () = cx.cancel.cancelled() => return Err(ToolError::Cancelled(Box::default())),
+                up = servers.up(&self.server, settings) => up.map_err(ToolError::failed)?,
+            };
+            let call =
+                Call { tool: self, servers: &servers, up: &up, cx, progress: Mutex::default() };
+            let result = call.run(arguments).await;
+            if !matches!(result, Err(ToolError::Failed(_))) && !up.link.is_closed() {
+                servers.answered(&self.server).await;
+            }
+            result
+        })
+    }
+}
+
+struct Call<'a> {
+    tool: &'a ServerTool,
+    servers: &'a Arc<Servers>,
+    up: &'a Up,
+    cx: &'a ToolCx,
+    /// What the server said last of how far it is.
+    progress: Mutex<Option<String>>,
+}
+
+impl Call<'_> {
+    async fn run(&self, arguments: Value) -> ToolCallResult {
+        let text =
+            |key: &str| arguments.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        match &self.tool.does {
+            Does::Tool { name, digest } => {
+                self.as_approved(name, digest).await?;
+                let arguments = match arguments {
+                    Value::Object(arguments) => arguments,
+                    _ => Map::new(),
+                };
+                self.call_tool(name, arguments).await
+            }
+            Does::ReadResource => {
+                let params = ReadResourceRequestParams::new(text("uri"));
+                let request = ReadResourceRequest::new(params);
+                let answer = self.ask(ClientRequest::ReadResourceRequest(request)).await?;
+                Ok(Reader::new(self.cx).contents(&answer))
+            }
+            Does::GetPrompt => {
+                let mut params = GetPromptRequestParams::new(text("name"));
+                if let Some(Value::Object(given)) = arguments.get("arguments") {
+                    params.arguments = Some(given.clone());
+                }
+                let request = GetPromptRequest::new(params);
+                let answer = self.ask(ClientRequest::GetPromptRequest(request)).await?;
+                Ok(Reader::new(self.cx).messages(&answer))
+            }
+            Does::ListPrompts => {
+                let found = self.all(Kind::Prompts).await?;
+                Ok(Reader::new(self.cx).entries(&found, &["name", "description", "arguments"]))
+            }
+            Does::ListResources => {
+                let mut found = self.all(Kind::Resources).await?;
+                // Not every server that has resources knows of templates.
+                found.extend(self.all(Kind::Templates).await.unwrap_or_default());
+                let fields = ["uri", "uriTemplate", "name", "description", "mimeType"];
+                Ok(Reader::new(self.cx).entries(&found, &fields))
+            }
+        }
+    }
+
+    fn patience(&self) -> Patience {
+        let limits = self.servers.limits(&self.tool.server);
+        Patience { idle: limits.idle, total: limits.total }
+    }
+
+    /// Holds that the tool is still what was approved and what the model was told.
+    async fn as_approved(&self, name: &str, digest: &str) -> Result<(), ToolError> {
+        let server = &self.tool.server;
+        let now = self.servers.current(server, self.up).await.map_err(ToolError::failed)?;
+        match now.tool(name) {
+            Some(now) if now.digest() == digest => Ok(()),
+            Some(now) => {
+                let how = difference(&self.told(name), now);
+                let how = if how.is_empty() { String::new() } else { format!(" ({how})") };
+                Err(ToolError::refused(format!(
+                    "mcp {server}: tool \"{name}\" changed since you approved it{how}. Review \
+                     with: deputize mcp review {server}. Until a person has done that it cannot \
+                     be called; use another way"
+                )))
+            }
+            None => Err(ToolError::refused(format!(
+                "mcp {server}: the server does not have its tool \"{name}\" any more; use another way"
+            ))),
+        }
+    }
+
+    /// The tool as the model was told of it.
+    fn told(&self, name: &str) -> Described {
+        let decl = &self.tool.spec.decl;
+        Described {
+            name: name.to_owned(),
+            description: decl.description.clone(),
+            schema: decl.parameters.as_str().to_owned(),
+        }
+    }
+
+    async fn call_tool(&self, name: &str, arguments: Map<String, Value>) -> ToolCallResult {
+        let mut params = CallToolRequestParams::new(name.to_owned()).with_arguments(arguments);
+        for _round in 0..ROUNDS {
+            let request = CallToolRequest::new(params.clone());
+            let answer = self.ask(ClientRequest::CallToolRequest(request)).await?;
+            if answer.get("resultType").and_then(Value::as_str) != Some("input_required") {
+                let output = Reader::new(self.cx).result(&answer);
+                if answer.get("isError") == Some(&Value::Bool(true)) {
+                    let text = ModelText::own("the tool reports an error:");
+                    return Err(ToolError::Partly { text, output: Box::new(output) });
+                }
+                return Ok(output);
+            }
+            let responses = self.responses(&answer)?;
+            params.input_responses = Some(responses);
+            params.request_state =
+                answer.get("requestState").and_then(Value::as_str).map(str::to_owned);
+        }
+        Err(ToolError::refused(format!(
+            "the server asked for something {ROUNDS} times and gave no result; use another way"
+        )))
+    }
+
+    /// What a server is answered that asks for something before it does a call: roots, and
+    /// nothing else.
+    fn responses(
+        &self,
+        answer: &Value,
+    ) -> Result<std::collections::BTreeMap<String, Value>, ToolError> {
+        let requests = answer.get("inputRequests").and_then(Value::as_object);
+        let root = crate::link::root_uri(&self.cx.agent.spec.cwd);
+        let respond = |(key, request): (&String, &Value)| {
+            let method = request.get("method").and_then(Value::as_str).unwrap_or_default();
+            if method != "roots/list" {
+                let what = deputize_core::door::to_line(method, 60);
+                return Err(ToolError::refused(format!(
+                    "the server asks for something that it is not given here ({what}): call the \
+                     tool with all that it needs, or use another way"
+                )));
+            }
+            let roots: Vec<Value> = root.iter().map(|uri| json!({"uri": uri})).collect();
+            Ok((key.clone(), json!({"roots": roots})))
+        };
+        requests.into_iter().flatten().map(respond).collect()
+    }
+
+    async fn all(&self, kind: Kind) -> Result<Vec<Value>, ToolError> {
+        match all(&self.up.link, kind, self.patience(), &self.cx.cancel).await {
+            Ok(found) => Ok(found),
+            Err(NoList::Unanswered(why)) => Err(self.unanswered(why).await),
+            Err(NoList::Wrong(why)) => Err(ToolError::refused(format!(
+                "the server's list of {} cannot be read: {why}",
+                kind.what()
+            ))),
+        }
+    }
+
+    async fn ask(&self, request: ClientRequest) -> Result<Value, ToolError> {
+        let told = |words: &str| {
+            self.cx.tell(words);
+            *self.progress.lock().unwrap_or_else(PoisonError::into_inner) = Some(words.to_owned());
+        };
+        match self.up.link.ask(request, self.patience(), &self.cx.cancel, &told).await {
+            Ok(answer) => Ok(answer),
+            Err(why) => Err(self.unanswered(why).await),
+        }
+    }
+
+    async fn unanswered(&self, why: Unanswered) -> ToolError {
+        let said = self.progress.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let progress = || said.clone().map(|said| format!("it had told of progress: {said}"));
+        match why {
+            Unanswered::Cancelled => {
+                let mut output = ToolOutput::default();
+                output.notes.extend(progress());
+                ToolError::Cancelled(Box::new(output))
+            }
+            Unanswered::Slow(limit) => {
+                let mut output = ToolOutput::default();
+                output.notes.extend(progress());
+                if let Some((count, first)) = self.up.link.stray() {
+                    output.notes.push(format!(
+                        "the server printed {count} lines that are no messages, the first: {first}"
+                    ));
+                }
+                let text = format!(
+                    "the server gave no answer within {} s and was told to stop; what the call did \
+                     is unknown. Look before you repeat it",
+                    limit.as_secs_f32()
+                );
+                ToolError::Partly { text: ModelText::own(text), output: Box::new(output) }
+            }
+            Unanswered::Refused { code, message } => ToolError::Partly {
+                text: ModelText::own(format!("the server refused the call (code {code}):")),
+                output: Box::new(ToolOutput::text(message)),
+            },
+            Unanswered::Ended => {
+                let how = self.up.link.end_told().await;
+                let text = format!(
+                    "the server ended during the call ({how}); what the call did is unknown. Look \
+                     before you repeat it: the server is started anew then"
+                );
+                let output = Box::new(ToolOutput::text(self.up.link.words()));
+                ToolError::Partly { text: ModelText::own(text), output }
+            }
+        }
+    }
+}
