@@ -180,11 +180,9 @@ fn holds<W: Wire>(body: &[u8], seen: &Seen) {
 /// Whether an end mark can stand in a body, perhaps in escapes, or it is a document that ends.
 fn may_be_whole(body: &[u8], marks: &[&str]) -> bool {
     let holds = |mark: &[u8]| body.windows(mark.len()).any(|part| part == mark);
-    let mut text = body.trim_ascii();
-    while let Some(rest) = text.strip_prefix(b"\xEF\xBB\xBF") {
-        text = rest.trim_ascii();
-    }
-    let document = matches!(text.first(), Some(b'{' | b'['));
-    let ended = matches!(text.last(), Some(b'}' | b']'));
+    let text = String::from_utf8_lossy(body);
+    let text = text.trim_matches(|c: char| c.is_whitespace() || c == '\u{feff}');
+    let document = text.starts_with(['{', '[']);
+    let ended = text.ends_with(['}', ']']);
     (document && ended) || holds(b"\\u") || marks.iter().any(|mark| holds(mark.as_bytes()))
 }
