@@ -27,10 +27,13 @@ pub enum CancelReason {
 /// assert_eq!(child.reason(), Some(CancelReason::Interrupted));
 /// ```
 #[derive(Debug, Clone, Default)]
-pub struct Cancel {
+pub struct Cancel(Arc<Node>);
+
+#[derive(Debug, Default)]
+struct Node {
     token: CancellationToken,
-    reason: Arc<OnceLock<CancelReason>>,
-    above: Option<Arc<Cancel>>,
+    reason: OnceLock<CancelReason>,
+    above: Option<Cancel>,
 }
 
 impl Cancel {
@@ -43,43 +46,43 @@ impl Cancel {
     /// A node below this one.
     #[must_use]
     pub fn child(&self) -> Self {
-        Self {
-            token: self.token.child_token(),
-            reason: Arc::default(),
-            above: Some(Arc::new(self.clone())),
-        }
+        Self(Arc::new(Node {
+            token: self.0.token.child_token(),
+            reason: OnceLock::new(),
+            above: Some(self.clone()),
+        }))
     }
 
     /// Signals this node and all below it. The first reason stays.
     pub fn cancel(&self, reason: CancelReason) {
-        let _first_wins = self.reason.set(reason);
-        self.token.cancel();
+        let _first_wins = self.0.reason.set(reason);
+        self.0.token.cancel();
     }
 
     /// Why this node was signalled, if it was.
     #[must_use]
     pub fn reason(&self) -> Option<CancelReason> {
-        if !self.token.is_cancelled() {
+        if !self.0.token.is_cancelled() {
             return None;
         }
-        self.reason.get().copied().or_else(|| self.above.as_ref().and_then(|up| up.reason()))
+        self.0.reason.get().copied().or_else(|| self.0.above.as_ref().and_then(|up| up.reason()))
     }
 
     /// Whether this node was signalled.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        self.token.is_cancelled()
+        self.0.token.is_cancelled()
     }
 
     /// Waits for the signal.
     pub async fn cancelled(&self) {
-        self.token.cancelled().await;
+        self.0.token.cancelled().await;
     }
 
     /// The bare signal, for libraries that take one.
     #[must_use]
     pub fn token(&self) -> &CancellationToken {
-        &self.token
+        &self.0.token
     }
 }
 

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::cancel::Cancel;
 use crate::model::BoxFuture;
 use crate::name::{NameError, ToolName, ToolsetName};
-use crate::tool::Tool;
+use crate::tool::{Tool, ToolDecl};
 
 /// Where a tool comes from. Nothing downstream looks at a name's prefix to know it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -133,7 +133,7 @@ pub enum CatalogError {
 /// The tools of a program: ordered by name, unique. It can grow (or fail to) and shrink.
 #[derive(Clone, Default, Debug)]
 pub struct Catalog {
-    entries: BTreeMap<ToolName, Entry>,
+    entries: BTreeMap<ToolName, (Entry, Arc<ToolDecl>)>,
 }
 
 impl Catalog {
@@ -179,30 +179,38 @@ impl Catalog {
     /// When its name is taken.
     pub fn insert(&mut self, entry: Entry) -> Result<(), CatalogError> {
         let name = entry.name().clone();
-        if let Some(first) = self.entries.get(&name) {
+        if let Some((first, _)) = self.entries.get(&name) {
             let first = first.origin.clone();
             return Err(CatalogError::Twice { name, first, second: entry.origin });
         }
-        self.entries.insert(name, entry);
+        let decl = Arc::new(entry.tool.spec().decl.clone());
+        self.entries.insert(name, (entry, decl));
         Ok(())
     }
 
     /// The tools that `keep` keeps.
     #[must_use]
     pub fn filtered(&self, mut keep: impl FnMut(&Entry) -> bool) -> Self {
-        let kept = self.entries.iter().filter(|(_, entry)| keep(entry));
-        Self { entries: kept.map(|(name, entry)| (name.clone(), entry.clone())).collect() }
+        let kept = self.entries.iter().filter(|(_, (entry, _))| keep(entry));
+        Self { entries: kept.map(|(name, held)| (name.clone(), held.clone())).collect() }
     }
 
     /// A tool by its name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Entry> {
-        self.entries.get(name)
+        self.entries.get(name).map(|(entry, _)| entry)
+    }
+
+    /// What a model is told of a tool that tells every agent the same: one value, which all agents
+    /// share.
+    #[must_use]
+    pub fn declaration(&self, name: &str) -> Option<&Arc<ToolDecl>> {
+        self.entries.get(name).map(|(_, decl)| decl)
     }
 
     /// All tools, by name.
     pub fn iter(&self) -> impl Iterator<Item = &Entry> {
-        self.entries.values()
+        self.entries.values().map(|(entry, _)| entry)
     }
 
     /// The names of all sets that have a tool here.

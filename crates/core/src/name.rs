@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -146,24 +147,24 @@ impl<'de> Deserialize<'de> for CallId {
 /// always names the same child.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct AgentId(String);
+pub struct AgentId(Arc<str>);
 
 impl AgentId {
     /// The root agent of a session.
     #[must_use]
     pub fn root(session: &SessionId) -> Self {
-        Self(session.as_str().to_owned())
+        Self(session.as_str().into())
     }
 
     /// The child that task `index` of `call` spawns.
     #[must_use]
     pub fn child(&self, call: CallId, index: u32) -> Self {
-        Self(format!("{}/{}.{}.{index}", self.0, call.step, call.slot))
+        Self(format!("{}/{}.{}.{index}", self.0, call.step, call.slot).into())
     }
 
     /// The agents above it, the nearest first.
     pub fn ancestors(&self) -> impl Iterator<Item = Self> {
-        let up = |id: &Self| id.0.rsplit_once('/').map(|(parent, _)| Self(parent.to_owned()));
+        let up = |id: &Self| id.0.rsplit_once('/').map(|(parent, _)| Self(parent.into()));
         std::iter::successors(up(self), up)
     }
 

@@ -65,7 +65,8 @@ impl Bus {
     /// # Errors
     /// When it could not be kept. Then nobody is shown it, and nothing may act on it.
     pub(crate) fn record(&self, spec: &AgentSpec, event: Event) -> Result<Record, JournalError> {
-        self.put(&mut self.lock(), Whose::of(spec), event)
+        let whose = Whose::of(spec);
+        self.put(&mut self.lock(), whose, event)
     }
 
     /// Keeps a fact about the parent of an agent that is a child, and shows it.

@@ -93,7 +93,8 @@ impl Driver {
     pub(crate) async fn drive(mut self) -> Outcome {
         self.take_up_children();
         if let Some(play) = self.shared.play.clone() {
-            return self.replay(play).await;
+            // Apart, so that an agent that is not replayed has no room for it.
+            return Box::pin(self.replay(play)).await;
         }
         let _place = self.enter().await;
         let _running = self.begin_time();

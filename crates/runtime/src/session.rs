@@ -78,11 +78,11 @@ pub fn declare(view: &AgentView) -> Vec<Arc<ToolDecl>> {
     let known = view.spec.tools.iter().filter_map(|name| view.catalog.get(name.as_str()));
     let mine = known.filter(|entry| view.authority.permits(entry).is_ok());
     let usable = mine.filter(|entry| entry.tool.spec().usable == Usable::Yes);
-    let declare = |entry: &deputize_core::Entry| {
-        let told = entry.tool.declare(view);
-        Arc::new(told.unwrap_or_else(|| entry.tool.spec().decl.clone()))
+    let declare = |entry: &deputize_core::Entry| match entry.tool.declare(view) {
+        Some(told) => Some(Arc::new(told)),
+        None => view.catalog.declaration(entry.name().as_str()).cloned(),
     };
-    usable.map(declare).collect()
+    usable.filter_map(declare).collect()
 }
 
 /// One top agent, all its descendants, one journal.

@@ -16,6 +16,9 @@ use super::{FORMAT, Header, SessionDir, Tail, checksum};
 /// A storage that takes longer to keep a few bytes is told of.
 pub const SLOW_SYNC: Duration = Duration::from_millis(500);
 
+/// Bytes of room that a record leaves to the next one.
+const KEPT_ROOM: usize = 64 * 1024;
+
 /// A session file that this process alone writes to.
 pub struct SessionFile {
     path: PathBuf,
@@ -51,7 +54,9 @@ struct Writer {
     good: u64,
     /// Set at the first failure: nothing is appended after it.
     broken: Option<String>,
-    buffer: Vec<u8>,
+    /// Room for a record and for its line, which the next one uses again.
+    body: Vec<u8>,
+    line: Vec<u8>,
 }
 
 impl SessionFile {
@@ -112,7 +117,7 @@ impl SessionFile {
             path,
             disk: Arc::clone(dir.disk()),
             file: Arc::from(file),
-            writer: Mutex::new(Writer { good, broken: None, buffer: Vec::new() }),
+            writer: Mutex::new(Writer { good, broken: None, body: Vec::new(), line: Vec::new() }),
             appended: AtomicU64::new(appended),
             // Whoever opens a file has synced it.
             durable: AtomicU64::new(appended),
@@ -186,20 +191,23 @@ impl Writer {
         if let Some(why) = &self.broken {
             return Err(io::Error::other(why.clone()));
         }
-        let Self { buffer, .. } = self;
-        buffer.clear();
-        let body = serde_json::to_vec(record).map_err(io::Error::other)?;
-        write!(buffer, r#"{{"seq":{},"#, record.seq)?;
+        let Self { body, line, .. } = self;
+        body.clear();
+        line.clear();
+        serde_json::to_writer(&mut *body, record).map_err(io::Error::other)?;
+        write!(line, r#"{{"seq":{},"#, record.seq)?;
         if durable > 0 {
-            write!(buffer, r#""durable":{durable},"#)?;
+            write!(line, r#""durable":{durable},"#)?;
         }
-        let (len, crc) = (body.len(), checksum(&body, durable));
-        write!(buffer, r#""len":{len},"crc":"{crc:08x}","record":"#)?;
-        buffer.extend_from_slice(&body);
-        buffer.extend_from_slice(b"}\n");
-        match file.append(&self.buffer) {
+        let (len, crc) = (body.len(), checksum(body, durable));
+        write!(line, r#""len":{len},"crc":"{crc:08x}","record":"#)?;
+        line.extend_from_slice(body);
+        line.extend_from_slice(b"}\n");
+        match file.append(line) {
             Ok(()) => {
-                self.good += self.buffer.len() as u64;
+                self.good += line.len() as u64;
+                body.shrink_to(KEPT_ROOM);
+                line.shrink_to(KEPT_ROOM);
                 Ok(())
             }
             Err(error) => {
