@@ -41,6 +41,12 @@ impl Program {
         let path = resolve_program(command.as_ref(), path)?;
         Ok(Self { path: path.into(), args, env })
     }
+
+    /// Where it was found.
+    #[must_use]
+    pub fn path(&self) -> &OsStr {
+        &self.path
+    }
 }
 
 type Supervisors = dyn Fn() -> Result<Arc<Supervisor>, SupervisorError> + Send + Sync;

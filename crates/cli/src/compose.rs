@@ -34,7 +34,9 @@ mod nobody;
 
 use base::{Base, child_base, opened, top_base};
 pub(crate) use found::Found;
-pub(crate) use model::{Asked, Use, environment_secrets, name, whole_endpoint, wire};
+pub(crate) use model::{
+    Asked, Use, ca_file_fault, environment_secrets, name, whole_endpoint, wire,
+};
 
 /// What a composition is made from.
 pub(crate) struct Ingredients<'a> {

@@ -1,15 +1,16 @@
 //! `deputize doctor`: what works on this machine.
 
 mod models;
+mod storage;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use deputize_core::ToolCrate;
 use serde_json::{Value, json};
 
 use crate::args::Doctor;
-use crate::compose::{Composition, Ingredients};
-use crate::config::load;
+use crate::compose::{Composition, Ingredients, external};
+use crate::config::{Config, load};
 use crate::exit::CliError;
 use crate::processes;
 use crate::surroundings::{Surroundings, print};
@@ -65,7 +66,7 @@ pub(crate) fn doctor(
     args: &Doctor,
 ) -> Result<u8, CliError> {
     let sources = around.sources(&args.view.settings, Vec::new())?;
-    let mut checks = vec![state(around)];
+    let mut checks = vec![storage::check(around)];
     match load(&sources) {
         Err(error) => checks.push(Check::new("configuration", Err(error.to_string()))),
         Ok(loaded) => {
@@ -80,6 +81,7 @@ pub(crate) fn doctor(
             if let Ok(composition) = &composition {
                 checks.extend(models::checks(composition, around, args)?);
             }
+            checks.extend(external_agent(&loaded.config, around));
             checks.extend(tools(composition));
         }
     }
@@ -107,18 +109,16 @@ fn report(checks: &[Check], as_json: bool) -> Result<u8, CliError> {
     Ok(u8::from(checks.iter().any(|check| check.health == Health::Bad)))
 }
 
-/// Whether sessions can be kept.
-fn state(around: &Surroundings) -> Check {
-    let found = around.sessions().map_err(|error| error.chain()).and_then(|dir| {
-        let path = dir.path();
-        let existing = path.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
-        let access = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
-        match rustix::fs::access(existing, access) {
-            Ok(()) => Ok(path.display().to_string()),
-            Err(error) => Err(format!("{} cannot be written: {error}", existing.display())),
+/// The program that children are, where they are one of their own.
+fn external_agent(config: &Config, around: &Surroundings) -> Option<Check> {
+    match external::program(config, around) {
+        Ok(None) => None,
+        Ok(Some(program)) => {
+            let path = program.path().to_string_lossy().into_owned();
+            Some(Check::new("external agent", Ok(path)))
         }
-    });
-    Check::new("sessions", found)
+        Err(error) => Some(Check::new("external agent", Err(error.chain()))),
+    }
 }
 
 fn tools(composition: Result<Composition, CliError>) -> Vec<Check> {

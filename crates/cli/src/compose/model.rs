@@ -20,6 +20,9 @@ use crate::surroundings::Surroundings;
 /// Bytes of a file of certificate authorities. The bundle of a whole system has a fourth of it.
 const CA_FILE_BYTES: u64 = 1024 * 1024;
 
+/// An address that is never asked: it makes a certificate necessary.
+const NOWHERE: &str = "https://nowhere.invalid/v1";
+
 /// A key that a provider needs and that is not set.
 #[derive(Debug, thiserror::Error)]
 #[error("provider {provider} needs a key: set {}", variables.join(" or "))]
@@ -179,26 +182,42 @@ pub(crate) fn whole_endpoint(
     let own = at.api_key.as_ref().map(|key| Key::new(OWN_KEY, key.expose()));
     Ok(HttpEndpoint {
         keys: own.into_iter().chain(at.api_key_envs.iter().filter_map(key)).collect(),
-        authorities: authorities(choice, at, surroundings)?,
+        authorities: authorities(&choice.provider, at.ca_file.as_deref(), surroundings)?,
         ..endpoint(choice, at)
     })
 }
 
 fn authorities(
-    choice: &ModelChoice,
-    at: &config::HttpEndpoint,
+    provider: &str,
+    ca_file: Option<&str>,
     surroundings: &Surroundings,
 ) -> Result<Option<Authorities>, CliError> {
-    let Some(path) = &at.ca_file else { return Ok(None) };
+    let Some(path) = ca_file else { return Ok(None) };
     let place = match (path.strip_prefix("~/"), surroundings.var("HOME")) {
         (Some(rest), Some(home)) => PathBuf::from(home).join(rest),
         _ => PathBuf::from(path),
     };
     let pem = read(&place).map_err(|source| {
-        let (provider, path) = (choice.provider.clone(), path.clone());
+        let (provider, path) = (provider.to_owned(), path.to_owned());
         CliError::usage(CaFile { provider, path, source })
     })?;
-    Ok(Some(Authorities { path: path.clone(), pem }))
+    Ok(Some(Authorities { path: path.to_owned(), pem }))
+}
+
+/// Why the authorities of a provider cannot be used, if they cannot: they are read as a run
+/// reads them, and nothing is sent.
+pub(crate) fn ca_file_fault(
+    provider: &str,
+    ca_file: &str,
+    surroundings: &Surroundings,
+) -> Option<String> {
+    let at = HttpEndpoint::new(provider.to_owned(), NOWHERE.to_owned());
+    let http = deputize_providers::http_client(Arc::new(deputize_runtime::SystemClock));
+    let used = authorities(provider, Some(ca_file), surroundings).and_then(|authorities| {
+        let at = HttpEndpoint { authorities, ..at };
+        Wire::OpenAiChat.model(at, &http).map_err(CliError::usage)
+    });
+    used.err().map(|error| error.chain())
 }
 
 fn read(path: &std::path::Path) -> io::Result<Vec<u8>> {

@@ -84,7 +84,7 @@ pub struct Problem {
 }
 
 impl Problem {
-    pub(super) fn new(place: &Place, message: impl Into<String>) -> Self {
+    pub(crate) fn new(place: &Place, message: impl Into<String>) -> Self {
         Self { place: place.clone(), message: message.into() }
     }
 }

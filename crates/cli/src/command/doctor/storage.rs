@@ -1,0 +1,49 @@
+//! Whether sessions can be kept: a few bytes are really written, to a file without a name.
+
+use std::io::{self, Write as _};
+use std::path::Path;
+
+use super::Check;
+use crate::surroundings::Surroundings;
+
+/// What is written: more than a file system keeps beside a file's name.
+const PROBE_BYTES: usize = 16 * 1024;
+/// With less than this a few long sessions fill the disk.
+const LITTLE_BYTES: u64 = 64 * 1024 * 1024;
+
+/// Looks at the folder of the sessions, or at the one that it would be made in.
+pub(super) fn check(around: &Surroundings) -> Check {
+    const WHAT: &str = "sessions";
+    let dir = match around.sessions() {
+        Ok(dir) => dir,
+        Err(error) => return Check::new(WHAT, Err(error.chain())),
+    };
+    let path = dir.path();
+    let existing = path.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
+    if let Err(error) = write(existing) {
+        let found = format!(
+            "{} cannot be written: {error}; DEPUTIZE_HOME chooses another place",
+            existing.display()
+        );
+        return Check::new(WHAT, Err(found));
+    }
+    match free(existing) {
+        Some(bytes) if bytes < LITTLE_BYTES => {
+            let kib = bytes / 1024;
+            Check::less(WHAT, format!("{}, where only {kib} KiB are free", path.display()))
+        }
+        _ => Check::new(WHAT, Ok(path.display().to_string())),
+    }
+}
+
+fn write(folder: &Path) -> io::Result<()> {
+    let mut file = tempfile::tempfile_in(folder)?;
+    file.write_all(&[b'.'; PROBE_BYTES])?;
+    file.sync_data()
+}
+
+/// Bytes that this user may still write, where the system tells.
+fn free(folder: &Path) -> Option<u64> {
+    let stat = rustix::fs::statvfs(folder).ok()?;
+    Some(stat.f_bavail.saturating_mul(stat.f_frsize)).filter(|_| stat.f_blocks > 0)
+}
