@@ -79,6 +79,9 @@ async fn the_first_command_surveys_a_repository_with_children() {
         assert!(ended.out.contains(part), "no `{part}` in:\n{}", ended.out);
     }
     assert!(ended.err.contains("delegate_task"), "{}", ended.err);
+    // What is searched for is told in words, not as the expression that finds it.
+    assert!(ended.err.contains("search_files (public items)\n"), "{}", ended.err);
+    assert!(!ended.err.contains("(?"), "{}", ended.err);
     assert!(readme().contains("<!-- second command -->\n```sh\ncargo test\n```"));
 }
 

@@ -5,8 +5,9 @@ use serde_json::Value;
 
 /// The most characters of a call in words.
 const CALL_CHARS: usize = 120;
-/// The most characters of a regular expression: it is a means, and often a long one.
-const PATTERN_CHARS: usize = 40;
+/// The most characters of a regular expression, or of a pattern of names: they are means, and
+/// often long ones.
+const MEANS_CHARS: usize = 40;
 /// Arguments that tell most about a call, the first one that is there.
 const TELLING: [&str; 10] =
     ["command", "goal", "pattern", "glob", "path", "query", "url", "name", "file", "text"];
@@ -25,16 +26,49 @@ pub(crate) fn of_call(tool: &str, arguments: &str) -> String {
 fn telling(value: &Value) -> Option<String> {
     let map = value.as_object()?;
     if let Some(Value::Array(tasks)) = map.get("tasks") {
-        return Some(format!("{} tasks", tasks.len()));
+        return Some(match tasks.as_slice() {
+            [one] => goal(one).unwrap_or_else(|| "1 task".to_owned()),
+            several => count(several.len(), "task"),
+        });
     }
     let (key, text) = TELLING.iter().find_map(|key| Some((*key, map.get(*key)?.as_str()?)))?;
-    Some(if key == "pattern" { as_is(text, PATTERN_CHARS) } else { text.to_owned() })
+    Some(match key {
+        "pattern" => title(text).unwrap_or_else(|| short(text)),
+        "glob" => short(text),
+        _ => text.to_owned(),
+    })
+}
+
+fn goal(task: &Value) -> Option<String> {
+    task.get("goal")?.as_str().map(str::to_owned)
+}
+
+/// What a regular expression that begins with a named group looks for, in the words of its name.
+fn title(pattern: &str) -> Option<String> {
+    let rest = pattern.strip_prefix("(?<").or_else(|| pattern.strip_prefix("(?P<"))?;
+    let (name, _) = rest.split_once('>')?;
+    let plain = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    plain.then(|| format!("({})", name.replace('_', " ")))
+}
+
+/// The beginning of something that is only a means.
+fn short(text: &str) -> String {
+    let (line, rest) = beginning(text, MEANS_CHARS);
+    if rest > 0 { format!("{line}…") } else { line }
 }
 
 /// What was really called or run, on one line: nothing of it is left out or smoothed, all that
 /// a terminal would obey or hide is written out, and the end of a line is `⏎`. What comes after
 /// `most` characters is counted.
 pub(crate) fn as_is(text: &str, most: usize) -> String {
+    match beginning(text, most) {
+        (line, 0) => line,
+        (line, rest) => format!("{line}… ({rest} more characters)"),
+    }
+}
+
+/// At most so many characters of a text on one line, and how many there are after them.
+fn beginning(text: &str, most: usize) -> (String, usize) {
     let (mut line, mut length) = (String::new(), 0);
     let mut rest = text.trim().chars();
     while let Some(c) = rest.clone().next() {
@@ -44,12 +78,12 @@ pub(crate) fn as_is(text: &str, most: usize) -> String {
         };
         length += shown.chars().count();
         if length > most {
-            return format!("{line}… ({} more characters)", rest.count());
+            return (line, rest.count());
         }
         line.push_str(&shown);
         rest.next();
     }
-    line
+    (line, 0)
 }
 
 /// A number of tokens, as `950`, `12.3k`, `4.5M`.
@@ -110,8 +144,20 @@ mod tests {
         assert_eq!(of_call("delegate_task", r#"{"tasks":[{},{}]}"#), "delegate_task 2 tasks");
         assert_eq!(of_call("now", "{}"), "now");
         let search = format!(r#"{{"path":"src","pattern":"{}"}}"#, "a|".repeat(60));
-        let shown = format!("search_files {}… (80 more characters)", "a|".repeat(20));
+        let shown = format!("search_files {}…", "a|".repeat(20));
         assert_eq!(of_call("search_files", &search), shown);
+        let names = format!(r#"{{"glob":"{{{}}}/**"}}"#, "src,".repeat(20));
+        assert_eq!(
+            of_call("search_files", &names),
+            format!("search_files {{{}src…", "src,".repeat(9))
+        );
+        let named = r#"{"pattern":"(?<public_items>(?-u)^\\s*pub\\s+)"}"#;
+        assert_eq!(of_call("search_files", named), "search_files (public items)");
+        let odd = r#"{"pattern":"(?<a\u001b[2J>x)"}"#;
+        assert_eq!(of_call("search_files", odd), r"search_files (?<a\u{1b}[2J>x)");
+        let one = r#"{"tasks":[{"goal":"Sort the imports"}]}"#;
+        assert_eq!(of_call("delegate_task", one), "delegate_task Sort the imports");
+        assert_eq!(of_call("delegate_task", r#"{"tasks":[7]}"#), "delegate_task 1 task");
         assert_eq!(of_call("odd", r#"{"n":1}"#), r#"odd {"n":1}"#);
         assert_eq!(of_call("bad", r#"{"path": "#), r#"bad {"path":"#);
         assert_eq!(of_call("bad", ""), "bad");
