@@ -107,7 +107,9 @@ async fn the_agents_of_a_run_are_seen_and_one_is_told_to_end() {
     let nobody = format!("{session}/9.9.9");
     let ended = deputize(&lab, &["agents", "stop", &nobody]).await.with_code(1);
     assert!(ended.err.contains("no agent"), "{}", ended.err);
-    deputize(&lab, &["agents", "stop", first]).await.with_code(0);
+    // Only one session runs, so its name can be left out.
+    let short = first.split_once('/').unwrap().1;
+    deputize(&lab, &["agents", "stop", short]).await.with_code(0);
     let end = running.event("agent.end", |end| end["agent"] == first).await;
     assert_eq!(end["status"], "interrupted");
     gates[1].open();
@@ -123,6 +125,16 @@ async fn the_agents_of_a_run_are_seen_and_one_is_told_to_end() {
     assert_eq!(told["agents"][2]["status"], "completed");
     let ended = deputize(&lab, &["agents", "stop", first]).await.with_code(1);
     assert!(ended.err.contains("does not run"), "{}", ended.err);
+    let ended = deputize(&lab, &["agents", "stop", short]).await.with_code(1);
+    assert!(ended.err.contains("no session runs"), "{}", ended.err);
+    // The same names hold elsewhere, and of the session its beginning will do.
+    let full = deputize(&lab, &["sessions", "show", first]).await.with_code(0);
+    assert!(full.out.starts_with(&format!("=== {first} (interrupted)")), "{}", full.out);
+    let begun = &session[..12];
+    for args in [&[&session, "--agent", first][..], &[begun, "--agent", short]] {
+        let shown = deputize(&lab, &[&["sessions", "show"], args].concat()).await.with_code(0);
+        assert_eq!(shown.out, full.out);
+    }
     let ended = deputize(&lab, &["pause"]).await.with_code(1);
     assert!(ended.err.contains("no session runs"), "{}", ended.err);
 }
@@ -282,11 +294,18 @@ async fn a_path_that_is_too_long_for_a_socket_is_none_here() {
 }
 
 #[tokio::test]
-async fn without_once_it_says_what_is_there() {
+async fn without_once_they_are_shown_once_and_that_is_told() {
     let lab = Lab::new();
-    let ended = deputize(&lab, &["agents"]).await.with_code(2);
-    assert!(ended.err.contains("not in this version"), "{}", ended.err);
-    assert!(ended.err.contains("agents --once"), "{}", ended.err);
-    let ended = deputize(&lab, &["agents", "--once"]).await.with_code(0);
+    let ended = deputize(&lab, &["agents"]).await.with_code(0);
     assert!(ended.err.contains("no sessions yet"), "{}", ended.err);
+    assert!(ended.err.contains("this is how they stand now"), "{}", ended.err);
+    deputize(&lab, &["run", "-q", "-m", "offline", "List the files"]).await.with_code(0);
+    let shown = deputize(&lab, &["agents"]).await.with_code(0);
+    let once = deputize(&lab, &["agents", "--once"]).await.with_code(0);
+    assert!(shown.out.contains("completed"), "{}", shown.out);
+    assert_eq!((shown.out, once.err.as_str()), (once.out, ""));
+    let json = deputize(&lab, &["agents", "--json"]).await.with_code(0);
+    assert_eq!(json.err, "");
+    let told: Value = serde_json::from_str(&json.out).unwrap();
+    assert_eq!(told["sessions"][0]["status"], "completed");
 }

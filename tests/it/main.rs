@@ -6,6 +6,7 @@
 mod acp;
 mod agents;
 mod background;
+mod cli;
 mod commands;
 mod control;
 mod delegation;

@@ -37,13 +37,13 @@ async fn a_pipe_gives_a_stored_session_a_new_message() {
     lab.run(&server, &["first"]).end().await.with_code(0);
     let mut shell = lab.command("bash");
     shell.arg("-c").arg(format!(
-        "echo second | {} run --resume {} -C / -t file",
+        "echo second | {} run --resume {} -t file",
         crate::program::PROGRAM,
         lab.session()
     ));
     let ended = Running::start(shell).end().await.with_code(0);
     assert_eq!(ended.out.trim(), "second");
-    assert!(ended.err.contains("-C is left alone"), "{}", ended.err);
+    assert!(ended.err.contains("with -t some of them are refused"), "{}", ended.err);
     assert!(ended.err.contains("✓ second"), "{}", ended.err);
 }
 

@@ -311,7 +311,7 @@ pub(crate) struct Agents {
     #[arg(long)]
     pub(crate) once: bool,
     /// Print JSON
-    #[arg(long, requires = "once")]
+    #[arg(long)]
     pub(crate) json: bool,
     /// The sessions [default: all that run, or else the latest]
     pub(crate) sessions: Vec<String>,
@@ -321,7 +321,7 @@ pub(crate) struct Agents {
 pub(crate) enum AgentsCommand {
     /// Tell an agent to end; its parent gets what it has
     Stop {
-        /// The agent, as `agents --once` names it
+        /// The agent, as `agents` names it; without SESSION/ where only one session runs
         agent: String,
         /// With all agents that run below it
         #[arg(long)]
@@ -339,7 +339,8 @@ pub(crate) enum Sessions {
     },
     /// Show a session: its agents, and what one of them was told, said and did
     Show {
-        /// The session
+        /// The session, or one of its agents
+        #[arg(value_name = "SESSION[/AGENT]")]
         session: String,
         /// The agent whose messages are shown, as the tree names it [default: the top one]
         #[arg(long, value_name = "AGENT")]

@@ -2,14 +2,18 @@
 
 use std::ffi::OsString;
 use std::process::ExitCode;
+use std::sync::Arc;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser as _};
-use deputize_core::ToolCrate;
+use deputize_core::{Hook, Memory, ToolCrate};
 
 use crate::args::{Arguments, Command, Sessions};
 use crate::command::{agents, config, doctor, pause, prompt, run, sessions, tools};
 use crate::compose::toolset_names;
 use crate::exit::CliError;
+use crate::later;
+use crate::own::Own;
 use crate::processes;
 use crate::surroundings::{Surroundings, print, tell};
 
@@ -22,10 +26,71 @@ use crate::surroundings::{Surroundings, print, tell};
 ///     deputize::Cli::new().tools(deputize_tools::LINK).run()
 /// }
 /// ```
+///
+/// It may have hooks and a memory of its own, too:
+///
+/// ```no_run
+/// use std::process::ExitCode;
+///
+/// use deputize_core::{
+///     AgentId, BoxFuture, Cancel, Hook, HookAnswer, HookInput, HookPoint, Memory, MemoryError,
+///     Moment, Outcome,
+/// };
+///
+/// struct NoNetwork;
+///
+/// impl Hook for NoNetwork {
+///     fn name(&self) -> &str {
+///         "no-network"
+///     }
+///
+///     fn wants(&self, point: HookPoint) -> bool {
+///         point == HookPoint::PreToolUse
+///     }
+///
+///     fn run<'a>(&'a self, input: &'a HookInput<'a>, _: &'a Cancel) -> BoxFuture<'a, HookAnswer> {
+///         Box::pin(async move {
+///             match input.moment {
+///                 Moment::PreToolUse { arguments, .. }
+///                     if arguments["command"].as_str().is_some_and(|it| it.contains("curl")) =>
+///                 {
+///                     HookAnswer::block("nothing is fetched here")
+///                 }
+///                 _ => HookAnswer::pass(),
+///             }
+///         })
+///     }
+/// }
+///
+/// struct Notes;
+///
+/// impl Memory for Notes {
+///     fn on_delegation<'a>(
+///         &'a self,
+///         task: &'a str,
+///         result: &'a Outcome,
+///         child: &'a AgentId,
+///     ) -> BoxFuture<'a, Result<(), MemoryError>> {
+///         Box::pin(async move {
+///             eprintln!("{child} did `{task}`: {:?}", result.status);
+///             Ok(())
+///         })
+///     }
+///
+///     fn snapshot(&self) -> Option<String> {
+///         Some("The person likes short answers.".to_owned())
+///     }
+/// }
+///
+/// fn main() -> ExitCode {
+///     deputize::Cli::new().tools(deputize_tools::LINK).hook(NoNetwork).memory(Notes).run()
+/// }
+/// ```
 #[derive(Debug, Default)]
 #[must_use]
 pub struct Cli {
     links: Vec<ToolCrate>,
+    own: Own,
 }
 
 impl Cli {
@@ -40,6 +105,20 @@ impl Cli {
         self
     }
 
+    /// The same with a hook, which runs after those of the person's configuration. All agents of
+    /// every run have it.
+    pub fn hook(mut self, hook: impl Hook + 'static) -> Self {
+        self.own.hooks.push(Arc::new(hook));
+        self
+    }
+
+    /// The same with a memory, in place of one that was named before. It is told of every child
+    /// that ended, and what it has for the system text stands in that of each top agent.
+    pub fn memory(mut self, memory: impl Memory + 'static) -> Self {
+        self.own.memory = Some(Arc::new(memory));
+        self
+    }
+
     /// Reads the command line, does what it says, and tells how that ended.
     #[must_use]
     pub fn run(self) -> ExitCode {
@@ -51,13 +130,10 @@ impl Cli {
     }
 
     fn run_with(&self, arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-        let arguments = match Arguments::try_parse_from(arguments) {
+        let given: Vec<OsString> = arguments.into_iter().collect();
+        let arguments = match Arguments::try_parse_from(&given) {
             Ok(arguments) => arguments,
-            Err(error) => {
-                // Help and version go to standard output and are no error.
-                let _unread = error.print();
-                return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
-            }
+            Err(error) => return refused(&error, &given),
         };
         match self.command(&arguments.command) {
             Ok(code) => ExitCode::from(code),
@@ -68,9 +144,14 @@ impl Cli {
         }
     }
 
+    /// What the program finds around itself, and what it brings along.
+    fn around(&self) -> Result<Surroundings, CliError> {
+        Surroundings::of_process(toolset_names(), self.own.clone())
+    }
+
     fn command(&self, command: &Command) -> Result<u8, CliError> {
         let links = self.links.as_slice();
-        let around = Surroundings::of_process(toolset_names())?;
+        let around = self.around()?;
         let done = match command {
             Command::Run(args) => {
                 let (prompt, resume) = (args.prompt.as_deref(), args.resume.as_deref());
@@ -100,8 +181,33 @@ impl Cli {
     }
 }
 
+/// What is said of arguments that are none. Help and version go to standard output and are no
+/// error.
+fn refused(error: &clap::Error, given: &[OsString]) -> ExitCode {
+    let code = ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+    let unknown = match error.get(ContextKind::InvalidSubcommand) {
+        Some(ContextValue::String(unknown)) if error.kind() == ErrorKind::InvalidSubcommand => {
+            unknown.as_str()
+        }
+        _ => "",
+    };
+    let words: Vec<&str> = given.iter().skip(1).map_while(|word| word.to_str()).collect();
+    let until = words.iter().position(|word| *word == unknown).map_or(0, |at| at + 1);
+    if let Some(told) = later::told(words.get(..until).unwrap_or_default()) {
+        tell(&format!("error: {told}"));
+    } else if unknown.contains(char::is_whitespace) {
+        tell("error: a task is given to `run`: deputize run \"…\"");
+    } else {
+        let _unread = error.print();
+    }
+    code
+}
+
 fn completions(shell: clap_complete::Shell) -> Result<(), CliError> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Arguments::command(), "deputize", &mut script);
     print(&String::from_utf8_lossy(&script))
 }
+
+#[cfg(test)]
+mod tests;

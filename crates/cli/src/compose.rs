@@ -22,6 +22,7 @@ use crate::config::{
 use crate::exit::CliError;
 use crate::policy::ByEffects;
 use crate::surroundings::Surroundings;
+use crate::task::material::message;
 use crate::zone::zone;
 
 mod base;
@@ -219,6 +220,12 @@ impl Composition {
             limits,
             ..top_agent(session, model, task, &self.cwd)
         }
+    }
+
+    /// The top agent with material before the person's words.
+    pub(crate) fn given(&self, spec: AgentSpec, material: Option<&str>) -> AgentSpec {
+        let task = opened(&self.opening, &message(material, &spec.goal));
+        AgentSpec { task, ..spec }
     }
 
     fn options(&self, max_output_tokens: Option<u32>) -> ModelOptions {

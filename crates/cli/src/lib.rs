@@ -13,6 +13,7 @@
 
 pub mod config;
 
+mod agent_name;
 mod approve;
 mod args;
 mod cli;
@@ -23,7 +24,9 @@ mod exit;
 #[cfg(test)]
 mod fixture;
 mod hooks;
+mod later;
 mod output;
+mod own;
 mod policy;
 mod processes;
 mod project;

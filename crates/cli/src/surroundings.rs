@@ -13,6 +13,7 @@ use deputize_runtime::SessionDir;
 use crate::args::Settings;
 use crate::config::{FlagValue, Loaded, Sources, load};
 use crate::exit::CliError;
+use crate::own::Own;
 
 /// The environment, the working directory, and which of the standard streams are terminals.
 pub(crate) struct Surroundings {
@@ -26,6 +27,8 @@ pub(crate) struct Surroundings {
     pub(crate) stdin_is_terminal: bool,
     pub(crate) stdout_is_terminal: bool,
     pub(crate) stderr_is_terminal: bool,
+    /// What the program brings along.
+    pub(crate) own: Own,
     /// How many files this process may open, as many as it can; `None` if that was refused.
     pub(crate) open_files: Option<OpenFiles>,
 }
@@ -53,7 +56,7 @@ enum DirectoryError {
 impl Surroundings {
     /// Those of this process, a program with these toolsets.
     #[expect(clippy::disallowed_methods, reason = "this is the one place that reads them")]
-    pub(crate) fn of_process(toolsets: BTreeSet<String>) -> Result<Self, CliError> {
+    pub(crate) fn of_process(toolsets: BTreeSet<String>, own: Own) -> Result<Self, CliError> {
         let os_env: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
         let text = |(name, value): (&OsString, &OsString)| {
             Some((name.to_str()?.to_owned(), value.to_str()?.to_owned()))
@@ -63,6 +66,7 @@ impl Surroundings {
             cwd: std::env::current_dir().map_err(DirectoryError::Cwd).map_err(CliError::usage)?,
             os_env,
             toolsets,
+            own,
             stdin_is_terminal: io::stdin().is_terminal(),
             stdout_is_terminal: io::stdout().is_terminal(),
             stderr_is_terminal: io::stderr().is_terminal(),
@@ -81,6 +85,7 @@ impl Surroundings {
             stdin_is_terminal: false,
             stdout_is_terminal: false,
             stderr_is_terminal: false,
+            own: Own::default(),
             open_files: None,
         }
     }

@@ -1,9 +1,24 @@
-//! The task of a run: the argument, or what standard input gives.
+//! The task of a run: the words of the argument, or of standard input, and what is piped in
+//! beside words.
 
-use std::io::{self, Read};
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+
+pub(crate) mod material;
 
 /// The most bytes of a task.
 const TASK_BYTES: usize = 1024 * 1024;
+/// The most bytes of what is piped in beside a task.
+const MATERIAL_BYTES: usize = 64 * 1024 * 1024;
+/// So long is waited for the first byte of a pipe that somebody holds open, where a run can do
+/// without: a parent that never writes must not hold it up.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+/// Bytes of one read.
+const PIECE_BYTES: usize = 64 * 1024;
 
 /// Why there is no task.
 #[derive(Debug, thiserror::Error)]
@@ -12,66 +27,129 @@ pub(crate) enum TaskError {
     Missing,
     #[error("the task is empty")]
     Blank,
-    #[error("the task has more than {TASK_BYTES} bytes; put the material into a file and name it")]
+    #[error(
+        "the task has more than {TASK_BYTES} bytes; put the material into a file and name it, or \
+         pipe it in beside a task that is an argument"
+    )]
     TooLong,
+    #[error(
+        "standard input has more than {MATERIAL_BYTES} bytes; put it into a file and name that in \
+         the task, with `< /dev/null`"
+    )]
+    TooMuch,
     #[error("the task is not UTF-8 text")]
     NotText,
-    #[error("cannot read the task from standard input")]
+    #[error("cannot read standard input")]
     Read(#[source] io::Error),
 }
 
-/// The task that was given. `-` reads `input`; so does nothing at all, unless `input` is a
-/// terminal, where nobody would know that it waits.
-pub(crate) fn task(
-    argument: Option<&str>,
-    input: impl Read,
-    input_is_terminal: bool,
-) -> Result<String, TaskError> {
-    let text = match argument {
-        None if input_is_terminal => return Err(TaskError::Missing),
-        None | Some("-") => read(input)?,
-        Some(text) => text.to_owned(),
-    };
-    if text.len() > TASK_BYTES {
-        return Err(TaskError::TooLong);
-    }
-    if text.trim().is_empty() { Err(TaskError::Blank) } else { Ok(text) }
+/// Standard input, as a task is read from it.
+pub(crate) struct Input<'a> {
+    pub(crate) file: &'a File,
+    pub(crate) is_terminal: bool,
+    /// How long it may say nothing before that is told.
+    pub(crate) patience: Duration,
+    pub(crate) tell: &'a dyn Fn(&str),
 }
 
-fn read(input: impl Read) -> Result<String, TaskError> {
-    let mut bytes = Vec::new();
-    input.take(TASK_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(TaskError::Read)?;
-    if bytes.len() > TASK_BYTES {
-        return Err(TaskError::TooLong);
+/// The words of a task. `-` reads them from standard input; so does nothing at all, unless that
+/// is a terminal, where nobody would know that it waits. Nothing, where a run can do without.
+pub(crate) fn words(
+    argument: Option<&str>,
+    needed: bool,
+    input: &Input<'_>,
+) -> Result<Option<String>, TaskError> {
+    let text = match argument {
+        None if input.is_terminal && needed => return Err(TaskError::Missing),
+        None if input.is_terminal => return Ok(None),
+        None | Some("-") => {
+            let waits = needed || argument.is_some();
+            let bytes = input.read(TASK_BYTES, waits)?.unwrap_or_default();
+            if bytes.len() > TASK_BYTES {
+                return Err(TaskError::TooLong);
+            }
+            String::from_utf8(bytes).map_err(|_| TaskError::NotText)?
+        }
+        Some(text) => text.to_owned(),
+    };
+    match text.trim().is_empty() {
+        _ if text.len() > TASK_BYTES => Err(TaskError::TooLong),
+        true if needed => Err(TaskError::Blank),
+        true => Ok(None),
+        false => Ok(Some(text)),
     }
-    String::from_utf8(bytes).map_err(|_| TaskError::NotText)
+}
+
+/// What is piped in beside a task that is an argument, if anything is.
+pub(crate) fn piped(
+    argument: Option<&str>,
+    input: &Input<'_>,
+) -> Result<Option<Vec<u8>>, TaskError> {
+    if matches!(argument, None | Some("-")) || input.is_terminal {
+        return Ok(None);
+    }
+    let bytes = input.read(MATERIAL_BYTES, false)?.unwrap_or_default();
+    if bytes.len() > MATERIAL_BYTES {
+        return Err(TaskError::TooMuch);
+    }
+    Ok(Some(bytes).filter(|bytes| !bytes.is_empty()))
+}
+
+impl Input<'_> {
+    /// All of it, or a little more than `most` bytes. Nothing: not a byte came in time, and
+    /// somebody still holds it open; one that has begun, or is needed, is waited for.
+    fn read(&self, most: usize, needed: bool) -> Result<Option<Vec<u8>>, TaskError> {
+        let (mut bytes, mut piece) = (Vec::new(), vec![0; PIECE_BYTES]);
+        let mut told = false;
+        while bytes.len() <= most {
+            if !self.is_ready().map_err(TaskError::Read)? {
+                let seconds = self.patience.as_secs();
+                if bytes.is_empty() && !needed {
+                    (self.tell)(&format!(
+                        "warning: standard input is a pipe that nobody wrote to in {seconds} s; it \
+                         goes on without. `< /dev/null` says that there is nothing; what takes \
+                         longer goes into a file, or behind the task in the pipe: `(echo TASK; \
+                         COMMAND) | deputize run`"
+                    ));
+                    return Ok(None);
+                }
+                if !std::mem::replace(&mut told, true) {
+                    let count = bytes.len();
+                    (self.tell)(&format!(
+                        "note: waiting for the end of standard input, {count} bytes so far"
+                    ));
+                }
+                continue;
+            }
+            let mut file = self.file;
+            match file.read(&mut piece) {
+                Ok(0) => break,
+                Ok(count) => bytes.extend_from_slice(piece.get(..count).unwrap_or_default()),
+                Err(error) if is_passing(&error) => {}
+                // It is open, and not for reading: `nohup` does that.
+                Err(error) if error.raw_os_error() == Some(Errno::BADF.raw_os_error()) => break,
+                Err(error) => return Err(TaskError::Read(error)),
+            }
+        }
+        Ok(Some(bytes))
+    }
+
+    /// Waits for bytes, or the end.
+    fn is_ready(&self) -> io::Result<bool> {
+        let timeout = Timespec::try_from(self.patience).map_err(io::Error::other)?;
+        let mut polled = [PollFd::new(self.file, PollFlags::IN)];
+        match poll(&mut polled, Some(&timeout)) {
+            Ok(count) => Ok(count > 0),
+            Err(Errno::INTR) => Ok(true),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Whether a read is to be tried again.
+fn is_passing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn check(argument: Option<&str>, input: &[u8], terminal: bool) -> String {
-        task(argument, input, terminal).unwrap_or_else(|error| error.to_string())
-    }
-
-    #[test]
-    fn the_argument_or_a_pipe() {
-        assert_eq!(check(Some("do it"), b"not read", false), "do it");
-        assert_eq!(check(Some("-"), b"from\nthe pipe", false), "from\nthe pipe");
-        assert_eq!(check(None, b"from the pipe", false), "from the pipe");
-        assert_eq!(check(Some("-"), b"typed", true), "typed");
-    }
-
-    #[test]
-    fn what_is_no_task_is_said() {
-        assert!(check(None, b"x", true).starts_with("there is no task"));
-        assert_eq!(check(None, b" \n", false), "the task is empty");
-        assert_eq!(check(Some(""), b"x", false), "the task is empty");
-        assert_eq!(check(None, b"\xff", false), "the task is not UTF-8 text");
-        assert!(
-            check(None, &vec![b'x'; TASK_BYTES + 1], false).contains("more than 1048576 bytes")
-        );
-        assert_eq!(check(None, &vec![b'x'; TASK_BYTES], false).len(), TASK_BYTES);
-    }
-}
+mod tests;

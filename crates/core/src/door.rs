@@ -25,6 +25,8 @@ pub enum Source {
     Child(String),
     /// A file of the project that gives instructions.
     Project(String),
+    /// What the person handed over beside their words, by where it came in.
+    Input(String),
 }
 
 impl fmt::Display for Source {
@@ -33,6 +35,7 @@ impl fmt::Display for Source {
             Self::Tool(name) => ("tool", name),
             Self::Child(name) => ("child", name),
             Self::Project(name) => ("project", name),
+            Self::Input(name) => ("input", name),
         };
         let safe = |c: char| c.is_ascii_alphanumeric() || "._-/:~".contains(c);
         let name: String = name.chars().take(120).map(|c| if safe(c) { c } else { '_' }).collect();

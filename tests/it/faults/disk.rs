@@ -181,6 +181,57 @@ async fn a_home_that_is_read_only_is_told_before_anything_is_sent() {
     assert_eq!(server.requests().len(), 0);
 }
 
+/// Fills a disk to the last byte that the system gives.
+fn fill(path: &Path) {
+    let mut ballast = fs::File::create(path).unwrap();
+    while ballast.write(&[0; 4096]).is_ok_and(|count| count > 0) {}
+    while ballast.write(&[0]).is_ok() {}
+}
+
+#[tokio::test]
+async fn a_recording_that_cannot_be_written_is_an_error() {
+    let lab = Lab::new();
+    let place = lab.path("tapes");
+    let Some(disk) = Disk::mount(&lab, &place, "size=128k").await else { return };
+    let ballast = disk.path(&place.join("ballast"));
+    fill(&ballast);
+    let server = model(|_| text(&"A long answer. ".repeat(20_000))).await;
+    let (early, late) = (place.join("early"), place.join("late"));
+    let args = ["--record", early.to_str().unwrap(), "Hello"];
+    let ended = disk.run(&lab, &server, &args).await.with_code(1);
+    let said = format!("error: the recording `{}` cannot be written: No space", early.display());
+    assert!(ended.err.contains(&said), "{}", ended.err);
+    assert!(ended.err.contains("hint: "), "{}", ended.err);
+    assert_eq!((server.requests().len(), ended.out.as_str()), (0, ""), "it is known at the start");
+    assert_eq!(ended.err.matches("recording").count(), 1, "it is told once: {}", ended.err);
+
+    fs::remove_file(ballast).unwrap();
+    let args = ["--record", late.to_str().unwrap(), "Hello"];
+    let ended = disk.run(&lab, &server, &args).await.with_code(1);
+    assert!(ended.out.starts_with("A long answer."), "the answer is there all the same");
+    let said = format!("error: the recording `{}` is not whole and cannot", late.display());
+    assert!(ended.err.contains(&said), "{}", ended.err);
+}
+
+#[tokio::test]
+async fn the_doctor_sees_that_no_session_can_be_kept() {
+    let lab = Lab::new();
+    let home = lab.path("home");
+    let Some(disk) = Disk::mount(&lab, &home, "size=64k").await else { return };
+    let doctor =
+        async || Running::start(disk.deputize(&lab, &["doctor", "-m", "offline"])).end().await;
+    let ballast = disk.path(&home.join("ballast"));
+    fill(&ballast);
+    let full = doctor().await.with_code(1);
+    let said = format!("fail  sessions         {} cannot be written: No space", home.display());
+    assert!(full.out.contains(&said), "{}", full.out);
+    fs::remove_file(ballast).unwrap();
+    let little = doctor().await.with_code(0);
+    assert!(little.out.contains("warn  sessions"), "{}", little.out);
+    assert!(little.out.contains(" KiB are free"), "{}", little.out);
+    assert_eq!(fs::read_dir(disk.path(&home)).unwrap().count(), 0, "it leaves nothing there");
+}
+
 #[tokio::test]
 async fn a_home_is_made_for_its_owner_alone() {
     let lab = Lab::new();

@@ -6,6 +6,7 @@ use deputize_core::{Clock as _, SessionId};
 use deputize_runtime::{SessionDir, SystemClock};
 use serde_json::{Value, json};
 
+use crate::agent_name::AgentName;
 use crate::args::{Agents, AgentsCommand};
 use crate::command::table;
 use crate::control::client::ask;
@@ -17,20 +18,28 @@ use crate::surroundings::{Surroundings, print, session_named, tell};
 
 #[derive(Debug, thiserror::Error)]
 enum AgentsError {
-    #[error("the view that follows a run is not in this version")]
-    NoView,
-    #[error("`{0}` is no agent: it is called SESSION or SESSION/STEP.SLOT.INDEX")]
-    NoAgent(String),
+    #[error("no session runs")]
+    NothingRuns,
+    #[error("`{agent}` names no session, and several run: {}", sessions.join(", "))]
+    Several { agent: String, sessions: Vec<String> },
 }
+
+/// Told where somebody may have expected more.
+const ONCE: &str = "note: this is how they stand now; a view that follows them comes with a later \
+                    version (--once leaves this note out)";
 
 /// Does what the command says.
 pub(crate) fn agents(around: &Surroundings, args: &Agents) -> Result<(), CliError> {
     let dir = around.sessions()?;
     match &args.command {
         Some(AgentsCommand::Stop { agent, tree }) => stop(&dir, agent, *tree),
-        None if !args.once => Err(CliError::usage(AgentsError::NoView)
-            .hint("`deputize agents --once` prints the agents as they stand")),
-        None => once(&dir, &args.sessions, args.json),
+        None => {
+            once(&dir, &args.sessions, args.json)?;
+            if !args.once && !args.json {
+                tell(ONCE);
+            }
+            Ok(())
+        }
     }
 }
 
@@ -117,11 +126,14 @@ impl Seen {
     }
 }
 
-fn stop(dir: &SessionDir, agent: &str, tree: bool) -> Result<(), CliError> {
-    let session = agent.split('/').next().unwrap_or_default();
-    let session = SessionId::new(session)
-        .map_err(|_| CliError::usage(AgentsError::NoAgent(agent.to_owned())))?;
-    let request = Request::Stop { agent: agent.to_owned(), tree };
+fn stop(dir: &SessionDir, named: &str, tree: bool) -> Result<(), CliError> {
+    let name = AgentName::read(named).map_err(CliError::usage)?;
+    let session = match &name.session {
+        Some(session) => session_named(dir, session)?,
+        None => only_running(dir, named)?,
+    };
+    let agent = name.within(&session).unwrap_or_else(|| named.to_owned());
+    let request = Request::Stop { agent, tree };
     match ask(dir, &session, &request) {
         Ok(done) => {
             let stopped = done.get("stopped").and_then(Value::as_array).map_or(1, Vec::len);
@@ -131,7 +143,7 @@ fn stop(dir: &SessionDir, agent: &str, tree: bool) -> Result<(), CliError> {
         }
         // The run ended before it could answer: that was what was wanted.
         Err(ControlError::Silent { source, .. })
-            if agent == session.as_str() && source.kind() == io::ErrorKind::UnexpectedEof =>
+            if name.is_top() && source.kind() == io::ErrorKind::UnexpectedEof =>
         {
             tell("the run has ended");
             Ok(())
@@ -140,5 +152,22 @@ fn stop(dir: &SessionDir, agent: &str, tree: bool) -> Result<(), CliError> {
             Err(CliError::failed(error).hint("`--tree` stops an agent with all that run below it"))
         }
         Err(error) => Err(CliError::failed(error)),
+    }
+}
+
+/// The session that is meant where none is named.
+fn only_running(dir: &SessionDir, named: &str) -> Result<SessionId, CliError> {
+    let mut running = running(dir).map_err(CliError::failed)?;
+    match (running.pop(), running.is_empty()) {
+        (None, _) => Err(CliError::failed(AgentsError::NothingRuns)),
+        (Some(only), true) => Ok(only.session),
+        (Some(last), false) => {
+            let mut sessions: Vec<String> =
+                running.iter().map(|holder| holder.session.to_string()).collect();
+            sessions.push(last.session.to_string());
+            let agent = named.to_owned();
+            Err(CliError::usage(AgentsError::Several { agent, sessions })
+                .hint("name the agent SESSION/STEP.SLOT.INDEX"))
+        }
     }
 }

@@ -4,21 +4,24 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use deputize_acp::Program;
 use deputize_core::{ApproverMode, Clock, Endpoint, SessionId, SessionStart, ToolCrate};
-use deputize_runtime::{SessionDir, StoredSession, SystemClock};
+use deputize_runtime::{Parts, SessionDir, StoredSession, SystemClock};
 use deputize_tools::Processes;
 use jiff::Timestamp;
 use serde_json::json;
 
-use self::stage::{Plan, Stage};
+use self::stage::{Place, Plan, Stage, own};
 use crate::args::{Approve, ModelChoice, RunOptions};
 use crate::compose::{Composition, Ingredients, approver_mode, external};
-use crate::config::{FlagValue, Loaded, ModelOverrides};
+use crate::config::{Config, FlagValue, Loaded, ModelOverrides};
 use crate::exit::CliError;
 use crate::hooks;
 use crate::processes;
+use crate::screen::summary::count;
 use crate::surroundings::{Surroundings, session_named, tell};
-use crate::task::{TaskError, task};
+use crate::task::material::Material;
+use crate::task::{self, Input, PATIENCE};
 
 mod last;
 mod recording;
@@ -46,7 +49,7 @@ pub(crate) fn run(
     let stored = job.resume.map(|name| stored(&dir, name)).transpose()?;
     let before = stored.as_ref().and_then(StoredSession::root_spec);
     let cwd = match &before {
-        Some(spec) => still_there(around, &spec.cwd)?,
+        Some(spec) => still_there(around, options, &spec.cwd)?,
         None => sources.cwd.clone(),
     };
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
@@ -66,12 +69,14 @@ pub(crate) fn run(
     let mut chosen = composition.models(&overrides, around)?;
     external::secrets(&loaded.config, around, &mut chosen.secrets);
     let mode = mode(&loaded, around);
-    let task = match task(job.prompt, io::stdin().lock(), around.stdin_is_terminal) {
-        Ok(task) => Some(task),
-        // A session goes on also when there is nothing new to say.
-        Err(TaskError::Missing | TaskError::Blank) if stored.is_some() => None,
-        Err(error) => return Err(CliError::usage(error)),
+    let id = match &stored {
+        Some(stored) => stored.header.session.clone(),
+        None => new_session(clock.now_ms()),
     };
+    // A session goes on also when there is nothing new to say.
+    let (task, piped) = given(job, stored.is_none(), around)?;
+    let most = loaded.config.limits.read_bytes as usize;
+    let material = piped.map(|bytes| Material::new(bytes, most, &dir.spill(&id), &chosen.secrets));
     notices(&composition, mode, options.quiet);
     chosen.warnings.iter().for_each(|warning| tell(&format!("warning: {warning}")));
     if stored.is_some() {
@@ -79,28 +84,63 @@ pub(crate) fn run(
     }
     let before = stored.as_ref().map_or(&[][..], |stored| &stored.records);
     let stage = Stage::set(around, options, &cwd, &composition, before)?;
-    let plan =
-        Plan { model: chosen.name.clone(), options: chosen.options.clone(), mode, cwd, task };
+    let (model, model_options) = (chosen.name.clone(), chosen.options.clone());
+    let plan = Plan { model, options: model_options, mode, cwd, task, material };
     let mut parts = stage.parts(composition.parts(chosen));
     parts.endpoint = overrides
         .base_url
         .map(|base_url| Endpoint { base_url, api_key_env: overrides.api_key_env });
     let file = options.record.as_deref();
-    let tape = file.map(|file| recording::tape(file, &composition, mode)).transpose()?;
+    let tape = file.map(|file| recording::tape(file, &composition, &plan)).transpose()?;
     parts.tape.clone_from(&tape);
-    let id = stored.as_ref().map(|stored| stored.header.session.clone());
     // Whoever lets go of them last waits for their end. That is here, also when the run is left
     // before its end: a thread of the runtime would be left in the middle of it.
-    let setup = processes::setup(around.open_files);
-    let processes = parts.settings.get_or_insert_with(|| Processes::with(setup));
-    let hooks = &composition.config.hooks;
-    parts.hooks = hooks::configured(hooks, Arc::clone(&processes), &around.os_env);
-    parts.external = external::agents(&composition.config, program, &processes);
-    let work = stage.work(&composition, (&dir, id), parts, plan);
+    let processes = staff(&mut parts, &composition.config, program, around);
+    let place = Place { dir: &dir, id, stored: stored.is_some() };
+    let work = stage.work(&composition, &place, parts, plan);
     let code = stage.play(composition.config.max_iterations, work);
     drop(processes);
-    tape.iter().for_each(|tape| recording::told(tape, options.quiet));
-    code
+    match tape {
+        Some(tape) => code.map(|code| recording::told(&tape, code, options.quiet)),
+        None => code,
+    }
+}
+
+/// Gives a session what works beside its agents: processes, hooks, the memory, the program that
+/// children are.
+fn staff(
+    parts: &mut Parts,
+    config: &Config,
+    program: Option<Program>,
+    around: &Surroundings,
+) -> Arc<Processes> {
+    let setup = processes::setup(around.open_files);
+    let processes = parts.settings.get_or_insert_with(|| Processes::with(setup));
+    parts.hooks = hooks::configured(&config.hooks, Arc::clone(&processes), &around.os_env);
+    parts.hooks.extend(around.own.hooks.iter().cloned());
+    parts.memory.clone_from(&around.own.memory);
+    parts.external = external::agents(config, program, &processes);
+    processes
+}
+
+/// The words of the task, and what is piped in beside them.
+fn given(
+    job: &Job<'_>,
+    needed: bool,
+    around: &Surroundings,
+) -> Result<(Option<String>, Option<Vec<u8>>), CliError> {
+    let file = own(io::stdin()).map_err(CliError::failed)?;
+    let is_terminal = around.stdin_is_terminal;
+    let input = Input { file: &file, is_terminal, patience: PATIENCE, tell: &tell };
+    // Where there may be no words, none are those of standard input.
+    let prompt = job.prompt.filter(|prompt| needed || !prompt.trim().is_empty());
+    let words = task::words(prompt, needed, &input).map_err(CliError::usage)?;
+    let piped = task::piped(prompt, &input).map_err(CliError::usage)?;
+    if let Some(piped) = piped.as_ref().filter(|_| !job.options.quiet) {
+        let count = count(piped.len(), "byte");
+        tell(&format!("note: {count} of standard input go with the task"));
+    }
+    Ok((words, piped))
 }
 
 fn flags(options: &RunOptions) -> Vec<FlagValue> {
@@ -151,16 +191,10 @@ fn go_on_with(overrides: &mut ModelOverrides, start: &SessionStart) {
 
 /// What was said and a stored session does not take.
 fn left_alone(options: &RunOptions) -> Vec<&'static str> {
-    let said = [
-        (
-            options.settings.cwd.is_some(),
-            "note: a session goes on where it began: -C is left alone",
-        ),
-        (
-            !options.toolsets.is_empty(),
-            "note: a session keeps the tools that it sent: with -t some of them are refused",
-        ),
-    ];
+    let said = [(
+        !options.toolsets.is_empty(),
+        "note: a session keeps the tools that it sent: with -t some of them are refused",
+    )];
     said.into_iter().filter(|(said, _)| *said).map(|(_, note)| note).collect()
 }
 
@@ -178,9 +212,30 @@ fn stored(dir: &SessionDir, name: &str) -> Result<StoredSession, CliError> {
     dir.read(&id).map_err(CliError::failed)
 }
 
+/// A session is about the directory that it began in: what it read and wrote is there.
+#[derive(Debug, thiserror::Error)]
+#[error("the session works in `{}`, not in `{}`", began.display(), chosen.display())]
+struct OtherDirectory {
+    began: PathBuf,
+    chosen: PathBuf,
+}
+
 /// The directory of a stored session, which goes on where it was.
-fn still_there(around: &Surroundings, cwd: &Path) -> Result<PathBuf, CliError> {
-    around.cwd(Some(cwd)).map_err(|error| error.hint("the session goes on where it began"))?;
+fn still_there(
+    around: &Surroundings,
+    options: &RunOptions,
+    cwd: &Path,
+) -> Result<PathBuf, CliError> {
+    let found = around.cwd(Some(cwd));
+    let found = found.map_err(|error| error.hint("the session goes on where it began"))?;
+    if let Some(chosen) = &options.settings.cwd {
+        let chosen = around.cwd(Some(chosen))?;
+        if chosen != found {
+            let error = OtherDirectory { began: cwd.to_owned(), chosen };
+            let hint = "leave out -C to go on there; without --resume a new session begins here";
+            return Err(CliError::usage(error).hint(hint));
+        }
+    }
     Ok(cwd.to_owned())
 }
 

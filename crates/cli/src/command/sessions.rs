@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
+use crate::agent_name::AgentName;
 use crate::args::{ExportFormat, Sessions};
 use crate::command::table;
 use crate::compose::environment_secrets;
@@ -17,6 +18,7 @@ use crate::output::events::{Projection, time};
 use crate::screen::summary::tokens;
 use crate::screen::tree::priced;
 use crate::surroundings::{Surroundings, print, session_named, tell};
+use crate::task::material::words_of;
 
 mod markdown;
 mod show;
@@ -34,8 +36,13 @@ pub(crate) fn sessions(around: &Surroundings, command: &Sessions) -> Result<(), 
     match command {
         Sessions::List { json } => list(&dir, *json),
         Sessions::Show { session, agent } => {
-            let stored = read(&dir, session)?;
-            show::show(&stored, agent.as_deref())
+            // What is not named like an agent is told to be no session.
+            let named = AgentName::read(session).ok();
+            let path = named.as_ref().filter(|named| !named.is_top());
+            let of = path.and_then(|named| named.session.as_deref()).unwrap_or(session);
+            let stored = read(&dir, of)?;
+            let path = path.map(|_| session.as_str());
+            show::show(&stored, agent.as_deref().or(path))
         }
         Sessions::Resume(_) => Ok(()),
         Sessions::Export { session, format } => export(around, &read(&dir, session)?, *format),
@@ -197,7 +204,7 @@ fn said<'s>(stored: &'s StoredSession, agent: &AgentId, text: &'s str) -> &'s st
         _ => None,
     });
     let mut specs = starts.map(|start| &start.spec);
-    specs.find(|spec| spec.task == text).map_or(text, |spec| spec.request())
+    specs.find(|spec| spec.task == text).map_or_else(|| words_of(text), |spec| spec.request())
 }
 
 /// How an agent ended, in a word.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use deputize_core::door::{Source, quote};
 use deputize_core::{FillError, PromptParts, ToolName};
 use deputize_runtime::prompt::{BaseParts, base_prompt};
 
@@ -65,5 +66,14 @@ pub(super) fn top_base(
         platform: Some(found.platform()),
         ..BaseParts::new(&found.date, found.environment())
     };
-    base(config, &parts)
+    let Base { mut system, mut opening } = base(config, &parts)?;
+    if let Some(memory) = &found.memory {
+        let memory = quote(&Source::Tool("memory".to_owned()), memory).into_string().into();
+        // It is this agent's alone: where children share the system text it is not in there.
+        match config.delegation.tool_schemas {
+            ToolSchemas::Narrowed => system.push(memory),
+            ToolSchemas::CachePreserving => opening.push(memory),
+        }
+    }
+    Ok(Base { system, opening })
 }

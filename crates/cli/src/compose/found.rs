@@ -27,6 +27,9 @@ pub(crate) struct Found {
     /// The directory that terminals begin in by the configuration, if it is there.
     #[serde(default)]
     pub(super) workspace: Option<PathBuf>,
+    /// What the program's memory has for the system text of top agents.
+    #[serde(default)]
+    pub(super) memory: Option<String>,
 }
 
 impl Found {
@@ -51,6 +54,7 @@ impl Found {
             project: project.files,
             terminal: from.surroundings.stdout_is_terminal,
             workspace: directory(&from.config.terminal.cwd),
+            memory: from.surroundings.own.memory.as_ref().and_then(|memory| memory.snapshot()),
         }
     }
 

@@ -8,6 +8,7 @@ use deputize_core::{
 };
 
 use super::summary::{as_is, of_call};
+use crate::task::material::words_of;
 
 /// The most characters that are kept of a goal.
 const GOAL_CHARS: usize = 200;
@@ -113,7 +114,7 @@ impl Tree {
                 if node.opened.take().is_some_and(|first| first == message.text) {
                     return;
                 }
-                node.goal = to_line(&message.text, GOAL_CHARS);
+                node.goal = to_line(words_of(&message.text), GOAL_CHARS);
             }
             Event::SessionStart(_)
             | Event::AgentStart(_)

@@ -1,7 +1,7 @@
 //! `run --record FILE` and `run --replay FILE`.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use deputize_core::{AgentSpec, ApproverMode, ToolCrate};
@@ -9,13 +9,15 @@ use deputize_runtime::{Recording, Replay, Tape};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::stage::own;
 use super::{Job, Plan, Stage, flags};
 use crate::args::RunOptions;
 use crate::compose::{Composition, Found, Ingredients, environment_secrets};
 use crate::config::{Config, FlagValue, Sources, load};
-use crate::exit::CliError;
+use crate::exit::{CliError, Exit};
 use crate::surroundings::{Surroundings, tell};
-use crate::task::task;
+use crate::task::material::words_of;
+use crate::task::{Input, PATIENCE, words};
 
 /// What this program needs to set a session up again: what its prompts and tools are made from.
 #[derive(Debug, Serialize, Deserialize)]
@@ -23,10 +25,15 @@ struct Setup {
     config: Value,
     found: Found,
     mode: ApproverMode,
+    /// What stood before the person's first words.
+    #[serde(default)]
+    material: Option<String>,
 }
 
 #[derive(Debug, thiserror::Error)]
 enum SetupError {
+    #[error("the recording `{}` cannot be written: {fault}", path.display())]
+    Unwritten { path: PathBuf, fault: String },
     #[error("this recording is of another program (`{0}`): replay it with that one")]
     Foreign(String),
     #[error("this recording holds no agent: the recorded run failed before it began")]
@@ -41,26 +48,48 @@ enum SetupError {
 pub(super) fn tape(
     file: &Path,
     composition: &Composition,
-    mode: ApproverMode,
+    plan: &Plan,
 ) -> Result<Arc<Tape>, CliError> {
     if file == Path::new("-") {
         return Err(CliError::usage(SetupError::NoFile));
     }
     let config = serde_json::to_value(&composition.config).map_err(CliError::failed)?;
-    let setup = Setup { config, found: composition.found.clone(), mode };
+    let material = plan.material.as_ref().map(|material| material.text.clone());
+    let setup = Setup { config, found: composition.found.clone(), mode: plan.mode, material };
     let setup = serde_json::to_value(setup).map_err(CliError::failed)?;
     Ok(Arc::new(Tape::create(file).map_err(CliError::usage)?.with_setup(setup)))
 }
 
-/// Says what became of a recording.
-pub(super) fn told(tape: &Tape, quiet: bool) {
+/// Nothing begins whose recording cannot be written. What there is of it goes.
+pub(super) fn begun(tape: &Tape) -> Result<(), CliError> {
+    let Some(fault) = tape.fault() else { return Ok(()) };
+    let _best_effort = std::fs::remove_file(tape.path());
+    let error = SetupError::Unwritten { path: tape.path().to_owned(), fault };
+    Err(CliError::failed(error).hint("give --record a file on a disk that has room"))
+}
+
+/// Says what became of a recording; the exit code of the run with that: a run that was to be
+/// recorded and is not did not do what was asked.
+pub(super) fn told(tape: &Tape, code: u8, quiet: bool) -> u8 {
     let path = tape.path().display();
     match tape.fault() {
-        Some(fault) => tell(&format!("warning: recording `{path}` is not whole: {fault}")),
-        None if !quiet => tell(&format!(
-            "recorded: {path}. It holds everything that models and tools said, but for known secrets"
-        )),
-        None => {}
+        // That was told, and is why nothing began.
+        Some(_) if !tape.path().exists() => code,
+        Some(fault) => {
+            tell(&format!(
+                "error: the recording `{path}` is not whole and cannot be replayed: {fault}"
+            ));
+            if code == 0 { Exit::Failed.code() } else { code }
+        }
+        None => {
+            if !quiet {
+                tell(&format!(
+                    "recorded: {path}. It holds everything that models and tools said, but for \
+                     known secrets"
+                ));
+            }
+            code
+        }
     }
 }
 
@@ -74,7 +103,7 @@ pub(crate) fn replay(
     let options = job.options;
     let recording = Recording::read(file).map_err(CliError::usage)?;
     let foreign = |_| SetupError::Foreign(recording.program().to_owned());
-    let Setup { config, found, mode } = serde_json::from_value(recording.setup().clone())
+    let Setup { config, found, mode, material } = serde_json::from_value(recording.setup().clone())
         .map_err(foreign)
         .map_err(CliError::usage)?;
     let config = config_of(config, options)?;
@@ -99,11 +128,13 @@ pub(crate) fn replay(
     let mut stage = Stage::set(around, options, &cwd, &composition, recording.before())?;
     stage.goes_on = false;
     let parts = stage.parts(composition.played());
-    let plan = Plan { model: recorded.model, options: recorded.options, mode, cwd, task: None };
+    let (model, options) = (recorded.model, recorded.options);
+    let plan = Plan { model, options, mode, cwd, task: None, material: None };
     let work = async {
         let replay = Replay::new(recording, parts);
         let id = replay.session().id().clone();
-        let mut spec = composition.top_agent(&id, &plan.model, &recorded.goal, plan.mode);
+        let spec = composition.top_agent(&id, &plan.model, &recorded.goal, plan.mode);
+        let mut spec = composition.given(spec, material.as_deref());
         spec.options = plan.options;
         let authority = composition.authority(plan.mode, plan.cwd);
         let outcome = replay.run(spec, authority, &stage.cancel).await;
@@ -134,11 +165,13 @@ fn same_task(
     around: &Surroundings,
 ) -> Result<(), CliError> {
     let Some(prompt) = prompt else { return Ok(()) };
-    let given = task(Some(prompt), io::stdin().lock(), around.stdin_is_terminal);
-    let given = given.map_err(CliError::usage)?;
+    let file = own(io::stdin()).map_err(CliError::failed)?;
+    let is_terminal = around.stdin_is_terminal;
+    let input = Input { file: &file, is_terminal, patience: PATIENCE, tell: &tell };
+    let given = words(Some(prompt), true, &input).map_err(CliError::usage)?.unwrap_or_default();
     let recorded = recording.message().unwrap_or_default();
-    // More may stand before the person's words in the first message.
-    let recorded = if recorded == top.task { &top.goal } else { recorded };
+    // More may stand before the person's words in a message.
+    let recorded = if recorded == top.task { &top.goal } else { words_of(recorded) };
     // Secrets were replaced in what was recorded.
     if given == recorded || environment_secrets(around).scrub(&given) == recorded {
         return Ok(());

@@ -12,12 +12,12 @@ use deputize_core::{
     ApproverMode, Cancel, Clock, ModelOptions, Observer, Outcome, Record, SessionId,
 };
 use deputize_runtime::{
-    Continue, Parts, Recovery, ResumeError, SLOW_SYNC, Session, SessionDir, SystemClock,
+    Continue, Parts, Recovery, ResumeError, SLOW_SYNC, Session, SessionDir, SystemClock, Tape,
 };
 use rustix::termios::tcgetwinsize;
 
 use super::last::Ending;
-use super::new_session;
+use super::recording;
 use crate::approve::Person;
 use crate::args::{OutputFormat, RunOptions};
 use crate::compose::Composition;
@@ -35,6 +35,7 @@ use crate::screen::live::{Screen, Size, Surface};
 use crate::screen::summary::of_call;
 use crate::stop::Signals;
 use crate::surroundings::{PrintError, Surroundings};
+use crate::task::material::{Material, message};
 
 /// After the run, how long threads that are stuck in foreign code are waited for.
 const STUCK: Duration = Duration::from_millis(100);
@@ -50,7 +51,16 @@ pub(super) struct Plan {
     pub(super) options: ModelOptions,
     pub(super) mode: ApproverMode,
     pub(super) cwd: PathBuf,
+    /// What the person said, and what they piped in beside it.
     pub(super) task: Option<String>,
+    pub(super) material: Option<Material>,
+}
+
+/// Where the session is kept, and whether it is there already.
+pub(super) struct Place<'a> {
+    pub(super) dir: &'a SessionDir,
+    pub(super) id: SessionId,
+    pub(super) stored: bool,
 }
 
 /// Who watches a run, and how it is told to end.
@@ -146,30 +156,50 @@ impl Stage {
     pub(super) async fn work(
         &self,
         composition: &Composition,
-        (dir, id): (&SessionDir, Option<SessionId>),
+        place: &Place<'_>,
         parts: Parts,
         plan: Plan,
     ) -> Result<Outcome, CliError> {
+        if place.stored {
+            return self.go_on(composition, place, parts, plan).await;
+        }
+        let (dir, tape) = (place.dir, parts.tape.clone());
         let authority = composition.authority(plan.mode, plan.cwd);
-        let Some(id) = id else {
-            let id = new_session(parts.clock.now_ms());
-            let session = Session::create(dir, id.clone(), parts).map_err(CliError::failed)?;
-            self.told_if_slow(dir);
-            let task = plan.task.unwrap_or_default();
-            let mut spec = composition.top_agent(&id, &plan.model, &task, plan.mode);
-            spec.options = plan.options;
-            let run = session.run(spec, authority, &self.cancel);
-            return Ok(self.watched(composition, dir, &session, run).await);
-        };
-        let opening = dir.opening(&id).map_err(CliError::failed)?;
-        let mut parts = parts;
+        let created = Session::create(dir, place.id.clone(), parts);
+        let session = created.map_err(CliError::failed)?;
+        begun(tape.as_deref(), plan.material.as_ref())?;
+        self.told_if_slow(dir);
+        let task = plan.task.unwrap_or_default();
+        let spec = composition.top_agent(&place.id, &plan.model, &task, plan.mode);
+        let mut spec = composition.given(spec, plan.material.as_ref().map(|it| it.text.as_str()));
+        spec.options = plan.options;
+        let run = session.run(spec, authority, &self.cancel);
+        Ok(self.watched(composition, dir, &session, run).await)
+    }
+
+    /// Goes on with a stored session.
+    async fn go_on(
+        &self,
+        composition: &Composition,
+        place: &Place<'_>,
+        mut parts: Parts,
+        plan: Plan,
+    ) -> Result<Outcome, CliError> {
+        let (dir, tape) = (place.dir, parts.tape.clone());
+        let authority = composition.authority(plan.mode, plan.cwd);
+        let opening = dir.opening(&place.id).map_err(CliError::failed)?;
         parts.observers.push(Arc::clone(&opening) as Arc<dyn Observer>);
-        let (session, recovery) = Session::open(dir, id, parts).map_err(CliError::failed)?;
+        let opened = Session::open(dir, place.id.clone(), parts);
+        let (session, recovery) = opened.map_err(CliError::failed)?;
         self.recovered(&recovery);
-        let model = Some(plan.model);
-        let max_iterations = Some(composition.config.max_iterations);
-        let approver = Some(plan.mode);
-        let how = Continue { message: plan.task, model, approver, max_iterations };
+        begun(tape.as_deref(), plan.material.as_ref())?;
+        let material = plan.material.as_ref().map(|it| it.text.as_str());
+        let how = Continue {
+            message: plan.task.map(|words| message(material, &words)),
+            model: Some(plan.model),
+            approver: Some(plan.mode),
+            max_iterations: Some(composition.config.max_iterations),
+        };
         let run = session.resume(how, authority, &self.cancel);
         let ended = Box::pin(self.watched(composition, dir, &session, run)).await;
         opening.succeeded();
@@ -182,13 +212,7 @@ impl Stage {
     /// A disk that is far away makes every call that may not be repeated wait.
     fn told_if_slow(&self, dir: &SessionDir) {
         if let Some(took) = dir.is_slow() {
-            let (took, limit) = (took.as_millis(), SLOW_SYNC.as_millis());
-            let place = dir.path().display();
-            self.tell(&format!(
-                "warning: `{place}` is on a slow disk: it took {took} ms to keep the beginning of \
-                 the session, more than {limit} ms; DEPUTIZE_HOME chooses another place, and \
-                 journal.sync says how often it is waited for"
-            ));
+            self.tell(&slow_disk(dir.path(), took));
         }
     }
 
@@ -242,9 +266,27 @@ impl Stage {
     }
 }
 
+/// What a run must have on disk before it asks a model: the beginning of its recording, and what
+/// was piped in where that is too long to be shown.
+fn begun(tape: Option<&Tape>, material: Option<&Material>) -> Result<(), CliError> {
+    material.map_or(Ok(()), Material::keep).map_err(CliError::failed)?;
+    tape.map_or(Ok(()), recording::begun)
+}
+
+/// What is said of a place where each call that may not be repeated waits.
+fn slow_disk(place: &Path, took: Duration) -> String {
+    let (took, limit) = (took.as_millis(), SLOW_SYNC.as_millis());
+    format!(
+        "warning: `{}` is on a slow disk: it took {took} ms to keep the beginning of the session, \
+         more than {limit} ms; DEPUTIZE_HOME chooses another place, and journal.sync says how \
+         often it is waited for",
+        place.display()
+    )
+}
+
 /// A descriptor of our own for a standard stream: no lock of the standard library is held by
 /// who waits for its reader.
-fn own(stream: impl AsFd) -> io::Result<File> {
+pub(super) fn own(stream: impl AsFd) -> io::Result<File> {
     stream.as_fd().try_clone_to_owned().map(File::from)
 }
 
@@ -283,4 +325,19 @@ fn surface(
         unasked: !around.stdin_is_terminal && asks,
         clock: Arc::new(SystemClock),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slow_disk_is_told_with_what_it_took_and_what_to_do() {
+        assert_eq!(
+            slow_disk(Path::new("/far/sessions"), Duration::from_millis(1234)),
+            "warning: `/far/sessions` is on a slow disk: it took 1234 ms to keep the beginning of \
+             the session, more than 500 ms; DEPUTIZE_HOME chooses another place, and journal.sync \
+             says how often it is waited for"
+        );
+    }
 }

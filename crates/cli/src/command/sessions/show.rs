@@ -7,6 +7,7 @@ use deputize_core::{AgentId, Event, Message, Outcome};
 use deputize_runtime::StoredSession;
 
 use super::{Glance, local, mark, said, status_of};
+use crate::agent_name::{AgentName, short};
 use crate::exit::CliError;
 use crate::screen::summary::{dollars, of_call, seconds, tokens};
 use crate::surroundings::print;
@@ -42,7 +43,11 @@ pub(super) fn shown(stored: &StoredSession, wanted: Option<&str>) -> Result<Stri
         // It ended, or broke, before anything of an agent was kept.
         None if agents.is_empty() => return Ok("no agent is on record\n".to_owned()),
         None => agents.first(),
-        Some(name) => agents.iter().find(|agent| is_called(agent.id, name)),
+        Some(name) => {
+            let named = AgentName::read(name).ok();
+            let id = named.and_then(|named| named.within(&stored.header.session));
+            agents.iter().find(|agent| id.as_deref() == Some(agent.id.as_str()))
+        }
     };
     let Some(chosen) = chosen else {
         let agent = wanted.unwrap_or_default().to_owned();
@@ -100,15 +105,6 @@ fn agents(stored: &StoredSession) -> Vec<Agent<'_>> {
 /// Where an agent stands in the tree: the numbers of its id.
 fn place(id: &AgentId) -> Vec<u32> {
     id.as_str().split(['/', '.']).skip(1).map(|part| part.parse().unwrap_or(u32::MAX)).collect()
-}
-
-/// The id without the session's: as the tree names it.
-fn short(id: &AgentId) -> &str {
-    id.as_str().split_once('/').map_or("top", |(_, path)| path)
-}
-
-fn is_called(id: &AgentId, name: &str) -> bool {
-    id.as_str() == name || short(id) == name
 }
 
 fn row(agent: &Agent<'_>) -> String {

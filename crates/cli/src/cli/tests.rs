@@ -1,0 +1,94 @@
+use std::sync::{Arc, Mutex};
+
+use deputize_core::{
+    AgentId, BoxFuture, Cancel, HookAnswer, HookInput, HookPoint, MemoryError, Moment, Outcome,
+};
+
+use super::*;
+
+/// What was seen, in a row.
+type Seen = Arc<Mutex<Vec<String>>>;
+
+/// A hook that sees calls, and lets nothing be listed.
+struct Watch(Seen);
+
+impl Hook for Watch {
+    fn name(&self) -> &str {
+        "watch"
+    }
+
+    fn wants(&self, point: HookPoint) -> bool {
+        point == HookPoint::PreToolUse
+    }
+
+    fn run<'a>(&'a self, input: &'a HookInput<'a>, _: &'a Cancel) -> BoxFuture<'a, HookAnswer> {
+        Box::pin(async move {
+            let Moment::PreToolUse { tool, .. } = input.moment else { panic!("{input:?}") };
+            self.0.lock().unwrap().push(tool.to_owned());
+            HookAnswer::block("nothing is listed here")
+        })
+    }
+}
+
+struct Notes;
+
+impl Memory for Notes {
+    fn on_delegation<'a>(
+        &'a self,
+        _: &'a str,
+        _: &'a Outcome,
+        _: &'a AgentId,
+    ) -> BoxFuture<'a, Result<(), MemoryError>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn snapshot(&self) -> Option<String> {
+        Some("They like short answers.".to_owned())
+    }
+}
+
+/// The surroundings of a program, in a home of its own.
+fn around(cli: &Cli, home: &std::path::Path) -> Surroundings {
+    let mut around = Surroundings::for_tests(&[("DEPUTIZE_HOME", home.to_str().unwrap())]);
+    around.own = cli.around().unwrap().own;
+    around
+}
+
+#[test]
+fn a_program_has_the_hooks_that_it_names() {
+    let home = tempfile::tempdir().unwrap();
+    let seen = Seen::default();
+    let cli = Cli::new().tools(deputize_tools::LINK).hook(Watch(Arc::clone(&seen)));
+    let work = home.path().to_str().unwrap();
+    let given = ["deputize", "run", "-q", "-m", "offline", "-C", work, "list ."];
+    let Command::Run(args) = Arguments::try_parse_from(given).unwrap().command else { panic!() };
+    let job = run::Job { prompt: args.prompt.as_deref(), resume: None, options: &args.options };
+    let code = run::run(&cli.links, &around(&cli, home.path()), &job).unwrap();
+    assert_eq!((code, seen.lock().unwrap().as_slice()), (1, &["list_dir".to_owned()][..]));
+}
+
+#[test]
+fn what_the_memory_has_stands_in_the_prompt_of_the_top_agent_alone() {
+    let home = tempfile::tempdir().unwrap();
+    let cli = Cli::new().tools(deputize_tools::LINK).memory(Notes);
+    let around = around(&cli, home.path());
+    for mode in ["narrowed", "cache_preserving"] {
+        let sources = crate::config::Sources {
+            set: vec![format!("delegation.tool_schemas={mode}")],
+            ..crate::config::Sources::default()
+        };
+        let loaded = crate::config::load(&sources).unwrap();
+        let from = crate::compose::Ingredients::here(&cli.links, &loaded.config, &around, &sources);
+        let made = crate::compose::Composition::new(&from).unwrap();
+        let session = deputize_core::SessionId::literal("s");
+        let deny = deputize_core::ApproverMode::Deny;
+        let top = made.top_agent(&session, "m", "Go.", deny);
+        let told = format!("{}{}", top.system.concat(), top.task);
+        assert!(told.contains("<tool:memory "), "{mode}: {told}");
+        assert!(told.contains("They like short answers."), "{mode}: {told}");
+        let child = made.delegation.child_base.concat();
+        assert!(!child.contains("short answers"), "{mode}: {child}");
+        let shared = top.system.concat().contains("short answers");
+        assert_eq!(shared, mode == "narrowed", "children share the system text");
+    }
+}

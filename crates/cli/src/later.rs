@@ -1,0 +1,50 @@
+//! Commands that are written down and that this version does not have.
+
+/// A command, and what it will do.
+const LATER: [(&str, &str); 8] = [
+    ("chat", "talks with an agent over several turns; until then `run --resume SESSION` goes on"),
+    ("tools enable", "gives agents a toolset; until then the key `toolsets` names those they get"),
+    ("tools disable", "takes a toolset away; until then the key `toolsets` names those they get"),
+    (
+        "trace",
+        "shows where the time of a session went; until then `sessions export` has its events",
+    ),
+    ("workflow", "runs graphs of tasks; until then `delegate_task` takes a flat list of them"),
+    ("policy", "explains what the rules say of a command; until then `--approve` decides"),
+    ("cron", "runs jobs at their times; until then the system's own cron can call `run`"),
+    ("worker", "runs children of another machine"),
+];
+
+/// What is said of a command that is not there: the words until it, itself among them.
+pub(crate) fn told(words: &[&str]) -> Option<String> {
+    let command = words.join(" ");
+    let (name, does) = LATER.iter().find(|(name, _)| *name == command)?;
+    let version = env!("CARGO_PKG_VERSION");
+    Some(format!("`deputize {name}` is not in this version ({version}). A later one {does}."))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+    use crate::args::Arguments;
+
+    /// A command that arrives deletes its line here.
+    #[test]
+    fn what_is_there_is_not_said_to_come_later() {
+        let program = Arguments::command();
+        for (name, _) in LATER {
+            let found = name.split(' ').try_fold(&program, |at, word| at.find_subcommand(word));
+            assert!(found.is_none(), "`{name}` is there: delete its line in later.rs");
+        }
+    }
+
+    #[test]
+    fn a_command_of_a_later_version_is_told_as_such() {
+        let told = told(&["tools", "enable"]).unwrap();
+        assert!(told.starts_with("`deputize tools enable` is not in this version ("), "{told}");
+        assert_eq!(super::told(&["enable"]), None);
+        assert_eq!(super::told(&["chat", "x"]), None);
+    }
+}

@@ -1,0 +1,219 @@
+//! What is typed beside a task, and what becomes of it: piped material, directories, names of
+//! commands, files that a configuration names.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use deputize_core::Reply;
+use deputize_testkit::{Answer, MockServer};
+use serde_json::{Value, json};
+
+use crate::program::{Ended, Lab, PROGRAM, Running, model};
+
+fn text(text: &str) -> Answer {
+    Answer::reply(&Reply::text("mock", text))
+}
+
+async fn ended(lab: &Lab, args: &[&str]) -> Ended {
+    Running::start(lab.deputize(args)).end().await
+}
+
+/// Runs a line of a shell, in which `deputize` is the program with a model at this server.
+async fn shell(lab: &Lab, server: &MockServer, line: &str) -> Ended {
+    let mut command = lab.command("bash");
+    let run = format!("{PROGRAM} run -m openai/mock --base-url {}", server.base_url());
+    command.arg("-c").arg(format!("deputize() {{ {run} \"$@\"; }}\n{line}"));
+    Running::start(command).end().await
+}
+
+/// The text of the last message of a request.
+fn last_message(server: &MockServer) -> String {
+    let request: Value = server.requests().pop().unwrap().json();
+    request["messages"].as_array().unwrap().last().unwrap()["content"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn what_is_piped_in_beside_a_task_goes_with_it() {
+    let lab = Lab::new();
+    let server = model(|_| text("Fine.")).await;
+    let line = "printf '+one\\n-two\\033[2J\\n' | deputize 'Review this change.'";
+    let ended = shell(&lab, &server, line).await.with_code(0);
+    assert_eq!(ended.out, "Fine.\n");
+    assert!(
+        ended.err.contains("note: 14 bytes of standard input go with the task"),
+        "{}",
+        ended.err
+    );
+    let sent = last_message(&server);
+    assert!(sent.starts_with("<input:stdin "), "{sent}");
+    assert!(sent.contains(">\n+one\n-two\n</"), "{sent}");
+    assert!(sent.ends_with("[1 terminal sequence removed]\n\nReview this change."), "{sent}");
+    // A person reads their own words.
+    let session = lab.session();
+    let shown = self::ended(&lab, &["sessions", "show", &session]).await.with_code(0);
+    assert!(shown.out.contains("✓ top  Review this change."), "{}", shown.out);
+    assert!(shown.out.contains("\n> Review this change.\n"), "{}", shown.out);
+
+    let line = format!("echo more | deputize --resume {session} 'And this?'");
+    shell(&lab, &server, &line).await.with_code(0);
+    let sent = last_message(&server);
+    assert!(sent.contains(">\nmore\n</") && sent.ends_with("\n\nAnd this?"), "{sent}");
+    let shown = self::ended(&lab, &["sessions", "show", &session]).await.with_code(0);
+    assert!(shown.out.contains("\n> And this?\n"), "{}", shown.out);
+}
+
+#[tokio::test]
+async fn nothing_piped_in_is_nothing_said() {
+    let lab = Lab::new();
+    let server = model(|_| text("Fine.")).await;
+    for nothing in ["deputize Go < /dev/null", "deputize Go <&-", ": | deputize Go"] {
+        let ended = shell(&lab, &server, nothing).await.with_code(0);
+        assert!(!ended.err.contains("standard input"), "{nothing}: {}", ended.err);
+        assert_eq!(last_message(&server), "Go", "{nothing}");
+    }
+}
+
+#[tokio::test]
+async fn material_that_is_too_long_is_cut_and_an_agent_reads_the_rest() {
+    let lab = Lab::new();
+    let server = model(|asked| match asked.results().as_slice() {
+        [] => {
+            let told = asked.last_user().to_owned();
+            let path = told.split("all of it is in ").nth(1).unwrap();
+            let path = path.split(']').next().unwrap();
+            let read = json!({"path": path, "offset": 900, "limit": 1});
+            Answer::reply(&Reply::calls("mock", [("read_file", read)]))
+        }
+        [result] => text(result),
+        [..] => text("Too much."),
+    })
+    .await;
+    let line = "seq 1000 | deputize --set limits.read_bytes=1000 'What is in line 900?'";
+    let ended = shell(&lab, &server, line).await.with_code(0);
+    assert!(ended.out.contains("900\t900"), "{}", ended.out);
+    let first: Value = server.requests().remove(0).json();
+    let sent = first["messages"].to_string();
+    assert!(sent.contains("[stdin has 3893 bytes, of which the first 1000 are above"), "{sent}");
+    assert!(!sent.contains("\\n900\\n"), "{sent}");
+    let kept = lab.path("home/sessions").join(lab.session()).join("stdin.txt");
+    assert_eq!(fs::read_to_string(&kept).unwrap().lines().count(), 1000);
+    assert_eq!(kept.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+#[tokio::test]
+async fn a_recording_holds_what_was_piped_in() {
+    let lab = Lab::new();
+    let server = model(|_| text("Fine.")).await;
+    shell(&lab, &server, "echo +one | deputize --record tape Review").await.with_code(0);
+    for task in [&[][..], &["Review"]] {
+        let args = [&["run", "--replay", "tape"], task].concat();
+        let ended = ended(&lab, &args).await.with_code(0);
+        assert_eq!(ended.out, "Fine.\n");
+    }
+    assert_eq!(server.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn a_session_goes_on_in_its_own_directory_or_not_at_all() {
+    let lab = Lab::new();
+    let (work, other) = (lab.work("").display().to_string(), lab.path("other"));
+    fs::create_dir(&other).unwrap();
+    ended(&lab, &["run", "-q", "-m", "offline", "list ."]).await.with_code(0);
+    let session = lab.session();
+    let other = other.to_str().unwrap();
+    for args in [
+        &["run", "--resume", &session, "-C", other, "list ."][..],
+        &["sessions", "resume", &session, "-C", other, "list ."],
+    ] {
+        let refused = ended(&lab, args).await.with_code(2);
+        let work = work.trim_end_matches('/');
+        let said = format!("error: the session works in `{work}`, not in `{other}`\nhint: ");
+        assert!(refused.err.contains(&said), "{}", refused.err);
+        assert!(refused.err.contains("leave out -C"), "{}", refused.err);
+    }
+    let args = ["run", "--resume", &session, "-C", &work, "list ."];
+    ended(&lab, &args).await.with_code(0);
+}
+
+#[tokio::test]
+async fn a_command_of_a_later_version_and_a_task_without_run_are_told_as_such() {
+    let lab = Lab::new();
+    for (args, said) in [
+        (&["chat"][..], "error: `deputize chat` is not in this version ("),
+        (&["workflow", "run", "x.yaml"], "error: `deputize workflow` is not in this version ("),
+        (&["tools", "enable", "web"], "error: `deputize tools enable` is not in this version ("),
+        (&["review this change"], "error: a task is given to `run`: deputize run \"…\""),
+        (&["rnu"], "error: unrecognized subcommand 'rnu'"),
+    ] {
+        let refused = ended(&lab, args).await.with_code(2);
+        assert!(refused.err.contains(said), "{}", refused.err);
+        assert_eq!(refused.out, "");
+    }
+}
+
+#[tokio::test]
+async fn a_check_of_the_configuration_reads_the_files_that_it_names() {
+    let lab = Lab::new();
+    let config = "model: a/m\nproviders:\n  a:\n    base_url: https://a.example/v1\n    ca_file: \
+                  ~/missing.pem\n  b:\n    base_url: https://b.example/v1\n    ca_file: ~/b.pem\n";
+    fs::create_dir_all(lab.path("home")).unwrap();
+    fs::write(lab.path("home/config.yaml"), config).unwrap();
+    fs::write(lab.path("b.pem"), "no certificate\n").unwrap();
+    let checked = ended(&lab, &["config", "check"]).await.with_code(2);
+    let missing =
+        "config.yaml:5:5: providers.a.ca_file: ~/missing.pem cannot be read: No such file";
+    assert!(checked.err.contains(missing), "{}", checked.err);
+    let wrong =
+        "config.yaml:8:5: provider b: ca_file ~/b.pem cannot be used: there is no certificate";
+    assert!(checked.err.contains(wrong), "{}", checked.err);
+    assert_eq!(checked.out, "");
+}
+
+#[tokio::test]
+async fn the_doctor_looks_for_the_program_that_children_are() {
+    let lab = Lab::new();
+    let program = lab.path("agent");
+    let set = format!("delegation.acp_command={}", program.display());
+    let args = ["doctor", "-m", "offline", "--set", &set];
+    let missing = ended(&lab, &args).await.with_code(1);
+    let line = |told: &Ended| {
+        let mut lines = told.out.lines();
+        lines.find(|line| line.contains("external agent")).unwrap().to_owned()
+    };
+    assert!(line(&missing).starts_with("fail  external agent"), "{}", missing.out);
+    assert!(line(&missing).contains("does not exist"), "{}", missing.out);
+    fs::write(&program, "#!/bin/sh\n").unwrap();
+    let unusable = ended(&lab, &args).await.with_code(1);
+    assert!(line(&unusable).contains("not an executable file"), "{}", unusable.out);
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
+    let usable = ended(&lab, &args).await.with_code(0);
+    assert!(line(&usable).starts_with("ok    external agent"), "{}", usable.out);
+}
+
+#[tokio::test]
+async fn a_key_that_is_too_short_to_be_found_again_is_told() {
+    let lab = Lab::new();
+    let server = model(|_| text("Fine.")).await;
+    let mut command = lab.run_command(&server, &["--api-key-env", "SHORT_KEY", "Go"]);
+    command.env("SHORT_KEY", "abc");
+    let ended = Running::start(command).end().await.with_code(0);
+    let said = "warning: the key in SHORT_KEY has fewer than 6 bytes and is not redacted\n";
+    assert!(ended.err.contains(said), "{}", ended.err);
+    let mut command = lab.run_command(&server, &["--api-key-env", "LONG_KEY", "Go"]);
+    command.env("LONG_KEY", "abcdefghijkl");
+    let ended = Running::start(command).end().await.with_code(0);
+    assert!(!ended.err.contains("is not redacted"), "{}", ended.err);
+}
+
+#[tokio::test]
+async fn a_task_that_failed_is_not_said_to_be_declined() {
+    let lab = Lab::new();
+    let failed = ended(&lab, &["run", "-m", "offline", "read missing.rs"]).await.with_code(1);
+    assert!(failed.out.contains("`missing.rs` failed: not found"), "{}", failed.out);
+    assert!(
+        failed.err.contains("error: the task was not done: the answer says why"),
+        "{}",
+        failed.err
+    );
+    assert!(!failed.err.contains("declined"), "{}", failed.err);
+}
