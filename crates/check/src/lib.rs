@@ -42,8 +42,13 @@
 //! Tests get it, with much else, from `deputize-testkit`; a program that checks the tools of
 //! others depends on this crate.
 //!
-//! Features: none. Stability: the names here are meant to stay; rules may be added, so a tool that
-//! passes may have something to mend after an update.
+//! # Features and stability
+//!
+//! No features.
+//!
+//! Stability: to build on. A change that breaks a program waits for the next minor version,
+//! after a version in which the old form is deprecated where that is possible. Rules may be
+//! added: a tool that passes may have something to mend after an update.
 
 mod bench;
 mod calls;

@@ -101,7 +101,8 @@ impl fmt::Debug for Entry {
 pub enum CatalogError {
     /// A crate was named and brought nothing.
     #[error(
-        "tool crate `{krate}` is linked but registers no tool; is `register_tool!` missing in it?"
+        "tool crate `{krate}` is linked but registers no tool; put `#[tool]` on its functions, or \
+         `register_tool!` beside its types"
     )]
     Empty {
         /// The crate.

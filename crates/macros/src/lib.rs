@@ -24,8 +24,13 @@
 //! assert_eq!(tool.spec().decl.description, "Count the words of a text.");
 //! ```
 //!
-//! Features: none. Stability: what the attributes take is meant to stay; what they write down is not
-//! for others to rely on.
+//! # Features and stability
+//!
+//! No features.
+//!
+//! Stability: to build on. A change that breaks a program waits for the next minor version,
+//! after a version in which the old form is deprecated where that is possible. What the
+//! attributes write down is not for others to rely on.
 
 mod arguments;
 mod expand;

@@ -2,94 +2,63 @@
 //!
 //! | you test | use |
 //! | --- | --- |
-//! | an agent, a run, a delegation | [`ScriptedModel`], which answers as told and keeps what it was asked |
+//! | an agent with your tools, children and all | [`Trial`]: a whole agent in one line, the same every time |
+//! | what models answer | [`ScriptedModel`]: by turns, by a rule, by failure; it keeps what it was asked |
+//! | what models are asked | [`SeenRequest`], with assertions that show the request when they fail |
+//! | a prompt: of a parent, a child, a whole request | [`assert_prompt!`], a snapshot that tells what a change costs of the cached prefix |
+//! | that any tool keeps its contract | [`check_tool`]: linked, loaded or remote alike |
+//! | one tool | [`Bench`], which calls it in a directory |
+//! | what happened | [`Recorder`], an observer that keeps every record |
+//! | that a program still sends what it sent | [`Trial::recording`] and [`Trial::replay`]; [`replay()`] for sessions of your own |
 //! | that things happen at the same time | a [`Gate`], which holds requests until the test lets them go |
 //! | a program or a provider over HTTP | [`MockServer`], which speaks, stutters, breaks off and stalls as told |
-//! | a prompt | [`assert_prompt!`], a snapshot beside your own test |
-//! | what happened | [`Recorder`], an observer that keeps every record |
 //! | crashes, full disks, odd interleavings | [`Steps`], [`SimDisk`] and a [`Seed`]: a failure that can be repeated |
-//! | that a program still sends what it sent | [`replay()`], which plays a recording |
-//! | one tool | [`Bench`], which calls it in a directory |
-//! | that any tool keeps its contract | [`check_tool`]: linked, loaded or remote alike |
 //! | how fast it is | [`Floor`], the least that can be done, to measure against |
 //!
-//! A whole agent with your tool and a scripted model. Frame boundaries come from a random
-//! secret; a fixed one makes every request the same, so that it can be a snapshot.
+//! An agent with a tool, and a model that answers as told:
 //!
-//! ```
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use std::sync::Arc;
-//!
-//! use deputize_core::door::FrameSecret;
-//! use deputize_core::{Authority, Cancel, Catalog, Grant, Reply, SessionId};
-//! use deputize_core::{ToolCallResult, ToolCx, ToolOutput, ToolSpec, TypedTool, spec_of};
-//! use deputize_runtime::{Parts, Session, SessionDir};
-//! use deputize_testkit::ScriptedModel;
+//! ```standalone_crate
+//! use deputize_core::{Reply, tool};
+//! use deputize_testkit::{ScriptedModel, Trial};
 //!
 //! deputize_core::tool_crate!();
-//! # #[derive(serde::Deserialize, schemars::JsonSchema)]
-//! # struct Args { /** The words. */ text: String }
-//! struct CountWords; // as in the documentation of `TypedTool`
-//! # impl TypedTool for CountWords {
-//! #     type Args = Args;
-//! #     fn spec() -> ToolSpec {
-//! #         ToolSpec::read_only(spec_of::<Args>("count_words", "Count the words of a text."))
-//! #     }
-//! #     async fn run(&self, args: Args, _cx: &ToolCx) -> ToolCallResult {
-//! #         Ok(ToolOutput::text(args.text.split_whitespace().count().to_string()))
-//! #     }
-//! # }
-//! deputize_core::register_tool!("words", CountWords);
 //!
-//! let model = Arc::new(ScriptedModel::turns([
-//!     Reply::calls("m", [("count_words", serde_json::json!({"text": "one two three"}))]),
-//!     Reply::text("m", "There are three."),
-//! ]));
-//! let folder = tempfile::tempdir()?;
-//! let mut parts = Parts::new(Catalog::linked(&[LINK])?);
-//! parts.models.insert("test/m", "m", model.clone());
-//! parts.secret = FrameSecret::new(&[0; 16]);
-//! let dir = SessionDir::new(folder.path());
-//! let session = Session::create(&dir, SessionId::literal("test"), parts)?;
-//! let mut spec = session.top_agent("test/m", "How many words?", folder.path());
-//! spec.system = vec!["You count words.".into()];
-//! let authority = Authority::root(session.catalog(), &Grant::default());
-//! let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-//! let outcome = runtime.block_on(session.run(spec, authority, &Cancel::new()));
-//!
-//! assert_eq!(outcome.text.as_deref(), Some("There are three."));
-//! let second = &model.requests()[1];
-//! assert!(second.results()[0].text.as_str().contains("\n3\n"), "a result is framed");
-//! // In a test of your own: deputize_testkit::assert_prompt!(second.body);
-//! # Ok(()) }
-//! ```
-//!
-//! The model alone:
-//!
-//! ```
-//! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() {
-//! use deputize_core::{Cancel, Model as _, ModelOptions, Reply, Request, ToolChoice};
-//! use deputize_testkit::ScriptedModel;
+//! /// Count the words of a text.
+//! #[tool(toolset = "words", effects = read_only)]
+//! async fn count_words(
+//!     /// The text.
+//!     text: String,
+//! ) -> String {
+//!     text.split_whitespace().count().to_string()
+//! }
 //!
 //! let model = ScriptedModel::turns([
-//!     Reply::calls("m", [("list_files", serde_json::json!({"path": "."}))]),
-//!     Reply::text("m", "There are two files."),
+//!     Reply::calls("m", [("count_words", serde_json::json!({"text": "one two three"}))]),
+//!     Reply::text("m", "There are three."),
 //! ]);
-//! # let request = Request {
-//! #     model: "m", system: &[], tools: &[], messages: &[],
-//! #     tool_choice: ToolChoice::Auto, options: &ModelOptions::default(),
-//! # };
-//! let reply = model.reply(&request, &mut |_| {}, &Cancel::new()).await.unwrap();
-//! assert_eq!(reply.calls[0].name, "list_files");
-//! assert_eq!(model.requests().len(), 1);
-//! # }
+//! let told = Trial::linked(&[LINK]).run(model, "How many words?");
+//!
+//! assert_eq!(told.answer(), "There are three.");
+//! told.request(2).assert_result("\n3\n").assert_continues(told.request(1));
+//! // In a test of your own: deputize_testkit::assert_prompt!(told.request(1));
 //! ```
+//!
+//! Where a test needs more of a session (a policy, a hook, an approver), it makes one of
+//! [`Parts`](deputize_runtime::Parts) as a program does, with a [`ScriptedModel`] among them.
+//!
+//! # Features and stability
+//!
+//! No features.
+//!
+//! Stability: to build on. A change that breaks a program waits for the next minor version,
+//! after a version in which the old form is deprecated where that is possible. Snapshots of
+//! whole requests change when what is sent changes, and the changelog says so.
 
 mod chat_sse;
 mod floor;
 mod gate;
 mod messages_sse;
+mod prefix;
 mod prompt;
 mod recorder;
 mod replay;
@@ -99,6 +68,7 @@ mod seen;
 mod server;
 mod sim;
 mod tally;
+mod trial;
 
 pub use chat_sse::chat_sse;
 pub use deputize_check::{Bench, Check, Checked, NoSpawn, Rule, Violation, Violations, check_tool};
@@ -107,6 +77,10 @@ pub use floor::Floor;
 pub use gate::Gate;
 pub use insta;
 pub use messages_sse::messages_sse;
+pub use prefix::Prefix;
+pub use prompt::Redacted;
+#[doc(hidden)]
+pub use prompt::prompt_settings;
 pub use recorder::Recorder;
 pub use replay::{ReplayFailure, Replayed, replay};
 pub use responses_sse::responses_sse;
@@ -114,3 +88,4 @@ pub use scripted::{ScriptedModel, Turn};
 pub use seen::SeenRequest;
 pub use server::{Answer, HttpRequest, MockServer};
 pub use sim::{End, Ended, Seed, SimDisk, Steps, Trouble};
+pub use trial::{Told, Trial, block_on};

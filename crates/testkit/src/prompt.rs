@@ -1,7 +1,17 @@
 //! Snapshots of prompts.
 
-/// Compares anything that can be displayed (a prompt, a section, a tool's text) with a
-/// snapshot. The snapshot lies beside *your* test, in `snapshots/`, or in the test itself:
+use std::fmt;
+use std::path::Path;
+
+use insta::{Comparator, DefaultComparator, Settings, Snapshot};
+use regex::Regex;
+
+use crate::prefix::Prefix;
+
+/// Compares anything that can be displayed with a snapshot: a system text
+/// ([`PromptParts::render`](deputize_core::PromptParts::render)), a whole request of a parent or
+/// a child ([`SeenRequest`](crate::SeenRequest)), a tool's description. The snapshot lies beside
+/// *your* test, in `snapshots/`, or in the test itself:
 ///
 /// ```
 /// use deputize_core::{PromptParts, Section};
@@ -19,20 +29,137 @@
 /// ");
 /// ```
 ///
+/// When it differs, the failure says beside the difference what the change does to what
+/// providers have cached: bytes kept, bytes lost, and the line where that begins. See
+/// [`Prefix`].
+///
 /// Nothing is filtered: a prompt is a function of its parts, so give it fixed parts. Where a
-/// path of a temporary directory cannot be avoided, wrap the call in
-/// `insta::with_settings!({filters => vec![("/tmp/[^ ]+", "[dir]")]}, { … })`; insta is
-/// re-exported as [`insta`](crate::insta), so that it needs no line in your manifest. New
-/// snapshots are accepted with `INSTA_UPDATE=always cargo test`.
+/// date or the path of a temporary directory cannot be avoided, give [`Redacted`].
+///
+/// New and changed snapshots are written by `INSTA_UPDATE=always cargo test`, and read in the
+/// difference that `git diff` shows; [`insta`](crate::insta) is re-exported, so that your
+/// manifest needs no line for it.
 #[macro_export]
 macro_rules! assert_prompt {
-    ($prompt:expr, @$inline:literal $(,)?) => {
+    ($prompt:expr, @$inline:literal $(,)?) => {{
+        let _settings = $crate::prompt_settings().bind_to_scope();
         $crate::insta::assert_snapshot!(::std::string::ToString::to_string(&$prompt), @$inline)
-    };
-    ($name:expr, $prompt:expr $(,)?) => {
+    }};
+    ($name:expr, $prompt:expr $(,)?) => {{
+        let _settings = $crate::prompt_settings().bind_to_scope();
         $crate::insta::assert_snapshot!($name, ::std::string::ToString::to_string(&$prompt))
-    };
-    ($prompt:expr $(,)?) => {
+    }};
+    ($prompt:expr $(,)?) => {{
+        let _settings = $crate::prompt_settings().bind_to_scope();
         $crate::insta::assert_snapshot!(::std::string::ToString::to_string(&$prompt))
-    };
+    }};
+}
+
+/// The current settings of snapshots, and that a difference tells what it does to the cached
+/// prefix.
+#[doc(hidden)]
+#[must_use]
+pub fn prompt_settings() -> Settings {
+    let mut settings = Settings::clone_current();
+    settings.set_comparator(Box::new(TellsPrefix));
+    settings.set_omit_expression(true);
+    settings
+}
+
+/// Compares as ever, and tells at a difference.
+#[derive(Clone)]
+struct TellsPrefix;
+
+impl Comparator for TellsPrefix {
+    #[expect(clippy::print_stderr, reason = "a failing test says there why")]
+    fn matches(&self, reference: &Snapshot, test: &Snapshot) -> bool {
+        let same = DefaultComparator.matches(reference, test);
+        if !same && let Some(prefix) = prefix_of(reference, test) {
+            eprintln!("{prefix}");
+        }
+        same
+    }
+
+    fn matches_fully(&self, reference: &Snapshot, test: &Snapshot) -> bool {
+        DefaultComparator.matches_fully(reference, test)
+    }
+
+    fn dyn_clone(&self) -> Box<dyn Comparator> {
+        Box::new(self.clone())
+    }
+}
+
+fn prefix_of(before: &Snapshot, now: &Snapshot) -> Option<Prefix> {
+    Some(Prefix::of(&before.as_text()?.to_string(), &now.as_text()?.to_string()))
+}
+
+/// A text with what differs from run to run replaced, for [`assert_prompt!`].
+///
+/// ```
+/// use deputize_testkit::Redacted;
+///
+/// let prompt = "Work in /tmp/x7/work. Today is 2026-03-01, and it is 2026-03-01T12:30:00Z.";
+/// let shown = Redacted::of(prompt).path("/tmp/x7", "[dir]").dates();
+/// assert_eq!(shown.to_string(), "Work in [dir]/work. Today is [date], and it is [time].");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Redacted(String);
+
+impl Redacted {
+    /// Of anything that can be displayed.
+    #[must_use]
+    pub fn of(text: impl fmt::Display) -> Self {
+        Self(text.to_string())
+    }
+
+    /// A path replaced, wherever it stands; also in the form that it has without links.
+    #[must_use]
+    pub fn path(self, path: impl AsRef<Path>, name: &str) -> Self {
+        let path = path.as_ref();
+        let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let text = self.0.replace(&*real.to_string_lossy(), name);
+        Self(text.replace(&*path.to_string_lossy(), name))
+    }
+
+    /// Dates (`2026-03-01`) replaced by `[date]` and times of RFC 3339 by `[time]`.
+    #[must_use]
+    pub fn dates(self) -> Self {
+        let time = r"\b\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?([Zz]|[+-]\d{2}:\d{2})?";
+        self.pattern(time, "[time]").pattern(r"\b\d{4}-\d{2}-\d{2}\b", "[date]")
+    }
+
+    /// What a regular expression finds, replaced.
+    ///
+    /// # Panics
+    /// When it is none.
+    #[must_use]
+    #[expect(clippy::panic, reason = "a test that is set up wrongly fails")]
+    pub fn pattern(self, pattern: &str, name: &str) -> Self {
+        let regex = Regex::new(pattern).unwrap_or_else(|error| panic!("{error}"));
+        Self(regex.replace_all(&self.0, regex::NoExpand(name)).into_owned())
+    }
+}
+
+impl fmt::Display for Redacted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_snapshot_lies_beside_the_test_that_takes_it() {
+        assert_prompt!("You help.\n\n# Task\nHelp.");
+        assert_prompt!("named", Redacted::of("On 2026-03-01.").dates());
+    }
+
+    #[test]
+    fn what_differs_from_run_to_run_is_replaced() {
+        let text = "2026-03-01 and 2026-03-01T10:00:00.5+02:00, not 12026-03-011; $1";
+        let shown = Redacted::of(text).dates().pattern("not", "$1").to_string();
+        assert_eq!(shown, "[date] and [time], $1 12026-03-011; $1");
+    }
 }

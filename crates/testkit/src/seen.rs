@@ -1,5 +1,8 @@
 //! What a model was asked.
 
+mod assert;
+mod show;
+
 use std::sync::Arc;
 
 use deputize_core::{Message, ModelOptions, Request, ToolChoice, ToolDecl, ToolResult};

@@ -146,9 +146,9 @@ fn tools_are_registered_where_they_stand() -> Result<(), CatalogError> {
     assert_eq!(
         found,
         [
-            "count_words (words, crate deputize-macros)",
-            "empty-file (files-of-mine, crate deputize-macros)",
-            "roll (words, crate deputize-macros)",
+            "count_words (words, crate deputize-check)",
+            "empty-file (files-of-mine, crate deputize-check)",
+            "roll (words, crate deputize-check)",
         ]
     );
     Ok(())

@@ -1,0 +1,95 @@
+//! What a change of a prompt does to the prefix that a provider has cached.
+
+use std::fmt;
+
+use deputize_core::door::to_line;
+
+/// How many characters of the first line that differs are shown.
+const SHOWN: usize = 100;
+
+/// What of a text that was sent before begins the text that is sent now. Providers serve a
+/// request from their cache up to the first byte that differs; all after it is paid in full.
+///
+/// ```
+/// use deputize_testkit::Prefix;
+///
+/// let prefix = Prefix::of("You count words.\nToday is Monday.", "You count words.\nToday is Tuesday.");
+/// assert_eq!((prefix.kept, prefix.lost, prefix.anew), (26, 7, 8));
+/// assert!(!prefix.is_whole());
+/// assert_eq!(Prefix::of("One.", "One. Two.").to_string(), "cached prefix: all 4 bytes kept, 5 bytes added");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Prefix {
+    /// Bytes that both begin with.
+    pub kept: usize,
+    /// Bytes of the text before that come after those: what is cached of them is of no use.
+    pub lost: usize,
+    /// Bytes of the text now that come after those.
+    pub anew: usize,
+    /// The line of the first difference, from 1.
+    pub line: usize,
+    /// That line, as it is now.
+    pub at: String,
+}
+
+impl Prefix {
+    /// Compares a text that was sent before with one that is sent now.
+    #[must_use]
+    pub fn of(before: &str, now: &str) -> Self {
+        let same = before.bytes().zip(now.bytes()).take_while(|(before, now)| before == now);
+        let kept = now.floor_char_boundary(same.count());
+        let start = now.get(..kept).unwrap_or_default();
+        let line_start = start.rfind('\n').map_or(0, |at| at + 1);
+        let at = now.get(line_start..).unwrap_or_default().lines().next().unwrap_or_default();
+        Self {
+            kept,
+            lost: before.len() - kept,
+            anew: now.len() - kept,
+            line: start.matches('\n').count() + 1,
+            at: to_line(at, SHOWN),
+        }
+    }
+
+    /// Whether the whole text before begins the text now, so that nothing cached is lost.
+    #[must_use]
+    pub const fn is_whole(&self) -> bool {
+        self.lost == 0
+    }
+}
+
+impl fmt::Display for Prefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { kept, lost, anew, line, at } = self;
+        if self.is_whole() {
+            return write!(f, "cached prefix: all {kept} bytes kept, {anew} bytes added");
+        }
+        write!(
+            f,
+            "cached prefix: {kept} bytes kept, {lost} bytes lost, {anew} bytes sent anew; \
+             it ends in line {line}: {at}"
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_lost_begins_where_the_texts_differ() {
+        let prefix = Prefix::of("a\nbc\nd", "a\nbX\nd");
+        assert_eq!(
+            prefix.to_string(),
+            "cached prefix: 3 bytes kept, 3 bytes lost, 3 bytes sent anew; it ends in line 2: bX"
+        );
+        assert_eq!(Prefix::of("same", "same").kept, 4);
+        assert!(Prefix::of("", "x").is_whole());
+        assert_eq!(Prefix::of("longer", "long").lost, 2);
+    }
+
+    #[test]
+    fn a_character_that_differs_in_its_last_byte_is_not_kept() {
+        let prefix = Prefix::of("aä", "aå");
+        assert_eq!((prefix.kept, prefix.lost, prefix.anew), (1, 2, 2));
+    }
+}

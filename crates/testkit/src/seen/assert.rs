@@ -1,0 +1,72 @@
+//! What a test holds of a request. Each failure shows the request.
+
+use deputize_core::ToolResult;
+
+use super::SeenRequest;
+use crate::prefix::Prefix;
+
+impl SeenRequest {
+    /// The system text or a message holds this text.
+    ///
+    /// # Panics
+    /// When none does.
+    #[track_caller]
+    pub fn assert_says(&self, text: &str) -> &Self {
+        self.hold(self.says(text), format_args!("nothing in it says `{text}`"))
+    }
+
+    /// Neither the system text nor a message holds this text.
+    ///
+    /// # Panics
+    /// When one does.
+    #[track_caller]
+    pub fn assert_silent_about(&self, text: &str) -> &Self {
+        self.hold(!self.says(text), format_args!("something in it says `{text}`"))
+    }
+
+    /// Just these tools are offered, in this order.
+    ///
+    /// # Panics
+    /// When others are.
+    #[track_caller]
+    pub fn assert_tools(&self, names: &[&str]) -> &Self {
+        let offered: Vec<&str> = self.tools.iter().map(|tool| tool.name.as_str()).collect();
+        self.hold(offered == names, format_args!("it offers {offered:?} and not {names:?}"))
+    }
+
+    /// The last result of a call holds this text.
+    ///
+    /// # Panics
+    /// When it does not, or there is none.
+    #[track_caller]
+    pub fn assert_result(&self, text: &str) -> &Self {
+        let results = self.results();
+        let last = results.last().map_or("nothing", |result: &&ToolResult| result.text.as_str());
+        self.hold(last.contains(text), format_args!("the last result is not `{text}` but {last}"))
+    }
+
+    /// It goes on where an earlier request ended: same tools, same system text, same messages
+    /// and then more of them. So all that a provider cached of the earlier one is of use.
+    ///
+    /// # Panics
+    /// When something of the earlier one is not there, with the place.
+    #[track_caller]
+    pub fn assert_continues(&self, earlier: &Self) -> &Self {
+        let same = self.model == earlier.model
+            && self.tools == earlier.tools
+            && self.system == earlier.system
+            && self.messages.starts_with(&earlier.messages);
+        let prefix = Prefix::of(&earlier.to_string(), &self.to_string());
+        let number = earlier.number;
+        self.hold(same, format_args!("it does not continue request {number}: {prefix}"))
+    }
+
+    #[track_caller]
+    #[expect(clippy::panic, reason = "a test that does not hold fails")]
+    fn hold(&self, holds: bool, why: std::fmt::Arguments<'_>) -> &Self {
+        if !holds {
+            panic!("request {}: {why}\n\n{self}", self.number);
+        }
+        self
+    }
+}
