@@ -6,10 +6,15 @@ use std::path::Path;
 use cargo_metadata::{DependencyKind, MetadataCommand, Package};
 
 /// The arrows of ARCHITECTURE.md: a crate of ours, and those of ours it builds on.
-const ARROWS: [(&str, &[&str]); 14] = [
+const ARROWS: [(&str, &[&str]); 19] = [
     ("deputize-core", &["deputize-macros"]),
     ("deputize-macros", &[]),
-    ("deputize-plugin", &[]),
+    ("deputize-plugin", &["deputize-core"]),
+    ("deputize-plugin-archive", &["deputize-core", "deputize-plugin"]),
+    ("deputize-plugin-host", &["deputize-core", "deputize-plugin", "deputize-process"]),
+    ("deputize-plugin-image", &["deputize-core", "deputize-plugin"]),
+    ("deputize-plugin-sqlite", &["deputize-core", "deputize-plugin"]),
+    ("deputize-plugin-trouble", &["deputize-core", "deputize-plugin"]),
     ("deputize-process", &[]),
     ("deputize-workflow", &[]),
     ("deputize-acp", &["deputize-core", "deputize-process"]),
@@ -27,8 +32,10 @@ const ARROWS: [(&str, &[&str]); 14] = [
         "deputize",
         &[
             "deputize-acp",
+            "deputize-check",
             "deputize-core",
             "deputize-delegate",
+            "deputize-plugin-host",
             "deputize-process",
             "deputize-providers",
             "deputize-runtime",
@@ -134,7 +141,9 @@ fn every_crate_takes_its_lints_versions_and_licence_from_the_workspace() {
 #[test]
 fn unsafe_code_is_only_in_the_process_crate_and_the_plugin_boundary() {
     for (name, package) in packages() {
-        if ["deputize-process", "deputize-plugin", "deputize-tests"].contains(&name.as_str()) {
+        if ["deputize-process", "deputize-plugin", "deputize-plugin-host", "deputize-tests"]
+            .contains(&name.as_str())
+        {
             continue;
         }
         for (path, text) in sources(&package) {

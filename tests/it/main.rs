@@ -18,6 +18,7 @@ mod kill;
 mod layering;
 mod messages;
 mod offline;
+mod plugin;
 mod program;
 mod prompt;
 mod providers;

@@ -39,6 +39,9 @@ pub(crate) enum Command {
     /// Show the sets that tools are given in
     #[command(subcommand)]
     Toolsets(Toolsets),
+    /// Look at dynamic plugins, and begin one
+    #[command(subcommand)]
+    Plugin(Plugin),
     /// Show the agents of runs, and tell one to end
     Agents(Agents),
     /// Let a run start no new children; those that run go on
@@ -291,6 +294,35 @@ pub(crate) struct ChildTools {
     /// How deep the child is below the top agent
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=3))]
     pub(crate) depth: Option<u32>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Plugin {
+    /// List the plugins of the configuration, and whether each can be used
+    List {
+        #[command(flatten)]
+        view: View,
+    },
+    /// Look at a plugin's file, try its tools, and print its entry for the configuration
+    ///
+    /// The file is read before any of its code runs; then it runs in a process of its own. Each tool
+    /// is called as its examples say.
+    Check {
+        /// The library, such as target/release/libwords.so
+        #[arg(value_name = "PATH")]
+        path: PathBuf,
+        /// The directory in which its tools are tried [default: a new, empty one]
+        #[arg(long, value_name = "DIR")]
+        within: Option<PathBuf>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Write a plugin project that builds and passes its check
+    New {
+        /// The directory to make; its last part is the project's name
+        dir: PathBuf,
+    },
 }
 
 #[derive(Debug, Clone, Default, Args)]

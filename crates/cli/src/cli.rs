@@ -9,7 +9,7 @@ use clap::{CommandFactory as _, Parser as _};
 use deputize_core::{Hook, Memory, ToolCrate};
 
 use crate::args::{Arguments, Command, Sessions};
-use crate::command::{agents, config, doctor, pause, prompt, run, sessions, tools};
+use crate::command::{agents, config, doctor, pause, plugin, prompt, run, sessions, tools};
 use crate::compose::toolset_names;
 use crate::exit::CliError;
 use crate::later;
@@ -170,6 +170,7 @@ impl Cli {
             Command::Prompt(args) => prompt::prompt(links, &around, args),
             Command::Tools(args) => tools::tools(links, &around, args),
             Command::Toolsets(args) => tools::toolsets(links, &around, args),
+            Command::Plugin(args) => return plugin::plugin(&around, args),
             Command::Agents(args) => agents::agents(&around, args),
             Command::Pause { sessions } => pause::pause(&around, sessions, true),
             Command::Unpause { sessions } => pause::pause(&around, sessions, false),

@@ -32,6 +32,7 @@ pub(crate) mod external;
 mod found;
 mod model;
 mod nobody;
+pub(crate) mod plugins;
 
 use base::{Base, child_base, opened, top_base};
 pub(crate) use found::Found;
@@ -94,6 +95,8 @@ enum ComposeError {
     Toolset { name: String, known: Vec<String> },
     #[error(transparent)]
     Catalog(#[from] CatalogError),
+    #[error(transparent)]
+    Plugin(#[from] plugins::PluginFault),
     #[error("the prompt cannot be built")]
     Prompt(#[from] FillError),
     #[error("the tool that hands work on cannot be made")]
@@ -111,7 +114,8 @@ impl Composition {
     /// Puts everything together but the models, which need keys.
     pub(crate) fn new(from: &Ingredients<'_>) -> Result<Self, CliError> {
         let mut warnings = Vec::new();
-        let found = Found::read(from, &mut warnings);
+        let mut found = Found::read(from, &mut warnings);
+        found.plugins = plugins::find(from).map_err(CliError::usage)?;
         Self::compose(from, found, warnings).map_err(CliError::usage)
     }
 
@@ -135,6 +139,7 @@ impl Composition {
         if delegation.background {
             catalog.insert(ControlTool::new()?.into_entry())?;
         }
+        plugins::add(&found.plugins, from.surroundings, &mut catalog)?;
         let toolsets = toolsets(config, &catalog)?;
         let names = catalog.iter().filter(|entry| toolsets.contains(&entry.toolset));
         let tools = send_order(names.map(|entry| entry.name().clone()));

@@ -1,4 +1,5 @@
-//! Who starts and ends the commands of this program: this program again, in a process of its own.
+//! Who starts and ends the commands of this program, and who holds its plugins: this program
+//! again, in processes of their own.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -7,6 +8,8 @@ use deputize_process::{Containment, Helper, OpenFiles, Setup, Supervisor, helper
 
 /// With this as its only argument, the program is that process. No one types it.
 const HELPER: &str = "__supervise";
+/// And with this it is the process of a plugin.
+pub(crate) const PLUGIN_HOST: &str = "__plugin-host";
 /// Fewer open files than this are soon too few for many agents at once.
 const FEW_OPEN_FILES: u64 = 4096;
 /// What a run takes by itself: standard streams, its threads' wake-ups, signals, the session, a
@@ -32,8 +35,11 @@ pub(crate) fn enough_open_files(found: Option<OpenFiles>) -> Result<(), TooFewOp
 
 /// What the program does when it was started as a helper.
 pub(crate) fn helper(arguments: &[impl AsRef<OsStr>]) -> Option<std::process::ExitCode> {
-    let is_helper = matches!(arguments, [_, only] if only.as_ref() == HELPER);
-    is_helper.then(helper_main)
+    let [_, only] = arguments else { return None };
+    if only.as_ref() == HELPER {
+        return Some(helper_main());
+    }
+    (only.as_ref() == PLUGIN_HOST).then(deputize_plugin_host::host_main)
 }
 
 /// How commands are started.
@@ -46,7 +52,7 @@ pub(crate) fn setup(open_files: Option<OpenFiles>) -> Setup {
 }
 
 /// The running program, on Linux also when its file has been replaced meanwhile.
-fn this_program() -> Option<PathBuf> {
+pub(crate) fn this_program() -> Option<PathBuf> {
     if cfg!(target_os = "linux") {
         Some("/proc/self/exe".into())
     } else {

@@ -7,10 +7,14 @@
  *         DEPUTIZE_MAGIC, sizeof(deputize_table_v1), DEPUTIZE_ABI, 0, describe, call, free_bytes
  *     };
  *
- * Answers are one JSON object in UTF-8 with one member: {"ok":...} with what was asked for,
- * {"refused":"..."} with words for the model, {"failed":"..."} with words for the operator.
+ * Answers are one JSON object in UTF-8 with one of these members: {"ok":...} with what was asked
+ * for, {"refused":"..."} with words for the model, {"failed":"..."} with words for the operator,
+ * {"cancelled":...} with what there was when the call was cancelled, or null. Beside "ok" there may
+ * be "notes":["..."], remarks of the tool itself.
  * `describe` answers {"ok":{"name":"...","version":"...","tools":[
- *     {"name":"...","description":"...","parameters":{JSON Schema}}]}}, the same at every call.
+ *     {"name":"...","description":"...","parameters":{JSON Schema of an object}}]}}, the same at
+ * every call. A tool may also have "toolset", "effects" ("read_only", "writes_files" or "unknown"),
+ * "repeatable", "parallel", "time_limit_ms", "unusable" (why), "examples" ([{"title","arguments"}]).
  *
  * Functions are called from any thread and several at once. No exception may leave them.
  * Within version 1 fields are only appended; `size` says how many there are.
@@ -57,6 +61,11 @@ typedef struct deputize_host_v1 {
     const void *context;
     /* Not 0 once the call is cancelled; then answer soon. Takes `context`. Cheap, never blocks. */
     uint32_t (*cancelled)(const void *context);
+    /* Who calls, where, and what it may touch, as JSON text: {"session","agent","call","cwd",
+     * "read":[...],"write":[...],"network"}. Only if `size` reaches behind it. */
+    deputize_view about;
+    /* Takes a few words on how far the call is, UTF-8. Only if `size` reaches behind it. */
+    void (*note)(const void *context, deputize_view text);
 } deputize_host_v1;
 
 /* A plugin's one exported static. No function may be null. */

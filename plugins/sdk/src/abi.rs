@@ -2,7 +2,11 @@
 
 use std::ffi::{CStr, c_void};
 
-/// The name of the static that a plugin exports, a [`TableV1`].
+/// The name of the static that a plugin exports, a [`TableV1`]. What [`export_plugin!`] exports has
+/// `_` and the name of its crate behind it, so that several such crates can be linked into one
+/// program.
+///
+/// [`export_plugin!`]: crate::export_plugin
 pub const SYMBOL: &CStr = c"deputize_plugin_v1";
 
 /// The first field of every table, of any version.
@@ -45,7 +49,16 @@ pub struct HostV1 {
     pub context: *const c_void,
     /// Not 0 once the call is cancelled, and from then on. Takes `context`. Cheap, and never blocks.
     pub cancelled: Option<unsafe extern "C" fn(context: *const c_void) -> u32>,
+    /// Who calls, where, and what it may touch, as JSON text; see the front page.
+    pub about: View,
+    /// Takes a few words on how far the call is: `context`, and UTF-8 text. Cheap, and never
+    /// blocks for long.
+    pub note: Option<unsafe extern "C" fn(context: *const c_void, text: View)>,
 }
+
+/// The bytes of a [`HostV1`] of the first hosts, which ends before `about`.
+#[cfg(feature = "export")]
+pub(crate) const LEAST_HOST: usize = std::mem::offset_of!(HostV1, about);
 
 /// A plugin's one exported static. The first three fields are the same in every version.
 #[repr(C)]
@@ -73,7 +86,7 @@ pub struct TableV1 {
 mod tests {
     use std::mem::{align_of, offset_of, size_of};
 
-    use super::{HostV1, Owned, TableV1, View};
+    use super::{HostV1, LEAST_HOST, Owned, TableV1, View};
 
     macro_rules! layout {
         ($($type:ident: $($field:ident)*;)*) => {{
@@ -87,13 +100,18 @@ mod tests {
         }};
     }
 
+    #[test]
+    fn the_first_hosts_are_still_read() {
+        assert_eq!(LEAST_HOST, 24);
+    }
+
     /// A difference here breaks every plugin built so far: it needs a new version of the ABI.
     #[test]
     fn the_layout_of_version_1_is_fixed() {
         let layout = layout! {
             View: ptr len;
             Owned: ptr len cap;
-            HostV1: size reserved context cancelled;
+            HostV1: size reserved context cancelled about note;
             TableV1: magic size abi reserved describe call free;
         };
         insta::assert_snapshot!(layout, @"
@@ -104,11 +122,13 @@ mod tests {
           0 ptr
           8 len
           16 cap
-        HostV1 size 24 align 8
+        HostV1 size 48 align 8
           0 size
           4 reserved
           8 context
           16 cancelled
+          24 about
+          40 note
         TableV1 size 40 align 8
           0 magic
           4 size

@@ -2,9 +2,14 @@
 
 /// The answer to one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Answer {
     /// The tool did it. JSON text, passed on as it is: the host refuses the answer if it is not JSON.
     Ok(String),
+    /// [`Answer::Ok`], with remarks of the tool itself, which are told apart from the content.
+    Noted(String, Vec<String>),
+    /// The tool saw that the call is cancelled. JSON text: what it has until then, or `null`.
+    Cancelled(String),
     /// The tool will not do it as asked. Words for the model: what to change.
     Refused(String),
     /// The tool tried and could not. Words for the operator.
@@ -23,6 +28,11 @@ impl Answer {
     pub fn to_json(&self) -> String {
         match self {
             Self::Ok(json) => format!("{{\"ok\":{json}}}"),
+            Self::Noted(json, notes) => {
+                let notes: Vec<String> = notes.iter().map(|note| quoted(note)).collect();
+                format!("{{\"ok\":{json},\"notes\":[{}]}}", notes.join(","))
+            }
+            Self::Cancelled(json) => format!("{{\"cancelled\":{json}}}"),
             Self::Refused(text) => format!("{{\"refused\":{}}}", quoted(text)),
             Self::Failed(text) => format!("{{\"failed\":{}}}", quoted(text)),
         }
@@ -63,6 +73,13 @@ mod tests {
         assert_eq!(Answer::text("a\"b").to_json(), r#"{"ok":"a\"b"}"#);
         assert_eq!(Answer::Refused("no\n".into()).to_json(), r#"{"refused":"no\n"}"#);
         assert_eq!(Answer::Failed("\u{1b}\\".into()).to_json(), r#"{"failed":"\u001b\\"}"#);
+    }
+
+    #[test]
+    fn remarks_stand_beside_the_content() {
+        let answer = Answer::Noted("1".into(), vec!["a\"".into(), "b".into()]);
+        assert_eq!(answer.to_json(), r#"{"ok":1,"notes":["a\"","b"]}"#);
+        assert_eq!(Answer::Cancelled("null".into()).to_json(), r#"{"cancelled":null}"#);
     }
 
     #[test]

@@ -7,9 +7,10 @@
 use std::marker::PhantomData;
 use std::mem::{ManuallyDrop, size_of};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
 use std::slice;
 
-use crate::abi::{ABI, HostV1, MAGIC, Owned, TableV1, View};
+use crate::abi::{ABI, HostV1, LEAST_HOST, MAGIC, Owned, TableV1, View};
 use crate::answer::Answer;
 
 #[cfg(panic = "abort")]
@@ -32,10 +33,14 @@ pub trait Tools {
     fn call(tool: &str, arguments: &str, host: &CallHost<'_>) -> Answer;
 }
 
-/// Exports the [`Tools`] of one type as this library's plugin.
+/// Exports a crate's tools as this library's plugin.
 ///
-/// The crate is a `cdylib` with `panic = "unwind"`; it may deny `unsafe_code`, not forbid it. Once in a library: a second use, also in another crate
-/// linked into the same binary, does not link. So keep it out of crates that are linked as well as loaded.
+/// `export_plugin!()` exports the tools that the crate registers, and `export_plugin!(links: a::LINK, b::LINK)`
+/// those of other tool crates; both need the feature `tools`. `export_plugin!(Type)` exports a type's own [`Tools`].
+///
+/// The crate is a `cdylib` with `panic = "unwind"`, and may be an `rlib` too, to be linked as well as loaded;
+/// it may deny `unsafe_code`, not forbid it. Once in a crate, and in one crate of a library: with two in it nobody
+/// could say which is meant, so it is refused.
 ///
 /// ```
 /// # use deputize_plugin::{Answer, CallHost, Tools};
@@ -54,12 +59,39 @@ pub trait Tools {
 /// ```
 #[macro_export]
 macro_rules! export_plugin {
+    () => {
+        // The `LINK` of the crate that says it.
+        $crate::export_plugin!(links: self::LINK);
+    };
+    (links: $($link:path),+ $(,)?) => {
+        #[doc(hidden)]
+        #[derive(Debug)]
+        pub struct DeputizePlugin;
+
+        impl $crate::Tools for DeputizePlugin {
+            fn describe() -> String {
+                DEPUTIZE_PLUGIN_TOOLS.describe()
+            }
+
+            fn call(tool: &str, arguments: &str, host: &$crate::CallHost<'_>) -> $crate::Answer {
+                DEPUTIZE_PLUGIN_TOOLS.call(tool, arguments, host)
+            }
+        }
+
+        static DEPUTIZE_PLUGIN_TOOLS: $crate::LinkedTools = $crate::LinkedTools::new(
+            env!("CARGO_PKG_NAME"),
+            env!("CARGO_PKG_VERSION"),
+            &[$($link),+],
+        );
+
+        $crate::export_plugin!(DeputizePlugin);
+    };
     ($tools:ty) => {
         /// This library's tools, for a host that opens it.
         #[expect(non_upper_case_globals, reason = "the name is the ABI's")]
         #[expect(unsafe_code, reason = "the ABI fixes the name")]
-        // SAFETY: the name is this ABI's own; nothing else has it.
-        #[unsafe(no_mangle)]
+        // SAFETY: the name is this ABI's own with this crate's behind it; nothing else has it.
+        #[unsafe(export_name = concat!("deputize_plugin_v1_", env!("CARGO_CRATE_NAME")))]
         pub static deputize_plugin_v1: $crate::TableV1 = $crate::table::<$tools>();
     };
 }
@@ -96,6 +128,23 @@ impl CallHost<'_> {
     pub fn cancelled(&self) -> bool {
         // SAFETY: asked with its own context while the call lasts, which `'a` is.
         self.host.cancelled.is_some_and(|ask| unsafe { ask(self.host.context) } != 0)
+    }
+
+    /// Tells people how far the call is, in a few words. An older host does not show it.
+    pub fn note(&self, text: &str) {
+        let text = View { ptr: text.as_ptr(), len: text.len() };
+        if let Some(note) = self.host.note {
+            // SAFETY: with its own context while the call lasts; the text lives as long.
+            unsafe { note(self.host.context, text) };
+        }
+    }
+
+    /// Who calls, where, and what it may touch, as JSON text; empty where an older host does not
+    /// say.
+    #[must_use]
+    pub fn about(&self) -> &str {
+        // SAFETY: the host lends it as long as the call lasts, which this borrow does not outlive.
+        unsafe { text(&self.host.about, "what the call is about") }.unwrap_or_default()
     }
 }
 
@@ -162,11 +211,22 @@ unsafe fn borrow(host: &*const HostV1) -> Result<CallHost<'_>, String> {
     }
     // SAFETY: not null, aligned; every host begins with its size.
     let size = unsafe { host.cast::<u32>().read() };
-    let least = size_of::<HostV1>();
-    if usize::try_from(size).is_ok_and(|size| size < least) {
-        return Err(format!("the host has {size} bytes and ABI version {ABI} needs {least}"));
+    // A size that does not fit is large enough.
+    let size = usize::try_from(size).unwrap_or(usize::MAX);
+    if size < LEAST_HOST {
+        return Err(format!("the host has {size} bytes and ABI version {ABI} needs {LEAST_HOST}"));
     }
-    // SAFETY: so many bytes are there; every bit pattern of the fields is valid.
-    let host = unsafe { host.read() };
-    Ok(CallHost { host, call: PhantomData })
+    let mut known = HostV1 {
+        size: 0,
+        reserved: 0,
+        context: ptr::null(),
+        cancelled: None,
+        about: View { ptr: ptr::null(), len: 0 },
+        note: None,
+    };
+    // An older host has fewer fields, which end where a field of ours ends.
+    let there = if size < size_of::<HostV1>() { LEAST_HOST } else { size_of::<HostV1>() };
+    // SAFETY: so many bytes are there, and every bit pattern of the fields that they fill is valid.
+    unsafe { ptr::copy_nonoverlapping(host.cast::<u8>(), (&raw mut known).cast::<u8>(), there) };
+    Ok(CallHost { host: known, call: PhantomData })
 }

@@ -1,8 +1,9 @@
 //! The C ABI between Deputize and a dynamic tool plugin. It depends on nothing.
 //!
 //! A plugin is a dynamic library with one exported static, `deputize_plugin_v1`: a table of functions
-//! that take and give JSON text. With the feature `export` a Rust plugin is this much, in a crate of type
-//! `cdylib`:
+//! that take and give JSON text. A tool crate becomes one by one line more, `export_plugin!()`, with the
+//! feature `tools`: see `plugins/archive` and its siblings in the repository. By hand, with the feature
+//! `export`, it is this much, in a crate of type `cdylib`:
 //!
 //! ```
 //! use deputize_plugin::{Answer, CallHost, Tools, export_plugin};
@@ -36,12 +37,21 @@
 //!
 //! # The contract
 //!
-//! - **Answers** are one JSON object in UTF-8 with one member: `{"ok":…}`, with what was asked for;
-//!   `{"refused":"…"}`, with words for the model; `{"failed":"…"}`, with words for the operator;
-//!   `{"panicked":true}`.
+//! - **Answers** are one JSON object in UTF-8 with one of these members: `{"ok":…}`, what was asked for:
+//!   a string as it is, anything else as JSON text; `{"refused":"…"}`, words for the model;
+//!   `{"failed":"…"}`, words for the operator; `{"cancelled":…}`, what there was when the call was
+//!   cancelled, or null; `{"panicked":true}`. Beside `ok` there may be `"notes":["…"]`, remarks of the
+//!   tool itself, which the model reads apart from the content.
 //! - **A description** is an answer too; its `ok` is
 //!   `{"name","version","tools":[{"name","description","parameters"}]}`, where `parameters` is a JSON
-//!   Schema. It is the same at every call.
+//!   Schema of an object. A tool may also have `toolset` (the plugin's name if it has none), `effects`
+//!   (`read_only`, `writes_files`, or `unknown`, which is the default), `repeatable` and `parallel` (false
+//!   if not said), `time_limit_ms` (two minutes), `unusable` (why it cannot be used now), and `examples`
+//!   (`[{"title","arguments"}]`), which `deputize plugin check` runs. It is the same at every call.
+//! - **What a call is about** ([`HostV1::about`]) is JSON text: `{"session","agent","call"}`, names;
+//!   `"cwd"`, the directory to which relative paths belong; `"spill"`, where long outputs may go (it may not exist yet); `"read"` and `"write"`, lists of the
+//!   directories that the agent may read and write under; `"network"`, whether it may use that. Nothing
+//!   holds a plugin to it: it keeps to it by itself.
 //! - **Bytes** are freed by the side that made them. Borrowed ones live until the call returns.
 //! - **A panic** ends one call, not the host. An abort, a stack overflow or an endless loop ends more:
 //!   a plugin is trusted code, and opening its library runs it.
@@ -49,11 +59,19 @@
 //!   any of its threads, until the call returns. After a yes it answers soon, with what it has.
 //! - **Calls** come from any thread and several at once. No Rust type crosses, so the two sides need
 //!   not be built by the same compiler; a plugin has its own allocator, statics and async runtime.
+//! - **Notes** ([`HostV1::note`]) tell people how far a call is, while it runs.
 //! - **Versions**: the number is in the name of the static and in the table. Within one version fields are
 //!   only appended, and `size` says how many there are.
 //!
-//! Plugin authors depend on this crate with the feature `export`, a host without it. It deliberately
-//! does not open libraries, parse JSON, or know Deputize's own tool types.
+//! # Features
+//!
+//! | feature | for | brings |
+//! | --- | --- | --- |
+//! | none | hosts | the table, its checks and safe calls; no dependency |
+//! | `export` | plugins with their own `Tools` | `export_plugin!(Type)`; no dependency |
+//! | `tools` | tool crates | `export_plugin!()` for what a crate registers, on `deputize-core` and `tokio` |
+//!
+//! It deliberately does not open libraries: `deputize-plugin-host` does.
 
 mod abi;
 #[cfg(feature = "export")]
@@ -62,6 +80,8 @@ mod check;
 #[cfg(feature = "export")]
 mod export;
 mod plugin;
+#[cfg(feature = "tools")]
+mod tools;
 
 pub use abi::{ABI, HostV1, MAGIC, Owned, SYMBOL, TableV1, View};
 #[cfg(feature = "export")]
@@ -69,4 +89,6 @@ pub use answer::Answer;
 pub use check::{Head, TableError};
 #[cfg(feature = "export")]
 pub use export::{CallHost, Tools, table};
-pub use plugin::{CallError, MAX_ANSWER_BYTES, Plugin};
+pub use plugin::{CallContext, CallError, MAX_ANSWER_BYTES, MAX_NOTE_BYTES, Plugin};
+#[cfg(feature = "tools")]
+pub use tools::{LinkedTools, readable};

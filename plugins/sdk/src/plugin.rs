@@ -22,8 +22,31 @@ pub struct Plugin {
     free: unsafe extern "C" fn(Owned),
 }
 
-/// What a host lends to a call: whether the call is cancelled by now.
-type Cancelled<'a> = &'a (dyn Fn() -> bool + Sync);
+/// The most bytes of one note on how far a call is; the rest is cut off.
+pub const MAX_NOTE_BYTES: usize = 4096;
+
+/// What a host gives to one call of a tool. A function that says whether the call is cancelled is one.
+pub trait CallContext: Sync {
+    /// Whether the call is cancelled by now. Should it panic, the answer is yes.
+    fn cancelled(&self) -> bool;
+
+    /// Takes a few words on how far the call is.
+    fn note(&self, _text: &str) {}
+
+    /// Who calls, where, and what it may touch, as JSON text.
+    fn about(&self) -> &str {
+        ""
+    }
+}
+
+impl<F: Fn() -> bool + Sync> CallContext for F {
+    fn cancelled(&self) -> bool {
+        self()
+    }
+}
+
+/// What the context of a [`HostV1`] made here points to.
+type Lent<'a> = &'a dyn CallContext;
 
 impl Plugin {
     /// Checks the table and takes its functions.
@@ -66,9 +89,8 @@ impl Plugin {
         self.take(bytes)
     }
 
-    /// Calls one tool and blocks until it has answered. `arguments` is JSON text. The plugin asks
-    /// `cancelled` whenever it likes; should that panic, the answer is yes. The answer's JSON is not yet
-    /// checked.
+    /// Calls one tool and blocks until it has answered. `arguments` is JSON text. The plugin uses
+    /// the context whenever it likes, from any of its threads. The answer's JSON is not yet checked.
     ///
     /// # Errors
     /// The plugin gave no text, or more than [`MAX_ANSWER_BYTES`] of it.
@@ -76,14 +98,16 @@ impl Plugin {
         &self,
         tool: &str,
         arguments: &str,
-        cancelled: &(dyn Fn() -> bool + Sync),
+        context: &dyn CallContext,
     ) -> Result<String, CallError> {
-        let cancelled: Cancelled<'_> = cancelled;
+        let context: Lent<'_> = context;
         let host = HostV1 {
             size: const { size_of::<HostV1>() as u32 },
             reserved: 0,
-            context: (&raw const cancelled).cast(),
+            context: (&raw const context).cast(),
             cancelled: Some(ask),
+            about: lend(context.about()),
+            note: Some(hear),
         };
         // SAFETY: the contract of `from_table`; the views and the host live until the call returns.
         let bytes = unsafe { (self.call)(lend(tool), lend(arguments), &raw const host) };
@@ -125,12 +149,12 @@ fn copy(bytes: Owned) -> Result<String, CallError> {
 
 /// The `cancelled` of every [`HostV1`] made here.
 unsafe extern "C" fn ask(context: *const c_void) -> u32 {
-    let cancelled: *const Cancelled<'_> = context.cast();
+    let context: *const Lent<'_> = context.cast();
     // SAFETY: a plugin hands back the context of its host while the call lasts, in which `call` keeps
     // it alive; it is `Sync`, so any thread may ask.
-    let cancelled = unsafe { &*cancelled };
+    let context = unsafe { &*context };
     // A panic must not leave a C function. Whoever cannot say whether to go on should stop.
-    match catch_unwind(AssertUnwindSafe(cancelled)) {
+    match catch_unwind(AssertUnwindSafe(|| context.cancelled())) {
         Ok(cancelled) => u32::from(cancelled),
         Err(panic) => {
             // Dropping what was thrown can throw again.
@@ -138,6 +162,22 @@ unsafe extern "C" fn ask(context: *const c_void) -> u32 {
             1
         }
     }
+}
+
+/// The `note` of every [`HostV1`] made here. What is no text is passed over.
+unsafe extern "C" fn hear(context: *const c_void, text: View) {
+    let context: *const Lent<'_> = context.cast();
+    if text.ptr.is_null() || text.len == 0 {
+        return;
+    }
+    // SAFETY: as in `ask`.
+    let context = unsafe { &*context };
+    // SAFETY: not null, and by the contract of `from_table` so many initialised bytes for now.
+    let bytes = unsafe { slice::from_raw_parts(text.ptr, text.len.min(MAX_NOTE_BYTES)) };
+    let text = String::from_utf8_lossy(bytes);
+    let heard = catch_unwind(AssertUnwindSafe(|| context.note(&text)));
+    // Dropping what was thrown can throw again.
+    heard.unwrap_or_else(std::mem::forget);
 }
 
 /// Why a call gave nothing to read.

@@ -56,6 +56,8 @@ int main(void) {
     FIELD(deputize_host_v1, reserved);
     FIELD(deputize_host_v1, context);
     FIELD(deputize_host_v1, cancelled);
+    FIELD(deputize_host_v1, about);
+    FIELD(deputize_host_v1, note);
     TYPE(deputize_table_v1);
     FIELD(deputize_table_v1, magic);
     FIELD(deputize_table_v1, size);
@@ -65,8 +67,8 @@ int main(void) {
     FIELD(deputize_table_v1, call);
     FIELD(deputize_table_v1, free);
 
-    deputize_host_v1 host = {sizeof(host), 0, NULL, yes};
     deputize_view nothing = {NULL, 0};
+    deputize_host_v1 host = {sizeof(host), 0, NULL, yes, nothing, NULL};
     deputize_owned answer = deputize_plugin_v1.call(nothing, nothing, &host);
     printf("%.*s\n", (int)answer.len, (const char *)answer.ptr);
     deputize_plugin_v1.free(answer);

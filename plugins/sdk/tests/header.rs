@@ -60,7 +60,7 @@ fn the_header_says_what_the_types_are() {
     let expected = layout! {
         View "deputize_view": ptr len;
         Owned "deputize_owned": ptr len cap;
-        HostV1 "deputize_host_v1": size reserved context cancelled;
+        HostV1 "deputize_host_v1": size reserved context cancelled about note;
         TableV1 "deputize_table_v1": magic size abi reserved describe call free;
     };
     let expected = expected + "{\"failed\":\"cancelled\"}\n";

@@ -3,7 +3,9 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use deputize_plugin::{Answer, CallHost, HostV1, Plugin, TableV1, Tools, View, export_plugin};
+use deputize_plugin::{
+    Answer, CallContext, CallHost, HostV1, Plugin, TableV1, Tools, View, export_plugin,
+};
 
 struct Sample;
 
@@ -28,6 +30,11 @@ impl Tools for Sample {
             "echo" => Answer::Ok(arguments.into()),
             "panic" => panic!("a tool went wrong"),
             "grenade" => std::panic::panic_any(Grenade),
+            "about" => Answer::text(host.about()),
+            "count" => {
+                ["one", "two"].iter().for_each(|text| host.note(text));
+                Answer::Noted("2".into(), vec!["that is all".into()])
+            }
             "fail" => Answer::Failed("the disk said \"no\"".into()),
             "wait" => {
                 let mut asked = 1;
@@ -52,7 +59,7 @@ export_plugin!(Sample);
 /// The table as a host finds it: by name.
 fn table() -> &'static TableV1 {
     unsafe extern "C" {
-        #[link_name = "deputize_plugin_v1"]
+        #[link_name = "deputize_plugin_v1_round_trip"]
         static TABLE: TableV1;
     }
     // SAFETY: this program exports it, just above.
@@ -119,6 +126,31 @@ fn cancel_is_polled() {
 }
 
 #[test]
+fn a_call_knows_what_it_is_about_and_tells_how_far_it_is() {
+    struct Context(std::sync::Mutex<Vec<String>>);
+
+    impl CallContext for Context {
+        fn cancelled(&self) -> bool {
+            false
+        }
+
+        fn note(&self, text: &str) {
+            self.0.lock().unwrap().push(text.to_owned());
+        }
+
+        fn about(&self) -> &str {
+            r#"{"cwd":"/"}"#
+        }
+    }
+
+    let context = Context(std::sync::Mutex::default());
+    assert_eq!(plugin().call("about", "{}", &context).unwrap(), r#"{"ok":"{\"cwd\":\"/\"}"}"#);
+    let counted = plugin().call("count", "{}", &context).unwrap();
+    assert_eq!(counted, r#"{"ok":2,"notes":["that is all"]}"#);
+    assert_eq!(*context.0.lock().unwrap(), ["one", "two"]);
+}
+
+#[test]
 fn calls_run_side_by_side() {
     let in_both = std::sync::Barrier::new(2);
     // Each call waits in its first question until the other one asks too.
@@ -143,8 +175,10 @@ fn a_careless_host_is_told() {
     }
     let size = u32::try_from(size_of::<HostV1>()).unwrap();
     let context = std::ptr::null();
-    let host = HostV1 { size, reserved: 0, context, cancelled: Some(nobody_asks) };
     let view = |bytes: &'static [u8]| View { ptr: bytes.as_ptr(), len: bytes.len() };
+    let about = view(b"{}");
+    let host =
+        HostV1 { size, reserved: 0, context, cancelled: Some(nobody_asks), about, note: None };
     let give = |tool: View, arguments: View, host: *const HostV1| {
         // SAFETY: the views are static, and the host outlives the call.
         let owned = unsafe { table().call.unwrap()(tool, arguments, host) };
@@ -160,9 +194,14 @@ fn a_careless_host_is_told() {
     let endless = View { len: usize::MAX, ..one };
     let short = HostV1 { size: 8, ..host };
     let silent = HostV1 { cancelled: None, ..host };
+    // Its last fields are not there, whatever lies behind it.
+    let older = HostV1 { size: 24, about: nowhere, ..host };
     let answers = [
         give(echo, one, &raw const host),
         give(echo, one, &raw const silent),
+        give(view(b"about"), one, &raw const host),
+        give(view(b"about"), one, &raw const older),
+        give(view(b"count"), one, &raw const older),
         give(echo, View { len: 0, ..nowhere }, &raw const host),
         give(nowhere, one, &raw const host),
         give(echo, view(b"\"\xff\""), &raw const host),
@@ -172,6 +211,9 @@ fn a_careless_host_is_told() {
     insta::assert_snapshot!(answers.join("\n"), @r#"
     {"ok":1}
     {"ok":1}
+    {"ok":"{}"}
+    {"ok":""}
+    {"ok":2,"notes":["that is all"]}
     {"ok":}
     {"failed":"the name of the tool: 3 bytes at 0x0, which cannot be"}
     {"failed":"the arguments: invalid utf-8 sequence of 1 bytes from index 1"}

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use deputize_runtime::prompt::{Environment, Platform, ProjectFile};
 use serde::{Deserialize, Serialize};
 
+use super::plugins::FoundPlugin;
 use super::{Ingredients, date};
 use crate::project;
 
@@ -30,6 +31,9 @@ pub(crate) struct Found {
     /// What the program's memory has for the system text of top agents.
     #[serde(default)]
     pub(super) memory: Option<String>,
+    /// The plugins of the configuration, and what they said of themselves.
+    #[serde(default)]
+    pub(super) plugins: Vec<FoundPlugin>,
 }
 
 impl Found {
@@ -55,6 +59,7 @@ impl Found {
             terminal: from.surroundings.stdout_is_terminal,
             workspace: directory(&from.config.terminal.cwd),
             memory: from.surroundings.own.memory.as_ref().and_then(|memory| memory.snapshot()),
+            plugins: Vec::new(),
         }
     }
 

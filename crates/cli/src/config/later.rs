@@ -106,25 +106,6 @@ pub struct ToolFilter {
     pub exclude: Vec<String>,
 }
 
-/// A dynamic plugin.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct PluginEntry {
-    /// The library's file.
-    pub path: String,
-    /// Its SHA-256 in hexadecimal; another file is refused.
-    #[serde(default)]
-    #[schemars(regex(pattern = "^[0-9a-fA-F]{64}$"))]
-    pub sha256: Option<String>,
-    /// Whether it runs in a process of its own.
-    #[serde(default = "yes")]
-    pub isolated: bool,
-}
-
-fn yes() -> bool {
-    true
-}
-
 /// Shell commands to run at events. A command gets one JSON object on its standard input; exit
 /// status 2 blocks, and then standard error is the reason.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

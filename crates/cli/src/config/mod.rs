@@ -40,6 +40,7 @@ mod load;
 mod pending;
 mod place;
 mod plain;
+mod plugin;
 mod provider;
 mod resolve;
 mod rules;
@@ -62,13 +63,13 @@ pub use self::keys::{
 };
 pub use self::known::{OFFLINE, UrlFault};
 pub use self::later::{
-    Chat, Compaction, Fetch, Hooks, McpServer, PluginEntry, Sandbox, ToolFilter, Unsandboxed,
-    WhenBusy,
+    Chat, Compaction, Fetch, Hooks, McpServer, Sandbox, ToolFilter, Unsandboxed, WhenBusy,
 };
 pub use self::layer::{FlagValue, MAX_FILE_BYTES};
 pub use self::load::{ConfigError, Loaded, Sources, load};
 pub(crate) use self::place::nearest;
 pub use self::place::{Place, Problem, Source};
+pub use self::plugin::PluginEntry;
 pub use self::provider::{Api, ProviderEntry, ToolCalling};
 pub use self::resolve::{
     Endpoint, HttpEndpoint, ModelChoice, ModelOverrides, ResolveError, UnknownProvider,

@@ -17,7 +17,6 @@ const WITHOUT_EFFECT: &[&str] = &[
     "fetch",
     "inactivity_timeout_seconds",
     "mcp_servers",
-    "plugins",
     "providers.*.tools",
     "sandbox",
 ];

@@ -39,6 +39,10 @@ impl Place {
 
     /// A line and column of a file, both counted from 1; columns count characters.
     /// Whether it is in a configuration file.
+    pub(super) fn is_in_environment(&self) -> bool {
+        matches!(*self.source, Source::Env(_))
+    }
+
     pub(super) fn is_in_file(&self) -> bool {
         matches!(*self.source, Source::File(_))
     }

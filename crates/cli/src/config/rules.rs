@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::known::{self, RESERVED, UrlFault};
 use super::place::{Place, Problem, shown};
+use super::plugin;
 use super::resolve::UnknownProvider;
 use super::tree::{Entry, Node, Value};
 
@@ -31,6 +32,7 @@ pub(super) fn check(config: &Node, found: &mut Findings) {
     models(config, found);
     delegation(config, found);
     mcp_servers(config, found);
+    plugin::check(config, found);
     if let Some(denied) = config.entry("approvals").and_then(|it| it.node.entry("deny"))
         && !denied.node.items().is_empty()
     {

@@ -1,0 +1,106 @@
+//! `deputize plugin`: the plugins of the configuration, the check of one, the beginning of one.
+
+use deputize_core::door::to_line;
+use deputize_plugin_host::Description;
+use serde_json::{Value, json};
+
+use crate::args::{Plugin, View};
+use crate::command::table;
+use crate::compose::plugins;
+use crate::config::{Config, PluginEntry};
+use crate::exit::CliError;
+use crate::surroundings::{Surroundings, print};
+
+mod check;
+mod new;
+
+/// Does what the command says. 1: a plugin cannot be used.
+pub(crate) fn plugin(around: &Surroundings, command: &Plugin) -> Result<u8, CliError> {
+    match command {
+        Plugin::List { view } => list(around, view),
+        Plugin::Check { path, within, json } => {
+            check::check(around, path, within.as_deref(), *json)
+        }
+        Plugin::New { dir } => new::new(around, dir).map(|()| 0),
+    }
+}
+
+/// What is told of one plugin of the configuration.
+struct Row {
+    path: String,
+    isolated: bool,
+    found: Result<Description, String>,
+}
+
+fn list(around: &Surroundings, view: &View) -> Result<u8, CliError> {
+    let sources = around.sources(&view.settings, Vec::new())?;
+    let loaded = around.load(&sources)?;
+    let rows = rows(&loaded.config, around);
+    let code = u8::from(rows.iter().any(|row| row.found.is_err()));
+    if view.json {
+        let rows: Vec<Value> = rows.iter().map(Row::json).collect();
+        print(&format!("{:#}\n", json!(rows)))?;
+    } else if rows.is_empty() {
+        print("there are no plugins: `deputize plugin check FILE` prints the entry of one\n")?;
+    } else {
+        let rows = rows.iter().map(Row::cells).collect();
+        print(&table(["PLUGIN", "VERSION", "RUNS", "USABLE", "TOOLS", "FILE"], rows))?;
+    }
+    Ok(code)
+}
+
+fn rows(config: &Config, around: &Surroundings) -> Vec<Row> {
+    let row = |entry: &PluginEntry| {
+        let found = plugins::one(entry, around).map_err(CliError::usage);
+        let read = |found: plugins::FoundPlugin| {
+            Description::parse(&found.description).map_err(CliError::usage)
+        };
+        Row {
+            path: plugins::place(entry, around).display().to_string(),
+            isolated: entry.isolated,
+            found: found.and_then(read).map_err(|error| error.chain()),
+        }
+    };
+    config.plugins.iter().map(row).collect()
+}
+
+impl Row {
+    /// Where its calls run.
+    const fn runs(&self) -> &'static str {
+        if self.isolated { "isolated" } else { "inside" }
+    }
+
+    fn cells(&self) -> [String; 6] {
+        let path = to_line(&self.path, 200);
+        let runs = self.runs().to_owned();
+        match &self.found {
+            Ok(found) => {
+                let tools = found.tools.iter().map(|tool| tool.spec.decl.name.to_string());
+                let tools: Vec<String> = tools.collect();
+                let (name, version) = (found.name.to_string(), found.version.clone());
+                [name, version, runs, "yes".to_owned(), tools.join(", "), path]
+            }
+            Err(why) => {
+                let dash = || "-".to_owned();
+                [dash(), dash(), runs, format!("no: {}", to_line(why, 400)), dash(), path]
+            }
+        }
+    }
+
+    fn json(&self) -> Value {
+        let mut row = json!({"path": self.path, "isolated": self.isolated});
+        let more = match &self.found {
+            Ok(found) => json!({
+                "usable": true,
+                "name": found.name,
+                "version": found.version,
+                "tools": found.tools.iter().map(|tool| &tool.spec.decl.name).collect::<Vec<_>>(),
+            }),
+            Err(why) => json!({"usable": false, "why_not": why}),
+        };
+        if let (Some(row), Value::Object(more)) = (row.as_object_mut(), more) {
+            row.extend(more);
+        }
+        row
+    }
+}

@@ -1,0 +1,160 @@
+//! `deputize plugin check`: what a file is, whether its tools keep their contract, and the entry
+//! that the configuration needs for it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use deputize_check::{Check, Checked, Violations};
+use deputize_core::{Effects, Tool};
+use deputize_plugin_host::{Boundary, Description, PluginError, PluginFile, entries};
+use deputize_process::Supervisor;
+use serde_json::{Value, json};
+
+use crate::compose::plugins::{isolated, named};
+use crate::exit::CliError;
+use crate::processes;
+use crate::surroundings::{Surroundings, print};
+
+/// What was found out of a plugin.
+struct Report {
+    file: PluginFile,
+    description: Description,
+    checked: Vec<(Arc<dyn Tool>, Result<Checked, Violations>)>,
+}
+
+/// Looks at a file, tries its tools, and prints what was found. 1: a tool breaks its contract.
+pub(super) fn check(
+    around: &Surroundings,
+    path: &Path,
+    within: Option<&Path>,
+    as_json: bool,
+) -> Result<u8, CliError> {
+    let within = within.map(|dir| around.cwd(Some(dir))).transpose()?;
+    let path = around.cwd(None)?.join(path);
+    let path = path.canonicalize().unwrap_or(path);
+    let file = PluginFile::read(&path).map_err(CliError::usage)?;
+    file.table().map_err(CliError::usage)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(CliError::failed)?;
+    let supervisor = Supervisor::with(processes::setup(around.open_files));
+    let supervisor = Arc::new(supervisor.map_err(CliError::failed)?);
+    let plugin: Arc<dyn Boundary> = Arc::new(isolated(&file, around, &supervisor));
+    let report = runtime.block_on(look(file, &plugin, within.as_deref()));
+    drop(runtime);
+    let report = report.map_err(CliError::failed)?;
+    let text = if as_json { format!("{:#}\n", report.json()) } else { report.text() };
+    print(&text)?;
+    Ok(u8::from(report.checked.iter().any(|(_, checked)| checked.is_err())))
+}
+
+async fn look(
+    file: PluginFile,
+    plugin: &Arc<dyn Boundary>,
+    within: Option<&Path>,
+) -> Result<Report, PluginError> {
+    let described = plugin.describe().await?;
+    let description = Description::parse(&described).map_err(|error| named(error, file.path()))?;
+    let mut checked = Vec::new();
+    for entry in entries(&description, file.path(), plugin) {
+        let mut check = Check::new(&entry.tool);
+        if let Some(dir) = within {
+            check = check.inside(dir);
+        }
+        let found = check.run().await;
+        checked.push((entry.tool, found));
+    }
+    Ok(Report { file, description, checked })
+}
+
+impl Report {
+    fn text(&self) -> String {
+        let Self { file, description, checked } = self;
+        let mut lines = vec![
+            format!("plugin   {} {}", description.name, description.version),
+            format!("file     {} ({} bytes)", file.path().display(), file.len()),
+            format!("sha256   {}", file.sha256()),
+            format!("abi      {}", deputize_plugin_host::ABI),
+        ];
+        for (tool, checked) in checked {
+            let name = &tool.spec().decl.name;
+            let effects = effects(tool.spec().effects);
+            match checked {
+                Ok(Checked { calls, advice }) => {
+                    lines.push(format!("tool     {name}: {effects}; {}", tried(*calls)));
+                    lines.extend(advice.iter().map(|advice| format!("  advice {advice}")));
+                }
+                Err(Violations(all)) => {
+                    lines.push(format!("tool     {name}: {effects}"));
+                    lines.extend(all.iter().map(|one| format!("  WRONG  {one}")));
+                }
+            }
+        }
+        let wrong = checked.iter().filter(|(_, checked)| checked.is_err()).count();
+        lines.push(String::new());
+        if wrong > 0 {
+            lines.push(format!("{wrong} of {} tools break their contract", checked.len()));
+        } else {
+            lines.push(
+                "To use it, write this into the file that `deputize config path` names. It then \
+                 runs in a process of its own, with all that you may do:"
+                    .to_owned(),
+            );
+            lines.push(String::new());
+            lines.push("plugins:".to_owned());
+            lines.push(format!("  - path: {}", quoted(file.path())));
+            lines.push(format!("    sha256: {}", file.sha256()));
+        }
+        lines.join("\n") + "\n"
+    }
+
+    fn json(&self) -> Value {
+        let tool = |(tool, checked): &(Arc<dyn Tool>, Result<Checked, Violations>)| {
+            let spec = tool.spec();
+            let texts = |all: &[deputize_check::Violation]| -> Vec<String> {
+                all.iter().map(ToString::to_string).collect()
+            };
+            let (calls, advice, wrong) = match checked {
+                Ok(Checked { calls, advice }) => (*calls, texts(advice), Vec::new()),
+                Err(Violations(all)) => (0, Vec::new(), texts(all)),
+            };
+            json!({
+                "name": spec.decl.name,
+                "effects": spec.effects,
+                "calls": calls,
+                "advice": advice,
+                "wrong": wrong,
+            })
+        };
+        json!({
+            "name": self.description.name,
+            "version": self.description.version,
+            "path": self.file.path(),
+            "bytes": self.file.len(),
+            "sha256": self.file.sha256(),
+            "abi": deputize_plugin_host::ABI,
+            "tools": self.checked.iter().map(tool).collect::<Vec<_>>(),
+        })
+    }
+}
+
+fn tried(calls: usize) -> String {
+    match calls {
+        0 => "not tried, since it has no examples".to_owned(),
+        calls => format!("fine in {calls} calls"),
+    }
+}
+
+const fn effects(effects: Effects) -> &'static str {
+    match effects {
+        Effects::ReadOnly => "says that it only looks, so its calls are not asked for",
+        Effects::WritesFiles => "says that it writes files only, so its calls are not asked for",
+        Effects::Unknown => "may do anything, so each call is asked for",
+    }
+}
+
+/// A path in YAML: as JSON, which YAML reads, where it is not plain.
+fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
+    if text.chars().all(plain) { text } else { Value::String(text).to_string() }
+}

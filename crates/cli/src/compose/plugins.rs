@@ -1,0 +1,205 @@
+//! Dynamic plugins: which there are, what they have, and how their calls are reached.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use deputize_core::{Catalog, CatalogError, Entry, Origin, ToolName, ToolsetName};
+use deputize_plugin_host::{
+    Boundary, Description, HostProgram, Inside, Isolated, PluginError, PluginFile, entries,
+};
+use deputize_process::{Supervisor, base_env, drop_hooks};
+use deputize_tools::Processes;
+use serde::{Deserialize, Serialize};
+
+use super::Ingredients;
+use crate::config::PluginEntry;
+use crate::processes::{self, PLUGIN_HOST};
+use crate::surroundings::Surroundings;
+
+/// A plugin as it was found. A recording keeps it, so that a replay tells its tools without it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct FoundPlugin {
+    pub(crate) path: PathBuf,
+    pub(crate) sha256: String,
+    pub(crate) isolated: bool,
+    /// Its own answer to what it has.
+    pub(crate) description: String,
+}
+
+/// Why the configuration's plugins cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PluginFault {
+    #[error("plugin `{}` cannot be used", path.display())]
+    Plugin {
+        path: PathBuf,
+        #[source]
+        source: PluginError,
+    },
+    #[error("no runtime can be started to ask plugins what they have")]
+    Runtime(#[source] io::Error),
+    #[error(
+        "plugin `{}` puts tool `{tool}` in the toolset `{toolset}`, which is another one's \
+         ({owner}); its author has to name another toolset",
+        path.display()
+    )]
+    Toolset { path: PathBuf, tool: ToolName, toolset: ToolsetName, owner: Origin },
+    #[error(transparent)]
+    Catalog(#[from] CatalogError),
+}
+
+/// Looks at the plugins of the configuration. What one has is asked once for each file: it says
+/// the same every time.
+pub(super) fn find(from: &Ingredients<'_>) -> Result<Vec<FoundPlugin>, PluginFault> {
+    from.config.plugins.iter().map(|entry| one(entry, from.surroundings)).collect()
+}
+
+/// Looks at one plugin of the configuration.
+pub(crate) fn one(entry: &PluginEntry, around: &Surroundings) -> Result<FoundPlugin, PluginFault> {
+    let path = place(entry, around);
+    let failed = |source| PluginFault::Plugin { path: path.clone(), source };
+    let file = PluginFile::read(&path).and_then(|file| file.pinned(&entry.sha256));
+    let file = file.map_err(failed)?;
+    file.table().map_err(failed)?;
+    let mut found = FoundPlugin {
+        path: path.clone(),
+        sha256: file.sha256().to_owned(),
+        isolated: entry.isolated,
+        description: String::new(),
+    };
+    let kept = kept_at(&found.sha256, around);
+    if let Some(text) = kept.as_deref().and_then(|kept| std::fs::read_to_string(kept).ok())
+        && Description::parse(&text).is_ok()
+    {
+        found.description = text;
+        return Ok(found);
+    }
+    let text = ask(&found, around)?;
+    Description::parse(&text).map_err(|error| failed(named(error, &path)))?;
+    if let Some(kept) = kept {
+        keep(&kept, &text);
+    }
+    found.description = text;
+    Ok(found)
+}
+
+/// Adds the tools of the plugins that were found. Nothing is loaded or started before a call.
+pub(super) fn add(
+    found: &[FoundPlugin],
+    around: &Surroundings,
+    catalog: &mut Catalog,
+) -> Result<(), PluginFault> {
+    for plugin in found {
+        let description = Description::parse(&plugin.description);
+        let description = description
+            .map_err(|source| PluginFault::Plugin { path: plugin.path.clone(), source })?;
+        for entry in entries(&description, &plugin.path, &boundary(plugin, around)) {
+            if let Some(other) = other_owner(catalog, &entry) {
+                return Err(PluginFault::Toolset {
+                    path: plugin.path.clone(),
+                    tool: entry.name().clone(),
+                    toolset: entry.toolset,
+                    owner: other,
+                });
+            }
+            catalog.insert(entry)?;
+        }
+    }
+    Ok(())
+}
+
+/// Who has the toolset of a tool, if that is not where the tool comes from: whoever gives a
+/// toolset to an agent knows what is in it.
+fn other_owner(catalog: &Catalog, entry: &Entry) -> Option<Origin> {
+    let other = |it: &&Entry| it.toolset == entry.toolset && it.origin != entry.origin;
+    catalog.iter().find(other).map(|other| other.origin.clone())
+}
+
+fn boundary(plugin: &FoundPlugin, around: &Surroundings) -> Arc<dyn Boundary> {
+    let FoundPlugin { path, sha256, isolated, .. } = plugin;
+    if !isolated {
+        return Arc::new(Inside::new(path.clone(), sha256.clone()));
+    }
+    let owned = |cx: Option<&deputize_core::ToolCx>| match cx {
+        Some(cx) => cx.agent.session.settings.get_or_insert_with(Processes::default).shared(),
+        None => Supervisor::start().map(Arc::new),
+    };
+    Arc::new(Isolated::new(path.clone(), sha256.clone(), host_program(around), owned))
+}
+
+/// A plugin in a process that this supervisor owns, whoever calls it.
+pub(crate) fn isolated(file: &PluginFile, around: &Surroundings, by: &Arc<Supervisor>) -> Isolated {
+    let by = Arc::clone(by);
+    let (path, sha256) = (file.path().to_owned(), file.sha256().to_owned());
+    Isolated::new(path, sha256, host_program(around), move |_| Ok(Arc::clone(&by)))
+}
+
+/// This program, as the process of a plugin.
+fn host_program(around: &Surroundings) -> HostProgram {
+    let mut env = base_env(&around.os_env);
+    drop_hooks(&mut env);
+    let program = processes::this_program().unwrap_or_else(|| PathBuf::from("/proc/self/exe"));
+    HostProgram { program, args: vec![OsString::from(PLUGIN_HOST)], env }
+}
+
+/// Has a plugin say what it has, where it will run. A thread of its own waits, since whoever
+/// composes may be in a runtime already.
+fn ask(found: &FoundPlugin, around: &Surroundings) -> Result<String, PluginFault> {
+    let failed = |source| PluginFault::Plugin { path: found.path.clone(), source };
+    let waited = std::thread::scope(|scope| {
+        let asked = scope.spawn(|| -> Result<String, PluginFault> {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let runtime = runtime.map_err(PluginFault::Runtime)?;
+            if !found.isolated {
+                return runtime.block_on(boundary(found, around).describe()).map_err(failed);
+            }
+            let setup = processes::setup(around.open_files);
+            let supervisor = Supervisor::with(setup).map_err(|error| failed(error.into()))?;
+            let by = Arc::new(supervisor);
+            let owned = move |_: Option<&_>| Ok(Arc::clone(&by));
+            let (path, sha256) = (found.path.clone(), found.sha256.clone());
+            let isolated = Isolated::new(path, sha256, host_program(around), owned);
+            runtime.block_on(isolated.describe()).map_err(failed)
+        });
+        asked.join()
+    });
+    waited.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// A description's fault with the file that it is of, where it has not even a name.
+pub(crate) fn named(error: PluginError, path: &Path) -> PluginError {
+    match error {
+        PluginError::Description { plugin, why } if plugin == "?" => {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            PluginError::Description { plugin: name, why }
+        }
+        error => error,
+    }
+}
+
+/// Where a plugin of the configuration is.
+pub(crate) fn place(entry: &PluginEntry, around: &Surroundings) -> PathBuf {
+    match (entry.path.strip_prefix("~/"), around.var("HOME")) {
+        (Some(rest), Some(home)) => Path::new(home).join(rest),
+        _ => PathBuf::from(&entry.path),
+    }
+}
+
+/// Where what a file says of itself is kept; by its digest, so that it is never another one's.
+fn kept_at(sha256: &str, around: &Surroundings) -> Option<PathBuf> {
+    let sessions = around.sessions().ok()?;
+    Some(sessions.path().parent()?.join("plugins").join(format!("{sha256}.json")))
+}
+
+/// Keeps a description. Where that cannot be, the plugin is asked again the next time.
+fn keep(kept: &Path, text: &str) {
+    let half = kept.with_extension(format!("{}.part", std::process::id()));
+    let dir = kept.parent().unwrap_or(Path::new("."));
+    let written = std::fs::create_dir_all(dir)
+        .and_then(|()| std::fs::write(&half, text))
+        .and_then(|()| std::fs::rename(&half, kept));
+    if written.is_err() {
+        let _there_is_none = std::fs::remove_file(&half);
+    }
+}

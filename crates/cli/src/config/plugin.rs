@@ -1,0 +1,53 @@
+//! The keys of a dynamic plugin.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::place::shown;
+use super::rules::Findings;
+use super::tree::{Node, Value};
+
+/// A dynamic plugin. `deputize plugin check FILE` looks at one and prints its entry.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PluginEntry {
+    /// The library's file: an absolute path, or one that begins with `~/`.
+    pub path: String,
+    /// Its SHA-256 in hexadecimal; another file is refused.
+    #[schemars(regex(pattern = "^[0-9a-fA-F]{64}$"))]
+    pub sha256: String,
+    /// Whether it runs in a process of its own. Without one it has all of this program's rights,
+    /// and its faults may end the program: for plugins that you built yourself.
+    #[serde(default = "yes")]
+    pub isolated: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// What a schema cannot tell: where the files are, and that the person said so. The environment is
+/// what any directory's helper may set, and a plugin is a program.
+pub(super) fn check(config: &Node, found: &mut Findings) {
+    let Some(plugins) = config.entry("plugins") else { return };
+    if plugins.node.place.is_in_environment() && !plugins.node.items().is_empty() {
+        let message = "`plugins` is not read from the environment, since loading one runs it; \
+                       write it into the file that `deputize config path` names";
+        found.error(&plugins.key, message);
+    }
+    let mut paths: Vec<&str> = Vec::new();
+    for item in plugins.node.items() {
+        let Some(path) = item.at(&["path"]) else { continue };
+        let Value::Text(text) = &path.value else { continue };
+        if !(text.starts_with("~/") || std::path::Path::new(text).is_absolute()) {
+            let shown = shown(text);
+            let message =
+                format!("`plugins`: `{shown}` must be an absolute path or begin with `~/`");
+            found.error(&path.place, message);
+        }
+        if paths.contains(&text.as_str()) {
+            found.error(&path.place, format!("`plugins` has `{}` twice", shown(text)));
+        }
+        paths.push(text);
+    }
+}

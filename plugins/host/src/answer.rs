@@ -1,0 +1,132 @@
+//! A plugin's answer, from its JSON text to what a call gives.
+
+use std::collections::BTreeMap;
+
+use deputize_core::door::to_line;
+use deputize_core::{ToolCallResult, ToolError, ToolOutput};
+use serde_json::value::RawValue;
+
+use crate::error::PluginError;
+
+/// The most remarks of one answer.
+const MAX_REMARKS: usize = 32;
+/// The most characters of an answer that is no answer, for the person.
+const SHOWN_CHARS: usize = 120;
+
+/// What an answer says.
+#[derive(Debug)]
+pub(crate) enum Said<'a> {
+    Ok { json: &'a str, notes: Vec<String> },
+    Refused(String),
+    Failed(String),
+    Cancelled(&'a str),
+    Panicked,
+}
+
+/// Reads an answer.
+pub(crate) fn said(answer: &str) -> Result<Said<'_>, PluginError> {
+    let wrong = |why: &str| {
+        let shown = to_line(answer, SHOWN_CHARS);
+        PluginError::Answer(format!("{why}: `{shown}`"))
+    };
+    let members: BTreeMap<&str, &RawValue> = serde_json::from_str(answer)
+        .map_err(|error| wrong(&format!("it is not JSON as agreed ({error})")))?;
+    let text = |json: &RawValue| serde_json::from_str::<String>(json.get());
+    let words = |json: &RawValue| text(json).map_err(|_| wrong("its words are no text"));
+    let mut found = None;
+    for (name, json) in &members {
+        let one = match *name {
+            "ok" => Said::Ok { json: json.get(), notes: notes(&members) },
+            "refused" => Said::Refused(words(json)?),
+            "failed" => Said::Failed(words(json)?),
+            "cancelled" => Said::Cancelled(json.get()),
+            "panicked" => Said::Panicked,
+            // A later plugin may say more.
+            _ => continue,
+        };
+        if found.replace(one).is_some() {
+            return Err(wrong("it says two things at once"));
+        }
+    }
+    found.ok_or_else(|| wrong("it says neither ok, refused, failed, cancelled nor panicked"))
+}
+
+fn notes(members: &BTreeMap<&str, &RawValue>) -> Vec<String> {
+    let notes = members.get("notes").map(|json| json.get()).unwrap_or_default();
+    let mut notes: Vec<String> = serde_json::from_str(notes).unwrap_or_default();
+    notes.truncate(MAX_REMARKS);
+    notes
+}
+
+/// What a call of a tool gives.
+pub(crate) fn result(tool: &str, answer: &str) -> ToolCallResult {
+    match said(answer).map_err(ToolError::failed)? {
+        Said::Ok { json, notes } => {
+            let mut output = ToolOutput::text(content(json));
+            output.notes = notes;
+            Ok(output)
+        }
+        Said::Refused(text) => Err(ToolError::refused(text)),
+        Said::Failed(text) => Err(ToolError::failed(PluginError::Failed(text))),
+        Said::Cancelled(json) => {
+            let content = if json == "null" { String::new() } else { content(json) };
+            Err(ToolError::Cancelled(Box::new(ToolOutput::text(content))))
+        }
+        Said::Panicked => Err(ToolError::failed(PluginError::Panicked(tool.to_owned()))),
+    }
+}
+
+/// A string as it is, anything else as its JSON text.
+fn content(json: &str) -> String {
+    serde_json::from_str(json).unwrap_or_else(|_| json.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(answer: &str) -> String {
+        match result("count", answer) {
+            Ok(output) => format!("{} {:?}", output.content, output.notes),
+            Err(ToolError::Failed(source)) => format!("failed: {source}"),
+            Err(ToolError::Cancelled(output)) => format!("cancelled: {}", output.content),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn each_answer_is_what_it_says() {
+        for (answer, expected) in [
+            (r#"{"ok":"a\nb"}"#, "a\nb []"),
+            (r#"{"ok":{"n":[1, 2.50]}}"#, "{\"n\":[1, 2.50]} []"),
+            (r#"{"ok":null}"#, "null []"),
+            (r#"{"ok":1,"notes":["cut"],"later":true}"#, "1 [\"cut\"]"),
+            (r#"{"refused":"give a path"}"#, "refused: give a path"),
+            (r#"{"failed":"no disk"}"#, "failed: the plugin says: no disk"),
+            (r#"{"cancelled":"half"}"#, "cancelled: half"),
+            (r#"{"cancelled":null}"#, "cancelled: "),
+            (
+                r#"{"panicked":true}"#,
+                "failed: tool `count` panicked in its plugin; its other calls still work",
+            ),
+        ] {
+            assert_eq!(told(answer), expected);
+        }
+    }
+
+    #[test]
+    fn what_is_no_answer_is_shown_in_part() {
+        for (answer, word) in [
+            ("", "it is not JSON as agreed"),
+            ("garbage \u{1b}[2J", "`garbage`"),
+            ("[1]", "it is not JSON as agreed"),
+            ("{}", "it says neither ok"),
+            (r#"{"ok":1,"failed":"x"}"#, "two things at once"),
+            (r#"{"refused":7}"#, "its words are no text"),
+            (r#"{"ok":1"#, "EOF"),
+        ] {
+            let told = told(answer);
+            assert!(told.contains(word) && told.len() < 300, "{answer}: {told}");
+        }
+    }
+}

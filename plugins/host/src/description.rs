@@ -1,0 +1,242 @@
+//! What a plugin says of itself, checked.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use deputize_core::door::to_line;
+use deputize_core::{Effects, Example, Schema, ToolDecl, ToolName, ToolSpec, ToolsetName, Usable};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::answer::{Said, said};
+use crate::error::PluginError;
+
+/// The most bytes of a description.
+const MAX_BYTES: usize = 1024 * 1024;
+/// The most tools of a plugin.
+const MAX_TOOLS: usize = 128;
+/// The most bytes of what is told of one tool, its arguments not counted.
+const MAX_DESCRIPTION: usize = 16 * 1024;
+/// The most examples of one tool.
+const MAX_EXAMPLES: usize = 32;
+/// The most characters of a version or a title that are shown.
+const SHOWN_CHARS: usize = 80;
+/// The time limit of a tool that names none.
+const TIME_LIMIT: Duration = Duration::from_secs(120);
+/// The longest that a call may take, whatever its tool says.
+const LONGEST: Duration = Duration::from_secs(3600);
+
+/// What a plugin has.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Description {
+    /// Its name.
+    pub name: ToolsetName,
+    /// Its version, for people.
+    pub version: String,
+    /// Its tools, by name.
+    pub tools: Vec<Described>,
+}
+
+/// One tool of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Described {
+    /// The set that it is given with.
+    pub toolset: ToolsetName,
+    /// What it is.
+    pub spec: ToolSpec,
+}
+
+#[derive(Deserialize)]
+struct RawDescription {
+    name: String,
+    version: String,
+    tools: Vec<RawTool>,
+}
+
+#[derive(Deserialize)]
+struct RawTool {
+    name: String,
+    description: String,
+    parameters: Value,
+    #[serde(default)]
+    toolset: Option<String>,
+    #[serde(default = "unknown")]
+    effects: Effects,
+    #[serde(default)]
+    repeatable: bool,
+    #[serde(default)]
+    parallel: bool,
+    #[serde(default)]
+    time_limit_ms: Option<u64>,
+    #[serde(default)]
+    unusable: Option<String>,
+    #[serde(default)]
+    examples: Vec<RawExample>,
+}
+
+#[derive(Deserialize)]
+struct RawExample {
+    #[serde(default)]
+    title: String,
+    arguments: Value,
+}
+
+const fn unknown() -> Effects {
+    Effects::Unknown
+}
+
+impl Description {
+    /// Reads a plugin's answer to what it has.
+    ///
+    /// # Errors
+    /// When it is not as the contract says, or goes beyond a limit: which tool, and what is wrong.
+    pub fn parse(answer: &str) -> Result<Self, PluginError> {
+        let wrong = |why: String| PluginError::Description { plugin: "?".to_owned(), why };
+        if answer.len() > MAX_BYTES {
+            let why = format!("it has {} bytes, and the limit is {MAX_BYTES}", answer.len());
+            return Err(wrong(why));
+        }
+        let json = match said(answer).map_err(|error| wrong(error.to_string()))? {
+            Said::Ok { json, .. } => json,
+            Said::Panicked => return Err(wrong("it panicked".to_owned())),
+            Said::Refused(text) | Said::Failed(text) => return Err(wrong(text)),
+            Said::Cancelled(_) => return Err(wrong("it was cancelled".to_owned())),
+        };
+        let raw: RawDescription =
+            serde_json::from_str(json).map_err(|error| wrong(error.to_string()))?;
+        let shown = to_line(&raw.name, SHOWN_CHARS);
+        let wrong = |why: String| PluginError::Description { plugin: shown.clone(), why };
+        let name = ToolsetName::new(raw.name).map_err(|error| wrong(error.to_string()))?;
+        if raw.tools.len() > MAX_TOOLS {
+            let why = format!("it has {} tools, and the limit is {MAX_TOOLS}", raw.tools.len());
+            return Err(wrong(why));
+        }
+        let mut names = BTreeSet::new();
+        let mut tools = Vec::new();
+        for tool in raw.tools {
+            let shown = to_line(&tool.name, SHOWN_CHARS);
+            let wrong = |why: String| wrong(format!("tool `{shown}`: {why}"));
+            let described = described(tool, &name).map_err(wrong)?;
+            if !names.insert(described.spec.decl.name.clone()) {
+                return Err(wrong("there are two of that name".to_owned()));
+            }
+            tools.push(described);
+        }
+        tools.sort_by(|a, b| a.spec.decl.name.cmp(&b.spec.decl.name));
+        Ok(Self { name, version: to_line(&raw.version, SHOWN_CHARS), tools })
+    }
+}
+
+fn described(raw: RawTool, plugin: &ToolsetName) -> Result<Described, String> {
+    let name = ToolName::new(raw.name).map_err(|error| error.to_string())?;
+    if raw.description.trim().is_empty() {
+        return Err("it has no description, so no model knows what it is for".to_owned());
+    }
+    if raw.description.len() > MAX_DESCRIPTION {
+        let found = raw.description.len();
+        return Err(format!("its description has {found} bytes; the limit is {MAX_DESCRIPTION}"));
+    }
+    if raw.examples.len() > MAX_EXAMPLES {
+        return Err(format!("it has more than {MAX_EXAMPLES} examples"));
+    }
+    let parameters = Schema::new(&raw.parameters).map_err(|error| error.to_string())?;
+    let toolset = match raw.toolset {
+        Some(toolset) => ToolsetName::new(toolset).map_err(|error| error.to_string())?,
+        None => plugin.clone(),
+    };
+    let limit = raw.time_limit_ms.map_or(TIME_LIMIT, Duration::from_millis);
+    let spec = ToolSpec {
+        decl: ToolDecl { name, description: raw.description.trim().to_owned(), parameters },
+        effects: raw.effects,
+        repeatable: raw.repeatable,
+        spawns: false,
+        parallel: raw.parallel,
+        time_limit: Some(limit.clamp(Duration::from_millis(1), LONGEST)),
+        usable: raw.unusable.map_or(Usable::Yes, Usable::No),
+        examples: raw.examples.into_iter().map(example).collect(),
+    };
+    Ok(Described { toolset, spec })
+}
+
+/// An example, with a title that lives as long as the plugin: for good.
+fn example(raw: RawExample) -> Example {
+    let title = to_line(&raw.title, SHOWN_CHARS).into_boxed_str();
+    Example { title: Box::leak(title), arguments: raw.arguments }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn told(tool: &Value) -> String {
+        let answer = json!({"ok": {"name": "words", "version": "1", "tools": [tool]}});
+        match Description::parse(&answer.to_string()) {
+            Ok(description) => format!("{:?}", description.tools[0].spec.effects),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn what_is_not_said_is_the_careful_choice() {
+        let answer = r#"{"ok":{"name":"words","version":"1\n2","tools":[{"name":"count",
+            "description":" Counts. ","parameters":{"type":"object"}}]}}"#;
+        let read = Description::parse(answer).unwrap();
+        assert_eq!((read.name.as_str(), read.version.as_str()), ("words", "1 2"));
+        let Described { toolset, spec } = &read.tools[0];
+        assert_eq!(toolset.as_str(), "words");
+        assert_eq!(spec.decl.description, "Counts.");
+        assert_eq!(
+            (spec.effects, spec.repeatable, spec.parallel),
+            (Effects::Unknown, false, false)
+        );
+        assert_eq!(spec.time_limit, Some(Duration::from_secs(120)));
+    }
+
+    #[test]
+    fn limits_hold_whatever_it_says() {
+        let answer = r#"{"ok":{"name":"w","version":"","tools":[{"name":"a","description":"x",
+            "parameters":{"type":"object"},"time_limit_ms":18446744073709551615,
+            "effects":"read_only","toolset":"letters","unusable":"no key"}]}}"#;
+        let read = Description::parse(answer).unwrap();
+        let Described { toolset, spec } = &read.tools[0];
+        assert_eq!(spec.time_limit, Some(LONGEST));
+        assert_eq!((toolset.as_str(), spec.effects), ("letters", Effects::ReadOnly));
+        assert_eq!(spec.usable, Usable::No("no key".to_owned()));
+    }
+
+    #[test]
+    fn a_mistake_is_told_with_its_tool() {
+        let good = json!({"name": "a", "description": "x", "parameters": {"type": "object"}});
+        assert_eq!(told(&good), "Unknown");
+        let with = |key: &str, value: Value| {
+            let mut tool = good.clone();
+            tool[key] = value;
+            told(&tool)
+        };
+        for (wrong, word) in [
+            (with("name", json!("a b")), "not a tool name"),
+            (with("description", json!(" ")), "no description"),
+            (with("description", json!("x".repeat(20_000))), "20000 bytes"),
+            (with("parameters", json!({"type": "array"})), "must have type `object`"),
+            (with("effects", json!("none")), "unknown variant"),
+            (with("examples", json!(vec![json!({"arguments": {}}); 33])), "more than 32 examples"),
+        ] {
+            assert!(wrong.contains(word), "{wrong}");
+        }
+        for (answer, word) in [
+            ("", "not JSON"),
+            (r#"{"panicked":true}"#, "it panicked"),
+            (r#"{"failed":"no disk"}"#, "no disk"),
+            (r#"{"ok":{"name":"a/b","version":"","tools":[]}}"#, "not a toolset name"),
+            (r#"{"ok":[]}"#, "invalid"),
+        ] {
+            let error = Description::parse(answer).unwrap_err().to_string();
+            assert!(error.contains(word), "{answer}: {error}");
+        }
+        let twice = json!({"ok": {"name": "w", "version": "", "tools": [good, good]}});
+        let error = Description::parse(&twice.to_string()).unwrap_err().to_string();
+        assert!(error.contains("tool `a`: there are two of that name"), "{error}");
+    }
+}

@@ -1,0 +1,151 @@
+//! Why a plugin cannot be used, in words for the person.
+
+use std::io;
+use std::path::PathBuf;
+
+use deputize_plugin::{CallError, TableError};
+use deputize_process::{SpawnError, SupervisorError};
+
+/// Why a plugin, or one call of it, gave nothing.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PluginError {
+    /// Its file cannot be read.
+    #[error("plugin `{}` cannot be read", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// Its file is not the one that was pinned.
+    #[error(
+        "plugin `{}` is not the file that was pinned: its sha256 is {found}, and `plugins` has \
+         {pinned}. If the change is yours, `deputize plugin check` on it prints the new entry",
+        path.display()
+    )]
+    Digest {
+        /// The file.
+        path: PathBuf,
+        /// What the configuration has.
+        pinned: String,
+        /// What it has.
+        found: String,
+    },
+    /// Its file is no dynamic library.
+    #[error("`{}` is no dynamic library of a known format", path.display())]
+    NoLibrary {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: object::Error,
+    },
+    /// The library exports no table.
+    #[error(
+        "`{}` is no plugin: it exports no `deputize_plugin_v1`. A tool crate becomes one by \
+         `deputize_plugin::export_plugin!()` and the crate type `cdylib`",
+        path.display()
+    )]
+    NoTable {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The library exports several tables.
+    #[error(
+        "`{}` holds {} plugins ({}), and it is not known which is meant; leave out all but one \
+         `export_plugin!` of the crates in it",
+        path.display(), names.len(), names.join(", ")
+    )]
+    Several {
+        /// The file.
+        path: PathBuf,
+        /// The names of their tables.
+        names: Vec<String>,
+    },
+    /// Its table is not one that this program can use. No function of it was called.
+    #[error("plugin `{}` cannot be used: {source}", path.display())]
+    Table {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: TableError,
+    },
+    /// The system cannot load it.
+    #[error("plugin `{}` cannot be loaded", path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: libloading::Error,
+    },
+    /// What it says of itself cannot be used.
+    #[error("plugin `{plugin}` describes itself wrongly: {why}")]
+    Description {
+        /// Its name, or its file.
+        plugin: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// It answered a call, and the answer cannot be read.
+    #[error("the plugin's answer cannot be used: {0}")]
+    Answer(String),
+    /// It answered a call with nothing to read.
+    #[error(transparent)]
+    Call(#[from] CallError),
+    /// It could not do what it was asked for, in its own words.
+    #[error("the plugin says: {0}")]
+    Failed(String),
+    /// It panicked.
+    #[error("tool `{0}` panicked in its plugin; its other calls still work")]
+    Panicked(String),
+    /// It said nothing for too long.
+    #[error("the plugin did not describe itself within {0} s")]
+    Slow(u64),
+    /// Too many of its calls did not end when they were told.
+    #[error(
+        "{0} calls of this plugin did not end when they were told, and go on in this program; \
+         end the program, and give the plugin a process of its own (isolated: true)"
+    )]
+    Stuck(usize),
+    /// Its host process cannot be started.
+    #[error("the plugin's process cannot be started")]
+    Start(#[source] SpawnError),
+    /// Processes cannot be started at all.
+    #[error("the plugin's process cannot be started")]
+    Supervisor(#[from] SupervisorError),
+    /// Its host process ended in the middle.
+    #[error("the plugin's process {how}{}; the next call starts it anew", heard(words))]
+    Ended {
+        /// How.
+        how: String,
+        /// What it said last.
+        words: String,
+    },
+    /// What its host process told, in the words that this program would have.
+    #[error("{0}")]
+    Told(String),
+    /// A thread could not be started.
+    #[error("no thread can be started for the call")]
+    Thread(#[source] io::Error),
+}
+
+fn heard(words: &str) -> String {
+    if words.is_empty() { String::new() } else { format!(" (its last words: {words})") }
+}
+
+/// An error with its causes, in one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut said = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let text = cause.to_string();
+        if !said.contains(&text) {
+            said = format!("{said}: {text}");
+        }
+        next = cause.source();
+    }
+    said
+}

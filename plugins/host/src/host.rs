@@ -1,0 +1,288 @@
+//! A host process, from the side of the program that owns it.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use deputize_core::door::to_line;
+use deputize_process::{Exit, Life, Service};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use crate::boundary::{DESCRIBE_LIMIT, PluginCall};
+use crate::error::PluginError;
+use crate::wire::{Ask, Tell, message, read};
+
+/// How long a process whose streams have ended may take to end itself.
+const EXIT_LIMIT: Duration = Duration::from_secs(2);
+/// How long its last words are waited for.
+const WORDS_LIMIT: Duration = Duration::from_millis(200);
+/// How many bytes of its messages are kept.
+const WORDS_BYTES: usize = 4096;
+/// The most characters of them that are told.
+const WORDS_CHARS: usize = 300;
+
+/// A host process with its plugin loaded. Dropping it ends the process.
+#[derive(Debug)]
+pub(crate) struct Host {
+    shared: Arc<Shared>,
+    next: AtomicU64,
+    /// Serves the process's streams.
+    _task: JoinSet<()>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    out: mpsc::UnboundedSender<Vec<u8>>,
+    kill: CancellationToken,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    waiting: BTreeMap<u64, Waiting>,
+    /// How the process ended, and its last words.
+    ended: Option<(String, String)>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    answer: oneshot::Sender<Result<String, PluginError>>,
+    notes: mpsc::UnboundedSender<String>,
+}
+
+/// A call that is under way.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    id: u64,
+    shared: Arc<Shared>,
+    pub(crate) answer: oneshot::Receiver<Result<String, PluginError>>,
+    pub(crate) notes: mpsc::UnboundedReceiver<String>,
+}
+
+impl Asked {
+    /// Tells the call to end.
+    pub(crate) fn cancel(&self) {
+        self.shared.send(&Ask::Cancel { id: self.id }, "");
+    }
+}
+
+impl Drop for Asked {
+    /// Nobody waits for it any more.
+    fn drop(&mut self) {
+        if self.shared.state().waiting.remove(&self.id).is_some() {
+            self.cancel();
+        }
+    }
+}
+
+impl Host {
+    /// Has a started process load a plugin.
+    pub(crate) async fn start(
+        service: Service,
+        path: &str,
+        sha256: &str,
+    ) -> Result<Self, PluginError> {
+        let (out, outgoing) = mpsc::unbounded_channel();
+        let shared =
+            Arc::new(Shared { state: Mutex::default(), out, kill: CancellationToken::new() });
+        let mut task = JoinSet::new();
+        task.spawn(serve(service, outgoing, Arc::clone(&shared)));
+        let host = Self { shared, next: AtomicU64::new(1), _task: task };
+        let sha256 = sha256.to_owned();
+        host.within(host.ask(|id| Ask::Load { id, sha256 }, path)).await?;
+        Ok(host)
+    }
+
+    /// Whether it is gone, so that another one is needed.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.shared.kill.is_cancelled() || self.shared.state().ended.is_some()
+    }
+
+    /// Ends the process, with all calls in it.
+    pub(crate) fn kill(&self) {
+        self.shared.kill.cancel();
+    }
+
+    /// The plugin's answer to what it has.
+    pub(crate) async fn describe(&self) -> Result<String, PluginError> {
+        self.within(self.ask(|id| Ask::Describe { id }, "")).await
+    }
+
+    /// Begins a call.
+    pub(crate) fn call(&self, call: PluginCall) -> Asked {
+        let PluginCall { tool, arguments, about } = call;
+        self.ask(|id| Ask::Call { id, tool, about }, &arguments)
+    }
+
+    /// Waits for what takes no longer than a description; a process that says nothing is ended.
+    async fn within(&self, mut asked: Asked) -> Result<String, PluginError> {
+        match timeout(DESCRIBE_LIMIT, &mut asked.answer).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(_)) => Err(lost()),
+            Err(_) => {
+                self.kill();
+                Err(PluginError::Slow(DESCRIBE_LIMIT.as_secs()))
+            }
+        }
+    }
+
+    fn ask(&self, head: impl FnOnce(u64) -> Ask, text: &str) -> Asked {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let ((answer, answered), (notes, noted)) = (oneshot::channel(), mpsc::unbounded_channel());
+        let waiting = Waiting { answer, notes };
+        self.shared.state().waiting.insert(id, waiting);
+        self.shared.send(&head(id), text);
+        self.shared.fail_if_ended();
+        Asked { id, shared: Arc::clone(&self.shared), answer: answered, notes: noted }
+    }
+}
+
+/// The answer that never comes: its sender is gone, and nobody said why.
+pub(crate) fn lost() -> PluginError {
+    PluginError::Ended { how: "has gone".to_owned(), words: String::new() }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A process that has gone takes nothing: whoever waits is told of it elsewhere.
+    fn send(&self, head: &Ask, text: &str) {
+        if let Ok(message) = message(head, text) {
+            let _unread = self.out.send(message);
+        }
+    }
+
+    fn take(&self, tell: &Tell, text: String) {
+        let mut state = self.state();
+        match tell {
+            Tell::Answer { id } | Tell::Failed { id } => {
+                let answer = match tell {
+                    Tell::Failed { .. } => Err(PluginError::Told(text)),
+                    _ => Ok(text),
+                };
+                if let Some(waiting) = state.waiting.remove(id) {
+                    let _unread = waiting.answer.send(answer);
+                }
+            }
+            Tell::Note { id } => {
+                if let Some(waiting) = state.waiting.get(id) {
+                    let _unread = waiting.notes.send(text);
+                }
+            }
+        }
+    }
+
+    fn ended(&self, how: String, words: String) {
+        self.state().ended = Some((how, words));
+        self.fail_if_ended();
+    }
+
+    /// Tells everybody who waits that there is no process any more.
+    fn fail_if_ended(&self) {
+        let mut state = self.state();
+        let Some((how, words)) = state.ended.clone() else { return };
+        for waiting in std::mem::take(&mut state.waiting).into_values() {
+            let (how, words) = (how.clone(), words.clone());
+            let _unread = waiting.answer.send(Err(PluginError::Ended { how, words }));
+        }
+    }
+}
+
+/// Serves the streams of a process until it ends or is to be ended, and sees that nothing of it
+/// is left.
+async fn serve(
+    service: Service,
+    mut outgoing: mpsc::UnboundedReceiver<Vec<u8>>,
+    shared: Arc<Shared>,
+) {
+    let (mut stdin, mut stdout, mut stderr, mut life) = service.into_parts();
+    let mut words = Vec::new();
+    let write = async {
+        while let Some(message) = outgoing.recv().await {
+            let Some(stdin) = &mut stdin else { break };
+            if stdin.write_all(&message).await.is_err() {
+                break;
+            }
+        }
+        // What it said last may still arrive.
+        std::future::pending::<()>().await;
+    };
+    let hearing = async {
+        hear(&mut stderr, &mut words).await;
+        std::future::pending::<()>().await;
+    };
+    let why = tokio::select! {
+        why = listen(&mut stdout, &shared) => why,
+        () = shared.kill.cancelled() => Some("was ended, since a call did not end".to_owned()),
+        () = write => None,
+        () = hearing => None,
+    };
+    let how = match why {
+        Some(why) => why,
+        None => exit(&mut life).await,
+    };
+    let _gone = life.end().await;
+    // A descendant may hold the stream.
+    let _rest = timeout(WORDS_LIMIT, hear(&mut stderr, &mut words)).await;
+    shared.kill.cancel();
+    shared.ended(how, told(&words));
+}
+
+/// Takes what the process tells, until its end; why it is to be ended, if that is its fault.
+async fn listen(stdout: &mut (impl AsyncRead + Unpin), shared: &Shared) -> Option<String> {
+    loop {
+        match read::<Tell>(stdout).await {
+            Ok(Some((tell, text))) => shared.take(&tell, text),
+            Ok(None) => return None,
+            Err(error) => return Some(format!("was ended, since it sent no message ({error})")),
+        }
+    }
+}
+
+/// How a process ended whose output has.
+async fn exit(life: &mut Life) -> String {
+    match timeout(EXIT_LIMIT, life.exited()).await {
+        Ok(Exit::Code(code)) => format!("ended by itself with exit code {code}"),
+        Ok(Exit::Signal(signal)) => format!("died of {}", signal_name(signal)),
+        Ok(Exit::TimedOut | Exit::Cancelled) => "was ended".to_owned(),
+        Ok(_) => "ended".to_owned(),
+        Err(_) => "closed its output".to_owned(),
+    }
+}
+
+fn signal_name(signal: i32) -> String {
+    let name = match signal {
+        4 => "an illegal instruction (SIGILL)",
+        6 => "an abort (SIGABRT)",
+        7 => "a bad memory access (SIGBUS)",
+        8 => "an arithmetic fault (SIGFPE)",
+        9 => "a kill (SIGKILL)",
+        11 => "a segmentation fault (SIGSEGV)",
+        other => return format!("signal {other}"),
+    };
+    name.to_owned()
+}
+
+async fn hear(stderr: &mut (impl AsyncRead + Unpin), words: &mut Vec<u8>) {
+    let mut chunk = vec![0; WORDS_BYTES];
+    while let Ok(count @ 1..) = stderr.read(&mut chunk).await {
+        words.extend(chunk.iter().take(count));
+        let surplus = words.len().saturating_sub(WORDS_BYTES);
+        words.drain(..surplus);
+    }
+}
+
+/// The last lines of what it said, on one line.
+fn told(words: &[u8]) -> String {
+    let text = String::from_utf8_lossy(words);
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    let last = lines.get(lines.len().saturating_sub(3)..).unwrap_or_default();
+    to_line(&last.join(" | "), WORDS_CHARS)
+}

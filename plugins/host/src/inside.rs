@@ -1,0 +1,179 @@
+//! A plugin in this process. It has all of this program's rights, and may end it.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use deputize_core::{BoxFuture, ToolCx};
+use deputize_plugin::{CallContext, Plugin};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
+
+use crate::boundary::{Boundary, DESCRIBE_LIMIT, MAX_NOTES, PluginCall, SETTLE, Settled};
+use crate::error::{PluginError, chain};
+use crate::file::PluginFile;
+use crate::load::load;
+
+/// Calls of one plugin that did not end when they were told, before it gets no more.
+pub const MAX_STUCK: usize = 4;
+
+/// A plugin that is loaded into this process, at its first use. Each call has a thread of its own:
+/// one that never ends holds up nothing else.
+#[derive(Debug)]
+pub struct Inside(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    path: PathBuf,
+    sha256: String,
+    plugin: OnceLock<Result<Plugin, String>>,
+    /// Calls that were left behind and go on.
+    stuck: AtomicUsize,
+}
+
+impl Inside {
+    /// A plugin whose file has this digest. Nothing of it is read or run yet.
+    #[must_use]
+    pub fn new(path: PathBuf, sha256: String) -> Self {
+        let (plugin, stuck) = (OnceLock::new(), AtomicUsize::new(0));
+        Self(Arc::new(Shared { path, sha256, plugin, stuck }))
+    }
+}
+
+impl Shared {
+    fn plugin(&self) -> Result<Plugin, PluginError> {
+        let load = || load(&PluginFile::read(&self.path)?.pinned(&self.sha256)?);
+        let loaded = self.plugin.get_or_init(|| load().map_err(|error| chain(&error)));
+        loaded.clone().map_err(PluginError::Told)
+    }
+}
+
+/// What a running call and the one who waits for it share.
+struct Lent {
+    about: String,
+    cancelled: AtomicBool,
+    /// Nobody waits for it any more.
+    left: AtomicBool,
+    notes: mpsc::UnboundedSender<String>,
+    told: AtomicU32,
+}
+
+impl CallContext for Lent {
+    fn cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Relaxed)
+    }
+
+    fn note(&self, text: &str) {
+        if self.told.fetch_add(1, Ordering::Relaxed) < MAX_NOTES {
+            // Nobody hears the notes of a call that was left.
+            let _unheard = self.notes.send(text.to_owned());
+        }
+    }
+
+    fn about(&self) -> &str {
+        &self.about
+    }
+}
+
+/// Tells a call to end when nobody waits for it any more.
+struct Leave(Arc<Lent>);
+
+impl Drop for Leave {
+    fn drop(&mut self) {
+        self.0.cancelled.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Boundary for Inside {
+    fn describe(&self) -> BoxFuture<'_, Result<String, PluginError>> {
+        Box::pin(async move {
+            let shared = Arc::clone(&self.0);
+            let described = on_thread(move || Ok(shared.plugin()?.describe()?))?;
+            match timeout(DESCRIBE_LIMIT, described).await {
+                Ok(Ok(described)) => described,
+                Ok(Err(_)) => Err(PluginError::Told("the plugin's thread has ended".to_owned())),
+                Err(_) => Err(PluginError::Slow(DESCRIBE_LIMIT.as_secs())),
+            }
+        })
+    }
+
+    fn call<'a>(
+        &'a self,
+        call: PluginCall,
+        cx: &'a ToolCx,
+    ) -> BoxFuture<'a, Result<Settled, PluginError>> {
+        Box::pin(async move {
+            let stuck = self.0.stuck.load(Ordering::Relaxed);
+            if stuck >= MAX_STUCK {
+                return Err(PluginError::Stuck(stuck));
+            }
+            let (notes, mut told) = mpsc::unbounded_channel();
+            let lent = Arc::new(Lent {
+                about: call.about.clone(),
+                cancelled: AtomicBool::new(false),
+                left: AtomicBool::new(false),
+                notes,
+                told: AtomicU32::new(0),
+            });
+            let leave = Leave(Arc::clone(&lent));
+            let shared = Arc::clone(&self.0);
+            let mut answer = on_thread(move || {
+                let answered = shared
+                    .plugin()
+                    .and_then(|plugin| Ok(plugin.call(&call.tool, &call.arguments, &*lent)?));
+                if lent.left.swap(true, Ordering::AcqRel) {
+                    shared.stuck.fetch_sub(1, Ordering::Relaxed);
+                }
+                answered
+            })?;
+            let gone = || PluginError::Told("the plugin's thread has ended".to_owned());
+            let answered = loop {
+                tokio::select! {
+                    biased;
+                    Some(note) = told.recv() => cx.tell(&note),
+                    answered = &mut answer => break answered.map_err(|_| gone())?,
+                    () = cx.cancel.cancelled() => {
+                        leave.0.cancelled.store(true, Ordering::Relaxed);
+                        match timeout(SETTLE, &mut answer).await {
+                            Ok(answered) => break answered.map_err(|_| gone())?,
+                            Err(_) => return Ok(self.left_behind(&leave.0)),
+                        }
+                    }
+                }
+            };
+            while let Ok(note) = told.try_recv() {
+                cx.tell(&note);
+            }
+            answered.map(Settled::Answer)
+        })
+    }
+}
+
+impl Inside {
+    fn left_behind(&self, lent: &Lent) -> Settled {
+        self.0.stuck.fetch_add(1, Ordering::Relaxed);
+        if lent.left.swap(true, Ordering::AcqRel) {
+            // It ended in this moment.
+            self.0.stuck.fetch_sub(1, Ordering::Relaxed);
+        }
+        Settled::Left(
+            "it did not end when it was told and goes on in this program: its outcome is unknown",
+        )
+    }
+}
+
+/// Runs something on a thread that nobody joins: a plugin may keep it for good.
+fn on_thread<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<oneshot::Receiver<T>, PluginError> {
+    let (send, receive) = oneshot::channel();
+    let work = move || {
+        // Whoever asked may have gone.
+        let _unread = send.send(work());
+    };
+    std::thread::Builder::new()
+        .name("plugin".to_owned())
+        .spawn(work)
+        .map_err(PluginError::Thread)?;
+    Ok(receive)
+}

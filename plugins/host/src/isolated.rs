@@ -1,0 +1,146 @@
+//! A plugin in a process of its own, which is ended and started anew when it has to be.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use deputize_core::{BoxFuture, Resource, ToolCx};
+use deputize_process::{Command, Supervisor, SupervisorError};
+use tokio::time::timeout;
+
+use crate::boundary::{Boundary, PluginCall, SETTLE, Settled};
+use crate::error::PluginError;
+use crate::host::{Host, lost};
+
+/// How a host process is started: a program whose `main` calls [`host_main`](crate::host_main)
+/// when it is started with these arguments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostProgram {
+    /// An absolute path.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub args: Vec<OsString>,
+    /// Its whole environment, which the plugin sees.
+    pub env: BTreeMap<OsString, OsString>,
+}
+
+/// Who owns the processes of a call's session; without a call, those of the program.
+type Supervisors =
+    dyn Fn(Option<&ToolCx>) -> Result<Arc<Supervisor>, SupervisorError> + Send + Sync;
+
+/// A plugin in a process of its own: one for each session, started at its first call.
+pub struct Isolated {
+    path: PathBuf,
+    sha256: String,
+    program: HostProgram,
+    supervisor: Arc<Supervisors>,
+}
+
+impl fmt::Debug for Isolated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Isolated({})", self.path.display())
+    }
+}
+
+/// The host processes of a session, by plugin. They end with it.
+#[derive(Default)]
+struct Hosts(Mutex<BTreeMap<PathBuf, Arc<Slot>>>);
+
+/// The place of one host process.
+#[derive(Default)]
+struct Slot(tokio::sync::Mutex<Option<Arc<Host>>>);
+
+impl Resource for Hosts {
+    fn close<'a>(&'a self) -> BoxFuture<'a, ()> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        Box::pin(async {})
+    }
+}
+
+impl Isolated {
+    /// A plugin whose file has this digest. Nothing is started yet.
+    #[must_use]
+    pub fn new(
+        path: PathBuf,
+        sha256: String,
+        program: HostProgram,
+        supervisor: impl Fn(Option<&ToolCx>) -> Result<Arc<Supervisor>, SupervisorError>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Self {
+        Self { path, sha256, program, supervisor: Arc::new(supervisor) }
+    }
+
+    async fn start(&self, cx: Option<&ToolCx>) -> Result<Host, PluginError> {
+        let owner = Arc::new((self.supervisor)(cx)?.owner());
+        let mut command = Command::new(self.program.program.clone(), "/");
+        command.args.clone_from(&self.program.args);
+        command.env.clone_from(&self.program.env);
+        let service = owner.open(&command).await.map_err(PluginError::Start)?;
+        let path = self.path.to_string_lossy();
+        Host::start(service, &path, &self.sha256).await
+    }
+
+    /// The session's process for this plugin; another one where the last has gone.
+    async fn host(&self, cx: &ToolCx) -> Result<Arc<Host>, PluginError> {
+        let hosts = cx.agent.session.settings.get_or_insert_with(Hosts::default);
+        let slot = {
+            let mut hosts = hosts.0.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(hosts.entry(self.path.clone()).or_default())
+        };
+        let mut held = slot.0.lock().await;
+        if let Some(host) = held.as_ref().filter(|host| !host.has_ended()) {
+            return Ok(Arc::clone(host));
+        }
+        let started = Arc::new(self.start(Some(cx)).await?);
+        *held = Some(Arc::clone(&started));
+        Ok(started)
+    }
+}
+
+impl Boundary for Isolated {
+    fn describe(&self) -> BoxFuture<'_, Result<String, PluginError>> {
+        Box::pin(async move { self.start(None).await?.describe().await })
+    }
+
+    fn call<'a>(
+        &'a self,
+        call: PluginCall,
+        cx: &'a ToolCx,
+    ) -> BoxFuture<'a, Result<Settled, PluginError>> {
+        Box::pin(async move {
+            let host = tokio::select! {
+                biased;
+                host = self.host(cx) => host?,
+                () = cx.cancel.cancelled() => return Ok(Settled::Left("it was not begun")),
+            };
+            let mut asked = host.call(call);
+            let answered = loop {
+                tokio::select! {
+                    biased;
+                    Some(note) = asked.notes.recv() => cx.tell(&note),
+                    answered = &mut asked.answer => break answered,
+                    () = cx.cancel.cancelled() => {
+                        asked.cancel();
+                        match timeout(SETTLE, &mut asked.answer).await {
+                            Ok(answered) => break answered,
+                            Err(_) => {
+                                host.kill();
+                                return Ok(Settled::Left(
+                                    "it did not end when it was told, so its process was ended",
+                                ));
+                            }
+                        }
+                    }
+                }
+            };
+            while let Ok(note) = asked.notes.try_recv() {
+                cx.tell(&note);
+            }
+            answered.unwrap_or_else(|_| Err(lost())).map(Settled::Answer)
+        })
+    }
+}

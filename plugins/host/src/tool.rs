@@ -1,0 +1,54 @@
+//! A plugin's tools as tools like any other.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use deputize_core::{
+    BoxFuture, Entry, Origin, Tool, ToolCallResult, ToolCx, ToolError, ToolOutput, ToolSpec,
+};
+use serde_json::Value;
+
+use crate::about::about;
+use crate::answer::result;
+use crate::boundary::{Boundary, PluginCall, Settled};
+use crate::description::Description;
+
+/// The tools of a plugin, for a catalog.
+#[must_use]
+pub fn entries(description: &Description, path: &Path, boundary: &Arc<dyn Boundary>) -> Vec<Entry> {
+    let entry = |described: &crate::Described| Entry {
+        toolset: described.toolset.clone(),
+        origin: Origin::Plugin { path: path.to_owned() },
+        tool: Arc::new(PluginTool { spec: described.spec.clone(), boundary: Arc::clone(boundary) }),
+    };
+    description.tools.iter().map(entry).collect()
+}
+
+struct PluginTool {
+    spec: ToolSpec,
+    boundary: Arc<dyn Boundary>,
+}
+
+impl Tool for PluginTool {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn call<'a>(&'a self, arguments: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolCallResult> {
+        Box::pin(async move {
+            let tool = self.spec.decl.name.as_str();
+            let call = PluginCall {
+                tool: tool.to_owned(),
+                arguments: arguments.to_string(),
+                about: about(cx),
+            };
+            match self.boundary.call(call, cx).await.map_err(ToolError::failed)? {
+                Settled::Answer(answer) => result(tool, &answer),
+                Settled::Left(what) => {
+                    let output = ToolOutput::default().note(what);
+                    Err(ToolError::Cancelled(Box::new(output)))
+                }
+            }
+        })
+    }
+}

@@ -1,0 +1,347 @@
+//! A tool crate's registrations as a plugin's tools.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use deputize_core::{
+    Agent, AgentId, AgentSpec, AgentView, ApproverMode, AttachError, Authority, CallId, Cancel,
+    CancelReason, Catalog, Entry, FileLedger, Grant, Limits, ModelOptions, Origin, Progress, Role,
+    SessionId, SessionView, Spawn, Store, ToolCallResult, ToolCrate, ToolCx, ToolError, ToolOutput,
+    Usable,
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+use tokio::sync::mpsc;
+
+use crate::answer::Answer;
+use crate::export::CallHost;
+
+/// How often a running call looks whether it is cancelled.
+const LOOK: Duration = Duration::from_millis(20);
+/// Sessions whose settings are kept at most; the first ones are forgotten.
+const SESSIONS: usize = 64;
+
+/// The tools that crates register, for [`export_plugin!`](crate::export_plugin).
+#[derive(Debug)]
+pub struct LinkedTools {
+    name: &'static str,
+    version: &'static str,
+    links: &'static [ToolCrate],
+    program: OnceLock<Result<Program, String>>,
+}
+
+/// What the calls of a loaded library share. It has statics of its own, so also a runtime.
+#[derive(Debug)]
+struct Program {
+    catalog: Arc<Catalog>,
+    runtime: Runtime,
+    sessions: Mutex<BTreeMap<String, Arc<SessionView>>>,
+    running: Arc<Mutex<Running>>,
+}
+
+/// Where running calls tell how far they are.
+type Running = BTreeMap<(AgentId, CallId), mpsc::UnboundedSender<String>>;
+
+/// What a call is about, as the host tells it. What it does not tell is not permitted.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct About {
+    session: String,
+    agent: String,
+    call: String,
+    cwd: PathBuf,
+    spill: PathBuf,
+    read: BTreeSet<PathBuf>,
+    write: BTreeSet<PathBuf>,
+    network: bool,
+}
+
+impl LinkedTools {
+    /// The tools of these crates, as a plugin of this name and version.
+    #[must_use]
+    pub const fn new(
+        name: &'static str,
+        version: &'static str,
+        links: &'static [ToolCrate],
+    ) -> Self {
+        Self { name, version, links, program: OnceLock::new() }
+    }
+
+    /// The text of [`Tools::describe`](crate::Tools::describe).
+    ///
+    /// # Panics
+    /// When the crates do not fit together: a mistake of the author that `deputize plugin check`
+    /// meets.
+    #[must_use]
+    #[expect(clippy::panic, reason = "a mistake in the plugin; the panic is told by its host")]
+    pub fn describe(&self) -> String {
+        let program = self.program().unwrap_or_else(|error| panic!("{error}"));
+        let tools: Vec<Value> = program.catalog.iter().map(described).collect();
+        json!({"name": self.name, "version": self.version, "tools": tools}).to_string()
+    }
+
+    /// As [`Tools::call`](crate::Tools::call).
+    #[must_use]
+    pub fn call(&self, tool: &str, arguments: &str, host: &CallHost<'_>) -> Answer {
+        let program = match self.program() {
+            Ok(program) => program,
+            Err(error) => return Answer::Failed(error.to_owned()),
+        };
+        let Some(entry) = program.catalog.get(tool) else {
+            return Answer::Refused(format!("there is no tool `{tool}`"));
+        };
+        let arguments = match serde_json::from_str(arguments) {
+            Ok(arguments) => arguments,
+            Err(error) => return Answer::Refused(format!("arguments of {tool}: {error}")),
+        };
+        let about = match about(host.about()) {
+            Ok(about) => about,
+            Err(error) => return Answer::Failed(format!("what the call is about: {error}")),
+        };
+        let result = program.run(entry, arguments, &about, host);
+        answered(result)
+    }
+
+    fn program(&self) -> Result<&Program, &str> {
+        let made = self.program.get_or_init(|| Program::new(self.links));
+        made.as_ref().map_err(String::as_str)
+    }
+}
+
+impl Program {
+    fn new(links: &[ToolCrate]) -> Result<Self, String> {
+        let all = Catalog::linked(links).map_err(|error| error.to_string())?;
+        let ours = |entry: &Entry| match &entry.origin {
+            Origin::Linked { krate } => links.iter().any(|link| link.name == krate),
+            _ => false,
+        };
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("plugin")
+            .enable_all()
+            .build()
+            .map_err(|error| format!("the plugin's runtime cannot be started: {error}"))?;
+        let catalog = Arc::new(all.filtered(ours));
+        Ok(Self { catalog, runtime, sessions: Mutex::default(), running: Arc::default() })
+    }
+
+    fn run(
+        &self,
+        entry: &Entry,
+        arguments: Value,
+        about: &About,
+        host: &CallHost<'_>,
+    ) -> ToolCallResult {
+        let (tell, mut told) = mpsc::unbounded_channel();
+        let cx = self.cx(about);
+        let place = (cx.agent.id().clone(), cx.call);
+        self.running().insert(place.clone(), tell);
+        let call = async {
+            let mut call = std::pin::pin!(entry.tool.call(arguments, &cx));
+            let mut look = tokio::time::interval(LOOK);
+            loop {
+                tokio::select! {
+                    biased;
+                    Some(text) = told.recv() => host.note(&text),
+                    result = &mut call => return result,
+                    _ = look.tick() => {
+                        if host.cancelled() {
+                            cx.cancel.cancel(CancelReason::Interrupted);
+                        }
+                    }
+                }
+            }
+        };
+        let caught = catch_unwind(AssertUnwindSafe(|| self.runtime.block_on(call)));
+        self.running().remove(&place);
+        self.runtime.block_on(cx.agent.store.close());
+        while let Ok(text) = told.try_recv() {
+            host.note(&text);
+        }
+        caught.unwrap_or_else(|panic| resume_unwind(panic))
+    }
+
+    /// What the tool may reach: as much of the host's agent as crosses the boundary.
+    fn cx(&self, about: &About) -> ToolCx {
+        let session = self.session(about);
+        let call = about.call.parse().unwrap_or(CallId { step: 1, slot: 0 });
+        let spec = self.spec(about, &session.id);
+        let agent = AgentView {
+            authority: Arc::new(Authority::root(&self.catalog, &spec.grant)),
+            spec: Arc::new(spec),
+            catalog: Arc::clone(&self.catalog),
+            declared: Vec::new(),
+            store: Store::default(),
+            session,
+        };
+        ToolCx { call, agent: Arc::new(agent), cancel: Cancel::new() }
+    }
+
+    /// The session of a call. Its settings last as long as the library, so that a tool may keep a
+    /// connection there.
+    fn session(&self, about: &About) -> Arc<SessionView> {
+        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(session) = sessions.get(&about.session) {
+            return Arc::clone(session);
+        }
+        while sessions.len() >= SESSIONS {
+            sessions.pop_first();
+        }
+        let settings = Store::default();
+        let running = Arc::clone(&self.running);
+        settings.get_or_insert_with(|| {
+            Progress::new(move |agent, call, text| {
+                let running = running.lock().unwrap_or_else(PoisonError::into_inner);
+                if let Some(tell) = running.get(&(agent.clone(), call)) {
+                    // Nobody hears it when the call has ended.
+                    let _unheard = tell.send(text.to_owned());
+                }
+            })
+        });
+        let id = SessionId::new(about.session.as_str());
+        let session = Arc::new(SessionView {
+            id: id.unwrap_or(SessionId::literal("plugin")),
+            spill: about.spill.clone(),
+            files: FileLedger::default(),
+            settings,
+            spawn: Arc::new(NoSpawn),
+        });
+        sessions.insert(about.session.clone(), Arc::clone(&session));
+        session
+    }
+
+    fn spec(&self, about: &About, session: &SessionId) -> AgentSpec {
+        let agent = serde_json::from_value(Value::String(about.agent.clone()));
+        AgentSpec {
+            id: agent.unwrap_or_else(|_| AgentId::root(session)),
+            parent: None,
+            depth: 0,
+            role: Role::Leaf,
+            spawned_by: None,
+            goal: String::new(),
+            task: String::new(),
+            model: String::new(),
+            options: ModelOptions::default(),
+            system: Vec::new(),
+            prefill: Vec::new(),
+            toolsets: self.catalog.toolsets().into_iter().collect(),
+            tools: self.catalog.iter().map(|entry| entry.name().clone()).collect(),
+            grant: Grant {
+                read: Some(about.read.clone()),
+                write: Some(about.write.clone()),
+                network: Some(about.network),
+                ..Grant::default()
+            },
+            approver: ApproverMode::Deny,
+            limits: Limits { max_iterations: 1, time_ms: 0, wrap_up_ms: 0 },
+            cwd: about.cwd.clone(),
+            context: None,
+            output_schema: None,
+            background: false,
+            declared: None,
+        }
+    }
+
+    fn running(&self) -> MutexGuard<'_, Running> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A loaded tool starts no agents: those are its host's.
+struct NoSpawn;
+
+impl Spawn for NoSpawn {
+    fn attach(
+        &self,
+        _: &AgentView,
+        _: AgentSpec,
+        _: &Cancel,
+    ) -> Result<Box<dyn Agent>, AttachError> {
+        Err(AttachError::Depth)
+    }
+}
+
+fn about(text: &str) -> Result<About, serde_json::Error> {
+    if text.is_empty() { Ok(About::default()) } else { serde_json::from_str(text) }
+}
+
+/// A tool as a description has it.
+fn described(entry: &Entry) -> Value {
+    let spec = entry.tool.spec();
+    let examples: Vec<Value> = spec
+        .examples
+        .iter()
+        .map(|example| json!({"title": example.title, "arguments": example.arguments}))
+        .collect();
+    let limit = spec.time_limit.map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX));
+    let unusable = match &spec.usable {
+        Usable::Yes => None,
+        Usable::No(why) => Some(why),
+    };
+    json!({
+        "name": spec.decl.name,
+        "description": spec.decl.description,
+        "parameters": spec.decl.parameters,
+        "toolset": entry.toolset,
+        "effects": spec.effects,
+        "repeatable": spec.repeatable,
+        "parallel": spec.parallel,
+        "examples": examples,
+        // Without one it watches its time itself; the host ends it all the same some day.
+        "time_limit_ms": limit.unwrap_or(u64::MAX),
+        "unusable": unusable,
+    })
+}
+
+fn answered(result: ToolCallResult) -> Answer {
+    match result {
+        Ok(output) if output.notes.is_empty() => Answer::text(&output.content),
+        Ok(ToolOutput { content, notes, .. }) => {
+            Answer::Noted(Value::String(content).to_string(), notes)
+        }
+        Err(ToolError::Refused(text)) => Answer::Refused(text.into_string()),
+        Err(ToolError::Partly { text, output }) => {
+            Answer::Refused(format!("{}\n{}", text.into_string(), output.content))
+        }
+        Err(ToolError::Cancelled(output)) => {
+            Answer::Cancelled(Value::String(output.content).to_string())
+        }
+        Err(error) => Answer::Failed(chain(&error)),
+    }
+}
+
+/// An error with its causes, in one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+/// The file or directory that a path of a call names, if the agent may read it: links followed,
+/// relative paths from the agent's directory.
+///
+/// # Errors
+/// A refusal that says what to do: there is no such file, or the agent may not read it.
+pub fn readable(cx: &ToolCx, path: &Path) -> Result<PathBuf, ToolError> {
+    let asked = cx.agent.spec.cwd.join(path);
+    let found = asked.canonicalize().map_err(|error| {
+        ToolError::refused(format!("cannot open `{}`: {error}", path.display()))
+    })?;
+    let roots = cx.agent.authority.read_roots();
+    let within = |root: &PathBuf| root.canonicalize().is_ok_and(|root| found.starts_with(root));
+    if roots.iter().any(within) {
+        return Ok(found);
+    }
+    let roots: Vec<String> = roots.iter().map(|root| root.display().to_string()).collect();
+    Err(ToolError::refused(match roots.as_slice() {
+        [] => "this agent may read no files".to_owned(),
+        roots => format!(
+            "`{}` is outside of what this agent may read; give a path under {}",
+            path.display(),
+            roots.join(" or ")
+        ),
+    }))
+}

@@ -1,0 +1,51 @@
+//! A plugin project as `deputize plugin new` writes it.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command as Blocking;
+
+use serde_json::Value;
+
+use super::{configure, ended, results};
+use crate::program::Lab;
+
+#[tokio::test]
+async fn a_new_project_builds_passes_its_check_and_is_called() {
+    let lab = Lab::new();
+    let begun = ended(&lab, &["plugin", "new", "my-words"]).await.with_code(0);
+    assert!(begun.out.contains("deputize plugin check"), "{}", begun.out);
+    // What is there is left alone.
+    let again = ended(&lab, &["plugin", "new", "my-words"]).await.with_code(2);
+    assert!(again.err.contains("is not empty"), "{}", again.err);
+
+    // The versions that are known here, so that no registry is asked.
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    fs::copy(root.join("Cargo.lock"), lab.work("my-words/Cargo.lock")).unwrap();
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("plugin-new");
+    let cargo = |args: &[&str]| {
+        let made = Blocking::new(env!("CARGO"))
+            .args(args)
+            .current_dir(lab.work("my-words"))
+            .env("CARGO_TARGET_DIR", &target)
+            .env("CARGO_PROFILE_DEV_DEBUG", "0")
+            .output()
+            .unwrap();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        String::from_utf8(made.stdout).unwrap()
+    };
+    cargo(&["build", "--offline"]);
+    let tested = cargo(&["test", "--offline", "-q", "--lib"]);
+    assert!(tested.contains("test result: ok."), "{tested}");
+
+    let (start, end) = (std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
+    let library = target.join("debug").join(format!("{start}my_words{end}"));
+    let checked = ended(&lab, &["plugin", "check", library.to_str().unwrap(), "--json"]).await;
+    let checked: Value = serde_json::from_str(&checked.with_code(0).out).unwrap();
+    assert_eq!(checked["tools"][0]["name"], "count_words");
+    assert!(checked["tools"][0]["calls"].as_u64().unwrap() > 0, "{checked}");
+
+    configure(&lab, &[(&library, true)]);
+    let call = ("count_words", serde_json::json!({"text": "one two three"}));
+    let (results, _) = results(&lab, &[call], &[]).await;
+    assert!(results[0].contains("3 words"), "{results:?}");
+}

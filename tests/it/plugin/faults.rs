@@ -1,0 +1,149 @@
+//! Plugins that fail in the middle of a call: one call fails, and the rest goes on.
+
+use std::fs;
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use super::{caller, configure, library, results};
+use crate::program::{Lab, soon};
+
+fn nothing() -> serde_json::Value {
+    json!({})
+}
+
+#[tokio::test]
+async fn a_panic_is_one_failed_call_wherever_it_runs() {
+    for isolated in [true, false] {
+        let lab = Lab::new();
+        configure(&lab, &[(&library("trouble"), isolated)]);
+        let calls = ["trouble_fine", "trouble_panic", "trouble_fine"].map(|it| (it, nothing()));
+        let (results, ended) = results(&lab, &calls, &[]).await;
+        assert!(results[0].contains("asked 1 times") && results[0].contains("[a remark]"));
+        assert!(results[1].contains("the tool failed"), "{results:?}");
+        // It is the same process: what it keeps for the session is still there.
+        assert!(results[2].contains("asked 2 times"), "{results:?}");
+        let ends = ended.events("tool.end");
+        assert_eq!(ends[1]["status"], "error");
+        assert!(ended.err.contains("trouble_panic"), "{}", ended.err);
+    }
+}
+
+#[tokio::test]
+async fn an_isolated_plugin_that_dies_is_started_anew() {
+    let lab = Lab::new();
+    configure(&lab, &[(&library("trouble"), true)]);
+    let rows = [
+        ("trouble_abort", "died of an abort (SIGABRT)"),
+        (
+            "trouble_exit",
+            "ended by itself with exit code 7 (its last words: the plugin says goodbye)",
+        ),
+        ("trouble_overflow", "died of"),
+    ];
+    let mut calls = vec![("trouble_fine", nothing())];
+    for (tool, _) in rows {
+        calls.push((tool, nothing()));
+        calls.push(("trouble_fine", nothing()));
+    }
+    let (results, ended) = results(&lab, &calls, &[]).await;
+    let ends = ended.events("tool.end");
+    for (index, (tool, how)) in rows.iter().enumerate() {
+        let at = 1 + 2 * index;
+        assert_eq!(ends[at]["status"], "error", "{tool}");
+        assert!(results[at].contains("the tool failed"), "{tool}: {}", results[at]);
+        assert!(ended.err.contains(how), "{tool}: {}", ended.err);
+        assert!(results[at + 1].contains("asked 1 times"), "{tool}: {}", results[at + 1]);
+    }
+    assert_eq!(lab.processes(), []);
+}
+
+#[tokio::test]
+async fn a_slow_call_ends_at_its_limit_and_gives_what_it_has() {
+    for isolated in [true, false] {
+        let lab = Lab::new();
+        configure(&lab, &[(&library("trouble"), isolated)]);
+        // The first call starts the process, which is not what takes the time here.
+        let calls = ["trouble_fine", "trouble_wait", "trouble_fine"].map(|it| (it, nothing()));
+        let (results, ended) = results(&lab, &calls, &["-v"]).await;
+        assert!(results[1].contains("cancelled at its time limit of 2 s"), "{results:?}");
+        assert!(results[1].contains("half of it"), "{results:?}");
+        assert!(results[2].contains("asked 2 times"), "the same process: {results:?}");
+        let told = ended.events("tool.progress");
+        assert_eq!(told[0]["text"], "waiting in the plugin");
+        assert_eq!(told[0]["call"], "call_2_0");
+        assert!(ended.err.contains("… waiting in the plugin"), "{}", ended.err);
+        let stored = fs::read_to_string(lab.session_file()).unwrap();
+        assert!(!stored.contains("waiting in the plugin"), "notes are not stored");
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_does_not_end_is_ended_or_left_behind() {
+    let lab = Lab::new();
+    configure(&lab, &[(&library("trouble"), true)]);
+    let calls = ["trouble_fine", "trouble_spin", "trouble_fine"].map(|it| (it, nothing()));
+    let (told, ended) = results(&lab, &calls, &[]).await;
+    assert!(told[1].contains("so its process was ended"), "{told:?}");
+    assert_eq!(ended.events("tool.end")[1]["status"], "cancelled");
+    assert!(told[2].contains("asked 1 times"), "another process: {told:?}");
+    assert_eq!(lab.processes(), []);
+
+    let lab = Lab::new();
+    configure(&lab, &[(&library("trouble"), false)]);
+    let mut calls = vec![("trouble_spin", nothing()); 5];
+    calls.push(("trouble_fine", nothing()));
+    // Five times the same call would end the turn; the model asks for something else in between.
+    calls.insert(2, ("trouble_fine", nothing()));
+    calls.insert(5, ("trouble_fine", nothing()));
+    let (told, ended) = results(&lab, &calls, &[]).await;
+    assert!(told[0].contains("goes on in this program"), "{told:?}");
+    assert!(told[2].contains("asked 1 times"), "{told:?}");
+    assert!(ended.err.contains("4 calls of this plugin did not end"), "{}", ended.err);
+    assert_eq!(ended.events("session.end")[0]["status"], "completed");
+}
+
+#[tokio::test]
+async fn what_a_plugin_prints_is_no_answer_and_what_it_may_do_is_told() {
+    let lab = Lab::new();
+    configure(&lab, &[(&library("trouble"), true)]);
+    let calls = [("trouble_print", nothing()), ("trouble_where", nothing())];
+    let (results, _) = results(&lab, &calls, &[]).await;
+    assert!(results[0].contains("printed"), "{results:?}");
+    let work = lab.work("").canonicalize().unwrap();
+    let (session, work) = (lab.session(), work.display().to_string());
+    for part in [
+        format!("session {session} agent {session} call call_2_0"),
+        format!("cwd \"{work}\" read {{\"{work}\"}} write {{\"{work}\"}} network true"),
+    ] {
+        assert!(results[1].contains(&part), "{part}: {}", results[1]);
+    }
+}
+
+/// Holds invariant I7 for the processes of plugins.
+#[tokio::test]
+async fn nothing_is_left_of_an_isolated_plugin_when_the_program_is_killed() {
+    for signal in [Signal::KILL, Signal::INT] {
+        let lab = Lab::new();
+        let library = super::compiled(&lab, "tests/fixtures/plugins/rude.c", "librude", &[]);
+        configure(&lab, &[(&library, true)]);
+        let server = caller(&[("rude", json!({"how": "spin"}))]).await;
+        let running = lab.run(&server, &["--output", "events", "go"]);
+        running.event("tool.start", |_| true).await;
+        let host = || lab.processes().into_iter().any(|(_, what)| what.contains("__plugin-host"));
+        soon("the plugin's process", async {
+            while !host() {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+        running.signal(signal);
+        running.end().await;
+        soon("the end of the plugin's process", async {
+            while !lab.processes().is_empty() {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+    }
+}
