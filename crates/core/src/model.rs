@@ -314,6 +314,14 @@ pub trait Model: Send + Sync {
     fn most_output(&self, options: &ModelOptions) -> Option<u32> {
         options.max_output_tokens
     }
+
+    /// The same model for one agent alone, where that makes a difference: of several keys each
+    /// agent keeps to one, until the value is dropped. Nothing: it is the same for all.
+    ///
+    /// A model that passes requests on to another one passes this on too.
+    fn for_one_agent(&self) -> Option<Arc<dyn Model>> {
+        None
+    }
 }
 
 impl<M: Model + ?Sized> Model for Arc<M> {
@@ -328,6 +336,10 @@ impl<M: Model + ?Sized> Model for Arc<M> {
 
     fn most_output(&self, options: &ModelOptions) -> Option<u32> {
         (**self).most_output(options)
+    }
+
+    fn for_one_agent(&self) -> Option<Arc<dyn Model>> {
+        (**self).for_one_agent()
     }
 }
 

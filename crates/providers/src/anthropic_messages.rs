@@ -62,6 +62,8 @@ mod thinking;
 mod turns;
 mod usage;
 
+use std::sync::Arc;
+
 use deputize_core::{BoxFuture, Cancel, Delta, Model, ModelError, ModelOptions, Reply, Request};
 
 use crate::endpoint::{Endpoint, EndpointError, KeyHeader, Way};
@@ -132,6 +134,11 @@ impl Model for AnthropicMessages {
             parser: MessagesParser::new(request.model),
         };
         Box::pin(exchange(&self.remote, ask, live, cancel))
+    }
+
+    fn for_one_agent(&self) -> Option<Arc<dyn Model>> {
+        let (remote, dialect) = (self.remote.for_one_agent()?, self.dialect.clone());
+        Some(Arc::new(Self { remote, dialect }))
     }
 
     fn most_output(&self, options: &ModelOptions) -> Option<u32> {

@@ -10,6 +10,7 @@ mod look;
 use std::convert::Infallible;
 use std::fmt;
 use std::future::ready;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use deputize_core::{Cancel, ModelError, Reply, kept_partial};
@@ -27,12 +28,18 @@ use client::Keep;
 pub use client::{HttpClient, http_client};
 use failure::{Failure, Told};
 use kept::Kept;
-use keys::{KeyFault, KeyRing, Taken};
+use keys::{KeyFault, Lease, Taken};
 pub use look::Seen;
 pub(crate) use look::look;
 
-/// An endpoint, ready for requests.
+/// An endpoint, ready for requests: of one agent, or of all that need no key of their own.
 pub(crate) struct Remote {
+    reach: Arc<Reach>,
+    keys: Lease,
+}
+
+/// How an endpoint is reached.
+pub(crate) struct Reach {
     endpoint: Endpoint,
     http: HttpClient,
     /// It keeps connections.
@@ -42,7 +49,14 @@ pub(crate) struct Remote {
     base: Url,
     url: Url,
     headers: HeaderMap,
-    keys: Arc<KeyRing>,
+}
+
+impl Deref for Remote {
+    type Target = Reach;
+
+    fn deref(&self) -> &Reach {
+        &self.reach
+    }
 }
 
 impl fmt::Debug for Remote {
@@ -70,9 +84,18 @@ impl Remote {
         let keys = if headers.contains_key(&name) { Vec::new() } else { values };
         let keys = http.rings.ring(base.as_str(), name, keys);
         let (http, kept) = (http.clone(), Kept::default());
-        Ok(Self { endpoint, http, client, kept, base, url, headers, keys })
+        let reach = Reach { endpoint, http, client, kept, base, url, headers };
+        Ok(Self { reach: Arc::new(reach), keys: Lease::new(keys) })
     }
 
+    /// The same for one agent, where there are several keys.
+    pub(crate) fn for_one_agent(&self) -> Option<Self> {
+        let several = self.keys.all().len() > 1;
+        several.then(|| Self { reach: Arc::clone(&self.reach), keys: self.keys.another() })
+    }
+}
+
+impl Reach {
     /// Sends a request until its answer begins.
     ///
     /// A server without TLS may close a connection that it had promised to keep, and so meet the

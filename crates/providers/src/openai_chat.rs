@@ -15,6 +15,8 @@ mod details;
 mod request;
 mod stream;
 
+use std::sync::Arc;
+
 use deputize_core::{BoxFuture, Cancel, Delta, Model, ModelError, Reply, Request};
 
 use crate::endpoint::{Endpoint, EndpointError, KeyHeader, Way};
@@ -77,6 +79,11 @@ impl Model for OpenAiChat {
             parser: ChatParser::new(request.model),
         };
         Box::pin(exchange(&self.remote, ask, live, cancel))
+    }
+
+    fn for_one_agent(&self) -> Option<Arc<dyn Model>> {
+        let (remote, dialect) = (self.remote.for_one_agent()?, self.dialect.clone());
+        Some(Arc::new(Self { remote, dialect }))
     }
 }
 

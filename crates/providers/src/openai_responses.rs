@@ -26,6 +26,8 @@ mod request;
 mod shown;
 mod stream;
 
+use std::sync::Arc;
+
 use deputize_core::{BoxFuture, Cancel, Delta, Model, ModelError, Reply, Request};
 
 use crate::endpoint::{Endpoint, EndpointError, KeyHeader, Way};
@@ -90,6 +92,11 @@ impl Model for OpenAiResponses {
             parser: ResponsesParser::new(request.model).within(limit),
         };
         Box::pin(exchange(&self.remote, ask, live, cancel))
+    }
+
+    fn for_one_agent(&self) -> Option<Arc<dyn Model>> {
+        let (remote, dialect) = (self.remote.for_one_agent()?, self.dialect.clone());
+        Some(Arc::new(Self { remote, dialect }))
     }
 }
 

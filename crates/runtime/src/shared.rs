@@ -138,6 +138,11 @@ impl Shared {
             }
             routes.retain(|route| route.price.is_some());
         }
+        for route in &mut routes {
+            if let Some(own) = route.model.for_one_agent() {
+                route.model = own;
+            }
+        }
         Ok(routes)
     }
 

@@ -46,6 +46,11 @@ impl Model for Capped {
     fn most_output(&self, options: &ModelOptions) -> Option<u32> {
         self.model.most_output(&within(options, self.most))
     }
+
+    fn for_one_agent(&self) -> Option<Arc<dyn Model>> {
+        let model = self.model.for_one_agent()?;
+        Some(Arc::new(Self { model, most: self.most }))
+    }
 }
 
 #[cfg(test)]

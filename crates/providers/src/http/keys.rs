@@ -1,7 +1,8 @@
-//! Several keys for one endpoint: which of them the next attempt takes. No clock here.
+//! Several keys for one endpoint: which of them an agent has, and when it gets another. No clock
+//! here.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use reqwest::header::{HeaderName, HeaderValue};
@@ -10,18 +11,26 @@ use tokio::time::Instant;
 use crate::limits::KEY_REST;
 use crate::server_error::ServerError;
 
-/// The keys of an endpoint. One is used until it is limited or refused, then the next.
+/// The keys of an endpoint, and how many agents have each.
 pub(super) struct KeyRing {
     header: HeaderName,
     keys: Vec<(String, HeaderValue)>,
     state: Mutex<State>,
 }
 
-#[derive(Default)]
 struct State {
-    current: usize,
     /// As many as there are keys.
     rests: Vec<Rest>,
+    /// The same: agents that have the key.
+    holders: Vec<usize>,
+}
+
+/// One agent's hold on a key. A provider's cache is by key, so it keeps to the one that it has
+/// until that is limited or refused; then, and at first, it gets the one that is ready and that
+/// the fewest agents have.
+pub(super) struct Lease {
+    ring: Arc<KeyRing>,
+    held: Mutex<Option<usize>>,
 }
 
 #[derive(Clone, Copy)]
@@ -116,45 +125,39 @@ pub(super) struct Turn {
 
 impl KeyRing {
     pub(super) fn new(header: HeaderName, keys: Vec<(String, HeaderValue)>) -> Self {
-        let state = State { current: 0, rests: vec![Rest::Ready; keys.len()] };
+        let state = State { rests: vec![Rest::Ready; keys.len()], holders: vec![0; keys.len()] };
         Self { header, keys, state: Mutex::new(state) }
     }
 
-    pub(super) fn header(&self) -> &HeaderName {
-        &self.header
-    }
-
-    /// All keys: their variables and the header's values.
-    pub(super) fn all(&self) -> &[(String, HeaderValue)] {
-        &self.keys
-    }
-
-    /// The key of a number, if there is one.
-    pub(super) fn get(&self, number: usize) -> Option<&(String, HeaderValue)> {
-        self.keys.get(number)
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The key for an attempt that goes out now.
-    pub(super) fn take(&self, now: Instant) -> Taken {
+    fn take(&self, held: &mut Option<usize>, now: Instant) -> Taken {
         if self.keys.is_empty() {
             return Taken::Nothing;
         }
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        match soonest(&state.rests, state.current, now) {
+        let mut state = self.state();
+        let mine = held.and_then(|mine| Some((mine, state.wait(mine, now)?)));
+        match mine.filter(|(_, wait)| wait.is_zero()).or_else(|| state.best(*held, now)) {
             Some((number, wait)) if wait.is_zero() => {
-                state.current = number;
+                state.hold(held, number);
                 Taken::Key(number)
             }
             Some((number, wait)) => Taken::Resting(self.next(number, wait)),
             // All were refused: the provider says once more what is wrong with this one.
-            None => Taken::Key(state.current),
+            None => Taken::Key(held.unwrap_or_default()),
         }
     }
 
-    /// Takes note of what went wrong with a key. Nothing to tell when no other key could have
-    /// been used instead.
-    pub(super) fn failed(&self, used: usize, fault: KeyFault, now: Instant) -> Option<Turn> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+    fn failed(
+        &self,
+        held: &mut Option<usize>,
+        (used, fault): (usize, KeyFault),
+        now: Instant,
+    ) -> Option<Turn> {
+        let mut state = self.state();
         let mut others = state.rests.iter().enumerate().filter(|(number, _)| *number != used);
         let alone = others.all(|(_, rest)| matches!(rest, Rest::Refused));
         let rests = match fault {
@@ -170,11 +173,11 @@ impl KeyRing {
         if self.keys.len() < 2 {
             return None;
         }
-        let next = soonest(&state.rests, used, now);
+        let next = state.best(Some(used), now);
         if let Some((number, wait)) = next
             && wait.is_zero()
         {
-            state.current = number;
+            state.hold(held, number);
         }
         let next = next.map(|(number, wait)| self.next(number, wait));
         Some(Turn { variable: variable.clone(), rests, next })
@@ -186,27 +189,100 @@ impl KeyRing {
     }
 }
 
-/// The key that is ready first, counted from `from` on, and how long it still rests.
-fn soonest(rests: &[Rest], from: usize, now: Instant) -> Option<(usize, Duration)> {
-    let (before, after) = rests.split_at_checked(from)?;
-    let numbered = |(number, rest): (usize, &Rest)| match rest {
-        Rest::Ready => Some((number, Duration::ZERO)),
-        Rest::Until(until) => Some((number, until.saturating_duration_since(now))),
-        Rest::Refused => None,
-    };
-    let after = after.iter().enumerate().map(|(number, rest)| (number + from, rest));
-    let all = after.chain(before.iter().enumerate()).filter_map(numbered);
-    // Of equals the first is taken.
-    all.min_by_key(|(_, wait)| *wait)
+impl State {
+    /// How long a key still rests; nothing: it was refused.
+    fn wait(&self, number: usize, now: Instant) -> Option<Duration> {
+        match self.rests.get(number)? {
+            Rest::Ready => Some(Duration::ZERO),
+            Rest::Until(until) => Some(until.saturating_duration_since(now)),
+            Rest::Refused => None,
+        }
+    }
+
+    /// The key that is ready first and how long it still rests. Of equals the one that the fewest
+    /// agents have, and of those the next one behind `from`.
+    fn best(&self, from: Option<usize>, now: Instant) -> Option<(usize, Duration)> {
+        let count = self.rests.len();
+        let first = from.unwrap_or_default();
+        let cycle = (0..count).map(|step| (first + step) % count);
+        let ready = cycle.filter_map(|number| Some((number, self.wait(number, now)?)));
+        ready.min_by_key(|(number, wait)| (*wait, self.holders.get(*number).copied()))
+    }
+
+    /// An agent gets this key and gives back the one that it had.
+    fn hold(&mut self, held: &mut Option<usize>, number: usize) {
+        self.give_back(held);
+        if let Some(holders) = self.holders.get_mut(number) {
+            *holders += 1;
+            *held = Some(number);
+        }
+    }
+
+    fn give_back(&mut self, held: &mut Option<usize>) {
+        let had = held.take().and_then(|had| self.holders.get_mut(had));
+        if let Some(holders) = had {
+            *holders = holders.saturating_sub(1);
+        }
+    }
+}
+
+impl Lease {
+    /// A hold on a key of this ring, which one is decided when it is needed.
+    pub(super) fn new(ring: Arc<KeyRing>) -> Self {
+        Self { ring, held: Mutex::default() }
+    }
+
+    /// One for another agent.
+    pub(super) fn another(&self) -> Self {
+        Self::new(Arc::clone(&self.ring))
+    }
+
+    pub(super) fn header(&self) -> &HeaderName {
+        &self.ring.header
+    }
+
+    /// All keys: their variables and the header's values.
+    pub(super) fn all(&self) -> &[(String, HeaderValue)] {
+        &self.ring.keys
+    }
+
+    /// The key of a number, if there is one.
+    pub(super) fn get(&self, number: usize) -> Option<&(String, HeaderValue)> {
+        self.ring.keys.get(number)
+    }
+
+    /// The key for an attempt that goes out now.
+    pub(super) fn take(&self, now: Instant) -> Taken {
+        self.ring.take(&mut self.held(), now)
+    }
+
+    /// Takes note of what went wrong with a key. Nothing to tell when no other key could have
+    /// been used instead.
+    pub(super) fn failed(&self, used: usize, fault: KeyFault, now: Instant) -> Option<Turn> {
+        self.ring.failed(&mut self.held(), (used, fault), now)
+    }
+
+    fn held(&self) -> MutexGuard<'_, Option<usize>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let mut held = self.held();
+        self.ring.state().give_back(&mut held);
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn ring(names: &[&str]) -> KeyRing {
+    /// One agent's hold on keys of these names.
+    fn ring(names: &[&str]) -> Lease {
         let key = |name: &&str| ((*name).to_owned(), HeaderValue::from_static("k"));
-        KeyRing::new(HeaderName::from_static("k"), names.iter().map(key).collect())
+        let ring = KeyRing::new(HeaderName::from_static("k"), names.iter().map(key).collect());
+        Lease::new(Arc::new(ring))
     }
 
     fn seconds(n: u64) -> Duration {
@@ -218,7 +294,7 @@ mod tests {
         let (rings, now) = (KeyRings::default(), Instant::now());
         let ring = |address, value| {
             let keys = ["A", "B"].map(|name| (name.to_owned(), HeaderValue::from_static(value)));
-            rings.ring(address, HeaderName::from_static("k"), keys.to_vec())
+            Lease::new(rings.ring(address, HeaderName::from_static("k"), keys.to_vec()))
         };
         ring("http://a/v1", "x").failed(0, KeyFault::Refused, now);
         assert_eq!(ring("http://a/v1", "x").take(now), Taken::Key(1));
@@ -257,13 +333,34 @@ mod tests {
     }
 
     #[test]
-    fn requests_that_fail_side_by_side_are_told_of_the_same_next_key() {
-        let (ring, start) = (ring(&["A", "B", "C"]), Instant::now());
-        for _ in 0..3 {
-            let turn = ring.failed(0, KeyFault::Limited(None), start).unwrap();
-            assert_eq!(turn.next.unwrap().variable, "B");
-        }
-        assert_eq!(ring.take(start), Taken::Key(1));
+    fn each_agent_has_the_key_that_the_fewest_have_and_keeps_to_it() {
+        let (one, start) = (ring(&["A", "B", "C"]), Instant::now());
+        let agents = [one.another(), one.another(), one.another(), one.another()];
+        let taken = || agents.each_ref().map(|agent| agent.take(start));
+        let [a, b, c] = [0, 1, 2].map(Taken::Key);
+        assert_eq!(taken(), [a, b, c, Taken::Key(0)]);
+        assert_eq!(taken(), [0, 1, 2, 0].map(Taken::Key), "it keeps to its key");
+        let [first, second, third, fourth] = agents;
+        drop(second);
+        assert_eq!(one.take(start), Taken::Key(1), "a key that is given back is free");
+        drop((first, fourth));
+        assert_eq!(third.another().take(start), Taken::Key(0));
+        assert_eq!(third.take(start), Taken::Key(2));
+    }
+
+    #[test]
+    fn whoever_has_a_limited_key_gets_another_and_stays_with_that() {
+        let (one, start) = (ring(&["A", "B", "C"]), Instant::now());
+        let [two, three, four] = [one.another(), one.another(), one.another()];
+        let all = [&one, &two, &three, &four];
+        assert_eq!(all.map(|agent| agent.take(start)), [0, 1, 2, 0].map(Taken::Key));
+        let turn = one.failed(0, KeyFault::Limited(Some(seconds(5))), start).unwrap();
+        assert_eq!(turn.next.unwrap().variable, "B");
+        // The other one that has it finds it resting, and the others keep to theirs.
+        assert_eq!(four.take(start), Taken::Key(2), "the fewest have it");
+        let later = start + seconds(9);
+        assert_eq!(all.map(|agent| agent.take(later)), [1, 1, 2, 2].map(Taken::Key));
+        assert_eq!(one.another().take(later), Taken::Key(0), "nobody has it by now");
     }
 
     #[test]
