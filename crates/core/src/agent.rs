@@ -149,6 +149,9 @@ pub enum AttachError {
     /// No such model.
     #[error("model `{0}` is not known here")]
     Model(String),
+    /// A model that this agent may not use.
+    #[error("this agent may not use the model `{0}`: name another one, or leave `model` out")]
+    ModelRefused(String),
     /// Money is limited, and nobody knows what this model costs.
     #[error(
         "the budget is in dollars and the price of `{0}` is not known: set it under \

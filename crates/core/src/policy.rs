@@ -32,6 +32,13 @@ pub enum Verdict {
 pub trait Policy: Send + Sync {
     /// Judges a call whose arguments fit the tool's schema.
     fn judge(&self, tool: &ToolSpec, arguments: &serde_json::Value, agent: &AgentView) -> Verdict;
+
+    /// Why a command never runs, whoever asks for it and whatever anyone answers; nothing: it may
+    /// be asked about. It holds for what agents that are other programs ask for, too.
+    fn never(&self, command: &str) -> Option<String> {
+        let _ = command;
+        None
+    }
 }
 
 /// Everything may run. For programs that embed an agent with tools of their own.

@@ -24,6 +24,7 @@
 //! it looks only at those that a parent had read, and keeps what a report leaves out.
 
 mod args;
+mod ceiling;
 mod claims;
 mod control;
 mod describe;
@@ -43,6 +44,7 @@ mod tool;
 mod toolset;
 
 pub use args::{Reading, Task, read};
+pub use ceiling::children_grant;
 pub use control::{Background, CONTROL, ControlTool};
 pub use describe::{DescribeError, describe};
 pub use plan::{Plan, PlanError, plan};

@@ -217,7 +217,7 @@ impl Policy {
     }
 }
 
-fn under_ceiling(toolset: &ToolsetName, policy: &Policy) -> Result<(), Reason> {
+pub(crate) fn under_ceiling(toolset: &ToolsetName, policy: &Policy) -> Result<(), Reason> {
     match &policy.toolset_ceiling {
         Some(ceiling) if !ceiling.contains(toolset) => Err(Reason::Ceiling),
         _ => Ok(()),
@@ -360,6 +360,18 @@ mod tests {
         - mixed/memory: no child has it: what is remembered is the top agent's
         - core/todo: no child has it: the plan is the parent's
         ");
+    }
+
+    #[test]
+    fn a_leaf_has_nothing_to_hand_work_on_with_and_an_orchestrator_all_of_it() {
+        let parent = "delegation/delegate_task delegation/delegate_control delegation/workflow";
+        let tools = |role| {
+            let case = Case { parent, role, ..Case::default() };
+            child(&case).lines().next().unwrap().to_owned()
+        };
+        assert_eq!(tools(Role::Leaf), "leaf: ");
+        let all = "orchestrator: delegate_control delegate_task workflow";
+        assert_eq!(tools(Role::Orchestrator), all);
     }
 
     #[test]

@@ -87,7 +87,9 @@ impl Driver {
 
     fn take_up(&self, stored: Stored) -> Result<(), String> {
         let shared = &self.shared;
-        let authority = self.view.authority.meet(&stored.spec.grant);
+        let authority = shared
+            .child_authority(&self.view, &stored.spec.grant)
+            .map_err(|error| error.to_string())?;
         let settled = if shared.play.is_some() {
             stored
         } else {

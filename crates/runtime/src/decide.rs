@@ -1,14 +1,16 @@
 //! Who answers a question, and that it is on record.
 
+use std::sync::Arc;
+
 use deputize_core::door::to_line;
 use deputize_core::{
-    AgentView, Answer, ApproverMode, Cancel, Event, JournalError, LogLevel, Question,
+    AgentSpec, AgentView, Answer, ApproverMode, Cancel, Event, JournalError, LogLevel, Question,
     effective_mode,
 };
 
 use crate::shared::Shared;
 
-/// How many characters of a command that was approved without asking are told.
+/// How many characters of a command that was answered without asking are told.
 const COMMAND_CHARS: usize = 400;
 
 impl Shared {
@@ -28,11 +30,15 @@ impl Shared {
         };
         self.bus.record(spec, request)?;
         let answer = match effective_mode(view) {
-            ApproverMode::Deny => Answer::no(Answer::NOBODY),
+            ApproverMode::Deny => {
+                // Of the top agent the person is told by the decision itself.
+                if spec.depth > 0 {
+                    self.warn(spec, "denied without asking", question)?;
+                }
+                Answer::no(Answer::NOBODY)
+            }
             ApproverMode::Auto => {
-                let command = to_line(&question.command, COMMAND_CHARS);
-                let message = format!("approved without asking: {command}");
-                self.bus.record(spec, Event::Log { level: LogLevel::Warn, message })?;
+                self.warn(spec, "approved without asking", question)?;
                 Answer::yes("auto")
             }
             ApproverMode::Ask => self.parts.approver.ask(question, work).await,
@@ -41,5 +47,16 @@ impl Shared {
         let by = answer.by.clone();
         self.bus.record(spec, Event::ApprovalDecision { call: question.call, decision, by })?;
         Ok(answer)
+    }
+
+    /// What was decided without asking is told as a warning, with the command.
+    fn warn(
+        &self,
+        spec: &Arc<AgentSpec>,
+        done: &str,
+        question: &Question,
+    ) -> Result<(), JournalError> {
+        let message = format!("{done}: {}", to_line(&question.command, COMMAND_CHARS));
+        self.bus.record(spec, Event::Log { level: LogLevel::Warn, message }).map(|_| ())
     }
 }

@@ -189,6 +189,11 @@ impl Reporter {
         command: &str,
         cancel: &Cancel,
     ) -> Result<Question, Answer> {
+        let told = call.arguments.get("command").and_then(serde_json::Value::as_str);
+        let mut commands = std::iter::once(command).chain(told);
+        if let Some(reason) = commands.find_map(|command| self.shared.parts.policy.never(command)) {
+            return Err(Answer { reason, ..Answer::no("rule") });
+        }
         let arguments = scrubbed(&self.shared.parts.secrets, &call.arguments);
         let tool = self.tool(call);
         let moment = Moment::PreToolUse { call: call.call, tool: &tool, arguments: &arguments };

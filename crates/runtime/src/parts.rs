@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use deputize_core::door::{FrameSecret, Secrets};
 use deputize_core::{
-    AllowAll, Approver, Catalog, Clock, Endpoint, External, Handoff, Hook, Memory, Model, NoPerson,
+    AllowAll, Approver, Catalog, Clock, Endpoint, External, Grant, Handoff, Hook, Memory, Model, NoPerson,
     Observer, Policy, Price, RateGate, RetryPolicy, Store,
 };
 
@@ -102,6 +102,8 @@ pub struct Parts {
     /// What all requests of the program pass, for each provider and model. Sessions of one
     /// program share it; without one the session makes its own.
     pub gate: Option<Arc<dyn RateGate>>,
+    /// What every child may have at most, whenever it was made: no resume gives it more.
+    pub children: Grant,
     /// What agents may spend.
     pub budgets: Budgets,
     /// Where chance comes from (the spread of waits): the same seed gives the same run.
@@ -157,6 +159,7 @@ impl Parts {
             clock: Arc::new(SystemClock),
             retry: RetryPolicy::default(),
             gate: None,
+            children: Grant::default(),
             budgets: Budgets::default(),
             seed: fastrand::u64(..),
             secrets: Secrets::default(),

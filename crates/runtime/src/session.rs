@@ -154,6 +154,7 @@ impl Session {
                 policy: parts.policy,
                 approver: parts.approver,
                 retry: parts.retry,
+                children: parts.children,
                 budgets: parts.budgets,
                 gate: parts.gate.unwrap_or_else(|| Arc::new(Gates::new(parts.retry, parts.seed))),
                 random: Mutex::new(fastrand::Rng::with_seed(parts.seed)),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use deputize_core::door::{FrameSecret, Secrets};
 use deputize_core::{
     AgentId, AgentSpec, AgentView, Approver, AttachError, Authority, Cancel, Catalog, Endpoint,
-    External, Handoff, Hook, Memory, Policy, RateGate, RetryPolicy, Run, SessionView, Store,
+    External, Grant, Handoff, Hook, Memory, Policy, RateGate, RetryPolicy, Run, SessionView, Store,
 };
 use tokio::sync::{Notify, oneshot};
 use tokio_util::task::TaskTracker;
@@ -56,6 +56,7 @@ pub(crate) struct SharedParts {
     pub(crate) policy: Arc<dyn Policy>,
     pub(crate) approver: Arc<dyn Approver>,
     pub(crate) retry: RetryPolicy,
+    pub(crate) children: Grant,
     pub(crate) budgets: Budgets,
     pub(crate) gate: Arc<dyn RateGate>,
     pub(crate) random: Mutex<fastrand::Rng>,
@@ -116,12 +117,28 @@ impl Shared {
         spec
     }
 
-    /// The model of an agent, and those to fall back on. Where dollars are limited, each must
-    /// have a price.
-    fn routes(&self, spec: &AgentSpec) -> Result<Vec<Route>, AttachError> {
+    /// What a child may do, on whatever path it comes to be: of what its parent may, what it asks
+    /// for, within what children may have now, and a level less.
+    pub(crate) fn child_authority(
+        &self,
+        parent: &AgentView,
+        grant: &Grant,
+    ) -> Result<Authority, AttachError> {
+        let levels = parent.authority.spawn_depth().checked_sub(1);
+        let below =
+            Grant { spawn_depth: Some(levels.ok_or(AttachError::Depth)?), ..Grant::default() };
+        Ok(parent.authority.meet(grant).meet(&self.parts.children).meet(&below))
+    }
+
+    /// The model of an agent, and those to fall back on that it may use. Where dollars are
+    /// limited, each must have a price.
+    fn routes(&self, spec: &AgentSpec, may: &Authority) -> Result<Vec<Route>, AttachError> {
         if self.play.is_some() {
             // No model is asked.
             return Ok(Vec::new());
+        }
+        if !may.may_use_model(&spec.model) {
+            return Err(AttachError::ModelRefused(spec.model.clone()));
         }
         if self.parts.external.contains_key(&spec.model) {
             // What it costs is not known to anybody here.
@@ -132,6 +149,7 @@ impl Shared {
         }
         let routes = self.parts.models.routes(&spec.model);
         let mut routes = routes.ok_or_else(|| AttachError::Model(spec.model.clone()))?;
+        routes.retain(|route| may.may_use_model(&route.name));
         if self.parts.budgets.need_prices(spec.depth > 0) {
             if routes.first().is_some_and(|own| own.price.is_none()) {
                 return Err(AttachError::NoPrice(spec.model.clone()));
@@ -153,7 +171,7 @@ impl Shared {
         authority: Authority,
         cancel: Cancel,
     ) -> Result<Driver, AttachError> {
-        let routes = self.routes(&spec)?;
+        let routes = self.routes(&spec, &authority)?;
         let view = self.view_of(spec, authority);
         if self.play.is_none() {
             self.bus
@@ -171,11 +189,16 @@ impl Shared {
         authority: Authority,
         cancel: Cancel,
     ) -> Result<Driver, AttachError> {
-        let routes = self.routes(&stored.spec)?;
+        let routes = self.routes(&stored.spec, &authority)?;
         let mut view = self.view_of(stored.spec, authority);
         // What its model was told stays, to the byte, also under a newer program.
         if let Some(view) = Arc::get_mut(&mut view) {
             view.declared = stored.declared;
+        }
+        // One that is another program and has not begun is started now.
+        let program = self.parts.external.get(&view.spec.model).filter(|_| !stored.begun);
+        if let Some(why) = program.and_then(|program| program.refusal(&view)) {
+            return Err(AttachError::External(why));
         }
         let mut driver = Driver::new(Arc::clone(self), view, stored.run, routes, cancel);
         driver.receipts = stored.receipts;

@@ -53,7 +53,7 @@ impl Spawn for Spawner {
                 Ok(Box::new(LocalAgent { id: spec.id.clone(), spec, cancel: None, state }))
             }
             Some(stored) => {
-                let authority = parent.authority.meet(&stored.spec.grant);
+                let authority = shared.child_authority(parent, &stored.spec.grant)?;
                 let settled = if shared.play.is_some() {
                     // What became of its calls is recorded.
                     stored
@@ -115,9 +115,7 @@ impl Shared {
         spec: AgentSpec,
         cancel: &Cancel,
     ) -> Result<Driver, AttachError> {
-        if parent.authority.spawn_depth() == 0 {
-            return Err(AttachError::Depth);
-        }
+        let authority = self.child_authority(parent, &spec.grant)?;
         if let Some(by) = self.paused().filter(|_| self.play.is_none()) {
             return Err(AttachError::Paused(by));
         }
@@ -131,14 +129,10 @@ impl Shared {
             None => spec,
         };
         self.tree().count(&spec.id)?;
-        // A level is used up on every path, whatever the spec asks for.
-        let levels = parent.authority.spawn_depth() - 1;
-        let grant = Grant {
-            spawn_depth: Some(spec.grant.spawn_depth.map_or(levels, |asked| asked.min(levels))),
-            ..spec.grant.clone()
-        };
+        // On record it asks for no more than it got.
+        let grant =
+            Grant { spawn_depth: Some(authority.spawn_depth()), ..spec.grant.clone() };
         let spec = self.without_secrets(AgentSpec { grant, ..spec });
-        let authority = parent.authority.meet(&spec.grant);
         self.start(spec, authority, cancel.child())
     }
 }

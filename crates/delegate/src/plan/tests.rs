@@ -119,6 +119,28 @@ fn a_configured_workspace_holds_where_the_agent_may_be_there() {
     assert_eq!(told.cwd, Path::new("/repo/app/web"));
     assert!(told.system.concat().contains("WORKSPACE PATH:\n/repo/app/web\n"));
     assert_eq!(cwd("web").cwd, Path::new("/repo/app"));
+    // One that the agent may not read is passed over, however it is configured.
+    let mut bounded = Family::new(TOOLS);
+    let read = Some(BTreeSet::from(["/repo".into()]));
+    bounded.authority = bounded.authority.meet(&Grant { read, ..Grant::default() });
+    let policy = Policy { workspace: Some("/srv".into()), ..Policy::default() };
+    let plan = made(&bounded, &json!({"goal": "A"}), &policy).unwrap();
+    assert_eq!(plan.specs[0].cwd, Path::new("/repo/app"));
+    assert_eq!(cwd("/srv").cwd, Path::new("/srv"), "where it may");
+}
+
+#[test]
+fn a_child_thinks_as_hard_as_its_parent_unless_it_is_configured() {
+    let mut family = Family::new(TOOLS);
+    family.spec.options.reasoning_effort = Some("high".to_owned());
+    let effort = |configured: Option<&str>| {
+        let reasoning_effort = configured.map(str::to_owned);
+        let policy = Policy { reasoning_effort, ..Policy::default() };
+        let plan = made(&family, &json!({"goal": "A"}), &policy).unwrap();
+        plan.specs[0].options.reasoning_effort.clone()
+    };
+    assert_eq!(effort(None).as_deref(), Some("high"));
+    assert_eq!(effort(Some("low")).as_deref(), Some("low"));
 }
 
 #[test]
@@ -179,6 +201,16 @@ fn a_model_that_the_parent_may_not_use_is_refused_and_not_replaced() {
         panic!("should be refused");
     };
     assert_eq!(refusal.errors()[0].code, Code::Model);
+    // The same where a task names it, although the operator offers it.
+    let policy = Policy { models: vec!["cloud/large".to_owned()], ..Policy::default() };
+    let arguments = json!({"tasks": [{"goal": "A"}, {"goal": "B", "model": "cloud/large"}]});
+    let Err(PlanError::Refused(refusal)) = made(&family, &arguments, &policy) else {
+        panic!("should be refused");
+    };
+    let [error] = refusal.errors() else { panic!("{refusal}") };
+    assert_eq!((error.code, error.task_index), (Code::Model, Some(1)));
+    let free = Family::new(TOOLS);
+    assert_eq!(made(&free, &arguments, &policy).unwrap().specs[1].model, "cloud/large");
 }
 
 #[test]
@@ -192,7 +224,7 @@ fn an_agent_without_authority_to_spawn_is_refused_whatever_its_depth_says() {
     assert_eq!(refusal.errors()[0].code, Code::Depth);
 }
 
-const NAMES: [&str; 12] = [
+const NAMES: [&str; 13] = [
     "file/read_file",
     "file/write_file",
     "web/web_fetch",
@@ -204,6 +236,7 @@ const NAMES: [&str; 12] = [
     "mixed/memory",
     "mixed/note",
     "delegation/delegate_task",
+    "delegation/delegate_control",
     "delegation/workflow",
 ];
 const SETS: [&str; 8] = ["file", "web", "mcp-git", "mcp-db", "core", "code", "mixed", "delegation"];
@@ -285,7 +318,8 @@ proptest! {
                     prop_assert!(child.authority.spawn_depth() < family.authority.spawn_depth());
                     let has = |name: &str| child.parent().has(name);
                     prop_assert!(!["todo", "clarify", "execute_code", "memory"].iter().any(|n| has(n)));
-                    prop_assert!(child.spec.role == Role::Orchestrator || !has("delegate_task"));
+                    let hands_on = ["delegate_task", "delegate_control", "workflow"];
+                    prop_assert!(child.spec.role == Role::Orchestrator || !hands_on.iter().any(|n| has(n)));
                     prop_assert_eq!(child.parent().tools().count(), child.spec.tools.len());
                     if let Some(ceiling) = &policy.toolset_ceiling {
                         prop_assert!(child.parent().toolsets().is_subset(ceiling));

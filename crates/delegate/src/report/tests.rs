@@ -164,6 +164,21 @@ fn a_child_can_neither_leave_its_frame_nor_the_json() {
 }
 
 #[test]
+fn the_value_of_an_answer_has_no_control_characters() {
+    let evil = "\u{1b}[2Jred\u{202e}\u{7}";
+    let output = Some(serde_json::json!({"list": [evil, {evil: evil}], "n": 7}));
+    let outcome = Outcome { output, ..plain(0) };
+    let content = told(&[outcome], &[], &[], caps(24_000)).content;
+    let begin = content.find('{').unwrap();
+    let mut values = serde_json::Deserializer::from_str(&content[begin..]).into_iter();
+    let value: Value = values.next().unwrap().unwrap();
+    let shown = value["results"][0]["output"].to_string();
+    assert!(shown.contains("red") && shown.contains("\"n\":7"), "{shown}");
+    let hidden = ["\\u001b", "\\u0007", "\u{1b}", "\u{7}", "\u{202e}"];
+    assert!(!hidden.iter().any(|hidden| shown.contains(hidden)), "{shown}");
+}
+
+#[test]
 fn stale_files_are_named_after_the_frame_and_beside_their_writer() {
     let file = |path: &str, by: AgentId| StaleFile {
         path: PathBuf::from(path),

@@ -4,6 +4,8 @@
 
 mod answers;
 mod asking;
+mod attach;
+mod authority;
 mod background;
 mod budgets;
 mod calls;

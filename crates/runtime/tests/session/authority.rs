@@ -1,0 +1,331 @@
+//! Authority along every path that a real session takes: children made, made again, taken up
+//! after a kill, under another parent, other tools and other limits than before.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use deputize_core::{
+    AgentId, AgentSpec, AgentView, ApproverMode, Authority, BoxFuture, Cancel, Catalog, Entry,
+    Event, Grant, Message, ModelError, Origin, Outcome, Reply, Request, Schema, SessionId,
+    SpawnedBy, Tool, ToolCallResult, ToolCx, ToolDecl, ToolName, ToolOutput, ToolSpec, ToolsetName,
+};
+use deputize_runtime::{Continue, Models, Parts, Session, SessionDir};
+use proptest::prelude::*;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::fixture::{Rule, spec};
+
+/// Every agent has `raise`, by which it has children and is seen.
+const TOOLS: [&str; 5] = ["raise", "t0", "t1", "t2", "t3"];
+
+/// A child, as its parent asks for it: what it is to do stands in its task.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+struct Node {
+    grant: Grant,
+    background: bool,
+    children: Vec<Node>,
+}
+
+/// What is known of an agent that lived.
+#[derive(Debug, Clone)]
+struct Lived {
+    parent: Option<AgentId>,
+    grant: Grant,
+    authority: Authority,
+}
+
+/// What was seen in one process.
+#[derive(Default)]
+struct Seen {
+    lived: Mutex<BTreeMap<AgentId, Lived>>,
+    used: Mutex<BTreeSet<(AgentId, String)>>,
+}
+
+struct Probe {
+    spec: ToolSpec,
+    seen: Arc<Seen>,
+}
+
+impl Tool for Probe {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    /// Asked of every agent that has the tool, when it is made and when it is taken up.
+    fn declare(&self, view: &AgentView) -> Option<ToolDecl> {
+        let AgentSpec { parent, grant, .. } = &*view.spec;
+        let authority = Authority::clone(&view.authority);
+        let lived = Lived { parent: parent.clone(), grant: grant.clone(), authority };
+        self.seen.lived.lock().unwrap().insert(view.id().clone(), lived);
+        None
+    }
+
+    fn call<'a>(&'a self, arguments: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolCallResult> {
+        let used = (cx.agent.id().clone(), self.spec.decl.name.to_string());
+        self.seen.used.lock().unwrap().insert(used);
+        Box::pin(async move {
+            if self.spec.decl.name.as_str() == "raise" {
+                raise(&arguments, cx).await;
+            }
+            Ok(ToolOutput::text("done"))
+        })
+    }
+}
+
+/// Attaches to each child, and to those that somebody waits for once more: a retry.
+async fn raise(arguments: &Value, cx: &ToolCx) {
+    let nodes: Vec<Node> = serde_json::from_value(arguments["nodes"].clone()).unwrap();
+    let parent = &cx.agent.spec;
+    let task_count = u32::try_from(nodes.len()).unwrap();
+    for (task_index, node) in (0..).zip(nodes) {
+        let spec = AgentSpec {
+            id: parent.id.child(cx.call, task_index),
+            parent: Some(parent.id.clone()),
+            depth: parent.depth + 1,
+            spawned_by: Some(SpawnedBy { call: cx.call, task_index, task_count }),
+            grant: node.grant.clone(),
+            background: node.background,
+            task: serde_json::to_string(&node).unwrap(),
+            tools: TOOLS.map(ToolName::literal).into(),
+            ..AgentSpec::clone(parent)
+        };
+        if let Ok(agent) = cx.agent.session.spawn.attach(&cx.agent, spec, &cx.cancel)
+            && !node.background
+        {
+            let _ended = agent.outcome().await;
+        }
+    }
+}
+
+/// The tools of a program; those at `changed` come from elsewhere than before.
+fn catalog(seen: &Arc<Seen>, left_out: &BTreeSet<usize>, changed: &BTreeSet<usize>) -> Catalog {
+    let mut catalog = Catalog::default();
+    let schema = json!({"type": "object", "properties": {"nodes": {"type": "array"}}});
+    for (number, name) in TOOLS.iter().enumerate().filter(|(at, _)| !left_out.contains(at)) {
+        let decl = ToolDecl {
+            name: ToolName::literal(name),
+            description: String::new(),
+            parameters: Schema::new(&schema).unwrap(),
+        };
+        let mut spec = ToolSpec::read_only(decl);
+        spec.spawns = number == 0;
+        let krate = if changed.contains(&number) { "other" } else { "test" };
+        let tool = Arc::new(Probe { spec, seen: Arc::clone(seen) });
+        let origin = Origin::Linked { krate: krate.into() };
+        catalog.insert(Entry { toolset: ToolsetName::literal("test"), origin, tool }).unwrap();
+    }
+    catalog
+}
+
+/// Each agent tries every tool, permitted or not, and raises its children.
+fn rule(results: usize, request: &Request<'_>) -> Result<Reply, ModelError> {
+    let Message::User(task) = &*request.messages[0] else { unreachable!() };
+    if results > 0 {
+        return Ok(Reply::text("rule", "done"));
+    }
+    let node: Node = serde_json::from_str(&task.text).unwrap();
+    let calls = TOOLS.map(|tool| match tool {
+        "raise" => (tool, json!({"nodes": node.children})),
+        _ => (tool, json!({})),
+    });
+    Ok(Reply::calls("rule", calls))
+}
+
+/// A program that runs a session: its tools, what the top agent may, what children may.
+#[derive(Debug, Clone)]
+struct Program {
+    left_out: BTreeSet<usize>,
+    changed: BTreeSet<usize>,
+    root: Grant,
+    children: Grant,
+}
+
+impl Program {
+    fn parts(&self, seen: &Arc<Seen>) -> Parts {
+        let mut models = Models::default();
+        models.insert("t/rule", "rule", Arc::new(Rule(rule)));
+        let catalog = catalog(seen, &self.left_out, &self.changed);
+        Parts { models, children: self.children.clone(), ..Parts::new(catalog) }
+    }
+
+    fn authority(&self, catalog: &Catalog) -> Authority {
+        Authority::root(catalog, &self.root)
+    }
+}
+
+fn id() -> SessionId {
+    SessionId::literal("s")
+}
+
+async fn begun(folder: &Path, program: &Program, tree: &Node) -> Arc<Seen> {
+    let seen = Arc::new(Seen::default());
+    let session = Session::create(&SessionDir::new(folder), id(), program.parts(&seen)).unwrap();
+    let top = AgentSpec {
+        task: serde_json::to_string(tree).unwrap(),
+        tools: TOOLS.map(ToolName::literal).into(),
+        ..spec(folder)
+    };
+    let authority = program.authority(session.catalog());
+    session.run(top, authority, &Cancel::new()).await;
+    seen
+}
+
+/// Goes on with the first records of a session, as after a kill.
+async fn resumed(folder: &Path, records: usize, program: &Program) -> (Arc<Seen>, Option<Outcome>) {
+    let seen = Arc::new(Seen::default());
+    let file = SessionDir::new(folder).file(&id());
+    let whole = std::fs::read_to_string(&file).unwrap();
+    let lines = whole.lines().take(records + 1).map(|line| format!("{line}\n"));
+    std::fs::write(&file, lines.collect::<String>()).unwrap();
+    let opened = Session::open(&SessionDir::new(folder), id(), program.parts(&seen));
+    let (session, _) = opened.unwrap();
+    let authority = program.authority(session.catalog());
+    let outcome = session.resume(Continue::default(), authority, &Cancel::new()).await;
+    (seen, outcome.ok())
+}
+
+/// What must hold of every agent that lived in a process, and of every tool that it used.
+fn holds(seen: &Seen, program: &Program) -> Result<(), TestCaseError> {
+    let lived = seen.lived.lock().unwrap();
+    for (id, agent) in lived.iter() {
+        let Some(parent) = &agent.parent else { continue };
+        // Without `raise` nobody has children.
+        let parent = &lived[parent].authority;
+        let levels = Some(parent.spawn_depth() - 1);
+        let level = Grant { spawn_depth: levels, ..Grant::default() };
+        let due = parent.meet(&agent.grant).meet(&program.children).meet(&level);
+        prop_assert_eq!(&agent.authority, &due, "{}", id);
+        prop_assert!(agent.authority.is_within(parent), "{}", id);
+        prop_assert!(agent.authority.spawn_depth() < parent.spawn_depth(), "{}", id);
+        prop_assert!(agent.authority.approver() <= parent.approver(), "{}", id);
+    }
+    for (id, tool) in seen.used.lock().unwrap().iter() {
+        let agent = &lived[id];
+        let may = |grant: &Grant| {
+            let tools = grant.tools.as_ref();
+            tools.is_none_or(|tools| tools.iter().any(|it| it.as_str() == tool))
+        };
+        // Up to the top, everyone has it.
+        let mut above = Some(agent);
+        while let Some(agent) = above {
+            prop_assert!(agent.authority.has(tool), "{} used {}", id, tool);
+            prop_assert!(may(&agent.grant), "{} used {}", id, tool);
+            let child = agent.parent.is_some();
+            prop_assert!(!child || may(&program.children), "{} used {}", id, tool);
+            above = agent.parent.as_ref().map(|parent| &lived[parent]);
+        }
+        prop_assert!(may(&program.root));
+    }
+    Ok(())
+}
+
+fn grants() -> impl Strategy<Value = Grant> {
+    let tools = proptest::collection::btree_set(1..TOOLS.len(), 0..4).prop_map(|numbers| {
+        let all = std::iter::once(0).chain(numbers);
+        all.map(|number| ToolName::literal(TOOLS[number])).collect::<BTreeSet<_>>()
+    });
+    let modes = [ApproverMode::Deny, ApproverMode::Ask, ApproverMode::Auto];
+    (
+        proptest::option::weighted(0.7, tools),
+        proptest::option::of(proptest::sample::select(modes.to_vec())),
+        proptest::option::weighted(0.3, 0..3_u32),
+        proptest::option::of(any::<bool>()),
+    )
+        .prop_map(|(tools, approver, spawn_depth, network)| Grant {
+            tools,
+            approver,
+            spawn_depth,
+            network,
+            ..Grant::default()
+        })
+}
+
+fn trees() -> impl Strategy<Value = Node> {
+    let leaf = (grants(), any::<bool>()).prop_map(|(grant, background)| Node {
+        grant,
+        background,
+        children: Vec::new(),
+    });
+    let tree = leaf.prop_recursive(3, 8, 3, |inner| {
+        let children = proptest::collection::vec(inner, 0..3);
+        (grants(), proptest::bool::weighted(0.3), children)
+            .prop_map(|(grant, background, children)| Node { grant, background, children })
+    });
+    proptest::collection::vec(tree, 1..3).prop_map(|children| Node { children, ..Node::default() })
+}
+
+fn programs() -> impl Strategy<Value = Program> {
+    let some = || proptest::collection::btree_set(1..TOOLS.len(), 0..2);
+    (some(), some(), grants(), grants(), 1..4_u32).prop_map(
+        |(left_out, changed, root, children, levels)| Program {
+            left_out,
+            changed,
+            root: Grant { spawn_depth: Some(levels), spawn_number: Some(50), ..root },
+            children,
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_agent_that_ever_lives_has_what_its_parent_has_and_was_granted(
+        tree in trees(), first in programs(), later in programs(), cut in any::<prop::sample::Index>(),
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let folder = tempfile::tempdir().unwrap();
+            let seen = begun(folder.path(), &first, &tree).await;
+            holds(&seen, &first)?;
+            let records = SessionDir::new(folder.path()).read(&id()).unwrap().records.len();
+            let (seen, _) = resumed(folder.path(), 1 + cut.index(records), &later).await;
+            holds(&seen, &later)
+        })?;
+    }
+}
+
+fn granted(tools: &[&'static str]) -> Grant {
+    let tools = Some(tools.iter().copied().map(ToolName::literal).collect());
+    Grant { tools, ..Grant::default() }
+}
+
+fn open() -> Program {
+    let root = Grant { spawn_depth: Some(2), spawn_number: Some(9), ..Grant::default() };
+    let (left_out, changed) = (BTreeSet::new(), BTreeSet::new());
+    Program { left_out, changed, root, children: Grant::default() }
+}
+
+/// The records up to the first use of a tool by a child.
+fn until_used(folder: &Path, tool: &str) -> usize {
+    let records = SessionDir::new(folder).read(&id()).unwrap().records;
+    let at = records.iter().position(|record| {
+        let Event::ToolStart { tool: started, .. } = &record.event else { return false };
+        record.depth == 1 && started == tool
+    });
+    at.expect("a child used it")
+}
+
+#[tokio::test]
+async fn what_the_operator_takes_from_children_is_gone_for_those_that_are_taken_up() {
+    for background in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let child = Node { grant: granted(&["raise", "t0", "t1"]), background, children: vec![] };
+        let tree = Node { children: vec![child], ..Node::default() };
+        let seen = begun(folder.path(), &open(), &tree).await;
+        let used = |seen: &Seen| -> BTreeSet<String> {
+            let used = seen.used.lock().unwrap();
+            let children = used.iter().filter(|(agent, _)| agent.as_str().contains('/'));
+            children.map(|(_, tool)| tool.clone()).collect()
+        };
+        assert_eq!(used(&seen), BTreeSet::from(["raise", "t0", "t1"].map(str::to_owned)));
+        let records = until_used(folder.path(), "t0");
+        let later = Program { children: granted(&["raise", "t1"]), ..open() };
+        let (seen, outcome) = resumed(folder.path(), records, &later).await;
+        assert!(outcome.is_some());
+        let left = used(&seen);
+        assert!(left.contains("t1") && !left.contains("t0"), "background {background}: {left:?}");
+    }
+}
