@@ -19,6 +19,10 @@ async fn every_example_is_accepted_without_a_warning_and_names_a_model() {
         page.split("```yaml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
     assert_eq!(blocks.len(), 15, "a block for each section");
     let lab = Lab::new();
+    // The file of authorities that the page names is read when it is checked.
+    let authority = rcgen::generate_simple_self_signed(["ca.example".to_owned()]).unwrap();
+    fs::create_dir(lab.path("certificates")).unwrap();
+    fs::write(lab.path("certificates/internal-ca.pem"), authority.cert.pem()).unwrap();
     let file = lab.path("config.yaml");
     let config = file.to_str().unwrap();
     for block in blocks {
