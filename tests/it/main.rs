@@ -27,4 +27,5 @@ mod real_model;
 mod replay;
 mod responses;
 mod resume;
+mod rights;
 mod signals;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser as _};
 use deputize_core::{Hook, Memory, ToolCrate};
+use deputize_process::keep_private;
 
 use crate::args::{Arguments, Command, Sessions};
 use crate::command::{agents, config, doctor, pause, plugin, prompt, run, sessions, tools};
@@ -120,8 +121,16 @@ impl Cli {
     }
 
     /// Reads the command line, does what it says, and tells how that ended.
+    ///
+    /// From here on other programs of the same user cannot read this one's environment, where the
+    /// keys are.
     #[must_use]
     pub fn run(self) -> ExitCode {
+        // Commands run as the same user: without this each could read the keys.
+        if let Err(error) = keep_private() {
+            tell(&format!("cannot keep the environment from commands: {error}; nothing was run"));
+            return ExitCode::FAILURE;
+        }
         let arguments: Vec<OsString> = std::env::args_os().collect();
         match processes::helper(&arguments) {
             Some(done) => done,

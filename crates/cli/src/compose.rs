@@ -11,7 +11,9 @@ use deputize_core::{
     CatalogError, Clock, FileLedger, FillError, Grant, Limits, Message, ModelOptions, OnStaleWrite,
     Role, SessionId, SessionView, Store, ToolCrate, ToolName, ToolsetName, UserMessage,
 };
-use deputize_delegate::{Background, ControlTool, DelegateTool, Policy, send_order};
+use deputize_delegate::{
+    Background, ControlTool, DelegateTool, Policy, children_grant, send_order,
+};
 use deputize_runtime::{Budgets, Models, Parts, SyncMode, SystemClock, declare, top_agent};
 use jiff::Timestamp;
 
@@ -85,6 +87,8 @@ pub(crate) struct Composition {
     opening: Vec<Arc<str>>,
     cwd: PathBuf,
     clock: Arc<dyn Clock>,
+    /// The person's home directory.
+    user_home: Option<PathBuf>,
     settings: deputize_tools::Settings,
 }
 
@@ -158,6 +162,7 @@ impl Composition {
             opening,
             cwd: from.cwd.clone(),
             clock: Arc::clone(&from.clock),
+            user_home: from.surroundings.var("HOME").map(PathBuf::from),
             settings: tool_settings(from),
         })
     }
@@ -316,6 +321,8 @@ impl Composition {
                 None => {}
             }
         }
+        // Also those that this run does not use: a command may find them elsewhere.
+        model::add_environment(&mut secrets, surroundings);
         let Asked { name, options, fallback, .. } = asked;
         models.fallback(fallback);
         Ok(Chosen { name, options, models, secrets, warnings })
@@ -333,7 +340,8 @@ impl Composition {
         Parts {
             catalog: Arc::clone(&self.catalog),
             models: chosen.models,
-            policy: Arc::new(ByEffects),
+            policy: Arc::new(ByEffects { home: self.user_home.clone() }),
+            children: children_grant(&self.catalog, &self.delegation),
             clock: Arc::clone(&self.clock),
             secrets: chosen.secrets,
             budgets: Budgets {
@@ -357,7 +365,9 @@ impl Composition {
     pub(crate) fn played(&self) -> Parts {
         let (name, models) = (String::new(), Models::default());
         let (options, secrets) = (ModelOptions::default(), Secrets::default());
-        self.parts(Chosen { name, options, models, secrets, warnings: Vec::new() })
+        let parts = self.parts(Chosen { name, options, models, secrets, warnings: Vec::new() });
+        // What children could do is on record, and nothing is done again.
+        Parts { children: Grant::default(), ..parts }
     }
 
     /// An agent as it would be made, with what its model would be told, outside any session.

@@ -23,6 +23,7 @@ mod control;
 mod exit;
 #[cfg(test)]
 mod fixture;
+mod hardline;
 mod hooks;
 mod later;
 mod output;

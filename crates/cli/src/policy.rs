@@ -1,12 +1,20 @@
 //! The rules until there is a sandbox and a classifier of commands.
 
+use std::path::PathBuf;
+
 use deputize_core::{AgentView, Effects, Policy, ToolSpec, Verdict};
 use serde_json::Value;
 
+use crate::hardline::hardline;
+
 /// Judges by what a tool may do, as its spec says: what only looks runs, what writes files runs
-/// because the agent's authority bounds the paths, everything else asks.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ByEffects;
+/// because the agent's authority bounds the paths, everything else asks; but a few commands never
+/// run.
+#[derive(Debug, Clone)]
+pub(crate) struct ByEffects {
+    /// The person's home directory.
+    pub(crate) home: Option<PathBuf>,
+}
 
 /// The class of a call that may do anything.
 const DANGEROUS: &str = "dangerous";
@@ -14,8 +22,21 @@ const DANGEROUS: &str = "dangerous";
 const REASON: &str = "nothing on this system bounds what it does, so each call is asked for";
 
 impl Policy for ByEffects {
-    fn judge(&self, tool: &ToolSpec, _: &Value, _: &AgentView) -> Verdict {
-        by_effects(tool.effects)
+    fn judge(&self, tool: &ToolSpec, arguments: &Value, _: &AgentView) -> Verdict {
+        let command = arguments.get("command").and_then(Value::as_str);
+        let never = command.filter(|_| tool.effects == Effects::Unknown);
+        match never.and_then(|command| self.never(command)) {
+            Some(reason) => Verdict::Deny { reason },
+            None => by_effects(tool.effects),
+        }
+    }
+
+    fn never(&self, command: &str) -> Option<String> {
+        let what = hardline(command, self.home.as_deref())?;
+        Some(format!(
+            "hardline: {what} never runs here, whatever the setting; the person can do it \
+             themselves, outside"
+        ))
     }
 }
 

@@ -8,6 +8,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitCode, Stdio};
 
+use crate::private::keep_private;
 use crate::serve::serve;
 use crate::start::detach;
 use crate::step::Steps;
@@ -116,6 +117,8 @@ impl HelperError {
 #[must_use]
 pub fn helper_main() -> ExitCode {
     let outcome = adopt_socket().and_then(|socket| {
+        // It sees the environments that commands are given.
+        keep_private()?;
         let program = settle()?;
         serve(socket, program, Home::Alone, Steps::default())
     });

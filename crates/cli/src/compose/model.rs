@@ -309,22 +309,30 @@ fn missing_key(choice: &ModelChoice, surroundings: &Surroundings) -> Option<Miss
     (!set && !needed.is_empty()).then_some(MissingKey { provider, variables })
 }
 
-/// What variables' names say that their values are secrets.
-const SECRET_ENDINGS: [&str; 6] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIALS"];
+/// How words of variables' names end whose values are secrets.
+const SECRET_ENDINGS: [&str; 7] =
+    ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "CREDENTIALS"];
+/// Last words of names of places where a secret is, not of secrets.
+const PLACES: [&str; 4] = ["FILE", "PATH", "DIR", "URL"];
 
-/// Whether a variable holds a secret, by its name.
+/// Whether a variable holds a secret, by its name: also `SERVICE_KEY_2`, not `SERVICE_KEY_FILE`.
 pub(super) fn looks_secret(name: &str) -> bool {
     let upper = name.to_ascii_uppercase();
-    SECRET_ENDINGS.iter().any(|ending| upper.ends_with(ending))
+    let place = upper.rsplit('_').next().is_some_and(|last| PLACES.contains(&last));
+    let mut words = upper.split(|c: char| !c.is_ascii_alphabetic());
+    !place && words.any(|word| SECRET_ENDINGS.iter().any(|ending| word.ends_with(ending)))
 }
 
 /// The values of the environment that look like secrets by their variables' names.
 pub(crate) fn environment_secrets(surroundings: &Surroundings) -> Secrets {
     let mut secrets = Secrets::default();
-    for (name, value) in &surroundings.env {
-        if looks_secret(name) {
-            secrets.add(name, value);
-        }
-    }
+    add_environment(&mut secrets, surroundings);
     secrets
+}
+
+/// Adds the values of the environment that look like secrets by their variables' names.
+pub(super) fn add_environment(secrets: &mut Secrets, surroundings: &Surroundings) {
+    for (name, value) in surroundings.env.iter().filter(|(name, _)| looks_secret(name)) {
+        secrets.add(name, value);
+    }
 }
