@@ -55,7 +55,12 @@ impl TypedTool for ArchiveList {
         let path = readable(cx, &args.path)?;
         let (wanted, cancel) = (Wanted::of(&args), cx.cancel.clone());
         let (send, mut told) = tokio::sync::mpsc::unbounded_channel();
-        let work = move || list(&path, &wanted, &cancel, &|count| drop(send.send(count)));
+        let work = move || {
+            list(&path, &wanted, &cancel, &|count| {
+                // Nobody hears it when the call has ended.
+                let _unheard = send.send(count);
+            })
+        };
         let mut work = tokio::task::spawn_blocking(work);
         loop {
             tokio::select! {

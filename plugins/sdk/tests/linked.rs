@@ -1,4 +1,5 @@
 //! A tool crate's registrations through the table that `export_plugin!()` exports.
+#![cfg(test)]
 #![expect(unsafe_code, reason = "a host reads the table of a plugin through its address")]
 
 use std::sync::Mutex;

@@ -21,12 +21,14 @@ async fn a_new_project_builds_passes_its_check_and_is_called() {
     // The versions that are known here, so that no registry is asked.
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     fs::copy(root.join("Cargo.lock"), lab.work("my-words/Cargo.lock")).unwrap();
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("plugin-new");
+    // What other projects of these tests are built in: the dependencies are built once.
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("downstream");
     let cargo = |args: &[&str]| {
         let made = Blocking::new(env!("CARGO"))
             .args(args)
             .current_dir(lab.work("my-words"))
             .env("CARGO_TARGET_DIR", &target)
+            .env("CARGO_INCREMENTAL", "0")
             .env("CARGO_PROFILE_DEV_DEBUG", "0")
             .output()
             .unwrap();
