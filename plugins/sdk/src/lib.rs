@@ -63,15 +63,18 @@
 //! - **Versions**: the number is in the name of the static and in the table. Within one version fields are
 //!   only appended, and `size` says how many there are.
 //!
-//! # Features
-//!
-//! | feature | for | brings |
-//! | --- | --- | --- |
-//! | none | hosts | the table, its checks and safe calls; no dependency |
-//! | `export` | plugins with their own `Tools` | `export_plugin!(Type)`; no dependency |
-//! | `tools` | tool crates | `export_plugin!()` for what a crate registers, on `deputize-core` and `tokio` |
-//!
 //! It deliberately does not open libraries: `deputize-plugin-host` does.
+//!
+//! # Features and stability
+//!
+//! | feature | by default | what it adds |
+//! | --- | --- | --- |
+//! | `export` | no | what a plugin needs: the `Tools` trait and `export_plugin!(Type)`; no dependency |
+//! | `tools` | no | `export_plugin!()` for what a tool crate registers, on `deputize-core` and `tokio` |
+//!
+//! Stability: to build on. A change that breaks a program waits for the next minor version,
+//! after a version in which the old form is deprecated where that is possible. The C ABI has a
+//! version of its own; within one, fields are only appended.
 
 mod abi;
 #[cfg(feature = "export")]
