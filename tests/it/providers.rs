@@ -145,6 +145,26 @@ async fn what_is_sent_is_the_body_and_the_key_and_nothing_more() {
     assert_eq!(server.connections(), 1, "a connection serves again");
 }
 
+#[tokio::test]
+async fn agents_that_go_on_at_once_find_their_connections_free_again() {
+    const AGENTS: usize = 8;
+    let server = MockServer::start_with(|_| Answer::reply(&Reply::text("m", "Yes."))).await;
+    let server = server.unwrap();
+    let model = Arc::new(model(endpoint(&server)));
+    let mut agents = tokio::task::JoinSet::new();
+    for _ in 0..AGENTS {
+        let model = Arc::clone(&model);
+        agents.spawn(async move {
+            for _ in 0..6 {
+                ask(&model).await.unwrap();
+            }
+        });
+    }
+    agents.join_all().await;
+    assert_eq!(server.requests().len(), 6 * AGENTS);
+    assert_eq!(server.connections(), AGENTS);
+}
+
 /// Reads one request; false: the connection was closed instead.
 async fn read_request(stream: &mut TcpStream) -> bool {
     let (mut got, mut whole) = (Vec::new(), usize::MAX);

@@ -244,6 +244,9 @@ async fn receive<P: EventParser>(
         };
         if bytes.feed(&chunk, live).map_err(Failure::Stream)? == Flow::Done {
             drain(response).await;
+            // The connection goes back to the others by a task of its own. The next request of this
+            // agent would often be faster, and open a new one.
+            tokio::task::yield_now().await;
             return Ok(Ending::InOrder);
         }
         if bytes.life() > seen {
