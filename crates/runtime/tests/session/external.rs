@@ -82,6 +82,47 @@ fn with_programs(world: &Arc<World>, tasks: &'static [&'static str]) -> Parts {
     parts
 }
 
+/// Says that poking never happens.
+struct NoPoking;
+
+impl deputize_core::Policy for NoPoking {
+    fn judge(
+        &self,
+        _: &deputize_core::ToolSpec,
+        _: &serde_json::Value,
+        _: &AgentView,
+    ) -> deputize_core::Verdict {
+        deputize_core::Verdict::Allow
+    }
+
+    fn never(&self, command: &str) -> Option<String> {
+        command.starts_with("poke").then(|| "no poking".to_owned())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_never_runs_is_refused_to_it_whatever_the_setting() {
+    use deputize_core::{AllowAll, ApproverMode, Authority, Grant, Policy};
+    let open: Arc<dyn Policy> = Arc::new(AllowAll);
+    for (policy, allowed) in [(open, true), (Arc::new(NoPoking), false)] {
+        let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+        let parts = Parts { policy, ..with_programs(&world, &["program works"]) };
+        let dir = SessionDir::new(folder.path());
+        let session = Session::create(&dir, SessionId::literal("s"), parts).unwrap();
+        let grant = Grant {
+            approver: Some(ApproverMode::Auto),
+            spawn_depth: Some(1),
+            spawn_number: Some(9),
+            ..Grant::default()
+        };
+        let authority = Authority::root(session.catalog(), &grant);
+        let spec = AgentSpec { approver: ApproverMode::Auto, ..spec(folder.path()) };
+        session.run(spec, authority, &Cancel::new()).await;
+        let told = ends(&world)[0].text.clone().unwrap();
+        assert!(told.starts_with(&format!("allowed: {allowed};")), "{told}");
+    }
+}
+
 fn ends(world: &World) -> Vec<Outcome> {
     let records = world.records.lock().unwrap();
     let ends = records.iter().filter(|record| record.depth == 1).filter_map(|record| match &record
