@@ -17,7 +17,7 @@ const SECRET: &str = "acp-0123456789abcdef";
 /// The official Python package, which the real agent is made with.
 const SDK: &str = "agent-client-protocol==0.12.1";
 
-fn fixture(name: &str) -> String {
+pub(crate) fn fixture(name: &str) -> String {
     format!("{}/fixtures/acp/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
@@ -272,7 +272,7 @@ async fn a_recording_of_it_plays_without_it() {
 }
 
 /// A directory with the official package, installed once by whoever comes first.
-fn installed() -> PathBuf {
+pub(crate) fn installed() -> PathBuf {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let place = target.join(SDK.replace("==", "-"));
     let lock = fs::File::create(target.join("acp.lock")).unwrap();

@@ -4,6 +4,7 @@
 #![cfg(test)]
 
 mod acp;
+mod acp_serve;
 mod agents;
 mod background;
 mod cli;

@@ -1,5 +1,6 @@
 //! Programs that speak the Agent Client Protocol (ACP) on their standard streams, as children of
-//! a Deputize agent.
+//! a Deputize agent; and, in [`serve`], sessions of a program of one's own for editors that speak
+//! it.
 //!
 //! Whoever puts a program together gives [`Agents`] to the runtime's parts under a name; an agent
 //! whose spec has that name in the place of a model is such a program.
@@ -32,6 +33,7 @@ mod agents;
 mod conversation;
 mod error;
 mod lines;
+pub mod serve;
 mod story;
 
 pub use agents::{Agents, NEEDS, Program};

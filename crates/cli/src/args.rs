@@ -5,6 +5,10 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+mod acp;
+
+pub(crate) use acp::Acp;
+
 const RUN_EXAMPLES: &str = "\
 Examples:
   deputize run \"explain what src/main.rs does\"
@@ -31,6 +35,8 @@ pub(crate) enum Command {
     /// The answer goes to standard output and nothing else does; progress goes to standard error.
     #[command(after_help = RUN_EXAMPLES)]
     Run(Box<Run>),
+    /// Serve this agent to an editor, over ACP on the standard streams
+    Acp(Box<Acp>),
     /// Print what a model would be sent, without sending it
     Prompt(Box<Prompt>),
     /// Show the tools there are

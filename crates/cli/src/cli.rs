@@ -10,7 +10,7 @@ use deputize_core::{Hook, Memory, ToolCrate};
 use deputize_process::keep_private;
 
 use crate::args::{Arguments, Command, Sessions};
-use crate::command::{agents, config, doctor, pause, plugin, prompt, run, sessions, tools};
+use crate::command::{acp, agents, config, doctor, pause, plugin, prompt, run, sessions, tools};
 use crate::compose::toolset_names;
 use crate::exit::CliError;
 use crate::later;
@@ -175,6 +175,7 @@ impl Cli {
                 let job = run::Job { prompt, resume, options: &args.options };
                 return run::run(links, &around, &job);
             }
+            Command::Acp(args) => return acp::acp(links, around, args),
             Command::Doctor(args) => return doctor::doctor(links, &around, args),
             Command::Prompt(args) => prompt::prompt(links, &around, args),
             Command::Tools(args) => tools::tools(links, &around, args),

@@ -27,6 +27,7 @@ use crate::surroundings::Surroundings;
 use crate::task::material::message;
 use crate::zone::zone;
 
+pub(crate) mod acp;
 mod base;
 mod capped;
 mod delegation;
@@ -393,6 +394,7 @@ impl Composition {
 }
 
 /// The models of a run.
+#[derive(Clone)]
 pub(crate) struct Chosen {
     /// The top agent's, as agents name it.
     pub(crate) name: String,

@@ -70,6 +70,12 @@ impl CliError {
         Chain(self.source.as_ref()).to_string()
     }
 
+    /// The chain of causes and what to do, for somebody who is no terminal.
+    pub(crate) fn told(&self) -> String {
+        let hint = self.hint.as_deref().map(|hint| format!("; {hint}")).unwrap_or_default();
+        format!("{}{hint}", self.chain())
+    }
+
     /// What the program ends with.
     pub(crate) const fn exit(&self) -> Exit {
         self.exit

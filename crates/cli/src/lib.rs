@@ -25,6 +25,7 @@ mod exit;
 mod fixture;
 mod hardline;
 mod hooks;
+mod idle;
 mod later;
 mod output;
 mod own;

@@ -29,6 +29,8 @@ pub(crate) struct Surroundings {
     pub(crate) stderr_is_terminal: bool,
     /// What the program brings along.
     pub(crate) own: Own,
+    /// Whether an editor shows what the agents say.
+    pub(crate) at_editor: bool,
     /// How many files this process may open, as many as it can; `None` if that was refused.
     pub(crate) open_files: Option<OpenFiles>,
 }
@@ -70,6 +72,7 @@ impl Surroundings {
             stdin_is_terminal: io::stdin().is_terminal(),
             stdout_is_terminal: io::stdout().is_terminal(),
             stderr_is_terminal: io::stderr().is_terminal(),
+            at_editor: false,
             open_files: raise_open_files().ok(),
         })
     }
@@ -86,6 +89,7 @@ impl Surroundings {
             stdout_is_terminal: false,
             stderr_is_terminal: false,
             own: Own::default(),
+            at_editor: false,
             open_files: None,
         }
     }

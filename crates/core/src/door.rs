@@ -120,6 +120,19 @@ fn frame(boundary: &str, source: &Source, content: &str) -> ModelText {
     ModelText::own(text)
 }
 
+/// What is inside the frame of a result, then what stands behind it: the content as a person may
+/// see it. Text without a frame is given as it is.
+#[must_use]
+pub fn without_frame(text: &str) -> String {
+    let inside = || {
+        let (open, rest) = text.strip_prefix('<')?.split_once(">\n")?;
+        let (_, boundary) = open.rsplit_once(' ')?;
+        let (inside, notes) = rest.split_once(&format!("</{boundary}>"))?;
+        Some(format!("{inside}{}", notes.trim_start_matches('\n')))
+    };
+    inside().unwrap_or_else(|| text.to_owned())
+}
+
 /// Content for a terminal: no control reaches it but newline and tab.
 #[must_use]
 pub fn to_screen(content: &str) -> String {

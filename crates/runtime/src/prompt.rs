@@ -28,6 +28,7 @@ const PROJECT_CUT: &str = include_str!("../prompts/project_cut.md");
 const PROJECT_LEFT_OUT: &str = include_str!("../prompts/project_left_out.md");
 const ENVIRONMENT: &str = include_str!("../prompts/environment.md");
 const TERMINAL: &str = include_str!("../prompts/terminal.md");
+const EDITOR: &str = include_str!("../prompts/editor.md");
 const PIPE: &str = include_str!("../prompts/pipe.md");
 
 /// The most bytes of one project file that a prompt holds.
@@ -99,6 +100,8 @@ pub struct Environment<'a> {
 pub enum Platform {
     /// A person at a terminal.
     Terminal,
+    /// A person at an editor.
+    Editor,
     /// A program or a file.
     Pipe,
 }
@@ -123,6 +126,7 @@ pub fn base_prompt(parts: &BaseParts<'_>) -> Result<PromptParts, FillError> {
     volatile.push(environment(&parts.environment)?);
     let platform = parts.platform.map(|platform| match platform {
         Platform::Terminal => TERMINAL,
+        Platform::Editor => EDITOR,
         Platform::Pipe => PIPE,
     });
     volatile.extend(platform.map(Section::plain));

@@ -1,5 +1,6 @@
 //! The commands, one a file.
 
+pub(crate) mod acp;
 pub(crate) mod agents;
 pub(crate) mod config;
 pub(crate) mod doctor;

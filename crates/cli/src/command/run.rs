@@ -108,7 +108,7 @@ pub(crate) fn run(
 
 /// Gives a session what works beside its agents: processes, hooks, the memory, the program that
 /// children are.
-fn staff(
+pub(crate) fn staff(
     parts: &mut Parts,
     config: &Config,
     program: Option<Program>,
@@ -143,7 +143,7 @@ fn given(
     Ok((words, piped))
 }
 
-fn flags(options: &RunOptions) -> Vec<FlagValue> {
+pub(crate) fn flags(options: &RunOptions) -> Vec<FlagValue> {
     let flag = |flag: &str, key: &str, value| FlagValue {
         flag: flag.to_owned(),
         key: key.to_owned(),
@@ -176,7 +176,7 @@ pub(crate) fn overrides(choice: &ModelChoice) -> ModelOverrides {
 
 /// A session asks the model that it asked before, where it asked it: its conversation goes to no
 /// other address unless that is said.
-fn go_on_with(overrides: &mut ModelOverrides, start: &SessionStart) {
+pub(crate) fn go_on_with(overrides: &mut ModelOverrides, start: &SessionStart) {
     if overrides.model.is_some() || overrides.base_url.is_some() {
         return;
     }
@@ -270,7 +270,7 @@ fn sandbox_notice(own: ApproverMode, children: ApproverMode) -> String {
 }
 
 /// A session's id: when it began, in UTC, and what makes it unique. Ids sort by time.
-fn new_session(now_ms: u64) -> SessionId {
+pub(crate) fn new_session(now_ms: u64) -> SessionId {
     let now = i64::try_from(now_ms).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
     let time = now.unwrap_or(Timestamp::UNIX_EPOCH).strftime("%Y%m%d-%H%M%S").to_string();
     let unique: String = (0..6).map(|_| fastrand::lowercase()).collect();

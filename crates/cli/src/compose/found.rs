@@ -25,6 +25,9 @@ pub(crate) struct Found {
     project: Vec<(String, String)>,
     /// Whether a person at a terminal reads the answer.
     terminal: bool,
+    /// Whether a person at an editor does.
+    #[serde(default)]
+    editor: bool,
     /// The directory that terminals begin in by the configuration, if it is there.
     #[serde(default)]
     pub(super) workspace: Option<PathBuf>,
@@ -57,6 +60,7 @@ impl Found {
             identity,
             project: project.files,
             terminal: from.surroundings.stdout_is_terminal,
+            editor: from.surroundings.at_editor,
             workspace: directory(&from.config.terminal.cwd),
             memory: from.surroundings.own.memory.as_ref().and_then(|memory| memory.snapshot()),
             plugins: Vec::new(),
@@ -80,7 +84,11 @@ impl Found {
     }
 
     pub(super) const fn platform(&self) -> Platform {
-        if self.terminal { Platform::Terminal } else { Platform::Pipe }
+        match (self.editor, self.terminal) {
+            (true, _) => Platform::Editor,
+            (false, true) => Platform::Terminal,
+            (false, false) => Platform::Pipe,
+        }
     }
 }
 

@@ -1,0 +1,156 @@
+//! Questions, answered by the person at the editor.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use agent_client_protocol::Client;
+use agent_client_protocol::v1::ConnectionTo;
+use agent_client_protocol::v1::schema::{
+    PermissionOption, PermissionOptionKind, RequestPermissionOutcome, RequestPermissionRequest,
+    ToolCallContent, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields,
+};
+use deputize_core::door::{to_line, to_question};
+use deputize_core::{AgentId, Answer, Approver, ApproverMode, BoxFuture, Cancel, Question};
+
+use super::call::fenced;
+use super::telling::Telling;
+
+/// The most bytes of a command that a person is asked to judge.
+const COMMAND_BYTES: usize = 32 * 1024;
+/// The most characters of a title.
+const TITLE_CHARS: usize = 160;
+/// Who says no when the turn ends first.
+const CANCELLED: &str = "the end of the turn";
+/// The options' ids.
+const ALLOW: &str = "allow";
+const REJECT: &str = "reject";
+
+/// Asks the person at the editor, as the mode says that was chosen there.
+pub(crate) struct Editor {
+    pub(crate) connection: ConnectionTo<Client>,
+    pub(crate) session: String,
+    pub(crate) root: AgentId,
+    pub(crate) mode: Arc<Mutex<ApproverMode>>,
+    pub(crate) telling: Arc<Mutex<Telling>>,
+}
+
+impl Approver for Editor {
+    fn ask<'a>(&'a self, question: &'a Question, cancel: &'a Cancel) -> BoxFuture<'a, Answer> {
+        Box::pin(self.answer(question, cancel))
+    }
+}
+
+impl Editor {
+    async fn answer(&self, question: &Question, cancel: &Cancel) -> Answer {
+        // How children's questions are answered is a matter of the configuration.
+        let of_root = question.agent == self.root;
+        match *self.mode.lock().unwrap_or_else(PoisonError::into_inner) {
+            ApproverMode::Auto if of_root => return Answer::yes("auto"),
+            ApproverMode::Deny if of_root => return Answer::no(Answer::NOBODY),
+            ApproverMode::Auto | ApproverMode::Deny | ApproverMode::Ask => {}
+        }
+        let bytes = question.command.len();
+        if bytes > COMMAND_BYTES {
+            let reason = format!("it has {bytes} bytes; a person is shown at most {COMMAND_BYTES}");
+            return Answer { reason, ..Answer::no("the length of the command") };
+        }
+        let asked = self.connection.send_request(self.request(question));
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => Answer::no(CANCELLED),
+            answered = asked.block_task() => match answered {
+                Ok(response) => answer_of(&response.outcome),
+                Err(error) => {
+                    let reason = to_line(&error.to_string(), TITLE_CHARS);
+                    Answer { reason, ..Answer::no("no user to ask at the editor") }
+                }
+            },
+        }
+    }
+
+    fn request(&self, question: &Question) -> RequestPermissionRequest {
+        let mut telling = self.telling.lock().unwrap_or_else(PoisonError::into_inner);
+        let (call, whose) = telling.asked(&question.agent, question.call, question.tool.as_str());
+        drop(telling);
+        let title = format!("{} {}", question.tool, to_question(&question.command));
+        let title = to_line(&title, TITLE_CHARS);
+        let title = if whose.is_empty() { title } else { format!("{whose}: {title}") };
+        let fields = ToolCallUpdateFields::new()
+            .title(title)
+            .kind(call.kind)
+            .status(ToolCallStatus::Pending)
+            .content(vec![ToolCallContent::from(words(question))]);
+        let option = |id, name, kind| PermissionOption::new(id, name, kind);
+        let options = vec![
+            option(ALLOW, "Allow once", PermissionOptionKind::AllowOnce),
+            option(REJECT, "Reject", PermissionOptionKind::RejectOnce),
+        ];
+        let call = ToolCallUpdate::new(call.id, fields);
+        RequestPermissionRequest::new(self.session.clone(), call, options)
+    }
+}
+
+/// What the person judges: all of the command, within a fence that it cannot close.
+fn words(question: &Question) -> String {
+    let cwd = to_question(&question.cwd.to_string_lossy()).replace('\n', "\\n");
+    let reason = to_line(&question.reason, TITLE_CHARS);
+    format!(
+        "{}\nin `{cwd}`\n\n{}: {reason}. No sandbox holds it: it would run with all your rights.",
+        fenced(&to_question(&question.command)),
+        question.class,
+    )
+}
+
+fn answer_of(outcome: &RequestPermissionOutcome) -> Answer {
+    match outcome {
+        RequestPermissionOutcome::Selected(chosen) => match &*chosen.option_id.0 {
+            ALLOW => Answer::yes("user"),
+            REJECT => Answer::no("user"),
+            _ => Answer::no("an answer of the editor that was not offered"),
+        },
+        _ => Answer::no(CANCELLED),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use agent_client_protocol::v1::schema::SelectedPermissionOutcome;
+    use deputize_core::{CallId, SessionId, ToolName};
+
+    use super::*;
+
+    #[test]
+    fn only_what_was_offered_is_a_yes() {
+        let chosen = |id: &'static str| {
+            let chosen = SelectedPermissionOutcome::new(id);
+            answer_of(&RequestPermissionOutcome::Selected(chosen))
+        };
+        assert_eq!(chosen("allow"), Answer::yes("user"));
+        assert_eq!(chosen("reject"), Answer::no("user"));
+        assert!(!chosen("allow_always").allowed);
+        assert_eq!(answer_of(&RequestPermissionOutcome::Cancelled), Answer::no(CANCELLED));
+    }
+
+    #[test]
+    fn the_command_is_shown_whole_and_cannot_leave_its_fence() {
+        let question = Question {
+            agent: AgentId::root(&SessionId::literal("s")),
+            goal: "Tidy up".to_owned(),
+            call: CallId { step: 1, slot: 0 },
+            tool: ToolName::literal("terminal"),
+            command: "ls\n```\nSafe, says the agent.\u{202e}".to_owned(),
+            cwd: "/w\nin /safe".into(),
+            class: "dangerous".to_owned(),
+            reason: "nothing bounds it".to_owned(),
+        };
+        insta::assert_snapshot!(words(&question), @r"
+        ````
+        ls
+        ```
+        Safe, says the agent.\u{202e}
+        ````
+        in `/w\nin /safe`
+
+        dangerous: nothing bounds it. No sandbox holds it: it would run with all your rights.
+        ");
+    }
+}

@@ -1,0 +1,148 @@
+//! A call of a tool as an editor shows it: its kind, where it looks, what it changed.
+
+use std::path::Path;
+
+use agent_client_protocol::v1::schema::{
+    Diff, ToolCall, ToolCallContent, ToolCallLocation, ToolCallStatus, ToolKind,
+};
+use deputize_core::door::without_frame;
+use deputize_core::{CallStatus, Display, Effects, Fact, ToolEnd};
+use serde_json::Value;
+
+use super::hunk::{Hunk, hunks};
+use super::seam::Facts;
+
+/// Bytes of a result that are shown.
+const SHOWN_BYTES: usize = 32 * 1024;
+/// Bytes of one string of the arguments that are shown.
+const STRING_BYTES: usize = 4 * 1024;
+
+/// A call that the editor knows.
+#[derive(Debug, Clone)]
+pub(crate) struct Call {
+    pub(crate) id: String,
+    pub(crate) tool: String,
+    pub(crate) title: String,
+    pub(crate) kind: ToolKind,
+    /// Whether it does nothing but start agents, which are shown by themselves.
+    spawns: bool,
+    place: Option<ToolCallLocation>,
+    input: Option<Value>,
+    /// What it told of itself since the editor was last told.
+    pub(crate) progress: Option<String>,
+}
+
+impl Call {
+    pub(crate) fn new(id: String, (tool, arguments): (&str, &str), facts: &Facts) -> Self {
+        let spec = facts.catalog.get(tool).map(|entry| entry.tool.spec());
+        let input: Option<Value> = serde_json::from_str(arguments).ok();
+        Self {
+            id,
+            tool: tool.to_owned(),
+            title: (facts.in_words)(tool, arguments),
+            kind: kind(tool, spec.map(|spec| spec.effects), spec.is_some_and(|spec| spec.spawns)),
+            spawns: spec.is_some_and(|spec| spec.spawns),
+            place: input.as_ref().and_then(|input| place(tool, input, &facts.cwd)),
+            input: input.map(shortened),
+            progress: None,
+        }
+    }
+
+    pub(crate) fn told(&self, status: ToolCallStatus) -> ToolCall {
+        ToolCall::new(self.id.clone(), self.title.clone())
+            .name(self.tool.clone())
+            .kind(self.kind)
+            .status(status)
+            .locations(self.place.clone().into_iter().collect())
+            .raw_input(self.input.clone())
+    }
+}
+
+/// The kind by which an editor chooses a picture. Of tools that are not our own it is known only
+/// what they may do.
+fn kind(tool: &str, effects: Option<Effects>, spawns: bool) -> ToolKind {
+    match (tool, effects) {
+        _ if spawns => ToolKind::Think,
+        ("read_file", _) => ToolKind::Read,
+        ("list_dir" | "search_files", _) => ToolKind::Search,
+        ("terminal", _) => ToolKind::Execute,
+        (_, Some(Effects::WritesFiles)) => ToolKind::Edit,
+        _ => ToolKind::Other,
+    }
+}
+
+/// Where a call looks, by its arguments.
+fn place(tool: &str, input: &Value, cwd: &Path) -> Option<ToolCallLocation> {
+    let path = cwd.join(input.get("path")?.as_str()?);
+    // Elsewhere an offset is no line of the file.
+    let line = input.get("offset").filter(|_| tool == "read_file").and_then(Value::as_u64);
+    Some(ToolCallLocation::new(path).line(line.and_then(|line| u32::try_from(line).ok())))
+}
+
+/// Arguments without most of what is long in them; what is left out is counted.
+fn shortened(value: Value) -> Value {
+    match value {
+        Value::String(text) => Value::String(within(text, STRING_BYTES)),
+        Value::Array(items) => items.into_iter().map(shortened).collect(),
+        Value::Object(map) => map.into_iter().map(|(key, value)| (key, shortened(value))).collect(),
+        other => other,
+    }
+}
+
+fn within(mut text: String, most: usize) -> String {
+    let bytes = text.len();
+    if bytes > most {
+        text.truncate(text.floor_char_boundary(most));
+        text.push_str(&format!("… [{} more bytes]", bytes - text.len()));
+    }
+    text
+}
+
+/// What a result is shown as.
+pub(crate) fn content(end: &ToolEnd, call: &Call) -> Vec<ToolCallContent> {
+    let status = end.result.status;
+    if status == CallStatus::Ok {
+        if let Some(Display::Diff { path, diff }) = &end.display {
+            return hunks(diff).into_iter().map(|hunk| shown(path, hunk, end)).collect();
+        }
+        // The children of the call are shown, each with its answer.
+        if call.spawns {
+            return Vec::new();
+        }
+    }
+    match without_frame(end.result.text.as_str()) {
+        text if text.trim().is_empty() => Vec::new(),
+        text => vec![ToolCallContent::from(fenced(&within(text, SHOWN_BYTES)))],
+    }
+}
+
+fn shown(path: &Path, hunk: Hunk, end: &ToolEnd) -> ToolCallContent {
+    let new = |fact: &Fact| matches!(fact, Fact::FileWritten { created: true, .. });
+    let diff = Diff::new(path, hunk.new);
+    // A file that was not there has no old text, not even an empty one.
+    ToolCallContent::from(match end.facts.iter().any(new) {
+        true => diff,
+        false => diff.old_text(hunk.old),
+    })
+}
+
+/// Text as it is: within a fence that is longer than any in it.
+pub(crate) fn fenced(text: &str) -> String {
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest.max(2) + 1);
+    let end = if text.ends_with('\n') { "" } else { "\n" };
+    format!("{fence}\n{text}{end}{fence}")
+}
+
+/// Where a call was, by what the host saw.
+pub(crate) fn places(end: &ToolEnd) -> Vec<ToolCallLocation> {
+    let line = match &end.display {
+        Some(Display::Diff { diff, .. }) => hunks(diff).first().map(|hunk| hunk.line),
+        None => None,
+    };
+    let written = |fact: &Fact| match fact {
+        Fact::FileWritten { path, .. } => Some(ToolCallLocation::new(path).line(line)),
+        _ => None,
+    };
+    end.facts.iter().filter_map(written).collect()
+}

@@ -1,0 +1,227 @@
+//! This agent for editors: sessions, turns and what happens in them, over ACP.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use agent_client_protocol::schema::ProtocolVersion;
+use agent_client_protocol::v1::schema::{
+    AgentCapabilities, CancelNotification, ClientRequest, CloseSessionResponse,
+    DeleteSessionResponse, Implementation, InitializeResponse, ListSessionsResponse,
+    LoadSessionResponse, McpCapabilities, McpServer, NewSessionResponse, PromptCapabilities,
+    ResumeSessionResponse, SessionCapabilities, SessionCloseCapabilities,
+    SessionDeleteCapabilities, SessionInfo, SessionListCapabilities, SessionResumeCapabilities,
+    SetSessionModeResponse,
+};
+use agent_client_protocol::v1::{ConnectionTo, Responder};
+use agent_client_protocol::{
+    Agent, Client, Error, JsonRpcResponse, Lines, on_receive_notification, on_receive_request,
+};
+use deputize_core::{Cancel, CancelReason, SessionId};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+mod ask;
+mod call;
+mod child;
+mod hunk;
+mod line;
+mod office;
+mod prompt;
+mod seam;
+mod telling;
+
+pub use seam::{Conversation, Facts, Listed, Place, Refused, Server, Sessions, Turn, Way};
+
+use line::{Waiting, incoming, outgoing};
+use office::{Office, directory, none};
+
+/// How long the last messages may take to reach the editor.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+/// How many sessions one page of a list has.
+const PAGE: usize = 100;
+
+/// Who serves, as editors show it.
+#[derive(Debug, Clone, Copy)]
+pub struct Who {
+    /// The program's name.
+    pub name: &'static str,
+    /// Its version.
+    pub version: &'static str,
+}
+
+/// Serves sessions to one editor, until it closes its end, the output fails, or the signal says
+/// so. When this returns, no turn is under way.
+pub async fn serve(
+    who: Who,
+    sessions: Arc<dyn Sessions>,
+    (input, output): (
+        impl AsyncRead + Unpin + Send + 'static,
+        impl AsyncWrite + Unpin + Send + 'static,
+    ),
+    end: &Cancel,
+) {
+    let waiting = Waiting::default();
+    let lines = Lines::new(outgoing(output, waiting.clone()), incoming(input));
+    let office = Arc::new(Office::new(sessions, end.child(), waiting));
+    // An editor that reads nothing more is not waited for.
+    let stuck = async {
+        office.end.cancelled().await;
+        office.settled().await;
+        tokio::time::sleep(LAST_WORDS).await;
+    };
+    tokio::select! {
+        biased;
+        // How it ended makes no difference: nobody is there to be told.
+        _ended = Box::pin(connect(who, &office, lines)) => {}
+        () = stuck => {}
+    }
+    office.end.cancel(CancelReason::Interrupted);
+    office.settled().await;
+}
+
+/// Talks to the editor until it is gone, or all is to end and has.
+async fn connect<O, I>(who: Who, office: &Arc<Office>, lines: Lines<O, I>) -> Result<(), Error>
+where
+    Lines<O, I>: agent_client_protocol::ConnectTo<Agent> + 'static,
+{
+    let [asked, told, until] = std::array::from_fn(|_| Arc::clone(office));
+    Agent
+        .v1()
+        .name(who.name)
+        .on_receive_request(
+            async move |request: ClientRequest, responder, connection: ConnectionTo<Client>| {
+                answer(who, &asked, request, (responder, connection))
+            },
+            on_receive_request!(),
+        )
+        .on_receive_notification(
+            async move |cancel: CancelNotification, _: ConnectionTo<Client>| {
+                told.cancel(&cancel.session_id.0);
+                Ok(())
+            },
+            on_receive_notification!(),
+        )
+        .connect_with(lines, async move |connection: ConnectionTo<Client>| {
+            tokio::select! {
+                () = connection.incoming_closed() => {}
+                () = until.end.cancelled() => {}
+            }
+            until.end.cancel(CancelReason::Interrupted);
+            until.settled().await;
+            Ok(())
+        })
+        .await
+}
+
+/// Answers a request, at once or later: while one is worked on, others come.
+fn answer(
+    who: Who,
+    office: &Arc<Office>,
+    request: ClientRequest,
+    (responder, connection): (Responder, ConnectionTo<Client>),
+) -> Result<(), Error> {
+    let desk = Arc::clone(office);
+    match request {
+        ClientRequest::InitializeRequest(_) => responder.cast().respond(hello(who)),
+        ClientRequest::NewSessionRequest(new) => later(office, responder, async move {
+            let cwd = directory(&new.cwd, &new.additional_directories)?;
+            let place = Place { cwd, stored: None, servers: servers(new.mcp_servers) };
+            let (id, modes) = desk.open(place).await?;
+            Ok(NewSessionResponse::new(id).modes(modes))
+        }),
+        ClientRequest::LoadSessionRequest(load) => later(office, responder, async move {
+            let cwd = directory(&load.cwd, &load.additional_directories)?;
+            let place = stored(&load.session_id.0, cwd, load.mcp_servers)?;
+            let modes = desk.again(place, &connection, true).await?;
+            Ok(LoadSessionResponse::new().modes(modes))
+        }),
+        ClientRequest::ResumeSessionRequest(resume) => later(office, responder, async move {
+            let cwd = directory(&resume.cwd, &resume.additional_directories)?;
+            let place = stored(&resume.session_id.0, cwd, resume.mcp_servers)?;
+            let modes = desk.again(place, &connection, false).await?;
+            Ok(ResumeSessionResponse::new().modes(modes))
+        }),
+        ClientRequest::ListSessionsRequest(list) => later(office, responder, async move {
+            let all = desk.sessions.list(list.cwd).await?;
+            Ok(page(all, list.cursor.as_deref()))
+        }),
+        ClientRequest::CloseSessionRequest(close) => {
+            let closed = office.close(&close.session_id.0);
+            responder.cast().respond_with_result(closed.map(|()| CloseSessionResponse::new()))
+        }
+        ClientRequest::DeleteSessionRequest(delete) => later(office, responder, async move {
+            desk.delete(&delete.session_id.0).await?;
+            Ok(DeleteSessionResponse::new())
+        }),
+        ClientRequest::SetSessionModeRequest(set) => {
+            let chosen = office.choose(&set.session_id.0, &set.mode_id.0);
+            responder.cast().respond_with_result(chosen.map(|()| SetSessionModeResponse::new()))
+        }
+        ClientRequest::PromptRequest(prompt) => {
+            office.prompt(&prompt, responder.cast(), connection)
+        }
+        _ => responder.respond_with_error(Error::method_not_found()),
+    }
+}
+
+fn later<T: JsonRpcResponse + Send>(
+    office: &Office,
+    responder: Responder,
+    work: impl Future<Output = Result<T, Error>> + Send + 'static,
+) -> Result<(), Error> {
+    office.work.spawn(async move { responder.cast().respond_with_result(work.await) });
+    Ok(())
+}
+
+fn hello(who: Who) -> InitializeResponse {
+    let sessions = SessionCapabilities::new()
+        .list(SessionListCapabilities::new())
+        .resume(SessionResumeCapabilities::new())
+        .close(SessionCloseCapabilities::new())
+        .delete(SessionDeleteCapabilities::new());
+    let capabilities = AgentCapabilities::new()
+        .load_session(true)
+        .prompt_capabilities(PromptCapabilities::new().embedded_context(true))
+        .mcp_capabilities(McpCapabilities::new())
+        .session_capabilities(sessions);
+    // There is one version; whoever wants another is told of it.
+    InitializeResponse::new(ProtocolVersion::V1)
+        .agent_capabilities(capabilities)
+        .agent_info(Implementation::new(who.name, who.version))
+}
+
+fn stored(id: &str, cwd: PathBuf, named: Vec<McpServer>) -> Result<Place, Error> {
+    let stored = SessionId::new(id).map_err(|_| none(id))?;
+    Ok(Place { cwd, stored: Some(stored), servers: servers(named) })
+}
+
+fn servers(named: Vec<McpServer>) -> Vec<Server> {
+    let server = |named| match named {
+        McpServer::Stdio(server) => {
+            let env = server.env.into_iter().map(|variable| (variable.name, variable.value));
+            let (command, args, env) = (server.command, server.args, env.collect());
+            Some(Server { name: server.name, way: Way::Stdio { command, args, env } })
+        }
+        McpServer::Http(server) => {
+            let headers = server.headers.into_iter().map(|header| (header.name, header.value));
+            let (url, headers) = (server.url, headers.collect());
+            Some(Server { name: server.name, way: Way::Http { url, headers } })
+        }
+        // Editors were told that there are no others.
+        _ => None,
+    };
+    named.into_iter().filter_map(server).collect()
+}
+
+/// A page of sessions: those after the one that the cursor names.
+fn page(all: Vec<Listed>, cursor: Option<&str>) -> ListSessionsResponse {
+    let after = cursor.and_then(|id| all.iter().position(|one| one.id.as_str() == id));
+    let begin = after.map_or(0, |at| at + 1);
+    let left = all.len().saturating_sub(begin);
+    let page: Vec<Listed> = all.into_iter().skip(begin).take(PAGE).collect();
+    let next = page.last().filter(|_| left > PAGE).map(|last| last.id.to_string());
+    let info = |one: Listed| {
+        SessionInfo::new(one.id.to_string(), one.cwd).title(one.title).updated_at(one.updated)
+    };
+    ListSessionsResponse::new(page.into_iter().map(info).collect()).next_cursor(next)
+}

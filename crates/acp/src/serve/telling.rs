@@ -1,0 +1,315 @@
+//! What an editor is told of a session: a fold over its records, without IO.
+
+use std::collections::BTreeMap;
+
+use agent_client_protocol::v1::schema::{
+    ContentBlock, ContentChunk, MessageId, SessionUpdate, ToolCallContent, ToolCallStatus,
+    ToolCallUpdate, ToolCallUpdateFields,
+};
+use deputize_core::door::to_line;
+use deputize_core::{
+    AgentId, AgentStart, CallId, CallStatus, Delta, Event, LogLevel, Record, Reply, ToolEnd,
+    UserMessage, WrapUp,
+};
+
+use super::call::{self, Call};
+use super::child::Child;
+use super::seam::Facts;
+
+/// The most characters of a remark.
+const REMARK_CHARS: usize = 300;
+
+/// The fold.
+#[derive(Debug)]
+pub(crate) struct Telling {
+    facts: Facts,
+    root: AgentId,
+    /// Whether this is the past: the person's messages are told too, and no progress is.
+    past: bool,
+    /// Whether a turn has begun.
+    begun: bool,
+    /// What the person said at first, and the whole message that it stands in.
+    opened: Option<(String, String)>,
+    /// The request that is under way, by its record.
+    request: u64,
+    /// What of its reply has come by pieces.
+    pieces: Pieces,
+    /// Calls that the editor was told of and that have not ended.
+    open: BTreeMap<(AgentId, CallId), Call>,
+    children: BTreeMap<AgentId, Child>,
+}
+
+#[derive(Debug, Default)]
+struct Pieces {
+    text: bool,
+    reasoning: bool,
+}
+
+impl Telling {
+    pub(crate) fn new(facts: &Facts) -> Self {
+        Self {
+            facts: facts.clone(),
+            root: AgentId::root(&facts.id),
+            past: false,
+            begun: false,
+            opened: None,
+            request: 0,
+            pieces: Pieces::default(),
+            open: BTreeMap::new(),
+            children: BTreeMap::new(),
+        }
+    }
+
+    /// A turn begins; whether it is the first here.
+    pub(crate) fn begin(&mut self) -> bool {
+        !std::mem::replace(&mut self.begun, true)
+    }
+
+    /// A whole session that is over for now.
+    pub(crate) fn of_past(facts: &Facts, records: &[Record]) -> Vec<SessionUpdate> {
+        let mut telling = Self { past: true, ..Self::new(facts) };
+        let mut updates: Vec<_> = records.iter().flat_map(|record| telling.take(record)).collect();
+        updates.extend(telling.end());
+        updates
+    }
+
+    /// A record.
+    pub(crate) fn take(&mut self, record: &Record) -> Vec<SessionUpdate> {
+        if record.agent == self.root { self.of_root(record) } else { self.of_child(record) }
+    }
+
+    /// A piece of a reply.
+    pub(crate) fn piece(&mut self, agent: &AgentId, delta: Delta<'_>) -> Option<SessionUpdate> {
+        if *agent != self.root {
+            return None;
+        }
+        Some(match delta {
+            Delta::Text(text) => {
+                self.pieces.text = true;
+                self.said(text)
+            }
+            Delta::Reasoning(text) => {
+                self.pieces.reasoning = true;
+                self.thought(text)
+            }
+        })
+    }
+
+    /// What a running call tells of itself, which the next tick tells on.
+    pub(crate) fn progress(&mut self, agent: &AgentId, call: CallId, text: &str) {
+        if let Some(child) = self.children.get_mut(agent) {
+            child.calls(text.to_owned());
+        } else if let Some(call) = self.open.get_mut(&(agent.clone(), call)) {
+            call.progress = Some(to_line(text, REMARK_CHARS));
+        }
+    }
+
+    /// Some time has passed: what has come of calls and children since.
+    pub(crate) fn tick(&mut self) -> Vec<SessionUpdate> {
+        let calls = self.open.values_mut().filter_map(|call| {
+            let content = vec![ToolCallContent::from(call.progress.take()?)];
+            Some(update(call.id.clone(), ToolCallUpdateFields::new().content(content)))
+        });
+        calls.chain(self.children.values_mut().filter_map(Child::tick)).collect()
+    }
+
+    /// The turn is over: what is told as running is not any more.
+    pub(crate) fn end(&mut self) -> Vec<SessionUpdate> {
+        let open = std::mem::take(&mut self.open);
+        let calls = open.into_values().map(|call| call.id);
+        let children = self.children.values_mut().filter_map(Child::leave);
+        calls.chain(children).map(failed).collect()
+    }
+
+    fn of_root(&mut self, record: &Record) -> Vec<SessionUpdate> {
+        match &record.event {
+            Event::AgentStart(start) => self.opened = Some(opened(start)),
+            Event::Message(message) => return self.message(message),
+            Event::ModelRequest { .. } => {
+                self.request = record.seq;
+                self.pieces = Pieces::default();
+            }
+            Event::ModelResponse { iteration, reply, .. } => {
+                return self.replied(*iteration, reply);
+            }
+            Event::ModelRetry { attempt, of, reason, wait_ms } => {
+                let reason = to_line(reason, REMARK_CHARS);
+                let seconds = wait_ms.div_ceil(1000);
+                return self.remark(&format!("Attempt {attempt} of {of} in {seconds} s: {reason}"));
+            }
+            Event::AgentWrapUp { limit } => {
+                let limit = match limit {
+                    WrapUp::Time => "The time is up",
+                    WrapUp::Budget => "The budget is nearly spent",
+                };
+                return self.remark(&format!("{limit}: it is asked for a closing answer."));
+            }
+            Event::Log { level, message } if *level >= LogLevel::Warn => {
+                return self.remark(&to_line(message, REMARK_CHARS));
+            }
+            Event::ToolStart { call, tool, arguments } => {
+                return self.started(record, *call, (tool, arguments));
+            }
+            Event::ToolEnd(end) => return self.ended(record, end).into_iter().collect(),
+            _ => {}
+        }
+        Vec::new()
+    }
+
+    fn of_child(&mut self, record: &Record) -> Vec<SessionUpdate> {
+        if let Event::AgentStart(start) = &record.event {
+            return self.child_starts(record, start);
+        }
+        let Some(child) = self.children.get_mut(&record.agent) else { return Vec::new() };
+        match &record.event {
+            Event::ToolStart { tool, arguments, .. } => {
+                child.calls((self.facts.in_words)(tool, arguments));
+                Vec::new()
+            }
+            Event::ToolEnd(end) => {
+                let progress = child.called().filter(|_| !self.past);
+                // Only a call that was asked for is told of by itself.
+                let own = self.ended(record, end);
+                progress.into_iter().chain(own).collect()
+            }
+            Event::AgentResume { .. } => child.goes_on().into_iter().collect(),
+            Event::AgentEnd(outcome) => child.ends(outcome).into_iter().collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn child_starts(&mut self, record: &Record, start: &AgentStart) -> Vec<SessionUpdate> {
+        let above = record.parent.as_ref().and_then(|parent| self.children.get(parent));
+        let child = Child::new(short(&record.agent), start, above);
+        let told = child.told();
+        self.children.insert(record.agent.clone(), child);
+        vec![told]
+    }
+
+    fn message(&self, message: &UserMessage) -> Vec<SessionUpdate> {
+        // What the person just said the editor shows by itself; what a child reports, it has seen.
+        if !self.past || message.from.is_some() {
+            return Vec::new();
+        }
+        let text = match &self.opened {
+            Some((request, whole)) if *whole == message.text => request,
+            _ => &message.text,
+        };
+        vec![SessionUpdate::UserMessageChunk(chunk(text))]
+    }
+
+    fn replied(&mut self, iteration: u32, reply: &Reply) -> Vec<SessionUpdate> {
+        let mut updates = Vec::new();
+        if !self.pieces.reasoning && !reply.reasoning.is_empty() {
+            updates.push(self.thought(&reply.reasoning));
+        }
+        if !self.pieces.text && !reply.text.is_empty() {
+            updates.push(self.said(&reply.text));
+        }
+        for (slot, raw) in (0..).zip(&reply.calls) {
+            let id = CallId { step: iteration, slot };
+            let agent = self.root.clone();
+            updates.push(self.announce(&agent, id, (&raw.name, &raw.arguments)));
+        }
+        updates
+    }
+
+    fn announce(&mut self, agent: &AgentId, id: CallId, call: (&str, &str)) -> SessionUpdate {
+        let call = Call::new(call_id(agent, id), call, &self.facts);
+        let told = SessionUpdate::ToolCall(call.told(ToolCallStatus::Pending));
+        self.open.insert((agent.clone(), id), call);
+        told
+    }
+
+    /// The call that a person is asked about, as the editor knows it or is told of it now.
+    pub(crate) fn asked(&mut self, agent: &AgentId, id: CallId, tool: &str) -> (Call, String) {
+        let key = (agent.clone(), id);
+        let facts = &self.facts;
+        let new = || Call::new(call_id(agent, id), (tool, ""), facts);
+        let call = self.open.entry(key).or_insert_with(new).clone();
+        let whose = self.children.get(agent).map(Child::title).unwrap_or_default();
+        (call, whose)
+    }
+
+    fn started(&mut self, record: &Record, id: CallId, call: (&str, &str)) -> Vec<SessionUpdate> {
+        let key = (record.agent.clone(), id);
+        let mut updates = Vec::new();
+        // A call that a crash cut off runs again in another process, which was told of none.
+        if !self.open.contains_key(&key) {
+            updates.push(self.announce(&record.agent, id, call));
+        }
+        let fields = ToolCallUpdateFields::new().status(ToolCallStatus::InProgress);
+        updates.push(update(call_id(&record.agent, id), fields));
+        updates
+    }
+
+    fn ended(&mut self, record: &Record, end: &ToolEnd) -> Option<SessionUpdate> {
+        let id = end.result.call;
+        let call = self.open.remove(&(record.agent.clone(), id))?;
+        let status = match end.result.status {
+            CallStatus::Ok => ToolCallStatus::Completed,
+            CallStatus::Error | CallStatus::Denied | CallStatus::Cancelled => {
+                ToolCallStatus::Failed
+            }
+        };
+        let fields = ToolCallUpdateFields::new().status(status).content(call::content(end, &call));
+        let fields = match call::places(end) {
+            places if places.is_empty() => fields,
+            places => fields.locations(places),
+        };
+        Some(update(call.id, fields))
+    }
+
+    fn said(&self, text: &str) -> SessionUpdate {
+        SessionUpdate::AgentMessageChunk(chunk(text).message_id(self.message_id("m")))
+    }
+
+    fn thought(&self, text: &str) -> SessionUpdate {
+        SessionUpdate::AgentThoughtChunk(chunk(text).message_id(self.message_id("t")))
+    }
+
+    /// An id of what one reply says: each attempt is a message of its own.
+    fn message_id(&self, kind: &str) -> MessageId {
+        MessageId::new(format!("{kind}{}", self.request))
+    }
+
+    /// A remark of the program, where the agent's thoughts are: it is none of its answer.
+    fn remark(&self, text: &str) -> Vec<SessionUpdate> {
+        if self.past {
+            return Vec::new();
+        }
+        vec![SessionUpdate::AgentThoughtChunk(chunk(&format!("\n[{text}]\n")))]
+    }
+}
+
+fn opened(start: &AgentStart) -> (String, String) {
+    (start.spec.request().to_owned(), start.spec.task.clone())
+}
+
+pub(crate) fn chunk(text: &str) -> ContentChunk {
+    ContentChunk::new(ContentBlock::from(text.to_owned()))
+}
+
+pub(crate) fn update(id: String, fields: ToolCallUpdateFields) -> SessionUpdate {
+    SessionUpdate::ToolCallUpdate(ToolCallUpdate::new(id, fields))
+}
+
+fn failed(id: String) -> SessionUpdate {
+    update(id, ToolCallUpdateFields::new().status(ToolCallStatus::Failed))
+}
+
+/// An agent's place in its session: `1.0.0` is the first task of the top agent's call `call_1_0`.
+fn short(agent: &AgentId) -> String {
+    agent.as_str().split_once('/').map(|(_, path)| path.to_owned()).unwrap_or_default()
+}
+
+/// An id of a call that is one in the whole session.
+pub(crate) fn call_id(agent: &AgentId, call: CallId) -> String {
+    match short(agent).as_str() {
+        "" => call.to_string(),
+        path => format!("{path}/{call}"),
+    }
+}
+
+#[cfg(test)]
+mod tests;
