@@ -26,7 +26,13 @@ const ARROWS: [(&str, &[&str]); 19] = [
     ("deputize-delegate", &["deputize-core", "deputize-workflow"]),
     (
         "deputize-testkit",
-        &["deputize-check", "deputize-core", "deputize-providers", "deputize-runtime"],
+        &[
+            "deputize-check",
+            "deputize-core",
+            "deputize-delegate",
+            "deputize-providers",
+            "deputize-runtime",
+        ],
     ),
     (
         "deputize",
@@ -45,7 +51,7 @@ const ARROWS: [(&str, &[&str]); 19] = [
 ];
 
 /// Packages that nothing depends on and that may depend on everything.
-const OURS_ALONE: [&str; 2] = ["deputize-bench", "deputize-tests"];
+const OURS_ALONE: [&str; 3] = ["deputize-bench", "deputize-examples", "deputize-tests"];
 
 /// Crates that do IO, and so are not for `core` (invariant I1). Tokio's `sync` half, which
 /// comes with the cancellation token, does none.

@@ -28,6 +28,12 @@
 //!
 //! What this crate deliberately lacks: files and terminals for the program (it is told that there
 //! are none and uses its own), and any way to log in for it.
+//!
+//! # Features and stability
+//!
+//! No features.
+//!
+//! Stability: settling. A minor version may change it, and the changelog says how to follow.
 
 mod agents;
 mod conversation;

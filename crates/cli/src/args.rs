@@ -6,8 +6,10 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 mod acp;
+mod new;
 
 pub(crate) use acp::Acp;
+pub(crate) use new::{New, ToolCrate};
 
 const RUN_EXAMPLES: &str = "\
 Examples:
@@ -66,6 +68,9 @@ pub(crate) enum Command {
     /// Show and check the configuration
     #[command(subcommand)]
     Config(Config),
+    /// Write a project that extends this program
+    #[command(subcommand)]
+    New(New),
     /// Say what works on this machine and what does not
     Doctor(Doctor),
     /// Print a script that completes this program's arguments in a shell

@@ -10,7 +10,7 @@ use deputize_core::{Hook, Memory, ToolCrate};
 use deputize_process::keep_private;
 
 use crate::args::{Arguments, Command, Sessions};
-use crate::command::{acp, agents, config, doctor, pause, plugin, prompt, run, sessions, tools};
+use crate::command::{acp, agents, config, doctor, new, pause, plugin, prompt, run, sessions, tools};
 use crate::compose::toolset_names;
 use crate::exit::CliError;
 use crate::later;
@@ -185,6 +185,7 @@ impl Cli {
             Command::Pause { sessions } => pause::pause(&around, sessions, true),
             Command::Unpause { sessions } => pause::pause(&around, sessions, false),
             Command::Sessions(args) => sessions::sessions(&around, args),
+            Command::New(args) => new::new(&around, args),
             Command::Config(args) => config::config(&around, args),
             Command::Completions { shell } => completions(*shell),
         };

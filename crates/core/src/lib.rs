@@ -7,34 +7,35 @@
 //! A tool crate in full:
 //!
 //! ```
-//! use deputize_core::{ToolCallResult, ToolCx, ToolOutput, ToolSpec, TypedTool, spec_of};
+//! use deputize_core::{ToolError, tool};
 //!
 //! deputize_core::tool_crate!();
 //!
-//! #[derive(serde::Deserialize, schemars::JsonSchema)]
-//! struct Args {
-//!     /// What to turn around.
+//! /// Turn a text around.
+//! #[tool(toolset = "words", effects = read_only)]
+//! async fn reverse(
+//!     /// The text.
 //!     text: String,
-//! }
-//!
-//! struct Reverse;
-//!
-//! impl TypedTool for Reverse {
-//!     type Args = Args;
-//!     fn spec() -> ToolSpec {
-//!         ToolSpec::read_only(spec_of::<Args>("reverse", "Turn a text around."))
+//! ) -> Result<String, ToolError> {
+//!     if text.is_empty() {
+//!         return Err(ToolError::refused("the text is empty: send one"));
 //!     }
-//!     async fn run(&self, args: Args, _cx: &ToolCx) -> ToolCallResult {
-//!         Ok(ToolOutput::text(args.text.chars().rev().collect::<String>()))
-//!     }
+//!     Ok(text.chars().rev().collect())
 //! }
-//!
-//! deputize_core::register_tool!("words", Reverse);
 //!
 //! let catalog = deputize_core::Catalog::linked(&[LINK])?;
 //! assert!(catalog.get("reverse").is_some());
 //! # Ok::<(), deputize_core::CatalogError>(())
 //! ```
+//!
+//! # Features and stability
+//!
+//! | feature | by default | what it adds |
+//! | --- | --- | --- |
+//! | `macros` | yes | the attributes [`tool`](macro@tool) and [`arguments`](macro@arguments) |
+//!
+//! Stability: to build on. A change that breaks a program waits for the next minor version,
+//! after a version in which the old form is deprecated where that is possible.
 
 mod agent;
 mod answer;

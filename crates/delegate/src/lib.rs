@@ -22,6 +22,12 @@
 //! What it deliberately lacks: knowledge of what a child is (it knows only
 //! [`Agent`](deputize_core::Agent)), and a way to give a child more than its parent has. Of files
 //! it looks only at those that a parent had read, and keeps what a report leaves out.
+//!
+//! # Features and stability
+//!
+//! No features.
+//!
+//! Stability: settling. A minor version may change it, and the changelog says how to follow.
 
 mod args;
 mod ceiling;

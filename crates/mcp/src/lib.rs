@@ -23,6 +23,12 @@
 //! What this crate deliberately lacks: models for servers to ask (sampling), forms for a person
 //! to fill (elicitation), and following of resource links. Servers are told that there are none.
 //! What a server says of its own tools (that they only read, say) is not believed.
+//!
+//! # Features and stability
+//!
+//! No features.
+//!
+//! Stability: settling. A minor version may change it, and the changelog says how to follow.
 
 mod ask;
 mod cards;

@@ -56,6 +56,12 @@
 //! # What it does not do
 //!
 //! It does not sandbox.
+//!
+//! # Features and stability
+//!
+//! No features.
+//!
+//! Stability: inner. It is published because the others need it, and changes with them.
 
 mod capture;
 mod census;

@@ -19,6 +19,14 @@
 //! # let _ = model;
 //! # Ok::<(), deputize_providers::EndpointError>(())
 //! ```
+//!
+//! # Features and stability
+//!
+//! | feature | by default | what it adds |
+//! | --- | --- | --- |
+//! | `fuzz` | no | opens what the fuzz targets need; nothing else may use it |
+//!
+//! Stability: settling. A minor version may change it, and the changelog says how to follow.
 
 pub mod anthropic_messages;
 mod arguments;

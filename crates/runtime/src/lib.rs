@@ -107,6 +107,15 @@
 //! ```
 #![doc = include_str!("../examples/embed.rs")]
 //! ```
+//!
+//! # Features and stability
+//!
+//! | feature | by default | what it adds |
+//! | --- | --- | --- |
+//! | `fuzz` | no | opens what the fuzz targets need; nothing else may use it |
+//!
+//! Stability: to build on. A change that breaks a program waits for the next minor version,
+//! after a version in which the old form is deprecated where that is possible.
 
 mod afford;
 mod answer;

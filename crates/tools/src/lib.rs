@@ -11,6 +11,15 @@
 //! assert!(catalog.get("read_file").is_some());
 //! # Ok::<(), deputize_core::CatalogError>(())
 //! ```
+//!
+//! # Features and stability
+//!
+//! | feature | by default | what it adds |
+//! | --- | --- | --- |
+//! | `fuzz` | no | opens what the fuzz targets need; nothing else may use it |
+//!
+//! Stability: settling. A minor version may change it, and the changelog says how to follow.
+//! What models are told of the tools changes with what models do with it.
 
 mod blocking;
 mod current;

@@ -31,6 +31,12 @@
 //! Whoever runs tasks that may depend on each other should use this crate. What it deliberately lacks:
 //! running anything, what tasks pass to each other, retries, conditions and time limits. A driver that
 //! retries a task finishes it once, after its last attempt.
+//!
+//! # Features and stability
+//!
+//! No features.
+//!
+//! Stability: settling. A minor version may change it, and the changelog says how to follow.
 
 mod cycle;
 mod error;

@@ -29,10 +29,15 @@
 //! # }
 //! ```
 //!
-//! Features: none. Stability: what programs that compose Deputize themselves need is meant to stay;
-//! the messages between a program and its host processes are not, both sides are one program.
-//!
 //! What this crate deliberately lacks: a sandbox. A host process may do what its user may.
+//!
+//! # Features and stability
+//!
+//! No features.
+//!
+//! Stability: settling. A minor version may change what programs that compose Deputize themselves
+//! need. The messages between a program and its host processes may change at any time: both sides
+//! are one program.
 
 mod about;
 mod answer;

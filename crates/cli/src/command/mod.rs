@@ -4,6 +4,7 @@ pub(crate) mod acp;
 pub(crate) mod agents;
 pub(crate) mod config;
 pub(crate) mod doctor;
+pub(crate) mod new;
 pub(crate) mod pause;
 pub(crate) mod plugin;
 pub(crate) mod prompt;

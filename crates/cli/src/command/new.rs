@@ -1,0 +1,154 @@
+//! `deputize new`: projects that build and pass their tests at once.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use crate::args::{New, ToolCrate};
+use crate::exit::CliError;
+use crate::surroundings::{Surroundings, print};
+
+mod manifest;
+
+use manifest::Source;
+
+/// The files of a tool crate, and what is written in them.
+const FILES: [(&str, &str); 6] = [
+    ("Cargo.toml", include_str!("new/templates/Cargo.toml.txt")),
+    (".gitignore", include_str!("new/templates/gitignore.txt")),
+    ("src/lib.rs", include_str!("new/templates/lib.rs.txt")),
+    ("examples/agent.rs", include_str!("new/templates/agent.rs.txt")),
+    ("tests/agent.rs", include_str!("new/templates/agent_test.rs.txt")),
+    (
+        "tests/snapshots/agent__what_a_model_is_sent.snap",
+        include_str!("new/templates/snapshot.txt"),
+    ),
+];
+
+/// Words of Rust that name no crate, and crates that are there already.
+const TAKEN: [&str; 12] = [
+    "test",
+    "core",
+    "std",
+    "alloc",
+    "proc-macro",
+    "self",
+    "super",
+    "crate",
+    "deputize",
+    "deputize-core",
+    "deputize-testkit",
+    "deputize-tools",
+];
+
+#[derive(Debug, thiserror::Error)]
+enum NewError {
+    #[error("`{0}` is no name of a crate: use letters, digits, - and _, and begin with a letter")]
+    Name(String),
+    #[error("`{}` has something in it: give a directory that is empty or not there", .0.display())]
+    NotEmpty(PathBuf),
+    #[error("`{}` is not a checkout of Deputize: it has no crates/core/Cargo.toml", .0.display())]
+    NoCheckout(PathBuf),
+    #[error("cannot write `{}`", path.display())]
+    Write {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// Writes a project.
+pub(crate) fn new(around: &Surroundings, command: &New) -> Result<(), CliError> {
+    match command {
+        New::ToolCrate(args) => tool_crate(around, args),
+    }
+}
+
+fn tool_crate(around: &Surroundings, args: &ToolCrate) -> Result<(), CliError> {
+    let cwd = around.cwd(None)?;
+    let dir = cwd.join(&args.dir);
+    let name = name(&dir, args.name.as_deref()).map_err(|error| {
+        CliError::usage(error).hint("`--name NAME` names the crate otherwise than its directory")
+    })?;
+    let source = source(&cwd, args)?;
+    let filled = |text: &str| manifest::fill(text, &name, &source, &dir);
+    if fs::read_dir(&dir).is_ok_and(|mut entries| entries.next().is_some()) {
+        return Err(CliError::usage(NewError::NotEmpty(dir)));
+    }
+    for (path, text) in FILES {
+        write(&dir.join(path), filled(text).as_bytes())?;
+    }
+    if let Source::Checkout(checkout) = &source
+        && let Ok(lock) = fs::read(checkout.join("Cargo.lock"))
+    {
+        // The versions that the checkout is built and tested with.
+        write(&dir.join("Cargo.lock"), &lock)?;
+    }
+    let shown = args.dir.display();
+    print(&format!(
+        "{shown}: crate `{name}` with the tool `count_words`, from {source}\n\n  \
+         cd {shown}\n  cargo test                                   # no network, no key\n  \
+         cargo run --example agent -- tools list      # a program with the tool\n"
+    ))
+}
+
+/// The name of the crate: as told, or that of its directory.
+fn name(dir: &Path, told: Option<&str>) -> Result<String, NewError> {
+    let of_dir = dir.file_name().map(|name| name.to_string_lossy().into_owned());
+    let name = told.map(str::to_owned).or(of_dir).unwrap_or_default();
+    let known = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    // A toolset has at most 64 characters.
+    let good = name.len() <= 64
+        && name.starts_with(|c: char| c.is_ascii_alphabetic())
+        && name.chars().all(known)
+        && !TAKEN.contains(&name.replace('_', "-").as_str());
+    if good { Ok(name) } else { Err(NewError::Name(name)) }
+}
+
+/// Where the crates of Deputize come from: a checkout that was named or that one is in, or else
+/// the registry.
+fn source(cwd: &Path, args: &ToolCrate) -> Result<Source, CliError> {
+    let is_checkout = |dir: &Path| {
+        let manifest = fs::read_to_string(dir.join("crates/core/Cargo.toml"));
+        manifest.is_ok_and(|text| text.contains("name = \"deputize-core\""))
+    };
+    if let Some(path) = &args.path {
+        let path = cwd.join(path);
+        let path = path.canonicalize().unwrap_or(path);
+        if !is_checkout(&path) {
+            return Err(CliError::usage(NewError::NoCheckout(path)));
+        }
+        return Ok(Source::Checkout(path));
+    }
+    if args.published {
+        return Ok(Source::Registry);
+    }
+    let here = cwd.ancestors().find(|dir| is_checkout(dir));
+    Ok(here.map_or(Source::Registry, |dir| Source::Checkout(dir.to_owned())))
+}
+
+/// Writes a new file; one that is there stays.
+fn write(path: &Path, text: &[u8]) -> Result<(), CliError> {
+    let done = (|| {
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        OpenOptions::new().write(true).create_new(true).open(path)?.write_all(text)
+    })();
+    done.map_err(|source| CliError::failed(NewError::Write { path: path.to_owned(), source }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_crate_is_named_as_its_directory_or_as_told() {
+        let named = |dir: &str, told| name(Path::new(dir), told).map_err(|error| error.to_string());
+        assert_eq!(named("/a/my-tools", None).unwrap(), "my-tools");
+        assert_eq!(named("/a/my tools", Some("mine")).unwrap(), "mine");
+        for wrong in ["/a/my tools", "/a/7up", "/a/core", "/a/deputize_tools", "/"] {
+            assert!(named(wrong, None).unwrap_err().contains("is no name of a crate"), "{wrong}");
+        }
+    }
+}

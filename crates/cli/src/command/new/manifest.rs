@@ -1,0 +1,90 @@
+//! What is filled into the files of a new crate.
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Where the crates of Deputize come from.
+pub(super) enum Source {
+    /// A checkout.
+    Checkout(PathBuf),
+    /// The registry, in the version of this program.
+    Registry,
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Checkout(dir) => write!(f, "the checkout {}", dir.display()),
+            Self::Registry => write!(f, "the published version {}", env!("CARGO_PKG_VERSION")),
+        }
+    }
+}
+
+impl Source {
+    /// A crate of Deputize as a manifest names it, by its folder in a checkout.
+    fn dependency(&self, folder: &str) -> String {
+        match self {
+            Self::Checkout(dir) => {
+                let path = dir.join("crates").join(folder);
+                format!("{{ path = {} }}", quoted(&path.to_string_lossy()))
+            }
+            Self::Registry => quoted(env!("CARGO_PKG_VERSION")),
+        }
+    }
+}
+
+/// Text as TOML has it.
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// A template with its slots filled.
+pub(super) fn fill(template: &str, name: &str, source: &Source, dir: &Path) -> String {
+    let slots = [
+        ("{{crate}}", name.to_owned()),
+        ("{{ident}}", name.replace('-', "_")),
+        ("{{rust_version}}", env!("CARGO_PKG_RUST_VERSION").to_owned()),
+        ("{{core}}", source.dependency("core")),
+        ("{{deputize}}", source.dependency("cli")),
+        ("{{testkit}}", source.dependency("testkit")),
+        ("{{tools}}", source.dependency("tools")),
+        ("{{workspace}}\n", workspace(dir)),
+    ];
+    slots.iter().fold(template.to_owned(), |text, (slot, value)| text.replace(slot, value))
+}
+
+/// A workspace of its own, where it stands inside another one that would claim it.
+fn workspace(dir: &Path) -> String {
+    let claims = |above: &&Path| {
+        let manifest = fs::read_to_string(above.join("Cargo.toml"));
+        manifest.is_ok_and(|text| text.contains("[workspace"))
+    };
+    match dir.ancestors().skip(1).find(claims) {
+        None => String::new(),
+        Some(above) => format!(
+            "\n# Its own: {} does not name it. To be a member there, add it to `members` there\n\
+             # and remove this.\n[workspace]\n",
+            above.join("Cargo.toml").display()
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manifest_names_the_checkout_or_the_published_version() {
+        let template = include_str!("templates/Cargo.toml.txt");
+        let dir = tempfile::tempdir().unwrap();
+        let new = dir.path().join("my-tools");
+        let checkout = Source::Checkout("/src/deputize".into());
+        insta::assert_snapshot!(fill(template, "my-tools", &checkout, &new));
+        let registry = fill(template, "my-tools", &Source::Registry, &new);
+        assert!(registry.contains(concat!("deputize-core = \"", env!("CARGO_PKG_VERSION"), "\"")));
+        assert!(!registry.contains("[workspace]") && !registry.contains("{{"), "{registry}");
+        fs::write(dir.path().join("Cargo.toml"), "[workspace]\nmembers = []\n").unwrap();
+        assert!(fill(template, "my-tools", &Source::Registry, &new).ends_with("\n[workspace]\n"));
+    }
+}

@@ -1,0 +1,63 @@
+//! An agent with a model of one's own, inside one's own program. The model here is a rule; a real
+//! one asks a server, tells `live` what arrives, and ends when `cancel` says so.
+#![expect(clippy::print_stdout, reason = "it shows what came of it")]
+
+use std::error::Error;
+use std::sync::Arc;
+
+use deputize_core::{
+    Authority, BoxFuture, Cancel, Catalog, Delta, Grant, Message, Model, ModelError, Reply,
+    Request, SessionId, tool,
+};
+use deputize_runtime::{Parts, Session, SessionDir};
+
+deputize_core::tool_crate!();
+
+/// Turn a text around.
+#[tool(toolset = "words", effects = read_only)]
+pub async fn reverse(
+    /// The text.
+    text: String,
+) -> String {
+    text.chars().rev().collect()
+}
+
+/// Calls the first tool it has with the task, and repeats what that gives.
+struct Parrot;
+
+impl Model for Parrot {
+    fn reply<'a>(
+        &'a self,
+        request: &'a Request<'a>,
+        live: &'a mut (dyn FnMut(Delta<'_>) + Send),
+        _cancel: &'a Cancel,
+    ) -> BoxFuture<'a, Result<Reply, ModelError>> {
+        Box::pin(async move {
+            Ok(match (request.messages.last().map(|last| &**last), request.tools.first()) {
+                (Some(Message::User(user)), Some(tool)) => {
+                    let arguments = serde_json::json!({ "text": user.text });
+                    Reply::calls("parrot", [(tool.name.as_str(), arguments)])
+                }
+                (Some(Message::Tool(result)), _) => {
+                    live(Delta::Text(result.text.as_str()));
+                    Reply::text("parrot", result.text.as_str())
+                }
+                _ => Reply::text("parrot", "I have nothing to repeat."),
+            })
+        })
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let mut parts = Parts::new(Catalog::linked(&[LINK])?);
+    parts.models.insert("zoo/parrot", "parrot", Arc::new(Parrot));
+    let folder = tempfile::tempdir()?;
+    let session =
+        Session::create(&SessionDir::new(folder.path()), SessionId::literal("s1"), parts)?;
+    let spec = session.top_agent("zoo/parrot", "desserts", folder.path());
+    let authority = Authority::root(session.catalog(), &Grant::default());
+    let outcome = session.run(spec, authority, &Cancel::new()).await;
+    println!("{}", outcome.text.unwrap_or_default());
+    Ok(())
+}

@@ -1,0 +1,75 @@
+//! Rules of one's own: a policy says which calls may run, which are asked about and which are not
+//! for this program, and an approver answers. Here that is a rule too, elsewhere a person.
+#![expect(clippy::print_stdout, reason = "it shows what came of it")]
+
+use std::error::Error;
+use std::sync::Arc;
+
+use deputize_core::{
+    AgentView, Answer, Approver, ApproverMode, Authority, BoxFuture, Cancel, Catalog, Effects,
+    Grant, Policy, Question, Reply, SessionId, ToolSpec, Verdict, tool,
+};
+use deputize_runtime::{Parts, Session, SessionDir};
+use deputize_testkit::ScriptedModel;
+use serde_json::{Value, json};
+
+deputize_core::tool_crate!();
+
+/// Send a letter.
+#[tool(toolset = "post")]
+pub async fn send(
+    /// To whom.
+    to: String,
+) -> String {
+    format!("sent to {to}")
+}
+
+/// What only looks may run; the rest is asked about, and letters to everybody are not sent.
+struct Careful;
+
+impl Policy for Careful {
+    fn judge(&self, tool: &ToolSpec, arguments: &Value, _agent: &AgentView) -> Verdict {
+        if arguments["to"] == "everybody" {
+            return Verdict::Deny { reason: "no letters to everybody: name one".to_owned() };
+        }
+        if tool.effects == Effects::ReadOnly {
+            return Verdict::Allow;
+        }
+        Verdict::Ask {
+            class: "post".to_owned(),
+            reason: "a letter cannot be taken back".to_owned(),
+        }
+    }
+}
+
+/// Answers as a person would who knows Ada.
+struct KnowsAda;
+
+impl Approver for KnowsAda {
+    fn ask<'a>(&'a self, question: &'a Question, _cancel: &'a Cancel) -> BoxFuture<'a, Answer> {
+        let known = question.command.contains("Ada");
+        Box::pin(async move { if known { Answer::yes("me") } else { Answer::no("me") } })
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let letters = ["Ada", "Bob", "everybody"].map(|to| ("send", json!({ "to": to })));
+    let model = ScriptedModel::turns([Reply::calls("m", letters), Reply::text("m", "Done.")]);
+    let mut parts = Parts::new(Catalog::linked(&[LINK])?);
+    parts.models.insert("scripted/m", "m", Arc::new(model));
+    parts.policy = Arc::new(Careful);
+    parts.approver = Arc::new(KnowsAda);
+    let folder = tempfile::tempdir()?;
+    let session =
+        Session::create(&SessionDir::new(folder.path()), SessionId::literal("s1"), parts)?;
+    let mut spec = session.top_agent("scripted/m", "Write to all.", folder.path());
+    spec.approver = ApproverMode::Ask;
+    let grant = Grant { approver: Some(ApproverMode::Ask), ..Grant::default() };
+    let authority = Authority::root(session.catalog(), &grant);
+    let outcome = session.run(spec, authority, &Cancel::new()).await;
+    for call in outcome.trace {
+        println!("{} {:?}", call.tool, call.status);
+    }
+    Ok(())
+}

@@ -1,0 +1,113 @@
+//! Registration is never silent: a workspace as a user has it, and each way to lose a tool crate.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::LazyLock;
+
+use deputize_core::Reply;
+use deputize_testkit::{Answer, MockServer};
+use serde_json::{Value, json};
+
+use crate::nested::{Ran, cargo, lock, profiles, root, target, write};
+
+/// The fixture with the path of this checkout in its manifests.
+static WORKSPACE: LazyLock<PathBuf> = LazyLock::new(|| {
+    let fixture = root().join("tests/fixtures/downstream");
+    let folder = target().join("workspace");
+    copy(&fixture, &folder);
+    let manifest = folder.join("Cargo.toml");
+    let text = fs::read_to_string(&manifest).unwrap();
+    fs::write(&manifest, text + &profiles()).unwrap();
+    lock(&folder);
+    folder
+});
+
+fn copy(from: &Path, to: &Path) {
+    for entry in fs::read_dir(from).unwrap() {
+        let (path, to) = (entry.as_ref().unwrap().path(), to.join(entry.unwrap().file_name()));
+        if path.is_dir() {
+            copy(&path, &to);
+        } else {
+            let text = fs::read_to_string(&path).unwrap();
+            write(&to, &text.replace("{{root}}", root().to_str().unwrap()));
+        }
+    }
+}
+
+fn build(program: &str) -> Ran {
+    cargo(&WORKSPACE, &["build", "--package", program, "--package", "test-support"])
+}
+
+/// Builds a program and runs it, with a home of its own.
+fn run(program: &str, args: &[&str], home: &Path) -> Ran {
+    build(program).passes();
+    let mut command = Command::new(target().join("debug").join(program));
+    command.args(args).current_dir(home).env("DEPUTIZE_HOME", home.join("home"));
+    Ran::of(&command.output().unwrap())
+}
+
+#[test]
+fn a_program_of_five_lines_has_the_tools_of_the_crates_that_it_names() {
+    let home = tempfile::tempdir().unwrap();
+    let ran = run("app-good", &["tools", "list", "--json"], home.path()).passes();
+    let tools: Vec<Value> = serde_json::from_str(&ran.out).unwrap();
+    let origin = json!({"kind": "linked", "krate": "good-tools"});
+    let of_crate = tools.iter().filter(|tool| tool["origin"] == origin);
+    let names: Vec<&str> = of_crate.map(|tool| tool["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["count_words", "reverse"], "also the one in a private module");
+    assert!(tools.iter().any(|tool| tool["name"] == "read_file"), "and those that are built in");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_calls_a_tool_of_such_a_crate() {
+    let home = tempfile::tempdir().unwrap();
+    let call = Reply::calls("m", [("count_words", json!({"text": "one two three"}))]);
+    let script = [Answer::reply(&call), Answer::reply(&Reply::text("m", "Three."))];
+    let server = MockServer::start(script).await.unwrap();
+    let base = server.base_url();
+    let ran = tokio::task::block_in_place(|| {
+        let args = ["run", "-q", "-m", "openai/mock", "--base-url", &base, "How many?"];
+        run("app-good", &args, home.path())
+    });
+    assert_eq!(ran.passes().out.trim(), "Three.");
+    let second = server.requests().pop().unwrap().text();
+    assert!(second.contains(r"\n3\n"), "{second}");
+}
+
+#[test]
+fn a_crate_that_brings_no_tool_is_an_error_at_the_start() {
+    let home = tempfile::tempdir().unwrap();
+    let ran = run("app-empty", &["tools", "list"], home.path());
+    let said = "tool crate `empty-tools` is linked but registers no tool";
+    ran.fails_with(&[said, "#[tool]", "register_tool!"]);
+}
+
+#[test]
+fn two_tools_of_one_name_are_an_error_that_names_both_crates() {
+    let home = tempfile::tempdir().unwrap();
+    let ran = run("app-twins", &["run", "-m", "offline", "hello"], home.path());
+    let said =
+        "two tools are called `count_words`: one of crate good-tools, one of crate twin-tools";
+    ran.fails_with(&[said, "rename one of them"]);
+}
+
+#[test]
+fn a_crate_built_against_another_core_does_not_compile_and_both_are_shown() {
+    let ran = build("app-old");
+    ran.fails_with(&[
+        "mismatched types",
+        "multiple different versions of crate `deputize_core`",
+        "old_tools::LINK",
+        "cargo tree",
+    ]);
+}
+
+#[test]
+fn a_crate_in_the_manifest_that_no_code_names_does_not_compile_and_the_way_out_is_told() {
+    let ran = build("app-forgotten");
+    ran.fails_with(&[
+        "extern crate `good_tools` is unused in crate `app_forgotten`",
+        "use good_tools as _",
+    ]);
+}
