@@ -202,6 +202,65 @@ async fn an_interrupt_and_the_time_limit_end_it_with_all_that_it_started() {
 }
 
 #[tokio::test]
+async fn when_its_time_is_up_it_is_asked_for_what_it_has() {
+    let lab = Lab::new();
+    // However slow the machine is: it is asked once it is there, and has long to answer.
+    let more = [
+        &AUTO[..],
+        &["--set", "delegation.budget.seconds=1", "--set", "delegation.wrap_up_seconds=600"],
+    ]
+    .concat();
+    let ended = run(&lab, &["closes"], goal(), &more).await.with_code(0);
+    let entry = entry(&ended);
+    assert_eq!(
+        (&entry["status"], &entry["exit_reason"]),
+        (&json!("completed"), &json!("budget")),
+        "{entry}"
+    );
+    let summary = entry["summary"].as_str().unwrap();
+    assert!(summary.contains("This far: 3. Permission: cancelled."), "{summary}");
+    assert_eq!(ended.events("agent.wrap_up")[0]["limit"], "budget");
+    assert_eq!(ended.events("approval.decision").len(), 0);
+    assert_eq!(lab.processes(), []);
+}
+
+#[tokio::test]
+async fn one_that_does_not_close_is_cut_off_with_what_it_had_said() {
+    let lab = Lab::new();
+    let more = ["--set", "delegation.budget.seconds=1", "--set", "delegation.wrap_up_seconds=1"];
+    let ended = run(&lab, &["mute"], goal(), &more).await.with_code(0);
+    let entry = entry(&ended);
+    assert_eq!(entry["exit_reason"], "budget", "{entry}");
+    assert_eq!(ended.events("agent.wrap_up").len(), 1);
+    assert_eq!(lab.processes(), []);
+}
+
+#[tokio::test]
+async fn hooks_see_the_calls_that_it_tells_of() {
+    let lab = Lab::new();
+    let hook = "hooks.PostToolUse=['cat >> seen; echo no >&2; exit 2']";
+    let more = [&AUTO[..], &["--set", hook]].concat();
+    let ended = run(&lab, &["good"], goal(), &more).await.with_code(0);
+    let seen = fs::read_to_string(lab.work("seen")).unwrap();
+    let seen: Vec<Value> = seen.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let told: Vec<_> = seen.iter().map(|it| (&it["tool"], &it["status"], &it["depth"])).collect();
+    let (read, other, top) = (json!("read"), json!("other"), json!("delegate_task"));
+    let (ok, cancelled) = (json!("ok"), json!("cancelled"));
+    assert_eq!(
+        told,
+        [(&read, &ok, &json!(1)), (&other, &cancelled, &json!(1)), (&top, &ok, &json!(0))]
+    );
+    assert_eq!(
+        (&seen[0]["output"], &seen[0]["args"]["input"]),
+        (&json!("a.txt"), &json!({"path": "."}))
+    );
+    // It has run, and nobody can tell the program: that is on record.
+    let hooks = ended.events("hook");
+    assert!(hooks.iter().all(|hook| hook["decision"] == "block"), "{hooks:?}");
+    assert_eq!(entry(&ended)["status"], "completed");
+}
+
+#[tokio::test]
 async fn an_answer_that_misses_its_schema_is_asked_for_again() {
     let lab = Lab::new();
     let schema = json!({"type": "object", "properties": {"tests": {"type": "integer"}},

@@ -10,7 +10,7 @@ use std::time::Instant;
 use deputize_core::door::FrameSecret;
 use deputize_core::{
     AgentId, Authority, Cancel, Catalog, Event, FixedClock, Grant, Message, Outcome, Reply,
-    SessionId, Status,
+    SessionId, Status, Usage,
 };
 use deputize_delegate::{Background, ControlTool, DelegateTool, OverLimit, Policy};
 use deputize_runtime::{Continue, Parts, Session, SessionDir, StoredSession};
@@ -106,6 +106,61 @@ async fn a_parent_rests_and_is_woken_by_each_end() {
     let told = parent[2].last_user();
     assert!(told.contains("\"task_index\":1,\"status\":\"completed\""), "{told}");
     assert!(told.contains("1 is done."), "{told}");
+}
+
+#[tokio::test]
+async fn a_child_is_told_of_with_the_same_facts_whether_or_not_it_is_waited_for() {
+    let rule = |background: bool| {
+        move |asked: &Asked| {
+            let usage = Usage { input: 100, output: 10, ..Usage::default() };
+            let read = || ("read_file", json!({"path": "a.txt"}));
+            let write = || ("write_file", json!({"path": "a.txt", "content": "new"}));
+            let child = asked.system().contains("YOUR TASK:");
+            let reply = match (child, asked.results().len()) {
+                (_, 0) => Reply::calls("mock", [read()]),
+                (false, 1) => {
+                    let arguments = json!({"goal": "Write it.", "background": background});
+                    Reply::calls("mock", [("delegate_task", arguments)])
+                }
+                (true, 1) => Reply::calls("mock", [write()]),
+                (true, _) => {
+                    Reply::text("mock", format!("I wrote a.txt and ghost.rs. {}", "x".repeat(99)))
+                }
+                (false, _) => Reply::text("mock", "Done."),
+            };
+            Answer::reply(&Reply { usage, ..reply })
+        }
+    };
+    let mut told = Vec::new();
+    for background in [false, true] {
+        let lab = Lab::new();
+        fs::write(lab.work("a.txt"), "old").unwrap();
+        let server = model(rule(background)).await;
+        let set = ["delegation.max_summary_bytes=40", "hooks.SubagentStop=['cat > seen']"];
+        let mut args = vec!["--output", "json", ON[0], ON[1]];
+        set.iter().for_each(|set| args.extend(["--set", set]));
+        args.push("Share it");
+        let ended = lab.run(&server, &args).end().await.with_code(0);
+        let (place, session) = (lab.path("").display().to_string(), lab.session());
+        let plain = |text: &str| text.replace(&session, "SESSION").replace(&place, "LAB/");
+        let told_all: Value = serde_json::from_str(&plain(&ended.out)).unwrap();
+        let mut child = told_all["children"][0].clone();
+        child["duration_seconds"] = json!(0);
+        let seen = plain(&fs::read_to_string(lab.work("seen")).unwrap());
+        let mut seen = serde_json::from_str::<Value>(&seen).unwrap()["output"].take();
+        seen["duration_seconds"] = json!(0);
+        assert_eq!(seen, child, "the hook is told what the run tells");
+        assert_eq!(child["unseen_writes"], json!(["ghost.rs"]));
+        assert_eq!(child["stale_paths"].as_array().unwrap().len(), 1, "{child}");
+        assert!(child["summary_path"].is_string(), "{child}");
+        assert_eq!(child["receipts"]["files_written"][0]["bytes"], 3);
+        // Each request of the parent costs the same; waiting takes one more.
+        let tokens = told_all["tokens"]["input"].as_u64().unwrap();
+        assert_eq!(tokens, if background { 700 } else { 600 });
+        child["agent"] = json!(child["agent"].as_str().unwrap().replace("/2.0.0", ""));
+        told.push(child);
+    }
+    assert_eq!(told[0], told[1]);
 }
 
 #[tokio::test]
@@ -225,6 +280,49 @@ async fn those_below_are_listed_told_things_stopped_and_waited_for() {
     let ends = ended.events("agent.end");
     let stopped = ends.iter().find(|end| end["agent"].as_str().unwrap().ends_with("/1.0.1"));
     assert_eq!(stopped.unwrap()["status"], "interrupted");
+}
+
+#[tokio::test]
+async fn one_that_waits_for_a_place_is_listed_so() {
+    let (gates, start) = ([Gate::closed(), Gate::closed()], Gate::closed());
+    let (held, begins) = (gates.clone(), start.clone());
+    let server = model(move |asked| match child(&asked.system()) {
+        Some(number) => text("Done.").held_by(&held[number]),
+        None => match asked.results().len() {
+            0 => call("delegate_task", tasks(2)),
+            1 => call("delegate_control", json!({"action": "list"})).held_by(&begins),
+            _ => text("I wait."),
+        },
+    });
+    let server = server.await;
+    let lab = Lab::new();
+    let set =
+        ["--set", "delegation.max_concurrent_children=1", "--set", "delegation.over_limit=queue"];
+    let running = run(&lab, &server, &[&set[..], &["Share it"]].concat());
+    server.until_requests(3).await;
+    start.open();
+    running.event("agent.rest", |_| true).await;
+    // From another terminal it is seen so, too.
+    let shown = Running::start(lab.deputize(&["agents", "--json"])).end().await.with_code(0);
+    gates.iter().for_each(Gate::open);
+    let ended = running.end().await.with_code(0);
+    let listed = ended.events("tool.end").into_iter().find(|it| it["tool"] == "delegate_control");
+    let listed = listed.unwrap()["preview"].as_str().unwrap().to_owned();
+    let listed: Value = serde_json::from_str(listed.split(r"\n").next().unwrap()).unwrap();
+    assert_eq!(
+        (&listed["running"], &listed["waiting"], &listed["ended"]),
+        (&json!(1), &json!(1), &json!(0)),
+        "{listed}"
+    );
+    let mut statuses: Vec<&str> = listed["agents"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|agent| agent["status"].as_str().unwrap())
+        .collect();
+    statuses.sort_unstable();
+    assert_eq!(statuses, ["running", "waiting"]);
+    assert_eq!(shown.out.matches(r#""status": "waiting""#).count(), 1, "{}", shown.out);
 }
 
 /// The session of a conversation, from a handle in it.

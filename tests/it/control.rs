@@ -140,6 +140,33 @@ async fn the_agents_of_a_run_are_seen_and_one_is_told_to_end() {
 }
 
 #[tokio::test]
+async fn two_who_stop_at_once_are_both_answered_and_it_ends_once() {
+    let gates = [Gate::closed(), Gate::closed()];
+    let server = family(gates.clone()).await;
+    let lab = Lab::new();
+    let running = lab.run(&server, &["--output", "events", "Share it"]);
+    server.until_requests(3).await;
+    let session = reachable(&lab).await;
+    let child = format!("{session}/1.0.0");
+    let (one, tree) = (["agents", "stop", &child], ["agents", "stop", &child, "--tree"]);
+    let (first, second) = tokio::join!(deputize(&lab, &one), deputize(&lab, &tree));
+    for stop in [&first, &second] {
+        // Whoever comes too late is told that.
+        let late = stop.code == Some(1) && stop.err.contains("no agent");
+        assert!(stop.code == Some(0) || late, "{stop:#?}");
+    }
+    assert!(first.code == Some(0) || second.code == Some(0), "{first:#?}{second:#?}");
+    gates[1].open();
+    let ended = running.end().await.with_code(0);
+    let ends = ended.events("agent.end");
+    let of_child: Vec<_> = ends.iter().filter(|end| end["agent"] == child.as_str()).collect();
+    assert_eq!(of_child.len(), 1, "{of_child:#?}");
+    assert_eq!(of_child[0]["status"], "interrupted");
+    let stops = ended.events("agent.stop");
+    assert_eq!(stops.iter().filter(|stop| stop["agent"] == child.as_str()).count(), 1);
+}
+
+#[tokio::test]
 async fn a_tree_is_told_to_end_as_a_whole() {
     let server = family([Gate::closed(), Gate::closed()]).await;
     let lab = Lab::new();

@@ -15,7 +15,7 @@ use agent_client_protocol::{
     Agent, Client, ErrorCode, JsonRpcResponse, Lines, is_incoming_transport_closed,
     on_receive_notification, on_receive_request,
 };
-use deputize_core::{AgentSpec, Answer, Cancel, Host};
+use deputize_core::{AgentSpec, Answer, Cancel, CancelReason, Host};
 use deputize_process::{Command, DRAIN_LIMIT, Life, Owner};
 
 use crate::agents::Program;
@@ -199,7 +199,16 @@ impl Talk<'_> {
         let mut prompt = self.prompt();
         loop {
             self.story.begin();
-            let end = self.turn(connection, &session, prompt).await?;
+            let end = match self.turn(connection, &session, prompt).await? {
+                Turned::Ended(end) => end,
+                Turned::Closing(closing) => {
+                    self.story.close();
+                    return match self.turn(connection, &session, closing).await? {
+                        Turned::Ended(end) => Ok(end),
+                        Turned::Closing(_) => Ok(End::Interrupted),
+                    };
+                }
+            };
             let answer = self.story.answer().unwrap_or_default();
             match self.host.rejection(&answer).filter(|_| end == End::Turn) {
                 Some(rejection) => prompt = rejection,
@@ -215,27 +224,55 @@ impl Talk<'_> {
         parts.join("\n\n")
     }
 
+    /// One prompt and its answer. Where the time is up before that, the turn is cancelled, and what
+    /// is to be asked last is given.
     async fn turn(
         &self,
         connection: &ConnectionTo<Agent>,
         session: &SessionId,
         prompt: String,
-    ) -> Result<End, AcpError> {
+    ) -> Result<Turned, AcpError> {
         let text = ContentBlock::Text(TextContent::new(prompt));
         let request = connection.send_request(PromptRequest::new(session.clone(), vec![text]));
         let mut answer = std::pin::pin!(answer_of("session/prompt", request));
+        let closing = async {
+            if self.story.is_closing() {
+                std::future::pending::<()>().await;
+            }
+            self.host.closing().await
+        };
+        let closing = tokio::select! {
+            biased;
+            answered = &mut answer => {
+                return answered.map(|reply| Turned::Ended(end_of(reply.stop_reason)));
+            }
+            () = connection.incoming_closed() => return Err(AcpError::Closed),
+            () = self.cancel.cancelled() => None,
+            text = closing => Some(text),
+        };
+        let told = connection.send_notification(CancelNotification::new(session.clone()));
+        let Some(closing) = closing else {
+            if told.is_ok() {
+                let _settled = tokio::time::timeout(CANCEL_GRACE, answer).await;
+            }
+            return Ok(Turned::Ended(End::Interrupted));
+        };
+        // It may still say what it has; one that does not stop is cut off when that time is up.
         tokio::select! {
             biased;
-            answered = &mut answer => return answered.map(|reply| end_of(reply.stop_reason)),
-            () = connection.incoming_closed() => return Err(AcpError::Closed),
-            () = self.cancel.cancelled() => {}
+            () = self.cancel.cancelled() => Ok(Turned::Ended(End::Interrupted)),
+            () = connection.incoming_closed() => Err(AcpError::Closed),
+            settled = answer => settled.map(|_| Turned::Closing(closing)),
         }
-        let told = connection.send_notification(CancelNotification::new(session.clone()));
-        if told.is_ok() {
-            let _settled = tokio::time::timeout(CANCEL_GRACE, answer).await;
-        }
-        Ok(End::Interrupted)
     }
+}
+
+/// How a prompt ended.
+enum Turned {
+    /// It was answered, or the program was told to end.
+    Ended(End),
+    /// It was cancelled, because the time is up: this is to be asked last.
+    Closing(String),
 }
 
 fn end_of(reason: StopReason) -> End {
@@ -279,10 +316,28 @@ async fn permission(
     cancel: &Cancel,
 ) -> RequestPermissionOutcome {
     let (call, command) = story.asked(request.tool_call);
-    let answer = host.ask(&call, &command, cancel).await;
-    if cancel.is_cancelled() {
+    let own = cancel.child();
+    // Whoever is to close begins nothing any more.
+    let asked = async {
+        tokio::select! {
+            biased;
+            _ = host.closing() => own.cancel(CancelReason::TimeLimit),
+            () = std::future::ready(()) => {}
+        }
+        if own.is_cancelled() { None } else { Some(host.ask(&call, &command, &own).await) }
+    };
+    let mut asked = std::pin::pin!(asked);
+    let answer = tokio::select! {
+        biased;
+        answer = &mut asked => answer,
+        _ = host.closing() => {
+            own.cancel(CancelReason::TimeLimit);
+            asked.await
+        }
+    };
+    let Some(answer) = answer.filter(|_| !own.is_cancelled()) else {
         return RequestPermissionOutcome::Cancelled;
-    }
+    };
     match chosen(&request.options, &answer) {
         Some(option) => {
             let id = option.option_id.clone();

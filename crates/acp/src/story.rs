@@ -26,6 +26,10 @@ struct State {
     text: String,
     /// What it had said before that, the last that was not empty.
     before: String,
+    /// Its answer when it was asked to close.
+    until_closing: Option<String>,
+    /// Whether it was asked to close.
+    closing: bool,
     /// Bytes of text that are not kept.
     cut: usize,
     /// Calls that run, by the program's own names for them.
@@ -67,10 +71,23 @@ impl Story {
         (state.text, state.before) = (String::new(), String::new());
     }
 
+    /// It is asked for its last answer: without one, what it said until now is that.
+    pub(crate) fn close(&self) {
+        let until_closing = self.answer();
+        self.begin();
+        let mut state = self.lock();
+        (state.until_closing, state.closing, state.cut) = (until_closing, true, 0);
+    }
+
+    pub(crate) fn is_closing(&self) -> bool {
+        self.lock().closing
+    }
+
     /// The answer: what it said after its last call, or else the last that it said.
     pub(crate) fn answer(&self) -> Option<String> {
         let state = self.lock();
-        let last = [&state.text, &state.before].into_iter().find(|text| !text.trim().is_empty())?;
+        let last = [&state.text, &state.before].into_iter().find(|text| !text.trim().is_empty());
+        let Some(last) = last else { return state.until_closing.clone() };
         let mut answer = last.trim().to_owned();
         if state.cut > 0 {
             answer.push_str(&format!("\n[{} more bytes left out]", state.cut));

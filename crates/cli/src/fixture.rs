@@ -176,6 +176,7 @@ pub(crate) fn outcome(agent: &AgentId, status: Status, reason: ExitReason) -> Ou
             },
         ],
         receipts: Receipts::default(),
+        found: None,
     }
 }
 

@@ -16,7 +16,7 @@ use crate::file_state::FileLedger;
 use crate::message::Message;
 use crate::model::{BoxFuture, ModelOptions};
 use crate::name::{AgentId, CallId, SessionId, ToolName, ToolsetName};
-use crate::outcome::{Outcome, Status};
+use crate::outcome::{ChildFound, Outcome, Status};
 use crate::tool::{ToolDecl, ToolOutput};
 
 /// Whether a child may hand work on.
@@ -231,6 +231,47 @@ pub trait Spawn: Send + Sync {
     }
 }
 
+/// What an agent does, seen from outside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Doing {
+    /// It has not begun: it waits for a place among those that run.
+    Waiting,
+    /// It works.
+    Running,
+    /// It waits for a person's answer.
+    Asking,
+    /// Its turn is over, and it waits for children that nobody waits for.
+    Resting,
+    /// It works, and nothing has come of it for too long.
+    Stalled,
+    /// It was told to end.
+    Ending,
+    /// It has ended so.
+    Ended(Status),
+}
+
+impl Doing {
+    /// The word for it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::Running => "running",
+            Self::Asking => "asking",
+            Self::Resting => "resting",
+            Self::Stalled => "stalled",
+            Self::Ending => "ending",
+            Self::Ended(status) => status.as_str(),
+        }
+    }
+
+    /// Whether it is over.
+    #[must_use]
+    pub const fn has_ended(self) -> bool {
+        matches!(self, Self::Ended(_))
+    }
+}
+
 /// An agent from outside, at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Glance {
@@ -238,10 +279,8 @@ pub struct Glance {
     pub id: AgentId,
     /// What it is to accomplish.
     pub goal: String,
-    /// How it ended, if it has.
-    pub ended: Option<Status>,
-    /// Whether nothing has come of it for too long.
-    pub stalled: bool,
+    /// What it does.
+    pub doing: Doing,
     /// Its last model request.
     pub iteration: u32,
     /// The tool that it is in, the one called first of several.
@@ -256,6 +295,12 @@ pub trait Handoff: Send + Sync {
     /// Waits for a place among the running children of an agent. What it gives is held until the
     /// child has ended.
     fn place(&self, parent: &AgentView) -> BoxFuture<'static, Box<dyn Any + Send>>;
+
+    /// What there is to find out of a child at its end, beside what it did. Asked of every child,
+    /// also of one that is waited for, before its end is on record.
+    fn found(&self, _parent: &AgentView, _child: &AgentSpec, _end: &Outcome) -> Option<ChildFound> {
+        None
+    }
 
     /// What an agent is told of the end of a child, as its call would have given it.
     fn told(&self, parent: &AgentView, child: &Outcome) -> ToolOutput;

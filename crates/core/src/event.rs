@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::agent::AgentSpec;
+use crate::budget::Cost;
 use crate::cancel::CancelReason;
 use crate::file_state::Version;
 use crate::hook::HookRun;
@@ -47,6 +48,13 @@ pub enum Event {
     /// A message for an agent's model.
     #[serde(rename = "message")]
     Message(UserMessage),
+    /// A message was left for an agent, which takes it before its next request: then it is a
+    /// [`Event::Message`] of the same text.
+    #[serde(rename = "message.left")]
+    MessageLeft {
+        /// What it says.
+        text: String,
+    },
     /// An attempt of a request was sent.
     #[serde(rename = "model.request")]
     ModelRequest {
@@ -77,6 +85,9 @@ pub enum Event {
         error: ModelError,
         /// Whether another attempt follows; if not, the request failed.
         retried: bool,
+        /// What it cost all the same, as far as that is known or estimated.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cost: Option<Cost>,
     },
     /// Another attempt will follow.
     #[serde(rename = "model.retry")]
@@ -228,8 +239,8 @@ impl Event {
         match self {
             Self::Message(message) => Some(Input::Message(message)),
             Self::ModelResponse { reply, .. } => Some(Input::Reply(reply)),
-            Self::ModelError { error, retried: false } => Some(Input::Failed(error)),
-            Self::ModelError { error, retried: true } => Some(Input::Broke(error)),
+            Self::ModelError { error, retried: false, .. } => Some(Input::Failed(error)),
+            Self::ModelError { error, retried: true, .. } => Some(Input::Broke(error)),
             Self::ToolEnd(end) => Some(Input::Result(&end.result)),
             Self::AgentStop { reason } => Some(Input::Stop(*reason)),
             Self::AgentWrapUp { limit } => Some(Input::WrapUp(*limit)),
@@ -240,6 +251,7 @@ impl Event {
             }
             Self::SessionStart(_)
             | Self::AgentStart(_)
+            | Self::MessageLeft { .. }
             | Self::ModelRequest { .. }
             | Self::ModelRetry { .. }
             | Self::ToolStart { .. }

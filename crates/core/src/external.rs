@@ -55,6 +55,10 @@ pub trait Host: Send + Sync {
         cancel: &'a Cancel,
     ) -> BoxFuture<'a, Answer>;
 
+    /// Waits until it is to close, and gives what it is to be told then: to answer with what it
+    /// has, in one last turn. Once it is so, it stays so.
+    fn closing(&self) -> BoxFuture<'_, String>;
+
     /// What it is to be told if its answer misses the schema that the spec asks for, as often as
     /// that may be told.
     fn rejection(&self, answer: &str) -> Option<String>;

@@ -268,15 +268,14 @@ impl FileLedger {
     #[must_use]
     pub fn changed_since(&self, mark: u64, agent: &AgentId) -> Vec<(PathBuf, AgentId)> {
         let inner = self.lock();
-        let newer = inner.writes.iter().filter(|(path, write)| {
-            write.order > mark
-                && write.by != *agent
-                && inner
-                    .reads
-                    .get(&(agent.clone(), (*path).clone()))
-                    .is_some_and(|read| read.version != write.version)
+        let mine = inner.reads.range((agent.clone(), PathBuf::new())..);
+        let mine = mine.take_while(|((reader, _), _)| reader == agent);
+        let newer = mine.filter_map(|((_, path), read)| {
+            let write = inner.writes.get(path)?;
+            let newer = write.order > mark && write.by != *agent && read.version != write.version;
+            newer.then(|| (path.clone(), write.by.clone()))
         });
-        newer.map(|(path, write)| (path.clone(), write.by.clone())).collect()
+        newer.collect()
     }
 
     /// The files that an agent knows, and the version of each that it knows, by path.

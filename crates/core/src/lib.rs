@@ -62,11 +62,12 @@ mod retry;
 mod returned;
 mod run;
 mod schema;
+mod shell_place;
 mod tool;
 
 pub use agent::{
-    Agent, AgentSpec, AgentView, AttachError, Glance, Handoff, Limits, Progress, Resource, Role,
-    SessionView, Spawn, SpawnedBy, Store, ToolCx,
+    Agent, AgentSpec, AgentView, AttachError, Doing, Glance, Handoff, Limits, Progress, Resource,
+    Role, SessionView, Spawn, SpawnedBy, Store, ToolCx,
 };
 pub use answer::{CORRECTIONS, ValueError, rejection, value_in};
 pub use authority::{ApproverMode, Authority, Grant, NotPermitted};
@@ -97,7 +98,7 @@ pub use model::{
     Reply, Request, ToolChoice, Usage, kept_partial,
 };
 pub use name::{AgentId, CallId, NameError, SessionId, ToolName, ToolsetName};
-pub use outcome::{ExitReason, Outcome, Receipts, Status, ToolTrace};
+pub use outcome::{ChildFound, ExitReason, Outcome, Receipts, Status, ToolTrace};
 pub use policy::{AllowAll, Answer, Approver, NoPerson, Policy, Question, Verdict, effective_mode};
 pub use prompt::{FillError, Prompt, PromptParts, Section, fill};
 pub use retry::{RetryPolicy, retry_wait};
@@ -107,7 +108,8 @@ pub use schema::{Schema, SchemaError};
 pub use schemars;
 pub use serde;
 pub use serde_json;
+pub use shell_place::ShellPlace;
 pub use tool::{
-    ChildFound, Display, Effects, Example, Fact, Tool, ToolCallResult, ToolDecl, ToolError,
-    ToolOutput, ToolSpec, TypedTool, Usable, erase, headline, spec_of,
+    Display, Effects, Example, Fact, Tool, ToolCallResult, ToolDecl, ToolError, ToolOutput,
+    ToolSpec, TypedTool, Usable, erase, headline, spec_of,
 };

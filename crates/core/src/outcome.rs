@@ -104,7 +104,7 @@ impl Receipts {
     /// Notes what the host saw.
     pub fn add(&mut self, fact: &Fact) {
         match fact {
-            Fact::FileRead { .. } | Fact::Child(_) => {}
+            Fact::FileRead { .. } | Fact::ShellMoved { .. } => {}
             Fact::FileWritten { path, version, .. } => {
                 self.files_written.insert(path.clone(), version.clone());
             }
@@ -113,6 +113,23 @@ impl Receipts {
             }
         }
     }
+}
+
+/// What the host found out of a child when it ended, beside what it saw it do.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ChildFound {
+    /// Files that its parent had read and that are something else since: absolute paths.
+    #[serde(default)]
+    pub stale_paths: Vec<PathBuf>,
+    /// Files that its answer names as written and of which no write was seen.
+    #[serde(default)]
+    pub unseen_writes: Vec<String>,
+    /// Where its whole answer is, if its parent gets a part.
+    #[serde(default)]
+    pub summary_path: Option<PathBuf>,
+    /// Where it stands what is known of a child that timed out before it began.
+    #[serde(default)]
+    pub diagnostic_path: Option<PathBuf>,
 }
 
 /// What an agent gives back, however it ended: there is no error path without a place for
@@ -162,6 +179,9 @@ pub struct Outcome {
     /// What the host saw it do.
     #[serde(default)]
     pub receipts: Receipts,
+    /// For a child: what the host found out at its end, if anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub found: Option<Box<ChildFound>>,
 }
 
 impl Outcome {
@@ -190,6 +210,7 @@ impl Outcome {
             duration_ms: 0,
             trace: Vec::new(),
             receipts: Receipts::default(),
+            found: None,
         }
     }
 

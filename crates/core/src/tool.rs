@@ -16,7 +16,7 @@ use crate::door::Source;
 use crate::file_state::Version;
 use crate::message::ModelText;
 use crate::model::BoxFuture;
-use crate::name::{AgentId, ToolName};
+use crate::name::ToolName;
 use crate::schema::Schema;
 
 /// What a model is told of a tool. These bytes are fixed while an agent lives.
@@ -140,41 +140,11 @@ pub enum Fact {
         /// Its exit code; nothing when a signal ended it.
         exit_code: Option<i32>,
     },
-    /// A child of the call ended.
-    Child(Box<ChildFound>),
-}
-
-/// What the host found out of a child, beside its outcome, when the call that made it ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ChildFound {
-    /// The child.
-    pub agent: AgentId,
-    /// Files that its parent had read and that are something else since: absolute paths.
-    #[serde(default)]
-    pub stale_paths: Vec<PathBuf>,
-    /// Files that its answer names as written and of which no write was seen.
-    #[serde(default)]
-    pub unseen_writes: Vec<String>,
-    /// Where its whole answer is, if its parent got a part.
-    #[serde(default)]
-    pub summary_path: Option<PathBuf>,
-    /// Where it stands what is known of a child that timed out before it began.
-    #[serde(default)]
-    pub diagnostic_path: Option<PathBuf>,
-}
-
-impl ChildFound {
-    /// Nothing beside the outcome.
-    #[must_use]
-    pub const fn nothing(agent: AgentId) -> Self {
-        Self {
-            agent,
-            stale_paths: Vec::new(),
-            unseen_writes: Vec::new(),
-            summary_path: None,
-            diagnostic_path: None,
-        }
-    }
+    /// The agent's shell is in another directory than before.
+    ShellMoved {
+        /// Which: an absolute path.
+        path: PathBuf,
+    },
 }
 
 /// How a screen or an editor may show a result. No model reads it.

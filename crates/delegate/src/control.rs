@@ -2,25 +2,24 @@
 //! which an agent sees and reaches those below it.
 
 use std::any::Any;
-use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use deputize_core::door::{clean, to_line};
 use deputize_core::{
-    AgentId, AgentSpec, AgentView, BoxFuture, Clock, Effects, Entry, Glance, Handoff, Origin,
-    Outcome, Resource, Schema, SchemaError, Tool, ToolCallResult, ToolCx, ToolDecl, ToolError,
-    ToolName, ToolOutput, ToolSpec, Usable,
+    AgentId, AgentSpec, AgentView, BoxFuture, ChildFound, Clock, Doing, Effects, Entry, Glance,
+    Handoff, Origin, Outcome, Schema, SchemaError, Tool, ToolCallResult, ToolCx, ToolDecl,
+    ToolError, ToolName, ToolOutput, ToolSpec, Usable,
 };
 use serde_json::{Value, json};
 
 use crate::files::Before;
+use crate::found::{Begun, found};
 use crate::keep::keep;
 use crate::plan::Plan;
 use crate::policy::Policy;
 use crate::report::{Caps, Seen, report};
 use crate::slots::Slots;
-use crate::tool::unseen_writes;
 use crate::toolset::TOOLSET;
 
 /// The tool by which an agent sees and reaches those below it.
@@ -47,13 +46,13 @@ pub(crate) fn handles(
         return Err(ToolError::Cancelled(Box::default()));
     }
     let before = Arc::new(before);
-    let begun = cx.agent.store.get_or_insert_with(Begun::default);
+    let begun = Begun::of(&cx.agent);
     // Those beyond the free places wait for one.
     let mut open = slots.open();
     let mut results = Vec::with_capacity(plan.specs.len());
     for (index, spec) in plan.specs.into_iter().enumerate() {
         let id = spec.id.clone();
-        begun.lock().insert(id.clone(), (spec.clone(), Arc::clone(&before)));
+        begun.begin(&id, &before);
         results.push(match cx.agent.session.spawn.attach(&cx.agent, spec, &cx.cancel) {
             Ok(_handle) => {
                 let status = if open > 0 { "running" } else { "waiting" };
@@ -61,26 +60,13 @@ pub(crate) fn handles(
                 json!({"task_index": index, "status": status, "agent": id})
             }
             Err(error) => {
-                begun.lock().remove(&id);
+                begun.forget(&id);
                 json!({"task_index": index, "status": "error", "error": error.to_string()})
             }
         });
     }
     let text = json!({"results": results, "warnings": plan.warnings}).to_string();
     Ok(ToolOutput::text(text))
-}
-
-/// The children of an agent that nobody waits for, as they were made, and the files that it had
-/// read as they were then. Kept in the agent's store until it is told of the child's end.
-#[derive(Default)]
-struct Begun(Mutex<BTreeMap<AgentId, (AgentSpec, Arc<Before>)>>);
-
-impl Resource for Begun {}
-
-impl Begun {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<AgentId, (AgentSpec, Arc<Before>)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// How children that nobody waits for are let in and told of, under these settings.
@@ -110,20 +96,21 @@ impl Handoff for Background {
         Box::pin(async move { Box::new(slots.free().await) as Box<dyn Any + Send> })
     }
 
+    fn found(&self, parent: &AgentView, child: &AgentSpec, end: &Outcome) -> Option<ChildFound> {
+        found(parent, &self.policy, (child, end), self.clock.now_ms())
+    }
+
     fn told(&self, parent: &AgentView, child: &Outcome) -> ToolOutput {
         let (files, outcomes) = (&parent.session.files, std::slice::from_ref(child));
-        let begun = parent.store.get_or_insert_with(Begun::default).lock().remove(&child.agent);
-        let (spec, before) = begun.unzip();
-        // Of one that began in an earlier process only its receipts tell.
-        let before = before.unwrap_or_else(|| Arc::new(Before::look(files, parent.id())));
-        let mut stale = before.stale(files, parent.id(), outcomes);
-        stale.retain(|file| file.is_of(child));
+        let begun = Begun::of(parent);
+        let before = begun.before(parent, &child.agent);
+        begun.forget(&child.agent);
+        let stale = before.stale_by(files, parent.id(), child);
         let index = child.agent.as_str().rsplit('.').next().and_then(|last| last.parse().ok());
         let first = index.unwrap_or_default();
         let caps = Caps::of(parent, &self.policy);
-        let (specs, now) = (Vec::from_iter(spec), self.clock.now_ms());
-        let kept = keep(parent, &self.policy, (&specs, outcomes), caps, now);
-        let unseen = [unseen_writes(child, files, caps.cwd)];
+        let kept = keep(parent, &self.policy, (&[], outcomes), caps, self.clock.now_ms());
+        let unseen = [child.found.as_deref().cloned().unwrap_or_default().unseen_writes];
         let seen = Seen { first, stale: &stale, unseen: &unseen, kept: &kept, warnings: &[] };
         report(outcomes, seen, child.duration_ms, caps)
             .unwrap_or_else(|error| ToolOutput::text(error.to_string()))
@@ -243,7 +230,7 @@ fn named(arguments: &Value) -> Result<Vec<String>, ToolError> {
 /// The agents that a call means: those it names, or all that run.
 fn chosen<'g>(named: &[String], below: &'g [Glance]) -> Result<Vec<&'g Glance>, ToolError> {
     if named.is_empty() {
-        return Ok(below.iter().filter(|agent| agent.ended.is_none()).collect());
+        return Ok(below.iter().filter(|agent| !agent.doing.has_ended()).collect());
     }
     let mut chosen = Vec::new();
     let mut unknown = Vec::new();
@@ -262,12 +249,15 @@ fn chosen<'g>(named: &[String], below: &'g [Glance]) -> Result<Vec<&'g Glance>, 
 
 fn list(below: &[Glance], named: &[String], chosen: &[&Glance]) -> ToolOutput {
     let all: Vec<&Glance> = if named.is_empty() { below.iter().collect() } else { chosen.to_vec() };
-    // Those that run first.
-    let (running, ended): (Vec<&Glance>, Vec<&Glance>) =
-        all.into_iter().partition(|agent| agent.ended.is_none());
-    let more = (running.len() + ended.len()).saturating_sub(LISTED);
-    let shown: Vec<Value> = running.iter().chain(&ended).take(LISTED).map(|it| row(it)).collect();
-    let mut told = json!({"agents": shown, "running": running.len(), "ended": ended.len()});
+    // Those that have not ended first.
+    let (open, ended): (Vec<&Glance>, Vec<&Glance>) =
+        all.into_iter().partition(|agent| !agent.doing.has_ended());
+    let waiting = open.iter().filter(|agent| agent.doing == Doing::Waiting).count();
+    let more = (open.len() + ended.len()).saturating_sub(LISTED);
+    let shown: Vec<Value> = open.iter().chain(&ended).take(LISTED).map(|it| row(it)).collect();
+    let running = open.len() - waiting;
+    let mut told =
+        json!({"agents": shown, "running": running, "waiting": waiting, "ended": ended.len()});
     if more > 0
         && let Some(told) = told.as_object_mut()
     {
@@ -278,17 +268,18 @@ fn list(below: &[Glance], named: &[String], chosen: &[&Glance]) -> ToolOutput {
 
 fn row(agent: &Glance) -> Value {
     let goal = to_line(&agent.goal, GOAL_CHARS);
-    match agent.ended {
-        Some(status) => json!({"agent": agent.id, "status": status.as_str(), "goal": goal}),
-        None => json!({
-            "agent": agent.id,
-            "status": if agent.stalled { "stalled" } else { "running" },
-            "goal": goal,
-            "iteration": agent.iteration,
-            "current_tool": agent.current_tool.as_deref().map(|tool| to_line(tool, WORD_CHARS)),
-            "idle_seconds": agent.idle_ms / 1000,
-        }),
+    let status = agent.doing.as_str();
+    if matches!(agent.doing, Doing::Waiting | Doing::Ended(_)) {
+        return json!({"agent": agent.id, "status": status, "goal": goal});
     }
+    json!({
+        "agent": agent.id,
+        "status": status,
+        "goal": goal,
+        "iteration": agent.iteration,
+        "current_tool": agent.current_tool.as_deref().map(|tool| to_line(tool, WORD_CHARS)),
+        "idle_seconds": agent.idle_ms / 1000,
+    })
 }
 
 fn message(arguments: &Value, chosen: &[&Glance], cx: &ToolCx) -> ToolCallResult {

@@ -10,6 +10,7 @@ use std::fs;
 use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::slice;
 
 use deputize_core::{AgentId, FileLedger, Outcome, Stale, Version};
 
@@ -43,6 +44,20 @@ impl Before {
         Self { mark: files.mark(), stamps: stamps.collect() }
     }
 
+    /// Those that one child has changed, as far as that can be told when it ends.
+    pub(crate) fn stale_by(
+        &self,
+        files: &FileLedger,
+        parent: &AgentId,
+        child: &Outcome,
+    ) -> Vec<StaleFile> {
+        // Only what may have written behind the ledger's back is worth a look at every file.
+        let looks = child.external || !child.receipts.commands.is_empty();
+        let mut stale = self.changed(files, parent, (slice::from_ref(child), looks));
+        stale.retain(|file| file.is_of(child));
+        stale
+    }
+
     /// Those that are something else now than the parent knows. The ledger knows what happened
     /// while this process ran; of children that had ended before a resume, the receipts tell.
     pub(crate) fn stale(
@@ -50,6 +65,15 @@ impl Before {
         files: &FileLedger,
         parent: &AgentId,
         outcomes: &[Outcome],
+    ) -> Vec<StaleFile> {
+        self.changed(files, parent, (outcomes, true))
+    }
+
+    fn changed(
+        &self,
+        files: &FileLedger,
+        parent: &AgentId,
+        (outcomes, looks): (&[Outcome], bool),
     ) -> Vec<StaleFile> {
         let mut stale: BTreeMap<PathBuf, StaleFile> = BTreeMap::new();
         let mut enter = |path: PathBuf, by: Option<AgentId>, gone: bool| {
@@ -60,7 +84,8 @@ impl Before {
             enter(path, Some(by), gone);
         }
         let mut room = COMPARED_BYTES;
-        for (path, known) in files.read_by(parent) {
+        let known = if looks { files.read_by(parent) } else { Vec::new() };
+        for (path, known) in known {
             let before = self.stamps.get(&path).copied().flatten();
             // What was not there when the call began is not lost by it.
             let Some(before) = before else { continue };

@@ -70,7 +70,7 @@ impl Family {
 
     pub(crate) fn parent(&self) -> Parent<'_> {
         let Self { spec, authority, catalog } = self;
-        Parent { spec, authority, catalog, declared: &[] }
+        Parent { spec, authority, catalog, declared: &[], shell: None }
     }
 
     /// The family of a child of this one.

@@ -13,7 +13,7 @@ use deputize_core::{AgentSpec, AgentView, Outcome, Status};
 use jiff::Timestamp;
 
 use crate::policy::Policy;
-use crate::report::{Caps, Kept, cut, result_entry};
+use crate::report::{Caps, Cut, Kept, cut, result_entry};
 
 /// How many diagnostic files of one session and one second there may be.
 const SAME_NAMES: u32 = 1000;
@@ -23,7 +23,8 @@ pub(crate) fn is_kept(agent: &AgentView) -> bool {
     agent.session.spill.parent().is_some_and(Path::is_dir)
 }
 
-/// Keeps what a call's result will leave out, and gives the paths for each child.
+/// Keeps what a call's result will leave out, and gives the paths for each child. What was kept at
+/// a child's end stays.
 pub(crate) fn keep(
     agent: &AgentView,
     policy: &Policy,
@@ -34,22 +35,53 @@ pub(crate) fn keep(
     if !is_kept(agent) {
         return Vec::new();
     }
-    let cut = cut(outcomes, caps);
     // Of a child that began in an earlier process there is no spec here.
     let specs = specs.iter().map(Some).chain(std::iter::repeat(None));
-    let all = (0..).zip(outcomes.iter().zip(specs)).zip(cut);
-    all.map(|((index, (outcome, spec)), cut)| {
-        let name = outcome.agent.as_str().replace('/', "~");
-        let place = |ending: &str| agent.session.spill.join(format!("{name}.{ending}"));
-        let text = outcome.text.as_deref().filter(|_| cut.summary).unwrap_or_default();
-        let whole = cut.entries.then(|| format!("{:#}\n", result_entry(outcome, index, None)));
+    let all = (0..).zip(outcomes.iter().zip(specs));
+    all.map(|(index, (outcome, spec))| {
+        let cut = cut(outcome, outcomes.len(), caps);
+        let found = outcome.found.as_deref().cloned().unwrap_or_default();
+        let whole = cut.entries.then(|| format!("{:#}\n", result_entry(outcome, index)));
+        let place = place(agent, outcome, "result.json");
         Kept {
-            summary: stored(place("summary.txt"), text),
-            whole: stored(place("result.json"), &whole.unwrap_or_default()),
-            diagnostic: spec.and_then(|spec| diagnose(agent, policy, (spec, outcome), now_ms)),
+            summary: found.summary_path.or_else(|| whole_answer(agent, outcome, cut)),
+            whole: stored(place, &whole.unwrap_or_default()),
+            diagnostic: found
+                .diagnostic_path
+                .or_else(|| diagnose(agent, policy, (spec?, outcome), now_ms)),
         }
     })
     .collect()
+}
+
+/// Keeps at a child's end what a result for so many children will leave out of its answer, and
+/// what is to be known of it if it never began.
+pub(crate) fn keep_one(
+    agent: &AgentView,
+    policy: &Policy,
+    (spec, outcome): (&AgentSpec, &Outcome),
+    (siblings, caps): (usize, Caps<'_>),
+    now_ms: u64,
+) -> Kept {
+    if !is_kept(agent) {
+        return Kept::default();
+    }
+    Kept {
+        summary: whole_answer(agent, outcome, cut(outcome, siblings, caps)),
+        whole: None,
+        diagnostic: diagnose(agent, policy, (spec, outcome), now_ms),
+    }
+}
+
+fn place(agent: &AgentView, outcome: &Outcome, ending: &str) -> PathBuf {
+    let name = outcome.agent.as_str().replace('/', "~");
+    agent.session.spill.join(format!("{name}.{ending}"))
+}
+
+/// The whole of an answer of which a part is shown.
+fn whole_answer(agent: &AgentView, outcome: &Outcome, cut: Cut) -> Option<PathBuf> {
+    let text = outcome.text.as_deref().filter(|_| cut.summary)?;
+    stored(place(agent, outcome, "summary.txt"), text)
 }
 
 /// The path at which a text was written; nothing when it is empty or could not be.

@@ -35,6 +35,7 @@ mod claims;
 mod control;
 mod describe;
 mod files;
+mod found;
 #[cfg(test)]
 mod fixture;
 mod keep;

@@ -267,11 +267,18 @@ fn options(parent: Parent<'_>, policy: &Policy) -> ModelOptions {
     }
 }
 
-/// Where a child works: where the operator says, if it may be there, or where its parent does.
+/// Where a child works: where the operator says, where its parent's shell is, or where its parent
+/// works; the first of them where it may be.
 fn cwd<'a>(parent: Parent<'a>, policy: &'a Policy) -> &'a Path {
-    let configured = policy.workspace.as_deref();
-    let allowed = |cwd: &&Path| cwd.is_absolute() && parent.authority.may_read(cwd);
-    configured.filter(allowed).unwrap_or(&parent.spec.cwd)
+    let authority = parent.authority;
+    // Nothing bounds an external program: what it works in is what it may change.
+    let changes = !policy.external_needs.is_empty();
+    let allowed = |cwd: &&Path| {
+        let may = authority.may_read(cwd) && (!changes || authority.may_write(cwd));
+        cwd.is_absolute() && may
+    };
+    let places = [policy.workspace.as_deref(), parent.shell];
+    places.into_iter().flatten().find(allowed).unwrap_or(&parent.spec.cwd)
 }
 
 /// What a child's model is sent first.

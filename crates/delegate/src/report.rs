@@ -4,9 +4,7 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use deputize_core::door::to_line;
-use deputize_core::{
-    AgentId, AgentView, ChildFound, ContextUse, Fact, FillError, Outcome, ToolOutput, fill,
-};
+use deputize_core::{AgentId, AgentView, ContextUse, FillError, Outcome, ToolOutput, fill};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -176,10 +174,10 @@ impl Audience {
 }
 
 /// The entry of one child as hooks and `--output json` get it: whole and unframed, with what the
-/// host found out when its call ended, as far as it has.
+/// host found out at its end.
 #[must_use]
-pub fn result_entry(outcome: &Outcome, index: u32, found: Option<&ChildFound>) -> Value {
-    let found = found.cloned().unwrap_or_else(|| ChildFound::nothing(outcome.agent.clone()));
+pub fn result_entry(outcome: &Outcome, index: u32) -> Value {
+    let found = outcome.found.as_deref().cloned().unwrap_or_default();
     let changed = |path| StaleFile { path, by: Some(outcome.agent.clone()), gone: false };
     let stale: Vec<StaleFile> = found.stale_paths.into_iter().map(changed).collect();
     let (summary, diagnostic) = (found.summary_path, found.diagnostic_path);
@@ -189,23 +187,6 @@ pub fn result_entry(outcome: &Outcome, index: u32, found: Option<&ChildFound>) -
     serde_json::to_value(entry(0, outcome, seen, Audience::Host)).unwrap_or_default()
 }
 
-/// What the host found out of each child when its call ended, where there is anything.
-fn found(outcomes: &[Outcome], seen: Seen<'_>) -> Vec<Fact> {
-    let found = |(index, outcome): (usize, &Outcome)| {
-        let kept = seen.kept.get(index);
-        ChildFound {
-            agent: outcome.agent.clone(),
-            stale_paths: stale_of(outcome, seen.stale).map(|file| file.path.clone()).collect(),
-            unseen_writes: seen.unseen_of(index).to_vec(),
-            summary_path: kept.and_then(|kept| kept.summary.clone()),
-            diagnostic_path: kept.and_then(|kept| kept.diagnostic.clone()),
-        }
-    };
-    let all = outcomes.iter().enumerate().map(found);
-    let any = all.filter(|found| *found != ChildFound::nothing(found.agent.clone()));
-    any.map(|found| Fact::Child(Box::new(found))).collect()
-}
-
 /// What of a child its parent is not shown whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cut {
@@ -213,14 +194,13 @@ pub(crate) struct Cut {
     pub(crate) entries: bool,
 }
 
-/// What a report leaves out, for each child.
-pub(crate) fn cut(outcomes: &[Outcome], caps: Caps<'_>) -> Vec<Cut> {
-    let share = Share::of(outcomes.len(), caps);
-    let cut = |outcome: &Outcome| Cut {
+/// What a report for so many children leaves out of one.
+pub(crate) fn cut(outcome: &Outcome, children: usize, caps: Caps<'_>) -> Cut {
+    let share = Share::of(children, caps);
+    Cut {
         summary: outcome.text.as_ref().is_some_and(|text| text.len() > share.summary_bytes),
         entries: LeftOut::of(outcome, Audience::Model(share), None).any(),
-    };
-    outcomes.iter().map(cut).collect()
+    }
 }
 
 /// The result of a call: an entry per child in the order of the tasks, and the notes of the
@@ -246,7 +226,6 @@ pub fn report(
     let content = serde_json::to_string(&results).unwrap_or_else(|error| error.to_string());
     let mut output = ToolOutput::text(content);
     output.notes = notes(outcomes, seen, caps.cwd)?;
-    output.facts = found(outcomes, seen);
     Ok(output)
 }
 

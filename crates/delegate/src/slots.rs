@@ -1,7 +1,7 @@
 //! How many children run: of one agent over all its calls, and of a session in all.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use deputize_core::{AgentId, Resource};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -64,23 +64,24 @@ pub(crate) struct Slot {
 #[derive(Debug)]
 pub(crate) struct Started(Mutex<BTreeSet<AgentId>>);
 
-/// Which limit more children would pass.
+/// A limit that more children would pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum TooMany {
-    /// That of the session.
-    Session {
-        /// How many there are.
-        so_far: usize,
-        /// How many there may be.
-        most: u32,
-    },
-    /// That of the agent, for all below it.
-    Below {
-        /// How many there are.
-        so_far: usize,
-        /// How many there may be.
-        most: u32,
-    },
+pub(crate) struct TooMany {
+    /// How many there are.
+    pub(crate) so_far: usize,
+    /// How many would come.
+    pub(crate) more: usize,
+    /// How many there may be.
+    pub(crate) most: u32,
+    pub(crate) whose: Whose,
+}
+
+/// Whose limit it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Whose {
+    Session,
+    /// The agent's, for all below it.
+    Agent,
 }
 
 impl Resource for Started {}
@@ -91,29 +92,55 @@ impl Started {
         Self(Mutex::new(earlier.into_iter().collect()))
     }
 
-    /// Counts these children in, all or none: some that are counted already cost nothing.
+    /// Whether there is room for these children, all of them: some that are counted already cost
+    /// nothing.
     ///
     /// # Errors
     /// When more than `most` would be counted in the session or more than `most_below` under the
     /// parent.
+    pub(crate) fn room_for(
+        &self,
+        parent: &AgentId,
+        ids: &BTreeSet<AgentId>,
+        limits: (Option<u32>, u32),
+    ) -> Result<(), TooMany> {
+        fits(&self.lock(), parent, ids, limits)
+    }
+
+    /// The same, and counts them in.
+    ///
+    /// # Errors
+    /// As [`Started::room_for`]: then none is counted.
     pub(crate) fn count_in(
         &self,
         parent: &AgentId,
         ids: &BTreeSet<AgentId>,
-        (most, most_below): (Option<u32>, u32),
+        limits: (Option<u32>, u32),
     ) -> Result<(), TooMany> {
-        let mut started = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let new = ids.difference(&started).count();
-        let is_below = |id: &&AgentId| id.ancestors().any(|above| above == *parent);
-        let below = started.iter().filter(is_below).count();
-        let over = |count: usize, limit: u32| count + new > limit as usize;
-        if let Some(most) = most.filter(|most| over(started.len(), *most)) {
-            return Err(TooMany::Session { so_far: started.len(), most });
-        }
-        if over(below, most_below) {
-            return Err(TooMany::Below { so_far: below, most: most_below });
-        }
+        let mut started = self.lock();
+        fits(&started, parent, ids, limits)?;
         started.extend(ids.iter().cloned());
         Ok(())
     }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeSet<AgentId>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn fits(
+    started: &BTreeSet<AgentId>,
+    parent: &AgentId,
+    ids: &BTreeSet<AgentId>,
+    (most, most_below): (Option<u32>, u32),
+) -> Result<(), TooMany> {
+    let more = ids.difference(started).count();
+    let is_below = |id: &&AgentId| id.ancestors().any(|above| above == *parent);
+    let below = started.iter().filter(is_below).count();
+    let within = |so_far: usize, most: u32, whose| {
+        let over = so_far + more > most as usize;
+        if over { Err(TooMany { so_far, more, most, whose }) } else { Ok(()) }
+    };
+    most.map_or(Ok(()), |most| within(started.len(), most, Whose::Session))?;
+    within(below, most_below, Whose::Agent)
 }

@@ -1,13 +1,12 @@
 //! The tool: reads, plans, lets in, runs, reports.
 
-use std::collections::BTreeSet;
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use deputize_core::{
-    AgentId, AgentView, BoxFuture, Clock, Effects, Entry, FileLedger, Origin, Outcome, Schema,
-    SchemaError, Tool, ToolCallResult, ToolCx, ToolDecl, ToolError, ToolSpec, Usable,
+    AgentSpec, AgentView, BoxFuture, Clock, Effects, Entry, FileLedger, Origin, Outcome, Schema,
+    SchemaError, ShellPlace, Tool, ToolCallResult, ToolCx, ToolDecl, ToolError, ToolSpec, Usable,
 };
 use serde_json::{Value, json};
 
@@ -16,13 +15,14 @@ use crate::claims::named_as_written;
 use crate::control::handles;
 use crate::describe::describe;
 use crate::files::Before;
-use crate::keep::keep;
+use crate::found::Begun;
+use crate::keep::{is_kept, keep};
 use crate::plan::{Plan, PlanError, plan};
 use crate::policy::{Form, OverLimit, Policy};
 use crate::refusal::{CallError, Code, Refusal};
 use crate::report::{Caps, Seen, plain, report};
 use crate::run::run;
-use crate::slots::{Entered, Slots, Started, TooMany};
+use crate::slots::{Entered, Slots, Started, TooMany, Whose};
 use crate::task::read_task;
 use crate::toolset::{Parent, TOOLSET};
 
@@ -75,54 +75,80 @@ impl DelegateTool {
         Entry { toolset: TOOLSET, origin, tool: Arc::new(self) }
     }
 
-    /// Lets a planned call in, or says which limit is reached.
-    fn enter(&self, plan: &Plan, cx: &ToolCx, slots: &Arc<Slots>) -> Result<Entered, Refusal> {
-        let refused = |code, limit: u32, remedy| {
-            let error = CallError::new(code, None, ("", &json!(limit)), remedy);
-            Refusal::new(vec![error], plan.warnings.clone())
-        };
+    /// Lets a call in, as far as limits are not reached, and tells what stands against it: a pause,
+    /// and limits. It is in until the value is dropped.
+    fn enter(
+        &self,
+        children: usize,
+        cx: &ToolCx,
+        slots: &Arc<Slots>,
+    ) -> (Option<Entered>, Vec<CallError>) {
+        let mut errors = Vec::new();
+        if let Some(by) = cx.agent.session.spawn.paused() {
+            let remedy = format!(
+                "spawning paused by {by}: no new child may start until `deputize unpause`; go on \
+                 with the results there are, or do the work yourself"
+            );
+            errors.push(CallError::new(Code::Paused, None, ("", &json!(by)), remedy));
+        }
+        let ids = (0..).take(children).map(|index| cx.agent.id().child(cx.call, index));
+        let room = started(cx).room_for(cx.agent.id(), &ids.collect(), self.most_children(cx));
+        // Of one that may not have children at all the depth tells.
+        let may = cx.agent.authority.spawn_depth() > 0;
+        errors.extend(room.err().filter(|_| may).map(too_many_children));
         let most = match self.policy.over_limit {
             OverLimit::Refuse => self.policy.concurrency(),
             OverLimit::Queue => u32::MAX,
         };
-        let entered = slots.enter(most).ok_or_else(|| {
-            let remedy = format!(
-                "{most} calls of `{}` are running, which is the limit: {}make this call when one \
-                 of them has ended, or have the person raise delegation.max_concurrent_children",
-                self.policy.tool(),
-                match self.policy.form {
-                    Form::DelegateTask => "put the work into one call with `tasks`, ",
-                    Form::Task => "",
-                }
-            );
-            refused(Code::TooManyCalls, most, remedy)
-        })?;
-        let session = match self.policy.max_children_per_session {
-            0 => None,
-            most => Some(most),
+        let entered = slots.enter(most);
+        if entered.is_none() {
+            errors.push(self.too_many_calls(most));
+        }
+        (entered, errors)
+    }
+
+    fn too_many_calls(&self, most: u32) -> CallError {
+        let remedy = format!(
+            "{most} calls of `{}` are running, which is the limit: {}make this call when one \
+             of them has ended, or have the person raise delegation.max_concurrent_children",
+            self.policy.tool(),
+            match self.policy.form {
+                Form::DelegateTask => "put the work into one call with `tasks`, ",
+                Form::Task => "",
+            }
+        );
+        CallError::new(Code::TooManyCalls, None, ("", &json!(most)), remedy)
+    }
+
+    /// How many children the session may have, and how many may be below the agent that calls.
+    fn most_children(&self, cx: &ToolCx) -> (Option<u32>, u32) {
+        let session = Some(self.policy.max_children_per_session).filter(|most| *most > 0);
+        (session, cx.agent.authority.spawn_number())
+    }
+
+    /// Reads a call and makes its children, or tells all that stands against it. The children are
+    /// counted, and the call is in until the value is dropped.
+    fn begin(
+        &self,
+        arguments: &Value,
+        cx: &ToolCx,
+        slots: &Arc<Slots>,
+    ) -> Result<(Plan, Option<Entered>), PlanError> {
+        let mut reading = match self.policy.form {
+            Form::DelegateTask => read(arguments, &self.policy),
+            Form::Task => read_task(arguments),
         };
-        let below = cx.agent.authority.spawn_number();
-        let ids: BTreeSet<AgentId> = plan.specs.iter().map(|spec| spec.id.clone()).collect();
-        let known = || {
-            let top = cx.agent.id().ancestors().last().unwrap_or_else(|| cx.agent.id().clone());
-            Started::new(cx.agent.session.spawn.known().into_iter().filter(|id| *id != top))
-        };
-        let started = cx.agent.session.settings.get_or_insert_with(known);
-        started.count_in(cx.agent.id(), &ids, (session, below)).map_err(|over| {
-            let (so_far, limit, whose) = match over {
-                TooMany::Session { so_far, most } => {
-                    (so_far, most, "delegation.max_children_per_session")
-                }
-                TooMany::Below { so_far, most } => (so_far, most, "for all below this agent"),
-            };
-            let remedy = format!(
-                "{} more children would be too many: {so_far} were started and the limit is \
-                 {limit} ({whose}); work with the results there are, or send fewer tasks",
-                ids.len()
-            );
-            refused(Code::TooManyChildren, limit, remedy)
-        })?;
-        Ok(entered)
+        let (entered, errors) = self.enter(reading.count, cx, slots);
+        reading.errors.extend(errors);
+        let shell = shell_of(&cx.agent);
+        let parent = Parent { shell: shell.as_deref(), ..Parent::of(&cx.agent) };
+        let plan = plan(reading, cx.call, parent, &self.policy)?;
+        let ids = plan.specs.iter().map(|spec| spec.id.clone()).collect();
+        // Another agent may have taken the room meanwhile.
+        let counted = started(cx).count_in(cx.agent.id(), &ids, self.most_children(cx));
+        counted
+            .map_err(|over| Refusal::new(vec![too_many_children(over)], plan.warnings.clone()))?;
+        Ok((plan, entered))
     }
 
     fn failed(&self, error: PlanError) -> ToolError {
@@ -138,35 +164,28 @@ impl DelegateTool {
     async fn delegate(&self, arguments: &Value, cx: &ToolCx) -> ToolCallResult {
         let begun = self.clock.now_ms();
         let (files, agent) = (&cx.agent.session.files, cx.agent.id());
-        let before = Before::look(files, agent);
-        let mut reading = match self.policy.form {
-            Form::DelegateTask => read(arguments, &self.policy),
-            Form::Task => read_task(arguments),
+        let unseen_of = |(outcome, spec): (&Outcome, &AgentSpec)| match &outcome.found {
+            Some(found) => found.unseen_writes.clone(),
+            None => unseen_writes(outcome, files, &spec.cwd),
         };
-        if let Some(by) = cx.agent.session.spawn.paused() {
-            let remedy = format!(
-                "spawning paused by {by}: no new child may start until `deputize unpause`; go on \
-                 with the results there are, or do the work yourself"
-            );
-            reading.errors.push(CallError::new(Code::Paused, None, ("", &json!(by)), remedy));
-        }
-        let plan = plan(reading, cx.call, Parent::of(&cx.agent), &self.policy)
-            .map_err(|error| self.failed(error))?;
+        let before = Before::look(files, agent);
         let slots = cx.agent.store.get_or_insert_with(|| Slots::new(self.policy.concurrency()));
-        let entered =
-            self.enter(&plan, cx, &slots).map_err(|refusal| self.failed(refusal.into()))?;
+        let (plan, entered) =
+            self.begin(arguments, cx, &slots).map_err(|error| self.failed(error))?;
         if plan.specs.iter().any(|spec| spec.background) {
             return handles(plan, before, (cx, &slots));
         }
+        let (before, open) = (Arc::new(before), Begun::of(&cx.agent));
+        plan.specs.iter().for_each(|spec| open.begin(&spec.id, &before));
         let outcomes = run(&plan.specs, cx, &slots).await;
+        plan.specs.iter().for_each(|spec| open.forget(&spec.id));
         drop(entered);
 
         let now = self.clock.now_ms();
         let caps = Caps::of(&cx.agent, &self.policy);
         let kept = keep(&cx.agent, &self.policy, (&plan.specs, &outcomes), caps, now);
         let stale = before.stale(files, agent, &outcomes);
-        let unseen: Vec<Vec<String>> =
-            outcomes.iter().map(|outcome| unseen_writes(outcome, files, caps.cwd)).collect();
+        let unseen: Vec<Vec<String>> = outcomes.iter().zip(&plan.specs).map(unseen_of).collect();
         let (kept, unseen, warnings) = (&*kept, &*unseen, &*plan.warnings);
         let seen = Seen { first: 0, stale: &stale, unseen, kept, warnings };
         let told = match (self.policy.form, outcomes.as_slice()) {
@@ -196,6 +215,35 @@ impl Tool for DelegateTool {
     fn declare(&self, agent: &AgentView) -> Option<ToolDecl> {
         describe(Parent::of(agent), &self.policy).ok()
     }
+}
+
+/// The directory that an agent's shell is in, if it is there.
+fn shell_of(agent: &AgentView) -> Option<PathBuf> {
+    let place = agent.store.get_or_insert_with(ShellPlace::default).get()?;
+    // What a recording tells of need not be on this machine.
+    (!is_kept(agent) || place.is_dir()).then_some(place)
+}
+
+/// The children that the session has had.
+fn started(cx: &ToolCx) -> Arc<Started> {
+    let known = || {
+        let top = cx.agent.id().ancestors().last().unwrap_or_else(|| cx.agent.id().clone());
+        Started::new(cx.agent.session.spawn.known().into_iter().filter(|id| *id != top))
+    };
+    cx.agent.session.settings.get_or_insert_with(known)
+}
+
+fn too_many_children(over: TooMany) -> CallError {
+    let TooMany { so_far, more, most, whose } = over;
+    let whose = match whose {
+        Whose::Session => "delegation.max_children_per_session",
+        Whose::Agent => "for all below this agent",
+    };
+    let remedy = format!(
+        "{more} more children would be too many: {so_far} were started and the limit is {most} \
+         ({whose}); work with the results there are, or send fewer tasks"
+    );
+    CallError::new(Code::TooManyChildren, None, ("", &json!(most)), remedy)
 }
 
 /// The files that an answer names as written and of which no write was seen: neither by the child

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 
 use deputize_core::{AgentSpec, AgentView, Authority, Catalog, Entry, Origin, Role};
@@ -44,6 +45,8 @@ pub struct Parent<'a> {
     pub catalog: &'a Catalog,
     /// The tools as its model was told of them; none while that is made up.
     pub declared: &'a [Arc<ToolDecl>],
+    /// The directory that its shell is in, where that is another one than its own and is there.
+    pub shell: Option<&'a Path>,
 }
 
 impl<'a> Parent<'a> {
@@ -51,7 +54,7 @@ impl<'a> Parent<'a> {
     #[must_use]
     pub fn of(agent: &'a AgentView) -> Self {
         let AgentView { spec, authority, catalog, declared, .. } = agent;
-        Self { spec, authority, catalog, declared }
+        Self { spec, authority, catalog, declared, shell: None }
     }
 
     /// Its tools, in the order they are sent: those it was given and may still call.

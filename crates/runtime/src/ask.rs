@@ -5,8 +5,8 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use deputize_core::{
-    AssistantMessage, Delta, Event, FailureKind, JournalError, LogLevel, Message, ModelError, Next,
-    Reply, Request, Step, ToolDecl, retry_wait,
+    AssistantMessage, Cost, Delta, Event, FailureKind, JournalError, LogLevel, Message, ModelError,
+    Next, Reply, Request, Step, ToolDecl, retry_wait,
 };
 use tokio::time::Instant;
 
@@ -24,8 +24,8 @@ enum After {
     Again,
     /// The first one with another model.
     Elsewhere,
-    /// Nothing: the request failed.
-    Failed(ModelError),
+    /// Nothing: the request failed, and the last attempt cost so much.
+    Failed(ModelError, Option<Cost>),
 }
 
 impl Driver {
@@ -49,15 +49,15 @@ impl Driver {
                 // Whatever a model gives, no more than the limit is kept of it.
                 Err((error, next)) => (error.limited(), next),
             };
-            self.pay_broken(reserved, &error, &route);
+            let cost = self.pay_broken(reserved, &error, &route);
             // Another key is another try of the same attempt, as often as keys may go round.
             let rotated = error.other_key && rotations < MOST_ROTATIONS;
-            match self.after(attempt, self.scrubbed(error), next).await? {
+            match self.after(attempt, (self.scrubbed(error), cost), next).await? {
                 After::Again if rotated => rotations += 1,
                 After::Again => attempt += 1,
                 After::Elsewhere => attempt = 1,
-                After::Failed(error) => {
-                    return self.input(Event::ModelError { error, retried: false }).await;
+                After::Failed(error, cost) => {
+                    return self.input(Event::ModelError { error, retried: false, cost }).await;
                 }
             }
         }
@@ -146,16 +146,16 @@ impl Driver {
     async fn after(
         &mut self,
         attempt: u32,
-        error: ModelError,
+        (error, cost): (ModelError, Option<Cost>),
         next: Next,
     ) -> Result<After, JournalError> {
         let Some(wait) = self.wait_for(attempt, &error, next) else {
             let tried =
                 if attempt > 1 { format!(" (tried {attempt} times)") } else { String::new() };
             let message = format!("{}{tried}", error.message);
-            return self.fall_back(ModelError { message, ..error }).await;
+            return self.fall_back(ModelError { message, ..error }, cost).await;
         };
-        self.input(Event::ModelError { error: error.clone(), retried: true }).await?;
+        self.input(Event::ModelError { error: error.clone(), retried: true, cost }).await?;
         let spec = &self.view.spec;
         let bus = &self.shared.bus;
         let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
@@ -163,9 +163,9 @@ impl Driver {
         bus.record(spec, Event::ModelRetry { attempt: attempt + 1, of, reason, wait_ms })?;
         self.waited += wait;
         if self.rest(wait).await {
-            // What it counted is on record already.
+            // What it counted and cost is on record already.
             let kind = FailureKind::Cancelled;
-            return Ok(After::Failed(ModelError { kind, usage: None, ..error }));
+            return Ok(After::Failed(ModelError { kind, usage: None, ..error }, None));
         }
         Ok(After::Again)
     }
@@ -180,17 +180,21 @@ impl Driver {
     }
 
     /// Goes on with the next model, where there is one and it may help.
-    async fn fall_back(&mut self, error: ModelError) -> Result<After, JournalError> {
+    async fn fall_back(
+        &mut self,
+        error: ModelError,
+        cost: Option<Cost>,
+    ) -> Result<After, JournalError> {
         let helps = matches!(
             error.kind,
             FailureKind::Transient | FailureKind::Incomplete | FailureKind::Unavailable
         );
         let Some(next) = self.routes.get(1).filter(|_| helps).map(|route| route.name.clone())
         else {
-            return Ok(After::Failed(error));
+            return Ok(After::Failed(error, cost));
         };
         let message = format!("{}; going on with {next}", error.message);
-        self.input(Event::ModelError { error, retried: true }).await?;
+        self.input(Event::ModelError { error, retried: true, cost }).await?;
         self.log(LogLevel::Warn, message)?;
         self.routes.pop_front();
         Ok(After::Elsewhere)

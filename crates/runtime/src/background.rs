@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use deputize_core::door::{Source, to_line, to_model};
 use deputize_core::{
-    AgentSpec, AgentView, AttachError, BoxFuture, CallId, CancelReason, Event, JournalError,
-    Outcome, Step, ToolChoice, ToolOutput, UserMessage,
+    AgentSpec, AgentView, AttachError, BoxFuture, CallId, CancelReason, ChildFound, Event,
+    JournalError, Outcome, Step, ToolChoice, ToolOutput, UserMessage,
 };
 
 use crate::driver::{Driver, host_fault};
@@ -51,6 +51,7 @@ impl Shared {
         presence: Arc<Presence>,
     ) {
         let place = self.parts.handoff.as_ref().map(|handoff| handoff.place(parent));
+        driver.presence.set_waits(place.is_some());
         driver.place = Mutex::new(place);
         let shared = Arc::clone(self);
         let told = move |outcome: Outcome| {
@@ -58,6 +59,27 @@ impl Shared {
             shared.changed.notify_waiters();
         };
         self.launch_telling(driver, Box::new(told));
+    }
+}
+
+impl Shared {
+    /// What there is to find out of a child at its end.
+    pub(crate) fn found(&self, child: &AgentSpec, end: &Outcome) -> Option<Box<ChildFound>> {
+        let handoff = self.parts.handoff.as_ref()?;
+        let parent = self.tree().live.get(child.parent.as_ref()?)?.view.upgrade()?;
+        handoff.found(&parent, child, end).map(Box::new)
+    }
+
+    /// Leaves an agent a message, on record, so that it is read also after a kill.
+    ///
+    /// # Errors
+    /// When the journal takes no records.
+    pub(crate) fn leave(&self, presence: &Presence, text: &str) -> Result<bool, JournalError> {
+        let text = self.parts.secrets.scrub(text).into_owned();
+        presence.leave(text, |text| {
+            let left = Event::MessageLeft { text: text.to_owned() };
+            self.bus.record(&presence.spec, left).map(|_| ())
+        })
     }
 }
 
@@ -118,8 +140,7 @@ impl Driver {
             let from = Some(outcome.agent);
             self.input(Event::Message(UserMessage { text, from })).await?;
         }
-        for letter in self.presence.take_letters() {
-            let text = self.shared.parts.secrets.scrub(&letter).into_owned();
+        for text in self.presence.take_letters() {
             self.input(Event::Message(UserMessage { text, from: None })).await?;
         }
         Ok(())
@@ -153,7 +174,15 @@ impl Driver {
         }
         // Also where an earlier process rested already: so it shows that this one came so far.
         self.input(Event::AgentRest).await?;
-        let presence = Arc::clone(&self.presence);
+        self.presence.set_rests(true);
+        self.until_news().await;
+        self.presence.set_rests(false);
+        Ok(true)
+    }
+
+    /// Waits until there is news for it, or it must end.
+    async fn until_news(&self) {
+        let presence = &self.presence;
         loop {
             let mut news = std::pin::pin!(presence.news.notified());
             news.as_mut().enable();
@@ -161,7 +190,7 @@ impl Driver {
             let has_news =
                 if self.run.has_steps() { presence.has_mail() } else { presence.has_last_mail() };
             if has_news || self.cancel.is_cancelled() || self.is_late() {
-                return Ok(true);
+                return;
             }
             let work = self.cancel.child();
             let waits = async {

@@ -78,7 +78,7 @@ impl Driver {
         self.until_deadline(&work, calls).await;
         for record in &ended {
             if let Event::ToolEnd(end) = &record.event {
-                end.facts.iter().for_each(|fact| self.receipts.add(fact));
+                self.saw(&end.facts);
             }
             record.event.input().into_iter().for_each(|input| self.run.apply(input));
         }
@@ -281,7 +281,7 @@ impl Driver {
                 Fact::FileWritten { path, version, created } => {
                     bus.record(spec, Event::FileWrite { path, version, created })?;
                 }
-                Fact::Command { .. } | Fact::Child(_) => {}
+                Fact::Command { .. } | Fact::ShellMoved { .. } => {}
             }
         }
         let end = Box::new(ToolEnd {

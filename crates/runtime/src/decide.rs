@@ -8,6 +8,7 @@ use deputize_core::{
     effective_mode,
 };
 
+use crate::presence::Presence;
 use crate::shared::Shared;
 
 /// How many characters of a command that was answered without asking are told.
@@ -41,7 +42,11 @@ impl Shared {
                 self.warn(spec, "approved without asking", question)?;
                 Answer::yes("auto")
             }
-            ApproverMode::Ask => self.parts.approver.ask(question, work).await,
+            ApproverMode::Ask => {
+                let presence = self.tree().live.get(&spec.id).cloned();
+                let _asks = presence.as_ref().map(Presence::asks_person);
+                self.parts.approver.ask(question, work).await
+            }
         };
         let decision = if answer.allowed { "allow" } else { "deny" }.to_owned();
         let by = answer.by.clone();

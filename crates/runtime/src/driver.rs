@@ -5,12 +5,13 @@ use std::any::Any;
 use std::collections::BTreeSet;
 use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use deputize_core::{
-    AgentSpec, AgentView, CallId, Cancel, CancelReason, Cost, Event, JournalError, LogLevel,
-    Outcome, Receipts, Run, Status, Step, UserMessage, WrapUp,
+    AgentSpec, AgentView, CallId, Cancel, CancelReason, Cost, Event, Fact, JournalError, LogLevel,
+    Outcome, Receipts, Run, ShellPlace, Status, Step, UserMessage, WrapUp,
 };
 use futures_util::FutureExt as _;
 use tokio::time::Instant;
@@ -65,7 +66,7 @@ impl Driver {
         routes: Vec<Route>,
         cancel: Cancel,
     ) -> Self {
-        let presence = Arc::new(Presence::new(Arc::clone(&view.spec), cancel.clone()));
+        let presence = Arc::new(Presence::new(&view, cancel.clone()));
         Self {
             shared,
             view,
@@ -120,6 +121,7 @@ impl Driver {
         if let Some(reason) = self.blocked.take() {
             outcome = crate::hook::blocked(outcome, reason);
         }
+        outcome.found = self.shared.found(&self.view.spec, &outcome);
         let end = Event::AgentEnd(Box::new(outcome.clone()));
         // If even this cannot be kept, the outcome still reaches whoever waits.
         if let Ok(record) = self.shared.bus.record(&self.view.spec, end) {
@@ -181,11 +183,13 @@ impl Driver {
     /// Waits for a place among those that run, if it needs one.
     async fn enter(&mut self) -> Option<Box<dyn Any + Send>> {
         let place = self.place.get_mut().unwrap_or_else(PoisonError::into_inner).take()?;
-        tokio::select! {
+        let place = tokio::select! {
             biased;
             () = self.cancel.cancelled() => None,
             place = place => Some(place),
-        }
+        };
+        self.presence.set_waits(false);
+        place
     }
 
     /// Its time begins, and that of all children together goes on.
@@ -213,9 +217,9 @@ impl Driver {
     }
 
     /// The first time: a closing request. The second time: the end.
-    async fn time_is_up(&mut self) -> Result<(), JournalError> {
+    pub(crate) async fn time_is_up(&mut self) -> Result<(), JournalError> {
         let wrap_up = self.view.spec.limits.wrap_up_ms;
-        let limit = self.deadline.map_or(WrapUp::Time, |(_, limit)| limit);
+        let limit = self.time_limit();
         if self.wrapping_up || wrap_up == 0 {
             let reason = match limit {
                 WrapUp::Time => CancelReason::TimeLimit,
@@ -243,6 +247,16 @@ impl Driver {
         Ok(())
     }
 
+    /// What the host saw a call do.
+    pub(crate) fn saw(&mut self, facts: &[Fact]) {
+        for fact in facts {
+            self.receipts.add(fact);
+            if let Fact::ShellMoved { path } = fact {
+                self.view.store.get_or_insert_with(ShellPlace::default).set(path);
+            }
+        }
+    }
+
     /// What `journal.sync: always` asks for after a record.
     pub(crate) async fn kept(&self, seq: u64) -> Result<(), JournalError> {
         match self.shared.parts.sync {
@@ -267,6 +281,20 @@ impl Driver {
             }
         }
         future.await
+    }
+
+    /// The same without a signal: nothing when the time was up before the work was done.
+    pub(crate) async fn before_deadline<F: Future>(
+        &self,
+        future: Pin<&mut F>,
+    ) -> Option<F::Output> {
+        let Some((deadline, _)) = self.deadline else { return Some(future.await) };
+        tokio::time::timeout_at(deadline, future).await.ok()
+    }
+
+    /// Which limit its time is up at.
+    pub(crate) fn time_limit(&self) -> WrapUp {
+        self.deadline.map_or(WrapUp::Time, |(_, limit)| limit)
     }
 
     fn outcome(&self, fault: Option<String>) -> Outcome {

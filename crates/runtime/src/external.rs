@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use deputize_core::door::{clean, to_line};
 use deputize_core::{
-    AgentView, Answer, BoxFuture, CORRECTIONS, CallId, CallStatus, Cancel, CancelReason, Event,
-    ExitReason, External, Host, JournalError, ModelText, Moment, Outcome, Question, Status, Told,
-    ToolEnd, ToolName, ToolResult, ToolTrace, rejection,
+    Agent, AgentView, Answer, BoxFuture, CORRECTIONS, CallId, CallStatus, Cancel, CancelReason,
+    Event, ExitReason, External, HookPoint, Host, JournalError, Message, ModelText, Moment,
+    Outcome, Question, Status, Told, ToolEnd, ToolName, ToolResult, ToolTrace, WrapUp, rejection,
 };
 use futures_util::FutureExt as _;
+use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use crate::answer::value_of;
@@ -46,19 +47,61 @@ impl Driver {
         program: Arc<dyn External>,
     ) -> Result<(), JournalError> {
         let work = self.cancel.child();
+        let (tells, told) = mpsc::unbounded_channel();
+        let wanted = self.shared.parts.hooks.iter().any(|hook| hook.wants(HookPoint::PostToolUse));
         let reporter = Arc::new(Reporter {
             shared: Arc::clone(&self.shared),
             view: Arc::clone(&self.view),
             cancel: work.clone(),
-            state: Mutex::default(),
+            closing: watch::Sender::new(None),
+            state: Mutex::new(State { hooks: wanted.then_some(tells), ..State::default() }),
         });
         let (spec, host) = (Arc::clone(&self.view.spec), Arc::clone(&reporter));
         let agent = program.start(spec, host, work.clone());
+        let hooked = hear(Arc::clone(&self.shared), Arc::clone(&self.view), told, work.clone());
+        let heard = async {
+            let ended = self.hear_out(agent, &work, &reporter).await;
+            // No more calls are told of; those that were are shown to the hooks.
+            reporter.lock().hooks = None;
+            let reason = work.reason();
+            ended.map(|outcome| self.of_program(outcome, &reporter, reason))
+        };
+        let (heard, hooked) = tokio::join!(heard, hooked);
+        let fault = reporter.lock().fault.take();
+        if let Some(error) = fault {
+            return Err(error);
+        }
+        hooked?;
+        self.reported = Some(self.checked(heard?));
+        Ok(())
+    }
+
+    /// Waits for the end of a program. When its time is up it is asked to close, and when that is
+    /// up too, told to end.
+    async fn hear_out(
+        &mut self,
+        agent: Box<dyn Agent>,
+        work: &Cancel,
+        reporter: &Reporter,
+    ) -> Result<Outcome, JournalError> {
         let run = AssertUnwindSafe(async { agent.outcome().await }).catch_unwind();
         let run = pin!(run);
-        let ended = self.until_deadline(&work, settle(run, &work, None, GRACE)).await;
+        let mut run = pin!(settle(run, work, None, GRACE));
+        let mut ended = self.before_deadline(run.as_mut()).await;
+        if ended.is_none() && self.view.spec.limits.wrap_up_ms > 0 {
+            self.time_is_up().await?;
+            reporter.closing.send_replace(self.last_told());
+            ended = self.before_deadline(run.as_mut()).await;
+        }
+        let ended = match ended {
+            Some(ended) => ended,
+            None => {
+                work.cancel(CancelReason::TimeLimit);
+                run.await
+            }
+        };
         let spec = &self.view.spec;
-        let mut outcome = match ended {
+        Ok(match ended {
             Some(Ok(outcome)) => outcome,
             Some(Err(_)) => {
                 let why = "the way to the external agent panicked: this is a bug in deputize";
@@ -68,11 +111,25 @@ impl Driver {
                 let why = "the external agent was told to end and did not; what it did is unknown";
                 Outcome::without_run(spec, Status::Interrupted, why.to_owned())
             }
-        };
-        let mut state = reporter.lock();
-        if let Some(error) = state.fault.take() {
-            return Err(error);
+        })
+    }
+
+    /// The last message that it was given.
+    fn last_told(&self) -> Option<String> {
+        match &**self.run.messages().last()? {
+            Message::User(message) => Some(message.text.clone()),
+            Message::Assistant(_) | Message::Tool(_) => None,
         }
+    }
+
+    /// How a program ended, with its calls, and the limit that it came to.
+    fn of_program(
+        &self,
+        mut outcome: Outcome,
+        reporter: &Reporter,
+        reason: Option<CancelReason>,
+    ) -> Outcome {
+        let mut state = reporter.lock();
         outcome.trace = std::mem::take(&mut state.trace);
         if state.uncounted > 0 {
             let more = state.uncounted;
@@ -83,12 +140,21 @@ impl Driver {
             });
         }
         drop(state);
-        if work.reason() == Some(CancelReason::TimeLimit) {
-            (outcome.status, outcome.exit_reason) = (Status::Timeout, ExitReason::Timeout);
-            outcome.error = Some("the time limit was reached".to_owned());
+        let closed = reporter.closing.borrow().is_some() && reason.is_none();
+        if !closed && reason != Some(CancelReason::TimeLimit) {
+            return outcome;
         }
-        self.reported = Some(self.checked(outcome));
-        Ok(())
+        let (status, exit_reason, error) = match (self.time_limit(), &outcome.text) {
+            (WrapUp::Time, _) => {
+                (Status::Timeout, ExitReason::Timeout, Some("the time limit was reached"))
+            }
+            (WrapUp::Budget, Some(_)) => (Status::Completed, ExitReason::Budget, None),
+            (WrapUp::Budget, None) => {
+                let error = "the time of all children was spent before there was an answer";
+                (Status::Failed, ExitReason::Budget, Some(error))
+            }
+        };
+        Outcome { status, exit_reason, error: error.map(str::to_owned), ..outcome }
     }
 
     /// The outcome of a program that ran when an earlier process ended: it is not started again.
@@ -138,11 +204,37 @@ pub(crate) fn merged(own: Outcome, told: Outcome) -> Outcome {
     }
 }
 
+/// A call that a program told of, for the hooks after it.
+struct Heard {
+    told: Told,
+    status: CallStatus,
+    output: String,
+}
+
+/// Shows the hooks the calls that a program tells of, in their order. It is not ours to tell it
+/// what they say: that is on record only.
+async fn hear(
+    shared: Arc<Shared>,
+    view: Arc<AgentView>,
+    mut told: mpsc::UnboundedReceiver<Heard>,
+    work: Cancel,
+) -> Result<(), JournalError> {
+    while let Some(Heard { told, status, output }) = told.recv().await {
+        let (call, tool, arguments) = (told.call, &*told.tool, &told.arguments);
+        let output = &*output;
+        let moment = Moment::PostToolUse { call, tool, arguments, status, output };
+        let _told_to_nobody = Box::pin(shared.hooks(&view.spec, moment, &work)).await?;
+    }
+    Ok(())
+}
+
 /// Takes what one such agent tells.
 struct Reporter {
     shared: Arc<Shared>,
     view: Arc<AgentView>,
     cancel: Cancel,
+    /// What it is told when it is to close, from then on.
+    closing: watch::Sender<Option<String>>,
     state: Mutex<State>,
 }
 
@@ -153,6 +245,8 @@ struct State {
     trace: Vec<ToolTrace>,
     uncounted: u64,
     corrections: u32,
+    /// Where calls go that the hooks after them are to see, while they are told of.
+    hooks: Option<mpsc::UnboundedSender<Heard>>,
     /// Why nothing more can be put on record.
     fault: Option<JournalError>,
 }
@@ -248,6 +342,12 @@ impl Host for Reporter {
             result_bytes: text.len() as u64,
             status,
         });
+        if let Some(hooks) = &state.hooks {
+            let arguments = scrubbed(&self.shared.parts.secrets, &call.arguments).into_owned();
+            let told = Told { call: call.call, tool: tool.clone(), arguments };
+            // Whoever hears it is gone only with the child.
+            let _heard = hooks.send(Heard { told, status, output: text.clone() });
+        }
         let result = ToolResult {
             call: call.call,
             status,
@@ -279,6 +379,16 @@ impl Host for Reporter {
                     Answer::no("the session file cannot be written")
                 }
             }
+        })
+    }
+
+    fn closing(&self) -> BoxFuture<'_, String> {
+        let mut closing = self.closing.subscribe();
+        Box::pin(async move {
+            // It is told by this value itself, so that it cannot be gone.
+            let told = closing.wait_for(Option::is_some).await;
+            let told = told.ok().and_then(|told| told.clone());
+            told.unwrap_or_default()
         })
     }
 

@@ -6,7 +6,8 @@ use std::ops::Bound;
 use std::sync::{Arc, PoisonError, Weak};
 
 use deputize_core::{
-    AgentId, AgentSpec, BoxFuture, CancelReason, Event, Glance, JournalError, Outcome, Status,
+    AgentId, AgentSpec, BoxFuture, CancelReason, Doing, Event, Glance, JournalError, Outcome,
+    Status,
 };
 
 use crate::shared::Shared;
@@ -138,8 +139,7 @@ fn over(spec: &AgentSpec, status: Status) -> Glance {
     Glance {
         id: spec.id.clone(),
         goal: spec.goal.clone(),
-        ended: Some(status),
-        stalled: false,
+        doing: Doing::Ended(status),
         iteration: 0,
         current_tool: None,
         idle_ms: 0,

@@ -3,10 +3,12 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use deputize_core::{AgentId, AgentSpec, CallId, Cancel, Glance, Outcome};
+use deputize_core::{
+    AgentId, AgentSpec, AgentView, CallId, Cancel, Doing, Glance, JournalError, Outcome,
+};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -17,6 +19,8 @@ const MOST_LETTERS: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Presence {
     pub(crate) spec: Arc<AgentSpec>,
+    /// For what is found out of its children.
+    pub(crate) view: Weak<AgentView>,
     pub(crate) cancel: Cancel,
     /// The signal of the children that nobody waits for, below its own.
     pub(crate) children: Cancel,
@@ -27,6 +31,12 @@ pub(crate) struct Presence {
     progress: AtomicU64,
     iteration: AtomicU32,
     stalled: AtomicBool,
+    /// It waits for a place among those that run.
+    waits: AtomicBool,
+    /// Its turn is over.
+    rests: AtomicBool,
+    /// How many of its questions a person has not answered.
+    asks: AtomicU32,
     /// The calls that it is in, in the order they began.
     calls: Mutex<Vec<(CallId, String)>>,
     mail: Mutex<Mail>,
@@ -57,9 +67,10 @@ enum Child {
 }
 
 impl Presence {
-    pub(crate) fn new(spec: Arc<AgentSpec>, cancel: Cancel) -> Self {
+    pub(crate) fn new(view: &Arc<AgentView>, cancel: Cancel) -> Self {
         Self {
-            spec,
+            spec: Arc::clone(&view.spec),
+            view: Arc::downgrade(view),
             children: cancel.child(),
             cancel,
             news: Notify::new(),
@@ -67,6 +78,9 @@ impl Presence {
             progress: AtomicU64::new(0),
             iteration: AtomicU32::new(0),
             stalled: AtomicBool::new(false),
+            waits: AtomicBool::new(false),
+            rests: AtomicBool::new(false),
+            asks: AtomicU32::new(0),
             calls: Mutex::default(),
             mail: Mutex::default(),
         }
@@ -117,28 +131,75 @@ impl Presence {
         self.stalled.swap(stalled, Ordering::Relaxed)
     }
 
+    /// Says whether it waits for a place.
+    pub(crate) fn set_waits(&self, waits: bool) {
+        self.waits.store(waits, Ordering::Relaxed);
+    }
+
+    /// Says whether its turn is over.
+    pub(crate) fn set_rests(&self, rests: bool) {
+        self.rests.store(rests, Ordering::Relaxed);
+    }
+
+    /// It waits for a person's answer until the guard is dropped.
+    pub(crate) fn asks_person(self: &Arc<Self>) -> Asks {
+        self.asks.fetch_add(1, Ordering::Relaxed);
+        Asks(Arc::clone(self))
+    }
+
+    fn doing(&self) -> Doing {
+        let is = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
+        if self.cancel.is_cancelled() {
+            Doing::Ending
+        } else if is(&self.waits) {
+            Doing::Waiting
+        } else if self.asks.load(Ordering::Relaxed) > 0 {
+            Doing::Asking
+        } else if is(&self.rests) {
+            Doing::Resting
+        } else if is(&self.stalled) {
+            Doing::Stalled
+        } else {
+            Doing::Running
+        }
+    }
+
     pub(crate) fn glance(&self) -> Glance {
         Glance {
             id: self.spec.id.clone(),
             goal: self.spec.goal.clone(),
-            ended: None,
-            stalled: self.stalled.load(Ordering::Relaxed),
+            doing: self.doing(),
             iteration: self.iteration(),
             current_tool: self.current_tool(),
             idle_ms: u64::try_from(self.idle().as_millis()).unwrap_or(u64::MAX),
         }
     }
 
-    /// Leaves it a message; whether it takes one.
-    pub(crate) fn leave(&self, letter: String) -> bool {
+    /// Leaves it a message, if it takes one, and keeps it on record before that; whether it did.
+    /// The lock keeps the order of the records and that of the messages the same, and a message
+    /// from coming behind its end.
+    ///
+    /// # Errors
+    /// When it could not be kept: then it is not left.
+    pub(crate) fn leave(
+        &self,
+        letter: String,
+        keep: impl FnOnce(&str) -> Result<(), JournalError>,
+    ) -> Result<bool, JournalError> {
         let mut mail = self.mail();
         if mail.closed || mail.letters.len() >= MOST_LETTERS {
-            return false;
+            return Ok(false);
         }
+        keep(&letter)?;
         mail.letters.push_back(letter);
         drop(mail);
         self.news.notify_waiters();
-        true
+        Ok(true)
+    }
+
+    /// Messages that an earlier process left it and that it has not read.
+    pub(crate) fn has_left(&self, letters: VecDeque<String>) {
+        self.mail().letters = letters;
     }
 
     pub(crate) fn take_letters(&self) -> VecDeque<String> {
@@ -233,6 +294,15 @@ impl Presence {
             }
             news.await;
         }
+    }
+}
+
+/// See [`Presence::asks_person`].
+pub(crate) struct Asks(Arc<Presence>);
+
+impl Drop for Asks {
+    fn drop(&mut self) {
+        self.0.asks.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

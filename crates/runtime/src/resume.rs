@@ -1,6 +1,7 @@
 //! Taking a stored session up again.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,6 +32,10 @@ pub(crate) struct Stored {
     pub(crate) ran: Duration,
     /// Whether the end of the session is on record since.
     session_ended: bool,
+    /// Where its shell is, if it left its beginning.
+    pub(crate) shell: Option<PathBuf>,
+    /// Messages that were left for it and that it had not read, in order.
+    pub(crate) letters: VecDeque<String>,
     /// Calls that had started and have no result, with the tool and the arguments.
     pub(crate) started: BTreeMap<CallId, (String, String)>,
 }
@@ -409,6 +414,8 @@ fn stored(start: &AgentStart, texts: &BTreeMap<String, Arc<str>>) -> Stored {
         begun: false,
         ran: Duration::ZERO,
         session_ended: false,
+        shell: None,
+        letters: VecDeque::new(),
         started: BTreeMap::new(),
     }
 }
@@ -420,7 +427,12 @@ impl Stored {
                 self.started.insert(*call, (tool.clone(), arguments.clone()));
             }
             Event::ToolEnd(end) => {
-                end.facts.iter().for_each(|fact| self.receipts.add(fact));
+                for fact in &end.facts {
+                    self.receipts.add(fact);
+                    if let Fact::ShellMoved { path } = fact {
+                        self.shell = Some(path.clone());
+                    }
+                }
             }
             Event::AgentEnd(outcome) => self.outcome = Some((**outcome).clone()),
             Event::ModelResponse { reply, cost_usd, .. } => {
@@ -430,7 +442,14 @@ impl Stored {
                     unpriced: cost_usd.is_none(),
                 };
             }
-            Event::Message(_) => {
+            Event::ModelError { cost, .. } => self.cost += cost.unwrap_or_default(),
+            Event::MessageLeft { text } => self.letters.push_back(text.clone()),
+            Event::Message(message) => {
+                // It reads them in the order they were left.
+                let is_left = |left: &&String| message.from.is_none() && **left == message.text;
+                if self.letters.front().filter(is_left).is_some() {
+                    self.letters.pop_front();
+                }
                 self.begun = true;
                 self.outcome = None;
                 self.session_ended = false;
@@ -495,7 +514,6 @@ impl StoredSession {
 mod tests {
     use super::*;
     use deputize_core::{Stale, Version};
-    use std::path::PathBuf;
 
     #[test]
     fn what_was_read_in_part_is_known_in_part_after_a_resume() {

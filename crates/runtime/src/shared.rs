@@ -8,7 +8,8 @@ use std::time::Duration;
 use deputize_core::door::{FrameSecret, Secrets};
 use deputize_core::{
     AgentId, AgentSpec, AgentView, Approver, AttachError, Authority, Cancel, Catalog, Endpoint,
-    External, Grant, Handoff, Hook, Memory, Policy, RateGate, RetryPolicy, Run, SessionView, Store,
+    External, Grant, Handoff, Hook, Memory, Policy, RateGate, RetryPolicy, Run, SessionView,
+    ShellPlace, Store,
 };
 use tokio::sync::{Notify, oneshot};
 use tokio_util::task::TaskTracker;
@@ -206,6 +207,10 @@ impl Shared {
         driver.begun = stored.begun;
         driver.ran = stored.ran;
         driver.started_before = stored.started.into_keys().collect();
+        driver.presence.has_left(stored.letters);
+        if let Some(shell) = &stored.shell {
+            driver.view.store.get_or_insert_with(ShellPlace::default).set(shell);
+        }
         Ok(driver)
     }
 

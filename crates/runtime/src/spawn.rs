@@ -94,9 +94,9 @@ impl Spawn for Spawner {
     }
 
     fn message(&self, agent: &AgentId, text: String) -> bool {
-        let presence =
-            self.shared.upgrade().and_then(|shared| shared.tree().live.get(agent).cloned());
-        presence.is_some_and(|it| it.leave(text))
+        let Some(shared) = self.shared.upgrade() else { return false };
+        let presence = shared.tree().live.get(agent).cloned();
+        presence.is_some_and(|presence| shared.leave(&presence, &text).unwrap_or(false))
     }
 
     fn join<'a>(&'a self, agents: &'a [AgentId], all: bool) -> BoxFuture<'a, ()> {
@@ -130,8 +130,7 @@ impl Shared {
         };
         self.tree().count(&spec.id)?;
         // On record it asks for no more than it got.
-        let grant =
-            Grant { spawn_depth: Some(authority.spawn_depth()), ..spec.grant.clone() };
+        let grant = Grant { spawn_depth: Some(authority.spawn_depth()), ..spec.grant.clone() };
         let spec = self.without_secrets(AgentSpec { grant, ..spec });
         self.start(spec, authority, cancel.child())
     }

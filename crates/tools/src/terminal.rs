@@ -175,7 +175,8 @@ impl Running {
             Err(error) => return Err(ToolError::refused(chain(&error))),
         };
         let mut output = output(&finished, not_kept);
-        if self.news.take().is_some() {
+        let restored = self.news.take().is_some();
+        if restored {
             let then = shown(&before.cwd.to_string_lossy());
             output.notes.insert(0, format!("shell restored: directory is {then}"));
         }
@@ -183,6 +184,10 @@ impl Running {
         if self.state.cwd != before.cwd {
             let now = shown(&self.state.cwd.to_string_lossy());
             output.notes.push(format!("working directory is now {now}"));
+        }
+        if restored || self.state.cwd != before.cwd {
+            // Whether the last change before a restart is on record is not known.
+            output.facts.push(Fact::ShellMoved { path: self.state.cwd.clone() });
         }
         if asked > seconds {
             output.notes.push(format!("the time limit was {seconds} seconds, which is the most"));

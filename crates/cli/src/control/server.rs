@@ -153,7 +153,7 @@ fn answer(line: &[u8], overseer: &Overseer, session: &SessionId) -> Answer {
 
 fn status(overseer: &Overseer, session: &SessionId) -> Value {
     let agents = overseer.agents();
-    let running = agents.iter().filter(|agent| agent.ended.is_none()).count();
+    let running = agents.iter().filter(|agent| !agent.doing.has_ended()).count();
     json!({
         "session": session,
         "pid": std::process::id(),

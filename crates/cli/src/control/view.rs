@@ -37,6 +37,8 @@ struct Member {
     ended: Option<&'static str>,
     stalled: bool,
     rests: bool,
+    /// It waits for a place among those that run.
+    waits: bool,
     calls: Vec<(CallId, String)>,
     iterations: u32,
     usage: Usage,
@@ -71,6 +73,7 @@ impl Family {
                     ended: None,
                     stalled: false,
                     rests: false,
+                    waits: spec.background,
                     calls: Vec::new(),
                     iterations: 0,
                     usage: Usage::default(),
@@ -193,8 +196,12 @@ impl Member {
                 self.cost += priced(reply.usage, *cost_usd);
                 self.model.clone_from(&reply.model);
             }
+            Event::ModelError { error, cost, .. } => {
+                self.usage += error.usage.as_deref().copied().unwrap_or_default();
+                self.cost += cost.unwrap_or_default();
+            }
             Event::AgentRest => self.rests = true,
-            Event::Message(_) => self.rests = false,
+            Event::Message(_) => (self.rests, self.waits) = (false, false),
             Event::AgentResume { .. } => self.ended = None,
             Event::AgentEnd(outcome) => {
                 self.ended = Some(outcome.status.as_str());
@@ -209,6 +216,7 @@ impl Member {
         match self.ended {
             Some(status) => status,
             None if !runs => "unfinished",
+            None if self.waits => "waiting",
             None if self.stalled => "stalled",
             None if self.rests => "resting",
             None => "running",

@@ -69,7 +69,7 @@ fn told(agent: &AgentSpec, moment: &Moment<'_>) -> (Value, Option<&'static str>,
         Moment::SubagentStart => (child(agent), None, Value::Null),
         Moment::SubagentStop { outcome } => {
             let index = agent.spawned_by.as_ref().map_or(0, |by| by.task_index);
-            (child(agent), Some(outcome.status.as_str()), result_entry(outcome, index, None))
+            (child(agent), Some(outcome.status.as_str()), result_entry(outcome, index))
         }
     }
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use deputize_core::{
-    AgentId, AgentStart, CallId, Delta, Event, FailureKind, Finish, HookRun, ModelError, Outcome,
-    Record, Reply, SessionStart, Status, ToolEnd, Usage, UserMessage,
+    AgentId, AgentStart, CallId, Cost, Delta, Event, FailureKind, Finish, HookRun, ModelError,
+    Outcome, Record, Reply, SessionStart, Status, ToolEnd, Usage, UserMessage,
 };
 use jiff::Timestamp;
 use serde_json::Value;
@@ -69,13 +69,16 @@ impl Projection {
                     None => Body::Message { bytes, preview },
                 }
             }
+            Event::MessageLeft { text } => {
+                Body::MessageLeft { bytes: text.len(), preview: preview(text) }
+            }
             Event::ModelRequest { iteration, messages, bytes } => {
                 Body::ModelRequest { iteration: *iteration, messages: *messages, bytes: *bytes }
             }
             Event::ModelResponse { iteration, reply, ms, cost_usd } => {
                 model_response(*iteration, reply, (*ms, *cost_usd))
             }
-            Event::ModelError { error, retried: _ } => model_error(error),
+            Event::ModelError { error, cost, .. } => model_error(error, *cost),
             Event::ModelRetry { attempt, of, reason, wait_ms } => {
                 Body::ModelRetry { attempt: *attempt, of: *of, reason, wait_ms: *wait_ms }
             }
@@ -276,7 +279,7 @@ fn shorten(value: &mut Value) {
     }
 }
 
-fn model_error(error: &ModelError) -> Body<'_> {
+fn model_error(error: &ModelError, cost: Option<Cost>) -> Body<'_> {
     let kind = match error.kind {
         FailureKind::Transient => "transient",
         FailureKind::Incomplete | FailureKind::Cancelled => "incomplete",
@@ -288,6 +291,7 @@ fn model_error(error: &ModelError) -> Body<'_> {
         status: error.status,
         message: &error.message,
         partial_bytes: error.partial_bytes(),
+        cost_usd: cost.and_then(|cost| cost.known_usd()),
     }
 }
 

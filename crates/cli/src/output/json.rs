@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use deputize_core::{
-    AgentId, CallStatus, ChildFound, Event, Fact, Observer, Outcome, Record, Usage,
-};
+use deputize_core::{AgentId, CallStatus, Event, Observer, Outcome, Record, Usage};
 use deputize_delegate::result_entry;
 use serde::Serialize;
 use serde_json::Value;
@@ -26,8 +24,6 @@ struct Family {
 struct Child {
     task_index: u32,
     outcome: Option<Outcome>,
-    /// What was found out when its call ended.
-    found: Option<ChildFound>,
 }
 
 impl Observer for Children {
@@ -64,7 +60,7 @@ impl Family {
                 let Some(parent) = &record.parent else { return };
                 let by = start.spec.spawned_by.as_ref();
                 let task_index = by.map_or(0, |by| by.task_index);
-                let child = Child { task_index, outcome: None, found: None };
+                let child = Child { task_index, outcome: None };
                 if self.agents.insert(record.agent.clone(), child).is_none() {
                     let siblings = self.by_parent.entry(parent.clone()).or_default();
                     siblings.push(record.agent.clone());
@@ -72,12 +68,6 @@ impl Family {
             }
             Event::ToolEnd(end) => {
                 self.denied += usize::from(end.result.status == CallStatus::Denied);
-                for fact in &end.facts {
-                    let Fact::Child(found) = fact else { continue };
-                    if let Some(child) = self.agents.get_mut(&found.agent) {
-                        child.found = Some((**found).clone());
-                    }
-                }
             }
             Event::AgentEnd(outcome) => {
                 if let Some(child) = self.agents.get_mut(&record.agent) {
@@ -100,7 +90,7 @@ impl Family {
     }
 
     fn entry(&self, child: &Child, outcome: &Outcome) -> Value {
-        let mut entry = result_entry(outcome, child.task_index, child.found.as_ref());
+        let mut entry = result_entry(outcome, child.task_index);
         let below = self.entries(&outcome.agent);
         if let (Some(map), false) = (entry.as_object_mut(), below.is_empty()) {
             map.insert("children".to_owned(), Value::Array(below));
@@ -153,10 +143,10 @@ impl From<Usage> for Tokens {
 
 #[cfg(test)]
 mod tests {
-    use deputize_core::{ExitReason, Status};
+    use deputize_core::{ChildFound, ExitReason, Status};
 
     use super::*;
-    use crate::fixture::{CALL, Tape, child, ended, outcome, returned, root, started, version};
+    use crate::fixture::{CALL, Tape, child, ended, outcome, root, started, version};
     use crate::output::to_json_line;
 
     fn object(tape: &Tape, top: &Outcome) -> Value {
@@ -182,20 +172,19 @@ mod tests {
     }
 
     #[test]
-    fn a_child_is_told_with_what_was_found_out_when_its_call_ended() {
+    fn a_child_is_told_with_what_was_found_out_at_its_end() {
         let mut tape = Tape::default();
         tape.add(&root(), started(&root(), "all"));
         tape.add(&child(0), started(&child(0), "a"));
-        tape.add(&child(0), ended(&child(0), Status::Completed, ExitReason::Completed));
         let found = ChildFound {
             stale_paths: vec!["/repo/a".into()],
             unseen_writes: vec!["b.rs".to_owned()],
             summary_path: Some("/state/summary.txt".into()),
             diagnostic_path: Some("/state/a.log".into()),
-            ..ChildFound::nothing(child(0))
         };
-        let facts = vec![Fact::Child(Box::new(found))];
-        tape.add(&root(), returned(CALL, "delegate_task", CallStatus::Ok, "", facts));
+        let mut end = outcome(&child(0), Status::Completed, ExitReason::Completed);
+        end.found = Some(Box::new(found));
+        tape.add(&child(0), Event::AgentEnd(Box::new(end)));
         let top = outcome(&root(), Status::Completed, ExitReason::Completed);
         let entry = object(&tape, &top)["children"][0].clone();
         assert_eq!(entry["stale_paths"], serde_json::json!(["/repo/a"]));

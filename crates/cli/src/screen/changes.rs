@@ -42,7 +42,7 @@ impl Changes {
                 Fact::Command { command, exit_code } => {
                     self.commands.push((command.clone(), *exit_code));
                 }
-                Fact::FileRead { .. } | Fact::Child(_) => {}
+                Fact::FileRead { .. } | Fact::ShellMoved { .. } => {}
             }
         }
     }

@@ -158,6 +158,7 @@ fn worth(tree: &Tree, record: &Record, detail: Detail) -> Option<Line> {
         Event::SessionStart(_)
         | Event::AgentStart(_)
         | Event::Message(_)
+        | Event::MessageLeft { .. }
         | Event::ModelRequest { .. }
         | Event::ModelResponse { .. }
         | Event::ModelError { .. }

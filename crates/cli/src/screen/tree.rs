@@ -88,6 +88,10 @@ impl Tree {
                 node.doing = Doing::Retry { attempt: *attempt, of: *of };
             }
             Event::ModelResponse { reply, cost_usd, .. } => node.replied(reply, *cost_usd),
+            Event::ModelError { error, cost, .. } => {
+                node.usage += error.usage.as_deref().copied().unwrap_or_default();
+                node.cost += cost.unwrap_or_default();
+            }
             Event::ToolStart { call, tool, arguments } => {
                 node.calls.insert(*call, of_call(tool, arguments));
                 node.doing = node.call();
@@ -119,7 +123,7 @@ impl Tree {
             Event::SessionStart(_)
             | Event::AgentStart(_)
             | Event::Message(_)
-            | Event::ModelError { .. }
+            | Event::MessageLeft { .. }
             | Event::FileRead { .. }
             | Event::FileWrite { .. }
             | Event::AnswerRejected { .. }

@@ -6,7 +6,7 @@ use deputize_core::{
 };
 
 use super::entry::{error, where_whole};
-use super::{Audience, Caps, Kept, Seen, Share, ends, found, notes};
+use super::{Audience, Caps, Kept, Seen, Share, ends, notes};
 
 /// The answer of the one child of a call. That it is cut, that a limit was reached, and what the
 /// host has to say of it stands beside it.
@@ -30,7 +30,6 @@ pub(crate) fn plain(
         diagnostic.map(|path| format!("what is known of it: `{}`", path.to_string_lossy())),
     );
     output.notes.extend(notes(std::slice::from_ref(outcome), seen, caps.cwd)?);
-    output.facts = found(std::slice::from_ref(outcome), seen);
     output.notes.extend(seen.warnings.iter().cloned());
     let why = error(outcome, Audience::Model(share));
     Ok(match (outcome.status, why) {

@@ -28,6 +28,7 @@ fn plain(index: u32) -> Outcome {
         duration_ms: 42_314,
         trace: Vec::new(),
         receipts: Receipts::default(),
+        found: None,
     }
 }
 
@@ -121,7 +122,7 @@ fn a_long_record_is_shown_by_its_end_and_counted() {
 fn a_host_gets_everything_as_it_is() {
     let text = "\u{1b}[31m".repeat(10_000);
     let outcome = Outcome { text: Some(text.clone()), ..busy(0, 57) };
-    let entry = result_entry(&outcome, 3, None);
+    let entry = result_entry(&outcome, 3);
     assert_eq!(entry["summary"], text);
     assert_eq!(entry["tool_trace"].as_array().unwrap().len(), 57);
     assert_eq!(entry["task_index"], 3);
@@ -255,7 +256,7 @@ fn a_parent_with_little_room_is_shown_less() {
     let shown = |children: usize, room_bytes: Option<usize>| {
         let caps = Caps { room_bytes, ..caps(24_000) };
         let outcomes: Vec<Outcome> = (0..children).map(|_| long()).collect();
-        let cut = cut(&outcomes, caps)[0].summary;
+        let cut = cut(&outcomes[0], outcomes.len(), caps).summary;
         let bytes = told(&outcomes, &[], &[], caps).content.len() / children;
         (cut, bytes / 1000)
     };

@@ -4,8 +4,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use deputize_core::{
-    Agent, AgentSpec, AttachError, Cancel, CancelReason, ExitReason, Fact, FixedClock, Glance,
-    Receipts, Role, SessionView, Spawn, Status, Store, ToolOutput, Usage, Version,
+    Agent, AgentId, AgentSpec, AttachError, Cancel, CancelReason, Doing, ExitReason, FixedClock,
+    Glance, Receipts, Role, SessionView, Spawn, Status, Store, ToolOutput, Usage, Version,
 };
 use tokio::sync::Notify;
 
@@ -124,6 +124,7 @@ fn outcome(spec: &AgentSpec, status: Status) -> Outcome {
         duration_ms: 10,
         trace: Vec::new(),
         receipts: Receipts::default(),
+        found: None,
     }
 }
 
@@ -154,8 +155,7 @@ impl Spawn for Home {
         let glance = |id: AgentId| Glance {
             id,
             goal: String::new(),
-            ended: None,
-            stalled: false,
+            doing: Doing::Running,
             iteration: 1,
             current_tool: None,
             idle_ms: 0,
@@ -388,6 +388,35 @@ async fn a_session_has_so_many_children_and_a_call_over_that_starts_none() {
 }
 
 #[tokio::test]
+async fn limits_that_are_reached_are_told_with_all_else_that_is_wrong() {
+    let policy = Policy { max_concurrent_children: 1, ..Policy::default() };
+    let rig = Rig::new(Policy { max_children_per_session: 2, ..policy });
+    let wrong = async {
+        rig.until_attached(1).await;
+        let tasks = json!([{"goal": " "}, {"goal": "b", "toolsets": ["none"]}]);
+        let refused = refusal(rig.call(json!({ "tasks": tasks })).await);
+        rig.home.release.cancel(CancelReason::Interrupted);
+        refused
+    };
+    let (one, refused) = tokio::join!(rig.call(json!({"goal": "wait a"})), wrong);
+    assert!(one.is_ok());
+    let refused: Value = serde_json::from_str(&refused).unwrap();
+    let codes: Vec<&str> = refused["errors"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["code"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        codes,
+        ["E_TOO_MANY_CHILDREN", "E_TOO_MANY_CALLS", "E_TOO_MANY_TASKS", "E_GOAL", "E_TOOLSET"]
+    );
+    // A call that was wrong has taken no place and counts no child.
+    assert!(rig.call(json!({"goal": "b"})).await.is_ok());
+    assert_eq!(rig.attached(), ["wait a", "b"]);
+}
+
+#[tokio::test]
 async fn files_that_the_parent_had_read_and_a_child_wrote_are_noted() {
     let rig = Rig::new(Policy::default());
     let root = rig.agent.id().clone();
@@ -509,18 +538,20 @@ async fn a_background_child_is_told_of_as_one_that_was_waited_for() {
     let mut second = outcome(&specs[1], Status::Completed);
     ended(&mut second, "late 0");
     let background = crate::Background::new(rig.tool.policy.clone(), Arc::new(FixedClock(0)));
-    let told = |child: &Outcome| {
+    let told = |index: usize, child: &mut Outcome| {
+        let found = deputize_core::Handoff::found(&background, &rig.agent, &specs[index], child);
+        child.found = found.map(Box::new);
         let output = deputize_core::Handoff::told(&background, &rig.agent, child);
         let value: Value = serde_json::from_str(&output.content).unwrap();
         (value["results"][0].clone(), output.notes.join("\n"))
     };
-    let (entry, notes) = told(&first);
+    let (entry, notes) = told(0, &mut first);
     assert_eq!(entry["stale_paths"], json!([read]));
     assert_eq!(entry["unseen_writes"], json!(["ghost.rs"]));
     let path = entry["summary_path"].as_str().unwrap();
     assert_eq!(std::fs::read_to_string(path).unwrap(), goal);
     assert!(notes.contains("Changed since you read them") && notes.contains("ghost.rs"), "{notes}");
-    let (entry, notes) = told(&second);
+    let (entry, notes) = told(1, &mut second);
     assert!(Path::new(entry["diagnostic_path"].as_str().unwrap()).exists(), "{entry}");
     assert_eq!((&entry["stale_paths"], notes.as_str()), (&Value::Null, ""));
 }
@@ -542,19 +573,57 @@ async fn a_task_that_a_pause_kept_waiting_did_not_fail() {
 }
 
 #[tokio::test]
-async fn what_the_host_found_out_of_a_child_is_kept_with_the_call() {
+async fn what_is_found_out_of_a_child_stands_in_its_entry_for_everybody() {
     let rig = Rig::new(Policy { max_summary_bytes: 40, ..Policy::default() });
+    let root = rig.agent.id().clone();
+    rig.agent.session.files.saw(&root, Path::new("/repo/app/a.rs"), Version::of(b"old"));
+    let background = crate::Background::new(rig.tool.policy.clone(), Arc::new(FixedClock(0)));
     let goal = format!("I wrote ghost.rs. {}", "x".repeat(60));
-    let output = rig.call(tasks(&["fine", &goal, "late 0"])).await.unwrap();
-    let [Fact::Child(second), Fact::Child(third)] = output.facts.as_slice() else {
-        panic!("{:?}", output.facts)
+    rig.call(tasks(&["fine", &goal, "late 0"])).await.unwrap();
+    let specs = rig.home.attached.lock().unwrap().clone();
+    let entry = |index: usize, end: &dyn Fn(&mut Outcome)| {
+        let mut outcome = outcome(&specs[index], Status::Completed);
+        end(&mut outcome);
+        let found = deputize_core::Handoff::found(&background, &rig.agent, &specs[index], &outcome);
+        outcome.found = found.map(Box::new);
+        crate::result_entry(&outcome, index as u32)
     };
-    assert_eq!(second.unseen_writes, ["ghost.rs"]);
-    assert!(second.summary_path.as_ref().unwrap().exists());
-    let spec = rig.home.attached.lock().unwrap()[2].clone();
-    let entry = crate::result_entry(&outcome(&spec, Status::Timeout), 2, Some(third));
-    assert_eq!(entry["diagnostic_path"], json!(third.diagnostic_path.as_ref().unwrap()));
-    assert_eq!((&entry["task_index"], &entry["summary_path"]), (&json!(2), &Value::Null));
+    let fine = entry(0, &|_| {});
+    for field in ["stale_paths", "unseen_writes", "summary_path", "diagnostic_path"] {
+        assert_eq!(fine[field], Value::Null, "{field}");
+    }
+    let named = entry(1, &|end| {
+        end.receipts.files_written.insert(PathBuf::from("/repo/app/a.rs"), Version::of(b"new"));
+    });
+    assert_eq!(named["unseen_writes"], json!(["ghost.rs"]));
+    assert_eq!(named["stale_paths"], json!(["/repo/app/a.rs"]));
+    assert_eq!(std::fs::read_to_string(named["summary_path"].as_str().unwrap()).unwrap(), goal);
+    let late = entry(2, &|end| ended(end, "late 0"));
+    assert!(Path::new(late["diagnostic_path"].as_str().unwrap()).exists(), "{late}");
+}
+
+#[tokio::test]
+async fn a_child_works_where_its_parents_shell_is() {
+    let rig = Rig::new(Policy::default());
+    let cwd = |rig: &Rig| rig.home.attached.lock().unwrap().last().unwrap().cwd.clone();
+    let place = rig.agent.store.get_or_insert_with(deputize_core::ShellPlace::default);
+    rig.call(json!({"goal": "a"})).await.unwrap();
+    assert_eq!(cwd(&rig), Path::new("/repo/app"));
+    let folder = rig.folder.path();
+    place.set(folder);
+    rig.call(json!({"goal": "b"})).await.unwrap();
+    assert_eq!(cwd(&rig), folder);
+    let system = rig.home.attached.lock().unwrap().last().unwrap().system.join("\n");
+    assert!(system.contains(folder.to_str().unwrap()), "{system}");
+    // One that is gone is no place to work.
+    place.set(&folder.join("gone"));
+    rig.call(json!({"goal": "c"})).await.unwrap();
+    assert_eq!(cwd(&rig), Path::new("/repo/app"));
+    // What is configured comes first.
+    let rig = Rig::new(Policy { workspace: Some("/configured".into()), ..Policy::default() });
+    rig.agent.store.get_or_insert_with(deputize_core::ShellPlace::default).set(rig.folder.path());
+    rig.call(json!({"goal": "d"})).await.unwrap();
+    assert_eq!(cwd(&rig), Path::new("/configured"));
 }
 
 #[tokio::test]

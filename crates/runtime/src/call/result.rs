@@ -55,13 +55,9 @@ impl Driver {
                 let command = self.shared.parts.secrets.scrub(&command).into_owned();
                 Fact::Command { command, exit_code }
             }
-            Fact::Child(mut found) => {
-                for name in &mut found.unseen_writes {
-                    *name = self.shared.parts.secrets.scrub(name).into_owned();
-                }
-                Fact::Child(found)
+            fact @ (Fact::FileRead { .. } | Fact::FileWritten { .. } | Fact::ShellMoved { .. }) => {
+                fact
             }
-            fact @ (Fact::FileRead { .. } | Fact::FileWritten { .. }) => fact,
         }
     }
 

@@ -250,7 +250,12 @@ impl Actor {
                 let text = self.driver.view.spec.task.clone();
                 run.apply(Input::Message(&UserMessage { text, from: None }));
             }
-            event => event.input().into_iter().for_each(|input| run.apply(input)),
+            event => {
+                event.input().into_iter().for_each(|input| run.apply(input));
+                if let Event::ToolEnd(end) = event {
+                    self.driver.saw(&end.facts);
+                }
+            }
         }
     }
 

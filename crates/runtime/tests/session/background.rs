@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deputize_core::{
-    AgentSpec, Cancel, Clock, Event, ExitReason, Limits, Message, ModelError, Outcome, Reply,
-    Request, SessionId, Status, ToolChoice,
+    AgentId, AgentSpec, CallId, Cancel, Clock, Event, ExitReason, Limits, Message, ModelError,
+    Outcome, Reply, Request, SessionId, Status, ToolChoice,
 };
 use deputize_runtime::{Continue, Parts, Session, SessionDir};
 use serde_json::json;
@@ -199,6 +199,64 @@ async fn a_session_that_rested_says_so_again_when_it_is_taken_up() {
     let (outcome, ()) = tokio::join!(resumed(&dir, parts(&world, rule)), released(&world));
     assert_eq!(outcome.text.as_deref(), Some("I know of 1."));
     assert_eq!(rests(&world), 1);
+}
+
+/// The texts of the messages that a child was told after its task.
+fn letters(dir: &SessionDir, child: &AgentId) -> Vec<String> {
+    let stored = dir.read(&SessionId::literal("s")).unwrap();
+    let messages = stored.messages(child).unwrap_or_default();
+    let users = messages.iter().filter_map(|message| match &**message {
+        Message::User(user) => Some(user.text.clone()),
+        Message::Assistant(_) | Message::Tool(_) => None,
+    });
+    users.skip(1).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn killed_after_any_record_each_message_that_was_left_is_read_once() {
+    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let rule = |results: usize, request: &Request<'_>| -> Result<Reply, ModelError> {
+        Ok(match (task(request).starts_with("background"), results) {
+            (true, _) => child(results),
+            (_, 0) => begins(1),
+            _ => Reply::text("rule", "I wait."),
+        })
+    };
+    let (dir, id) = (SessionDir::new(folder.path()), SessionId::literal("s"));
+    let session = Session::create(&dir, id.clone(), parts(&world, rule)).unwrap();
+    let kid = AgentId::root(&id).child(CallId { step: 1, slot: 0 }, 0);
+    let tells = async {
+        until("the child waits", || {
+            count(&world, |agent, event| agent != "s" && matches!(event, Event::ToolStart { .. }))
+                == 1
+        })
+        .await;
+        for text in ["one", "two", "one"] {
+            assert!(session.view().spawn.message(&kid, text.to_owned()));
+        }
+        until("a rest", || rests(&world) == 1).await;
+        world.release.notify_one();
+    };
+    let (authority, cancel) = (authority(session.catalog()), Cancel::new());
+    let ran = session.run(spec(folder.path()), authority, &cancel);
+    tokio::join!(ran, tells);
+    assert!(!session.view().spawn.message(&kid, "too late".to_owned()));
+    drop(session);
+    assert_eq!(letters(&dir, &kid), ["one", "two", "one"]);
+
+    let whole = std::fs::read_to_string(dir.file(&id)).unwrap();
+    let lines: Vec<&str> = whole.split_inclusive('\n').collect();
+    let begun = lines.iter().position(|line| line.contains("agent.start")).unwrap();
+    for kept in begun + 2..=lines.len() {
+        let again = tempfile::tempdir().unwrap();
+        let dir = SessionDir::new(again.path());
+        std::fs::write(dir.file(&id), lines[..kept].concat()).unwrap();
+        let left = lines[..kept].iter().filter(|line| line.contains("message.left")).count();
+        let world = Arc::new(World::default());
+        world.release.notify_one();
+        resumed(&dir, parts(&world, rule)).await;
+        assert_eq!(letters(&dir, &kid), ["one", "two", "one"][..left], "after {kept} lines");
+    }
 }
 
 /// A clock that goes with the time of the test.

@@ -163,27 +163,38 @@ async fn what_was_spent_before_a_resume_counts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failed_attempt_is_paid_as_the_provider_counted_it() {
+async fn a_failed_attempt_is_paid_as_the_provider_counted_it_also_after_a_resume() {
     let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
-    let tries = AtomicU64::new(0);
-    let rule = move |_: usize, _: &Request<'_>| {
-        if tries.fetch_add(1, Ordering::SeqCst) == 0 {
-            let usage = Usage { input: 4000, output: 1, ..Usage::default() };
-            let partial = "three hundred bytes or so: ".repeat(12);
-            let error = ModelError::new(FailureKind::Incomplete, "broke off");
-            return Err(ModelError { usage: Some(Box::new(usage)), partial, ..error });
-        }
-        let usage = Usage { input: 4000, output: 100, ..Usage::default() };
-        Ok(Reply { usage, ..Reply::text("rule", "whole") })
+    let tries = Arc::new(AtomicU64::new(0));
+    let priced = || {
+        let tries = Arc::clone(&tries);
+        let rule = move |_: usize, _: &Request<'_>| {
+            if tries.fetch_add(1, Ordering::SeqCst) == 0 {
+                let usage = Usage { input: 4000, output: 1, ..Usage::default() };
+                let partial = "three hundred bytes or so: ".repeat(12);
+                let error = ModelError::new(FailureKind::Incomplete, "broke off");
+                return Err(ModelError { usage: Some(Box::new(usage)), partial, ..error });
+            }
+            let usage = Usage { input: 4000, output: 100, ..Usage::default() };
+            Ok(Reply { usage, ..Reply::text("rule", "whole") })
+        };
+        let budgets = Budgets { session: tokens(100_000), ..Budgets::default() };
+        let mut parts = Parts { budgets, ..parts(&world, rule) };
+        let price = Price { input: 1.0, cached: 1.0, cache_write: 1.0, output: 1.0 };
+        parts.models.price("t/rule", price);
+        parts
     };
-    let budgets = Budgets { session: tokens(100_000), ..Budgets::default() };
-    let mut parts = Parts { budgets, ..parts(&world, rule) };
-    let price = Price { input: 1.0, cached: 1.0, cache_write: 1.0, output: 1.0 };
-    parts.models.price("t/rule", price);
-    let outcome = run(folder.path(), small(folder.path()), parts, &Cancel::new()).await;
+    let outcome = run(folder.path(), small(folder.path()), priced(), &Cancel::new()).await;
     assert_eq!((outcome.text.as_deref(), outcome.usage.input), (Some("whole"), 8000));
     // What had arrived is the least that the output can be.
     assert!((outcome.cost_usd.unwrap() - 0.008_208).abs() < 1e-9, "{:?}", outcome.cost_usd);
+
+    let id = deputize_core::SessionId::literal("s");
+    let (session, _) = Session::open(&SessionDir::new(folder.path()), id, priced()).unwrap();
+    let how = Continue { message: Some("and now?".to_owned()), ..Continue::default() };
+    let authority = authority(session.catalog());
+    let after = session.resume(how, authority, &Cancel::new()).await.unwrap();
+    assert!((after.cost_usd.unwrap() - 0.012_308).abs() < 1e-9, "{:?}", after.cost_usd);
 }
 
 /// A model that asks for answers of a length of its own.

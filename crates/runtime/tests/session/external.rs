@@ -51,11 +51,17 @@ impl Agent for Running {
             let answer = self.host.ask(&call, "poke sk-12345678", &self.cancel).await;
             self.host.ended(&call, CallStatus::Ok, "it\u{1b}[2K moved sk-12345678");
             assert_ne!(self.spec.task, "program panics", "on purpose");
-            if self.spec.task == "program hangs" {
+            if self.spec.task.starts_with("program hangs") {
                 self.cancel.cancelled().await;
                 let why = "interrupted".to_owned();
                 let outcome = Outcome::without_run(&self.spec, Status::Interrupted, why);
                 return Outcome { text: Some("so far".into()), ..outcome };
+            }
+            if self.spec.task.starts_with("program closes") {
+                let asked = self.host.closing().await;
+                let outcome = Outcome::without_run(&self.spec, Status::Completed, String::new());
+                let exit_reason = deputize_core::ExitReason::Completed;
+                return Outcome { exit_reason, text: Some(asked), error: None, ..outcome };
             }
             if self.spec.task == "program is deaf" {
                 std::future::pending::<()>().await;
@@ -164,7 +170,7 @@ async fn it_ends_at_the_time_limit_and_at_an_interrupt_and_one_that_does_not_is_
         let parts = with_programs(&world, &["program hangs", "program is deaf"]);
         let mut top = spec(folder.path());
         top.limits.time_ms = limit;
-        top.limits.wrap_up_ms = 60_000;
+        top.limits.wrap_up_ms = 0;
         let cancel = Cancel::new();
         let started = tokio::time::Instant::now();
         let told = async {
@@ -179,6 +185,35 @@ async fn it_ends_at_the_time_limit_and_at_an_interrupt_and_one_that_does_not_is_
         assert_eq!((ends[0].status, ends[0].text.as_deref()), (status, Some("so far")));
         assert_eq!(ends[1].status, status, "{:?}", ends[1]);
         assert!(started.elapsed().as_secs() < 8, "{:?}", started.elapsed());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_its_time_limit_it_is_asked_to_close_and_then_told_to_end() {
+    use deputize_core::ExitReason::{Budget, Timeout};
+    let limits = [
+        (Some(10), &["program closes", "program hangs"], Status::Completed, Budget, 30),
+        (None, &["program closes timed", "program hangs timed"], Status::Timeout, Timeout, 11),
+    ];
+    for (shared, tasks, status, reason, seconds) in limits {
+        let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+        let children_time = shared.map(std::time::Duration::from_secs);
+        let parts = Parts { children_time, ..with_programs(&world, tasks) };
+        let mut top = spec(folder.path());
+        top.limits.wrap_up_ms = 20_000;
+        let started = tokio::time::Instant::now();
+        run(folder.path(), top, parts, &Cancel::new()).await;
+        let ends = ends(&world);
+        let closing = ends[0].text.as_deref().unwrap_or_default();
+        assert!(closing.contains("Give your closing answer now"), "{closing}");
+        assert_eq!(ends[1].text.as_deref(), Some("so far"));
+        for end in &ends {
+            assert_eq!((end.status, end.exit_reason), (status, reason), "{end:?}");
+        }
+        assert_eq!(started.elapsed().as_secs(), seconds);
+        let records = world.records.lock().unwrap();
+        let asked = records.iter().filter(|it| matches!(it.event, Event::AgentWrapUp { .. }));
+        assert_eq!(asked.count(), 2);
     }
 }
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use deputize_core::{
-    AgentSpec, Cancel, CancelReason, Event, ExitReason, FailureKind, Limits, ModelError, Reply,
-    Request, Status, ToolChoice,
+    AgentSpec, Cancel, CancelReason, Event, ExitReason, FailureKind, Limits, Message, ModelError,
+    Reply, Request, Status, ToolChoice,
 };
 use serde_json::json;
 
@@ -148,4 +148,43 @@ async fn descendants_are_counted_at_every_agent_above_them() {
     let made = types(&world).iter().filter(|name| *name == "agent.start").count();
     assert_eq!(made, 10, "the top agent and the nine descendants that it may have");
     assert!(results(&world).contains("has had its 9 descendants"), "{}", results(&world));
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_many_children_one_whose_model_panics_costs_itself_alone() {
+    const LIST: [&str; 9] = {
+        let mut list = ["child"; 9];
+        list[4] = "child that panics";
+        list
+    };
+    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let rule = |results: usize, request: &Request<'_>| {
+        let task = match request.messages.first().map(|first| &**first) {
+            Some(Message::User(task)) => task.text.as_str(),
+            _ => "",
+        };
+        assert_ne!(task, "child that panics", "on purpose");
+        Ok(match (task.starts_with("child"), results) {
+            (true, _) => Reply::text("rule", "fine"),
+            (false, 0) => Reply::calls("rule", [("spawn", json!({ "list": LIST.to_vec() }))]),
+            (false, _) => Reply::text("rule", "done"),
+        })
+    };
+    let parts = parts(&world, rule);
+    let outcome = run(folder.path(), spec(folder.path()), parts, &Cancel::new()).await;
+    assert_eq!(outcome.text.as_deref(), Some("done"));
+    let records = world.records.lock().unwrap();
+    let ends: Vec<_> = records
+        .iter()
+        .filter_map(|record| match &record.event {
+            Event::AgentEnd(end) if record.depth == 1 => Some(end.clone()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(ends.len(), 9);
+    let (fine, lost): (Vec<_>, Vec<_>) =
+        ends.iter().partition(|end| end.status == Status::Completed);
+    assert_eq!((fine.len(), lost.len()), (8, 1));
+    assert_eq!((lost[0].status, lost[0].agent.as_str()), (Status::Error, "s/1.0.4"));
+    assert!(lost[0].error.as_deref().unwrap().contains("panicked"), "{lost:?}");
 }

@@ -78,6 +78,8 @@ pub(super) enum Body<'r> {
     AgentStart(Box<AgentStartBody<'r>>),
     #[serde(rename = "message")]
     Message { bytes: usize, preview: String },
+    #[serde(rename = "message.left")]
+    MessageLeft { bytes: usize, preview: String },
     #[serde(rename = "model.request")]
     ModelRequest { iteration: u32, messages: u64, bytes: u64 },
     #[serde(rename = "model.delta")]
@@ -102,7 +104,13 @@ pub(super) enum Body<'r> {
         ms: u64,
     },
     #[serde(rename = "model.error")]
-    ModelError { kind: &'static str, status: Option<u16>, message: &'r str, partial_bytes: u64 },
+    ModelError {
+        kind: &'static str,
+        status: Option<u16>,
+        message: &'r str,
+        partial_bytes: u64,
+        cost_usd: Option<f64>,
+    },
     #[serde(rename = "model.retry")]
     ModelRetry { attempt: u32, of: u32, reason: &'r str, wait_ms: u64 },
     #[serde(rename = "tool.start")]

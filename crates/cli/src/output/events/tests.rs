@@ -1,4 +1,6 @@
-use deputize_core::{CallStatus, CancelReason, ExitReason, LogLevel, Status, UserMessage, WrapUp};
+use deputize_core::{
+    CallStatus, CancelReason, Cost, ExitReason, LogLevel, Status, UserMessage, WrapUp,
+};
 use deputize_core::{SessionId, ToolsetName};
 use serde_json::json;
 
@@ -30,7 +32,8 @@ fn every_event() -> Tape {
         partial: "Wel".to_owned(),
         ..ModelError::new(FailureKind::Incomplete, "provider local: stream ended")
     };
-    tape.add(&top, Event::ModelError { error: broken, retried: true });
+    let cost = Some(Cost { tokens: 4000, usd: 0.004, unpriced: false });
+    tape.add(&top, Event::ModelError { error: broken, retried: true, cost });
     let reason = "stream ended".to_owned();
     tape.add(&top, Event::ModelRetry { attempt: 2, of: 5, reason, wait_ms: 1400 });
     tape.add(&top, replied(1, "", &[("delegate_task", r#"{"goal":"b"}"#)]));
@@ -87,6 +90,7 @@ fn child_events(tape: &mut Tape, kid: &AgentId) {
     let by = "no user to ask".to_owned();
     tape.add(kid, Event::ApprovalDecision { call: CALL, decision: "deny".to_owned(), by });
     tape.add(kid, Event::FileWrite { path, version: version("two\n"), created: true });
+    tape.add(kid, Event::MessageLeft { text: "Be quick.".to_owned() });
     tape.add(kid, ended(kid, Status::Completed, ExitReason::Completed));
 }
 
