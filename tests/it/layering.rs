@@ -41,6 +41,7 @@ const ARROWS: [(&str, &[&str]); 19] = [
             "deputize-check",
             "deputize-core",
             "deputize-delegate",
+            "deputize-mcp",
             "deputize-plugin-host",
             "deputize-process",
             "deputize-providers",

@@ -17,6 +17,7 @@ mod faults;
 mod hooks;
 mod kill;
 mod layering;
+mod mcp;
 mod messages;
 mod offline;
 mod plugin;

@@ -6,9 +6,11 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 mod acp;
+mod mcp;
 mod new;
 
 pub(crate) use acp::Acp;
+pub(crate) use mcp::{Add, Mcp, McpServe};
 pub(crate) use new::{New, ToolCrate};
 
 const RUN_EXAMPLES: &str = "\
@@ -50,6 +52,11 @@ pub(crate) enum Command {
     /// Look at dynamic plugins, and begin one
     #[command(subcommand)]
     Plugin(Plugin),
+    /// Deal with MCP servers, whose tools agents have
+    #[command(subcommand)]
+    Mcp(Mcp),
+    /// Serve this agent to other agents, over MCP on the standard streams
+    McpServe(Box<McpServe>),
     /// Show the agents of runs, and tell one to end
     Agents(Agents),
     /// Let a run start no new children; those that run go on
@@ -137,7 +144,7 @@ const NOT_IN_REPLAY: [&str; 10] = [
     "max_tokens_total",
 ];
 
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct RunOptions {
     #[command(flatten)]
     pub(crate) model: ModelChoice,

@@ -10,7 +10,9 @@ use deputize_core::{Hook, Memory, ToolCrate};
 use deputize_process::keep_private;
 
 use crate::args::{Arguments, Command, Sessions};
-use crate::command::{acp, agents, config, doctor, new, pause, plugin, prompt, run, sessions, tools};
+use crate::command::{
+    acp, agents, config, doctor, mcp, mcp_serve, new, pause, plugin, prompt, run, sessions, tools,
+};
 use crate::compose::toolset_names;
 use crate::exit::CliError;
 use crate::later;
@@ -176,6 +178,8 @@ impl Cli {
                 return run::run(links, &around, &job);
             }
             Command::Acp(args) => return acp::acp(links, around, args),
+            Command::McpServe(args) => return mcp_serve::mcp_serve(links, around, args),
+            Command::Mcp(args) => mcp::mcp(&around, args),
             Command::Doctor(args) => return doctor::doctor(links, &around, args),
             Command::Prompt(args) => prompt::prompt(links, &around, args),
             Command::Tools(args) => tools::tools(links, &around, args),

@@ -33,6 +33,8 @@ mod capped;
 mod delegation;
 pub(crate) mod external;
 mod found;
+pub(crate) mod mcp;
+pub(crate) mod mcp_serve;
 mod model;
 mod nobody;
 pub(crate) mod plugins;
@@ -91,6 +93,7 @@ pub(crate) struct Composition {
     /// The person's home directory.
     user_home: Option<PathBuf>,
     settings: deputize_tools::Settings,
+    servers: mcp::Reached,
 }
 
 /// Why the parts do not fit.
@@ -145,6 +148,7 @@ impl Composition {
             catalog.insert(ControlTool::new()?.into_entry())?;
         }
         plugins::add(&found.plugins, from.surroundings, &mut catalog)?;
+        mcp::add(config, &found.mcp, &mut catalog, &mut warnings);
         let toolsets = toolsets(config, &catalog)?;
         let names = catalog.iter().filter(|entry| toolsets.contains(&entry.toolset));
         let tools = send_order(names.map(|entry| entry.name().clone()));
@@ -165,6 +169,7 @@ impl Composition {
             clock: Arc::clone(&from.clock),
             user_home: from.surroundings.var("HOME").map(PathBuf::from),
             settings: tool_settings(from),
+            servers: mcp::Reached::new(config, from.surroundings, &from.cwd),
         })
     }
 
@@ -333,6 +338,7 @@ impl Composition {
     pub(crate) fn parts(&self, chosen: Chosen) -> Parts {
         let settings = Store::default();
         settings.get_or_insert_with(|| self.settings.clone());
+        settings.get_or_insert_with(|| self.servers.for_session());
         let sync = match self.config.journal.sync {
             JournalSync::Turn => SyncMode::Turn,
             JournalSync::Always => SyncMode::Always,
@@ -446,7 +452,10 @@ fn toolsets(config: &Config, catalog: &Catalog) -> Result<Vec<ToolsetName>, Comp
             if !chosen.contains(found) {
                 chosen.push(found.clone());
             }
-        } else if !LATER_TOOLSETS.contains(&name.as_str()) {
+        } else if !LATER_TOOLSETS.contains(&name.as_str())
+            // Why a server's tools are not to be had was told already.
+            && !mcp::toolsets(config).any(|set| set == *name)
+        {
             let known = known.iter().map(ToString::to_string).collect();
             return Err(ComposeError::Toolset { name: name.clone(), known });
         }

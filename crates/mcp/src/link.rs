@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use deputize_core::Cancel;
 use deputize_process::{Command, Exit, Life, Supervisor};
-use rmcp::model::{ClientRequest, ProtocolVersion, ServerPeerInfo, ServerResult};
+use rmcp::model::{
+    ClientRequest, ProtocolVersion, ServerPeerInfo, ServerResult, SubscriptionFilter,
+};
 use rmcp::service::{
     ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, PeerRequestOptions,
     RunningService,
@@ -36,7 +38,9 @@ pub(crate) struct Link {
     words: Arc<LastWords>,
     /// The program's life; nothing for a server that somebody else runs.
     life: tokio::sync::Mutex<Option<Life>>,
-    /// Hears its standard error.
+    /// Who owns the program: without it the program ends.
+    _supervisor: Option<Arc<Supervisor>>,
+    /// Hears its standard error, and that its list of tools changed.
     _hearing: JoinSet<()>,
 }
 
@@ -115,7 +119,8 @@ impl Link {
                 Ok(Self::new(server, running, heard, (None, Arc::default(), JoinSet::new())))
             }
             Reach::Program { path, args, env, cwd } => {
-                let owner = Arc::new(supervisor().map_err(ends)?.owner());
+                let supervisor = supervisor().map_err(ends)?;
+                let owner = Arc::new(supervisor.owner());
                 let mut command = Command::new(path, cwd);
                 command.args.clone_from(args);
                 command.env.clone_from(env);
@@ -130,7 +135,7 @@ impl Link {
                 let lines = Lines::new(stdout, stdin, Arc::clone(&heard));
                 let (why, next) = match agree(Host::new(root), lines, mode).await {
                     Ok(running) => {
-                        let program = (Some(life), words, hearing);
+                        let program = (Some((life, supervisor)), words, hearing);
                         return Ok(Self::new(server, running, heard, program));
                     }
                     Err(error) => error,
@@ -150,9 +155,15 @@ impl Link {
         server: &Server,
         running: RunningService<RoleClient, Host>,
         heard: Arc<Heard>,
-        (life, words, hearing): (Option<Life>, Arc<LastWords>, JoinSet<()>),
+        (program, words, mut hearing): (
+            Option<(Life, Arc<Supervisor>)>,
+            Arc<LastWords>,
+            JoinSet<()>,
+        ),
     ) -> Self {
         let (peer, news) = (running.peer().clone(), running.service().news());
+        hears_changes(&peer, &news, &mut hearing);
+        let (life, supervisor) = program.unzip();
         Self {
             server: server.name.clone(),
             running: tokio::sync::Mutex::new(running),
@@ -161,6 +172,7 @@ impl Link {
             heard,
             words,
             life: tokio::sync::Mutex::new(life),
+            _supervisor: supervisor,
             _hearing: hearing,
         }
     }
@@ -258,6 +270,24 @@ impl std::fmt::Debug for Link {
     }
 }
 
+/// In the newer protocol a server tells of changes only to who asked for it.
+fn hears_changes(peer: &rmcp::Peer<RoleClient>, news: &News, hearing: &mut JoinSet<()>) {
+    let Some(info) = peer.peer_info() else { return };
+    let tools = info.capabilities.tools.as_ref();
+    let tells = tools.and_then(|tools| tools.list_changed) == Some(true);
+    if !tells || info.protocol_version < ProtocolVersion::V_2026_07_28 {
+        return;
+    }
+    let (peer, news) = (peer.clone(), news.clone());
+    hearing.spawn(async move {
+        let filter = SubscriptionFilter::builder().tools_list_changed().build();
+        let Ok(mut changes) = peer.listen(filter).await else { return };
+        while let Ok(Some(_)) = changes.next().await {
+            news.tools_changed();
+        }
+    });
+}
+
 /// Agrees on the protocol.
 async fn agree<T, E, A>(
     host: Host,
@@ -280,7 +310,11 @@ where
 }
 
 fn told(why: String, heard: &Heard, end: Option<String>) -> String {
-    let mut said = end.unwrap_or(why);
+    // That it ended is the cause only where nothing else was said.
+    let mut said = match end {
+        Some(end) if why.contains("connection closed") => end,
+        _ => why,
+    };
     if let Some((count, first)) = heard.stray() {
         said = format!("{said}; it printed {count} lines that are no messages, the first: {first}");
     }

@@ -57,6 +57,13 @@ impl Models {
         self.routes.insert(name.clone(), Route { name, at_provider, model, price: None });
     }
 
+    /// Puts something around a model that was added, such as one that answers some requests itself.
+    pub fn wrap(&mut self, name: &str, wrap: impl FnOnce(Arc<dyn Model>) -> Arc<dyn Model>) {
+        if let Some(route) = self.routes.get_mut(name) {
+            route.model = wrap(Arc::clone(&route.model));
+        }
+    }
+
     /// Says what a model costs that was added.
     pub fn price(&mut self, name: &str, price: Price) {
         if let Some(route) = self.routes.get_mut(name) {

@@ -1,13 +1,17 @@
-//! Tools of MCP servers in children: a toolset with that origin, in a program put together from
-//! the libraries.
+//! Tools of MCP servers in children: a server that runs, in a program put together from the
+//! libraries.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use deputize_core::{
-    Authority, BoxFuture, Cancel, Catalog, Entry, FixedClock, Grant, Origin, Reply, Schema,
-    SessionId, Tool, ToolCallResult, ToolCx, ToolDecl, ToolName, ToolOutput, ToolSpec, ToolsetName,
+    Authority, BoxFuture, Cancel, Catalog, Entry, FixedClock, Grant, Origin, Reply, Resource as _,
+    Schema, SessionId, Tool, ToolCallResult, ToolCx, ToolDecl, ToolName, ToolOutput, ToolSpec,
+    ToolsetName,
 };
 use deputize_delegate::{DelegateTool, Policy, send_order};
+use deputize_mcp::{Card, Filter, Server, Servers, look, offer};
+use deputize_process::Supervisor;
 use deputize_runtime::{Parts, Session, SessionDir};
 use deputize_testkit::ScriptedModel;
 use serde_json::{Value, json};
@@ -35,13 +39,20 @@ fn entry(toolset: &'static str, tool: &'static str, origin: Origin, kind: &str) 
     Entry { toolset: ToolsetName::literal(toolset), origin, tool }
 }
 
-fn git() -> Origin {
-    Origin::Mcp { server: "git".to_owned() }
+/// A server `git` with one tool, `echo`.
+fn git() -> Server {
+    let program = env!("CARGO_BIN_EXE_deputize-mcp-faulty");
+    Server::program("git", program, vec!["none".into()], BTreeMap::new(), "/").unwrap()
 }
 
-fn catalog(policy: &Policy) -> Catalog {
+async fn catalog(policy: &Policy) -> Catalog {
     let mut catalog = Catalog::linked(&[deputize_tools::LINK]).unwrap();
-    catalog.insert(entry("mcp-git", "git_log", git(), "object")).unwrap();
+    let listed = look(git(), "/", || Supervisor::start().map(Arc::new)).await.unwrap();
+    let mut card = Card::default();
+    card.keep(git().digest(), git().place(), listed);
+    for entry in offer("git", &card, &git().place(), &Filter::default()).entries {
+        catalog.insert(entry).unwrap();
+    }
     // A name alone makes no MCP tool.
     let linked = Origin::Linked { krate: "notes".to_owned() };
     catalog.insert(entry("mcp-notes", "mcp_note", linked, "object")).unwrap();
@@ -59,12 +70,17 @@ async fn child(policy: Policy) -> (Vec<String>, Vec<String>) {
             ("Hand on", 0) => {
                 calls(vec![("delegate_task", json!({"goal": "Look", "toolsets": ["file"]}))])
             }
-            ("Look", 0) => calls(vec![("git_log", json!({})), ("mcp_note", json!({}))]),
+            ("Look", 0) => {
+                let echo = json!({"text": "from below"});
+                calls(vec![("mcp__git__echo", echo), ("mcp_note", json!({}))])
+            }
             _ => Some(Reply::text("m", "Done.").into()),
         }
     }));
     let folder = tempfile::tempdir().unwrap();
-    let mut parts = Parts::new(catalog(&policy));
+    let mut parts = Parts::new(catalog(&policy).await);
+    let servers = Servers::new(vec![git()], "/", |_| Supervisor::start().map(Arc::new));
+    let servers = parts.settings.get_or_insert_with(|| servers);
     parts.models.insert("test/m", "m", model.clone());
     let dir = SessionDir::new(folder.path().join("sessions"));
     let session = Session::create(&dir, SessionId::literal("mcp"), parts).unwrap();
@@ -73,6 +89,7 @@ async fn child(policy: Policy) -> (Vec<String>, Vec<String>) {
     let grant = Grant { spawn_depth: Some(1), spawn_number: Some(9), ..Grant::default() };
     let authority = Authority::root(session.catalog(), &grant);
     session.run(spec, authority, &Cancel::new()).await;
+    servers.close().await;
     let requests = model.requests();
     let mut mine = requests.iter().filter(|seen| seen.task() == "Look");
     let (first, second) = (mine.next().unwrap(), mine.next().unwrap());
@@ -87,14 +104,14 @@ async fn tools_of_mcp_servers_stay_unless_the_operator_says_otherwise() {
     let (tools, results) = child(Policy::default()).await;
     assert_eq!(
         tools,
-        ["edit_file", "git_log", "list_dir", "read_file", "search_files", "write_file"]
+        ["edit_file", "list_dir", "mcp__git__echo", "read_file", "search_files", "write_file"]
     );
-    assert!(results[0].contains("git_log answered"), "{results:?}");
+    assert!(results[0].contains("echo: from below"), "{results:?}");
     assert!(results[1].starts_with("error: there is no tool `mcp_note`"), "{results:?}");
 
     let (tools, results) = child(Policy { inherit_mcp_toolsets: false, ..Policy::default() }).await;
     assert_eq!(tools, FILE);
-    assert!(results[0].starts_with("error: there is no tool `git_log`"), "{results:?}");
+    assert!(results[0].starts_with("error: there is no tool `mcp__git__echo`"), "{results:?}");
 
     let ceiling = [ToolsetName::literal("file"), ToolsetName::literal("delegation")].into();
     let (tools, _) = child(Policy { toolset_ceiling: Some(ceiling), ..Policy::default() }).await;
@@ -103,21 +120,21 @@ async fn tools_of_mcp_servers_stay_unless_the_operator_says_otherwise() {
 
 /// A right is about the very tool: another one that takes its place while an agent lives, or
 /// between two runs of a session, is not the agent's, nor any child's.
-#[test]
-fn a_tool_that_changed_is_nobodys() {
+#[tokio::test]
+async fn a_tool_that_changed_is_nobodys() {
     let policy = Policy::default();
-    let before = catalog(&policy);
+    let before = catalog(&policy).await;
     let all = Grant { spawn_depth: Some(1), spawn_number: Some(9), ..Grant::default() };
     let parent = Authority::root(&before, &all);
     let child = parent.meet(&Grant::default());
-    assert!(child.permits(before.get("git_log").unwrap()).is_ok());
+    assert!(child.permits(before.get("mcp__git__echo").unwrap()).is_ok());
     for (origin, kind) in [
         (Origin::Mcp { server: "other".to_owned() }, "object"),
         (Origin::Linked { krate: "git".to_owned() }, "object"),
     ] {
         let mut after = Catalog::default();
-        after.insert(entry("mcp-git", "git_log", origin, kind)).unwrap();
-        let changed = after.get("git_log").unwrap();
+        after.insert(entry("mcp-git", "mcp__git__echo", origin, kind)).unwrap();
+        let changed = after.get("mcp__git__echo").unwrap();
         assert!(parent.permits(changed).is_err() && child.permits(changed).is_err());
     }
 }

@@ -4,6 +4,8 @@ pub(crate) mod acp;
 pub(crate) mod agents;
 pub(crate) mod config;
 pub(crate) mod doctor;
+pub(crate) mod mcp;
+pub(crate) mod mcp_serve;
 pub(crate) mod new;
 pub(crate) mod pause;
 pub(crate) mod plugin;

@@ -5,7 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use deputize_acp::Program;
-use deputize_core::{ApproverMode, Clock, Endpoint, SessionId, SessionStart, ToolCrate};
+use deputize_core::{
+    ApproverMode, Clock, Endpoint, Resource as _, SessionId, SessionStart, ToolCrate,
+};
+use deputize_mcp::Servers;
 use deputize_runtime::{Parts, SessionDir, StoredSession, SystemClock};
 use deputize_tools::Processes;
 use jiff::Timestamp;
@@ -13,7 +16,7 @@ use serde_json::json;
 
 use self::stage::{Place, Plan, Stage, own};
 use crate::args::{Approve, ModelChoice, RunOptions};
-use crate::compose::{Composition, Ingredients, approver_mode, external};
+use crate::compose::{Composition, Ingredients, approver_mode, external, mcp};
 use crate::config::{Config, FlagValue, Loaded, ModelOverrides};
 use crate::exit::CliError;
 use crate::hooks;
@@ -53,6 +56,7 @@ pub(crate) fn run(
         None => sources.cwd.clone(),
     };
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let looked = mcp::first_look(&loaded.config, around, &cwd);
     let composition = Composition::new(&Ingredients {
         links,
         config: &loaded.config,
@@ -68,11 +72,13 @@ pub(crate) fn run(
     let program = external::program(&loaded.config, around)?;
     let mut chosen = composition.models(&overrides, around)?;
     external::secrets(&loaded.config, around, &mut chosen.secrets);
+    mcp::secrets(&loaded.config, around, &mut chosen.secrets);
     let mode = mode(&loaded, around);
     let id = match &stored {
         Some(stored) => stored.header.session.clone(),
         None => new_session(clock.now_ms()),
     };
+    looked.iter().for_each(|note| tell(&format!("note: {note}")));
     // A session goes on also when there is nothing new to say.
     let (task, piped) = given(job, stored.is_none(), around)?;
     let most = loaded.config.limits.read_bytes as usize;
@@ -96,8 +102,13 @@ pub(crate) fn run(
     // Whoever lets go of them last waits for their end. That is here, also when the run is left
     // before its end: a thread of the runtime would be left in the middle of it.
     let processes = staff(&mut parts, &composition.config, program, around);
+    let servers = parts.settings.get_or_insert_with(Servers::default);
     let place = Place { dir: &dir, id, stored: stored.is_some() };
-    let work = stage.work(&composition, &place, parts, plan);
+    let work = async {
+        let ended = stage.work(&composition, &place, parts, plan).await;
+        servers.close().await;
+        ended
+    };
     let code = stage.play(composition.config.max_iterations, work);
     drop(processes);
     match tape {

@@ -1,13 +1,14 @@
 //! What a prompt takes from around the program: a recording keeps it, so that a replay on
 //! another machine makes the same prompt.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use super::plugins::FoundPlugin;
 use deputize_runtime::prompt::{Environment, Platform, ProjectFile};
 use serde::{Deserialize, Serialize};
 
-use super::plugins::FoundPlugin;
-use super::{Ingredients, date};
+use super::{Ingredients, date, mcp};
 use crate::project;
 
 /// What was found around the program.
@@ -31,6 +32,9 @@ pub(crate) struct Found {
     /// The directory that terminals begin in by the configuration, if it is there.
     #[serde(default)]
     pub(super) workspace: Option<PathBuf>,
+    /// What is known of MCP servers, by their names.
+    #[serde(default)]
+    pub(super) mcp: BTreeMap<String, mcp::Known>,
     /// What the program's memory has for the system text of top agents.
     #[serde(default)]
     pub(super) memory: Option<String>,
@@ -62,6 +66,7 @@ impl Found {
             terminal: from.surroundings.stdout_is_terminal,
             editor: from.surroundings.at_editor,
             workspace: directory(&from.config.terminal.cwd),
+            mcp: mcp::known(from.config, from.surroundings, &from.cwd, warnings),
             memory: from.surroundings.own.memory.as_ref().and_then(|memory| memory.snapshot()),
             plugins: Vec::new(),
         }

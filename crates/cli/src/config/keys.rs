@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use super::budget::Budget;
 use super::delegation::Delegation;
-use super::later::{Chat, Compaction, Fetch, Hooks, McpServer, Sandbox};
+use super::later::{Chat, Compaction, Fetch, Hooks, Sandbox};
+use super::mcp::McpServer;
 use super::plugin::PluginEntry;
 use super::provider::ProviderEntry;
 

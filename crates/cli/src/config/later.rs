@@ -1,11 +1,7 @@
 //! Keys whose features come with a later version: known and checked, not yet obeyed.
 
-use std::collections::BTreeMap;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-use super::secret::Secret;
 
 /// The tool that fetches pages.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -76,34 +72,6 @@ pub enum WhenBusy {
     Interrupt,
     /// It waits for the turn's end.
     Queue,
-}
-
-/// An MCP server: a `command` to start, or a `url` to connect to.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct McpServer {
-    /// Program that serves on its standard input and output.
-    pub command: Option<String>,
-    /// Its arguments.
-    pub args: Vec<String>,
-    /// Its environment variables.
-    pub env: BTreeMap<String, Secret>,
-    /// Address of a server that is already running.
-    pub url: Option<String>,
-    /// Headers sent with every request to `url`.
-    pub headers: BTreeMap<String, Secret>,
-    /// Which of its tools are offered.
-    pub tools: ToolFilter,
-}
-
-/// Which tools of a server are offered.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct ToolFilter {
-    /// Only these. Empty: all.
-    pub include: Vec<String>,
-    /// Not these.
-    pub exclude: Vec<String>,
 }
 
 /// Shell commands to run at events. A command gets one JSON object on its standard input; exit

@@ -37,6 +37,7 @@ mod known;
 mod later;
 mod layer;
 mod load;
+mod mcp;
 mod pending;
 mod place;
 mod plain;
@@ -62,11 +63,10 @@ pub use self::keys::{
     PrefillMessage, PrefillRole, ReasoningEffort, Terminal,
 };
 pub use self::known::{OFFLINE, UrlFault};
-pub use self::later::{
-    Chat, Compaction, Fetch, Hooks, McpServer, Sandbox, ToolFilter, Unsandboxed, WhenBusy,
-};
+pub use self::later::{Chat, Compaction, Fetch, Hooks, Sandbox, Unsandboxed, WhenBusy};
 pub use self::layer::{FlagValue, MAX_FILE_BYTES};
 pub use self::load::{ConfigError, Loaded, Sources, load};
+pub use self::mcp::{McpServer, ToolFilter};
 pub(crate) use self::place::nearest;
 pub use self::place::{Place, Problem, Source};
 pub use self::plugin::PluginEntry;

@@ -15,7 +15,6 @@ const WITHOUT_EFFECT: &[&str] = &[
     "compaction",
     "delegation.workflow",
     "fetch",
-    "mcp_servers",
     "providers.*.tools",
     "sandbox",
 ];

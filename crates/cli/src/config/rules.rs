@@ -265,6 +265,11 @@ fn approvals(delegation: &Node, found: &mut Findings) {
 fn mcp_servers(config: &Node, found: &mut Findings) {
     for (name, entry) in config.entry("mcp_servers").into_iter().flat_map(|e| e.node.entries()) {
         name_rule("server", name, entry, found);
+        if name.len() > deputize_mcp::SERVER_CHARS {
+            let most = deputize_mcp::SERVER_CHARS;
+            let message = format!("the name of a server has at most {most} characters");
+            found.error(&entry.key, message);
+        }
         let path = format!("mcp_servers.{}", shown(name));
         let has = |key: &str| entry.node.entry(key);
         let (kind, misplaced): (_, &[&str]) = match (has("command"), has("url")) {

@@ -96,7 +96,7 @@ fn the_documented_example_is_accepted_and_has_no_surprise() {
     assert_eq!(loaded.config, expected, "the example names defaults, but for these");
     assert_eq!(loaded.config.providers["local"].api, Some(Api::OpenaiChat));
     let warnings: Vec<&str> = loaded.warnings.iter().map(|w| w.message.as_str()).collect();
-    assert_eq!(warnings, ["`mcp_servers` has no effect in this version"]);
+    assert_eq!(warnings, Vec::<&str>::new());
 }
 
 #[test]

@@ -21,6 +21,10 @@ pub(super) fn check(config: &Node, known: &BTreeSet<String>, found: &mut Finding
     if known.is_empty() || brought {
         return;
     }
+    // Each server that is configured brings one.
+    let servers = config.entry("mcp_servers").into_iter().flat_map(|entry| entry.node.entries());
+    let servers = servers.map(|(name, _)| format!("mcp-{name}"));
+    let known = &known.iter().cloned().chain(servers).collect::<BTreeSet<String>>();
     for path in KEYS {
         let key = path.join(".");
         for item in config.at(path).into_iter().flat_map(Node::items) {

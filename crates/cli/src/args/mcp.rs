@@ -1,0 +1,137 @@
+//! The arguments of `deputize mcp` and `deputize mcp-serve`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::{Approve, ModelChoice, OutputFormat, RunOptions, Settings, View, dollars};
+
+const ADD_EXAMPLES: &str = "\
+Examples:
+  deputize mcp add files -- npx -y @modelcontextprotocol/server-filesystem .
+  deputize mcp add github --env 'GITHUB_TOKEN=${GITHUB_TOKEN}' -- github-mcp-server stdio
+  deputize mcp add docs --url https://docs.example/mcp --header 'Authorization=Bearer ${DOCS_KEY}'
+
+${NAME} stands for a variable of the environment, read when the server is started.";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Mcp {
+    /// List the servers that are configured, and how each stands; none is started
+    List {
+        #[command(flatten)]
+        view: View,
+    },
+    /// Try a server, show all that it says of itself, and add it to the configuration
+    #[command(after_help = ADD_EXAMPLES)]
+    Add(Box<Add>),
+    /// Take a server out of the configuration, and forget what was approved of it
+    Remove {
+        /// The server
+        name: String,
+        #[command(flatten)]
+        settings: Settings,
+    },
+    /// Start a server, ask what it has, and say how long that took
+    Test {
+        /// The server
+        name: String,
+        #[command(flatten)]
+        settings: Settings,
+    },
+    /// Show what a server says of itself, what changed since it was approved, and approve it
+    Review {
+        /// The server
+        name: String,
+        /// Approve without being asked
+        #[arg(long)]
+        yes: bool,
+        #[command(flatten)]
+        settings: Settings,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Add {
+    /// Its name: letters, digits, `-` and `_`
+    pub(crate) name: String,
+    /// Reach a server that runs already, instead of starting one
+    #[arg(long, value_name = "URL", conflicts_with_all = ["command", "env"])]
+    pub(crate) url: Option<String>,
+    /// A variable of its environment; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
+    pub(crate) env: Vec<(String, String)>,
+    /// A header of each request to its URL; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = pair, requires = "url")]
+    pub(crate) header: Vec<(String, String)>,
+    /// Add it without being asked
+    #[arg(long)]
+    pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) settings: Settings,
+    /// The program that is the server, with its arguments
+    #[arg(last = true, value_name = "COMMAND", required_unless_present = "url")]
+    pub(crate) command: Vec<String>,
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("give NAME=VALUE".to_owned()),
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct McpServe {
+    /// Serve by HTTP at a port of this machine instead, 0 for any; the address is printed
+    #[arg(long, value_name = "PORT")]
+    pub(crate) http: Option<u16>,
+    #[command(flatten)]
+    model: ModelChoice,
+    /// Give the agents these toolsets only
+    #[arg(short, long, value_name = "A,B", value_delimiter = ',')]
+    toolsets: Vec<String>,
+    /// Make at most this many model requests in a run
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    max_iterations: Option<u32>,
+    /// Spend at most this much in a run, with all children; the models must have prices
+    #[arg(long, value_name = "USD", value_parser = dollars)]
+    max_cost: Option<f64>,
+    /// Send and receive at most this many tokens in a run, with all children
+    #[arg(long, value_name = "N")]
+    max_tokens_total: Option<u64>,
+    /// How questions about dangerous calls are answered; nobody can be asked [default: deny]
+    #[arg(long, value_enum, value_name = "MODE")]
+    approve: Option<Approve>,
+    /// Work in this directory, and below it where a call says so
+    #[arg(short = 'C', long, value_name = "DIR")]
+    cwd: Option<PathBuf>,
+    /// Read this file instead of the person's own configuration
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Set a configuration key, such as delegation.max_spawn_depth=2; may be repeated
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+}
+
+impl McpServe {
+    /// What it says of each run.
+    pub(crate) fn options(&self) -> RunOptions {
+        RunOptions {
+            model: self.model.clone(),
+            toolsets: self.toolsets.clone(),
+            max_iterations: self.max_iterations,
+            max_cost: self.max_cost,
+            max_tokens_total: self.max_tokens_total,
+            approve: self.approve,
+            output: OutputFormat::Text,
+            record: None,
+            settings: Settings {
+                cwd: self.cwd.clone(),
+                config: self.config.clone(),
+                set: self.set.clone(),
+            },
+            quiet: true,
+            verbose: false,
+        }
+    }
+}

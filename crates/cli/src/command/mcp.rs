@@ -1,0 +1,241 @@
+//! `deputize mcp`: the servers of the Model Context Protocol.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use deputize_core::door::{to_line, to_question};
+use deputize_mcp::{Card, Cards, Change, Listed, Server, look};
+use deputize_tools::Processes;
+use serde_json::{Value, json};
+
+use crate::args::{Mcp, Settings, View};
+use crate::command::table;
+use crate::compose::mcp::{cards, server};
+use crate::config::{Loaded, Sources, nearest};
+use crate::exit::CliError;
+use crate::processes::setup;
+use crate::surroundings::{Surroundings, print, tell};
+
+mod add;
+mod file;
+mod show;
+
+/// Why a server is not dealt with.
+#[derive(Debug, thiserror::Error)]
+enum ServerError {
+    #[error("there is no MCP server `{}`", to_question(.0))]
+    Missing(String),
+    #[error("there is an MCP server `{0}` already")]
+    Taken(String),
+    #[error("{0}")]
+    Name(String),
+    #[error("nothing was approved")]
+    Declined,
+    #[error("nothing was added")]
+    NotAdded,
+    #[error("no answer of the person: nobody is at the terminal")]
+    Nobody,
+}
+
+/// Does what the command says.
+pub(crate) fn mcp(around: &Surroundings, command: &Mcp) -> Result<(), CliError> {
+    match command {
+        Mcp::List { view } => list(around, view),
+        Mcp::Add(args) => add::add(around, args),
+        Mcp::Remove { name, settings } => remove(around, name, settings),
+        Mcp::Test { name, settings } => test(around, name, settings),
+        Mcp::Review { name, yes, settings } => review(around, name, *yes, settings),
+    }
+}
+
+/// One server that is configured, and what is kept of it.
+struct Desk {
+    server: Server,
+    cards: Cards,
+    card: Card,
+}
+
+impl Desk {
+    fn of(
+        around: &Surroundings,
+        loaded: &Loaded,
+        cwd: &Path,
+        name: &str,
+    ) -> Result<Self, CliError> {
+        let servers = &loaded.config.mcp_servers;
+        let entry = servers.get(name).ok_or_else(|| missing(name, loaded))?;
+        let server = server(name, entry, around, cwd).map_err(CliError::usage)?;
+        let cards = cards(around)?;
+        let card = cards.read(name).map_err(CliError::failed)?;
+        Ok(Self { server, cards, card })
+    }
+}
+
+fn missing(name: &str, loaded: &Loaded) -> CliError {
+    let names = loaded.config.mcp_servers.keys().map(String::as_str);
+    let error = CliError::usage(ServerError::Missing(name.to_owned()));
+    match nearest(name, names) {
+        Some(near) => error.hint(format!("the nearest name is `{near}`")),
+        None => error.hint("`deputize mcp list` shows those there are"),
+    }
+}
+
+fn loaded(around: &Surroundings, settings: &Settings) -> Result<(Sources, Loaded), CliError> {
+    let sources = around.sources(settings, Vec::new())?;
+    let loaded = around.load(&sources)?;
+    Ok((sources, loaded))
+}
+
+/// Starts a server, asks what it has, and ends it.
+fn ask(around: &Surroundings, server: &Server, cwd: &Path) -> Result<(Listed, Duration), CliError> {
+    let processes = Arc::new(Processes::with(setup(around.open_files)));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(CliError::failed)?;
+    let begun = Instant::now();
+    let looked = runtime.block_on(look(server.clone(), cwd, move || processes.shared()));
+    let listed = looked.map_err(CliError::failed)?;
+    Ok((listed, begun.elapsed()))
+}
+
+fn list(around: &Surroundings, view: &View) -> Result<(), CliError> {
+    let (sources, loaded) = loaded(around, &view.settings)?;
+    let mut rows = Vec::new();
+    for name in loaded.config.mcp_servers.keys() {
+        rows.push(match Desk::of(around, &loaded, &sources.cwd, name) {
+            Ok(desk) => Row::of(&desk),
+            Err(error) => Row { name: name.clone(), state: error.chain(), ..Row::default() },
+        });
+    }
+    if view.json {
+        let rows: Vec<Value> = rows.iter().map(Row::json).collect();
+        return print(&format!("{:#}\n", json!(rows)));
+    }
+    if rows.is_empty() {
+        tell("no MCP server is configured; add one with: deputize mcp add NAME -- COMMAND");
+    }
+    let rows = rows.iter().map(Row::cells).collect();
+    print(&table(["SERVER", "IS", "REACHED BY", "TOOLS", "STATE"], rows))
+}
+
+/// How a server stands.
+#[derive(Default)]
+struct Row {
+    name: String,
+    is: Option<String>,
+    place: String,
+    tools: Vec<String>,
+    changes: Vec<String>,
+    state: String,
+}
+
+impl Row {
+    fn of(desk: &Desk) -> Self {
+        let (name, place) = (desk.server.name.clone(), desk.server.place());
+        let card = &desk.card;
+        let waiting: Vec<Change> = card.changes(&place).into_iter().filter(Change::waits).collect();
+        let state = match (card.listed.is_some(), waiting.len()) {
+            (false, _) => "it has not said yet what it has".to_owned(),
+            (true, _) if card.is_stale(&desk.server.digest()) => {
+                "it is configured otherwise than when it was asked: it is asked again".to_owned()
+            }
+            (true, 0) => "ready".to_owned(),
+            (true, 1) => format!("1 change waits: deputize mcp review {name}"),
+            (true, more) => format!("{more} changes wait: deputize mcp review {name}"),
+        };
+        Self {
+            is: card.listed.as_ref().and_then(|listed| listed.server.clone()),
+            tools: card.offered(&place).into_iter().map(|tool| tool.name.clone()).collect(),
+            changes: waiting.iter().map(Change::told).collect(),
+            name,
+            place,
+            state,
+        }
+    }
+
+    fn cells(&self) -> [String; 5] {
+        let is = to_line(self.is.as_deref().unwrap_or("-"), 40);
+        let place = to_line(&self.place, 60);
+        [self.name.clone(), is, place, self.tools.len().to_string(), to_line(&self.state, 120)]
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "name": self.name,
+            "is": self.is,
+            "reached_by": self.place,
+            "tools": self.tools,
+            "changes": self.changes,
+            "state": self.state,
+        })
+    }
+}
+
+fn test(around: &Surroundings, name: &str, settings: &Settings) -> Result<(), CliError> {
+    let (sources, loaded) = loaded(around, settings)?;
+    let mut desk = Desk::of(around, &loaded, &sources.cwd, name)?;
+    let (listed, took) = ask(around, &desk.server, &sources.cwd)?;
+    let place = desk.server.place();
+    desk.card.keep(desk.server.digest(), place.clone(), listed.clone());
+    desk.cards.write(name, &desk.card).map_err(CliError::failed)?;
+    print(&show::short(name, &listed, took))?;
+    let waiting = desk.card.changes(&place).into_iter().filter(Change::waits).count();
+    if waiting > 0 {
+        tell(&format!(
+            "note: of that, {waiting} things are not as you approved them. Review with: deputize \
+             mcp review {name}"
+        ));
+    }
+    Ok(())
+}
+
+fn review(
+    around: &Surroundings,
+    name: &str,
+    yes: bool,
+    settings: &Settings,
+) -> Result<(), CliError> {
+    let (sources, loaded) = loaded(around, settings)?;
+    let mut desk = Desk::of(around, &loaded, &sources.cwd, name)?;
+    let (listed, _) = ask(around, &desk.server, &sources.cwd)?;
+    let place = desk.server.place();
+    desk.card.hear(desk.server.digest(), listed.clone());
+    let changes = desk.card.changes(&place);
+    print(&show::whole(name, &place, &listed, &changes))?;
+    let new = desk.card.approved.is_none();
+    if !new && changes.is_empty() {
+        desk.cards.write(name, &desk.card).map_err(CliError::failed)?;
+        tell("all of it is as you approved it");
+        return Ok(());
+    }
+    if !yes && !agreed(around, "approve all of this?")? {
+        return Err(CliError::failed(ServerError::Declined));
+    }
+    desk.card.approve(place);
+    desk.cards.write(name, &desk.card).map_err(CliError::failed)?;
+    tell(&format!("approved: mcp {name}; new sessions have it"));
+    Ok(())
+}
+
+/// Whether the person says yes.
+fn agreed(around: &Surroundings, question: &str) -> Result<bool, CliError> {
+    if !around.stdin_is_terminal {
+        return Err(CliError::failed(ServerError::Nobody).hint("--yes says yes beforehand"));
+    }
+    tell(&format!("{question} [y/N]"));
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer).map_err(CliError::failed)?;
+    Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
+}
+
+fn remove(around: &Surroundings, name: &str, settings: &Settings) -> Result<(), CliError> {
+    let (sources, loaded) = loaded(around, settings)?;
+    if !loaded.config.mcp_servers.contains_key(name) {
+        return Err(missing(name, &loaded));
+    }
+    let path = file::remove(&sources, name)?;
+    let cards = cards(around)?;
+    cards.remove(name).map_err(CliError::failed)?;
+    tell(&format!("removed: mcp {name}, from {}", path.display()));
+    Ok(())
+}

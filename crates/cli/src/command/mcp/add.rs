@@ -1,0 +1,85 @@
+//! `deputize mcp add`.
+
+use std::collections::BTreeMap;
+
+use deputize_mcp::{Card, SERVER_CHARS, toolset};
+use serde_json::{Map, Value, json};
+
+use super::{ServerError, agreed, ask, file, loaded, show};
+use crate::args::Add;
+use crate::compose::mcp::{cards, server};
+use crate::config::{McpServer, Secret};
+use crate::exit::CliError;
+use crate::surroundings::{Surroundings, print, tell};
+
+/// Tries a server, shows all of it, and adds it when the person says so.
+pub(super) fn add(around: &Surroundings, args: &Add) -> Result<(), CliError> {
+    let name = &args.name;
+    let (sources, loaded) = loaded(around, &args.settings)?;
+    if toolset(name).is_none() {
+        return Err(CliError::usage(ServerError::Name(format!(
+            "the name of a server is made of 1 to {SERVER_CHARS} letters, digits, `-` and `_`"
+        ))));
+    }
+    if loaded.config.mcp_servers.contains_key(name) {
+        let taken = CliError::usage(ServerError::Taken(name.clone()));
+        return Err(taken.hint(format!("take it out first: deputize mcp remove {name}")));
+    }
+    let entry = entry(args);
+    let server = server(name, &entry, around, &sources.cwd).map_err(CliError::usage)?;
+    let (listed, took) = ask(around, &server, &sources.cwd)?;
+    let place = server.place();
+    print(&show::whole(name, &place, &listed, &[]))?;
+    tell(&format!("it answered in {:.2} s", took.as_secs_f32()));
+    if !args.yes && !agreed(around, "add this server and approve all of this?")? {
+        return Err(CliError::failed(ServerError::NotAdded));
+    }
+    let path = file::add(&sources, name, &written(args))?;
+    let mut card = Card::default();
+    card.keep(server.digest(), place, listed);
+    cards(around)?.write(name, &card).map_err(CliError::failed)?;
+    tell(&format!("added: mcp {name}, to {}", path.display()));
+    Ok(())
+}
+
+/// What it is as it will be read.
+fn entry(args: &Add) -> McpServer {
+    let pairs = |pairs: &[(String, String)]| -> BTreeMap<String, Secret> {
+        pairs.iter().map(|(name, value)| (name.clone(), Secret::new(value.as_str()))).collect()
+    };
+    let mut command = args.command.iter().cloned();
+    McpServer {
+        command: command.next(),
+        args: command.collect(),
+        env: pairs(&args.env),
+        url: args.url.clone(),
+        headers: pairs(&args.header),
+        ..McpServer::default()
+    }
+}
+
+/// What is written of it into the file.
+fn written(args: &Add) -> Value {
+    let pairs = |pairs: &[(String, String)]| -> Value {
+        let pairs = pairs.iter().map(|(name, value)| (name.clone(), json!(value)));
+        Value::Object(pairs.collect::<Map<_, _>>())
+    };
+    let mut map = Map::new();
+    let mut put = |key: &str, value: Value| map.insert(key.to_owned(), value);
+    if let Some(url) = &args.url {
+        put("url", json!(url));
+    }
+    if let Some((command, rest)) = args.command.split_first() {
+        put("command", json!(command));
+        if !rest.is_empty() {
+            put("args", json!(rest));
+        }
+    }
+    if !args.env.is_empty() {
+        put("env", pairs(&args.env));
+    }
+    if !args.header.is_empty() {
+        put("headers", pairs(&args.header));
+    }
+    Value::Object(map)
+}

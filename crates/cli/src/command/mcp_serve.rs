@@ -1,0 +1,124 @@
+//! `deputize mcp-serve`: this agent for other agents, over MCP.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use deputize_core::{Cancel, RetryPolicy, ToolCrate};
+use deputize_mcp::serve::{Desk, Who, bind};
+use deputize_runtime::Gates;
+use deputize_tools::Processes;
+
+use crate::args::McpServe;
+use crate::command::run::flags;
+use crate::compose::mcp_serve::{Office, Served};
+use crate::compose::{Composition, Ingredients};
+use crate::exit::{CliError, Exit};
+use crate::processes::{enough_open_files, setup};
+use crate::stop::Signals;
+use crate::surroundings::{PrintError, Surroundings, print, tell};
+
+pub(crate) mod progress;
+
+/// After the end, how long threads that are stuck are waited for: one reads standard input.
+const STUCK: Duration = Duration::from_millis(100);
+/// Threads for work on files.
+const BLOCKING_THREADS: usize = 64;
+
+const INSTRUCTIONS: &str = "`run` gives a whole task to an agent; `delegate` hands one or several \
+    tasks to agents side by side. Both take long: ask for progress, and cancel what is not wanted \
+    any more.";
+
+/// Serves until the client is gone, or for ever by HTTP.
+pub(crate) fn mcp_serve(
+    links: &[ToolCrate],
+    around: Surroundings,
+    args: &McpServe,
+) -> Result<u8, CliError> {
+    enough_open_files(around.open_files).map_err(CliError::failed)?;
+    let http = args.http;
+    if http.is_none() && around.stdin_is_terminal {
+        tell("note: another program starts this one and talks to it; see docs/mcp.md");
+    }
+    let output = match http {
+        Some(_) => None,
+        None => Some(take_stdout().map_err(|error| CliError::failed(PrintError(error)))?),
+    };
+    let office = office(links, around, args)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .max_blocking_threads(BLOCKING_THREADS)
+        .enable_all()
+        .build()
+        .map_err(CliError::failed)?;
+    let code = runtime.block_on(async {
+        let mut signals = Signals::listen().map_err(CliError::failed)?;
+        let end = Cancel::new();
+        let who = Who {
+            name: "deputize",
+            version: env!("CARGO_PKG_VERSION"),
+            instructions: INSTRUCTIONS.to_owned(),
+        };
+        let desk = Desk::new(who, Arc::new(Served(Arc::new(office))), end.clone());
+        let served = async {
+            match (output, http) {
+                (Some(output), _) => {
+                    let input: File = io::stdin().as_fd().try_clone_to_owned()?.into();
+                    let [input, output] = [input, output].map(tokio::fs::File::from_std);
+                    desk.streams(input, output).await
+                }
+                (None, port) => {
+                    let address = bind(port.unwrap_or_default()).await?;
+                    let told = print(&format!("{}\n", address.url));
+                    told.map_err(|error| io::Error::other(error.chain()))?;
+                    desk.http(address).await
+                }
+            }
+        };
+        let served = signals.guard(Box::pin(served), &end, || {}).await;
+        let interrupted = end.is_cancelled();
+        match served {
+            _ if interrupted => Ok(Exit::Interrupted.code()),
+            None => Ok(Exit::Interrupted.code()),
+            Some(served) => served.map(|()| 0).map_err(CliError::failed),
+        }
+    });
+    runtime.shutdown_timeout(STUCK);
+    code
+}
+
+/// What all calls share. That a run can begin at all is seen here, and not at the first call.
+fn office(links: &[ToolCrate], around: Surroundings, args: &McpServe) -> Result<Office, CliError> {
+    let options = args.options();
+    let sources = around.sources(&options.settings, flags(&options))?;
+    let loaded = around.load(&sources)?;
+    let ingredients = Ingredients::here(links, &loaded.config, &around, &sources);
+    let composition = Composition::new(&ingredients)?;
+    let tool = composition.delegation.tool();
+    let entry = composition.catalog.get(tool.as_str());
+    let entry = entry.filter(|_| composition.tools.contains(&tool));
+    let delegate = entry.and_then(|entry| {
+        let parameters = entry.tool.spec().decl.parameters.to_value();
+        Some((tool.to_string(), parameters.as_object()?.clone()))
+    });
+    let root = sources.cwd.clone();
+    Ok(Office {
+        links: links.to_vec(),
+        options,
+        dir: around.sessions()?,
+        processes: Arc::new(Processes::with(setup(around.open_files))),
+        gate: Arc::new(Gates::new(RetryPolicy::default(), fastrand::u64(..))),
+        around,
+        root,
+        delegate,
+    })
+}
+
+/// Standard output, which from now on is the client's alone: what else is printed there goes to
+/// standard error.
+fn take_stdout() -> io::Result<File> {
+    let output = io::stdout().as_fd().try_clone_to_owned()?;
+    rustix::stdio::dup2_stdout(io::stderr())?;
+    Ok(output.into())
+}

@@ -1,0 +1,330 @@
+//! The MCP servers of a program: what is known of them, and how they are reached.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use deputize_core::door::Secrets;
+use deputize_core::{Catalog, CatalogError, Store};
+use deputize_mcp::{Card, Cards, Filter, Limits, McpError, Offer, Server, Servers, look, offer};
+use deputize_process::{ProgramError, base_env, drop_hooks};
+use deputize_tools::Processes;
+use futures_util::future::join_all;
+use serde::{Deserialize, Serialize};
+
+use super::model::looks_secret;
+use crate::config::{Config, McpServer};
+use crate::exit::CliError;
+use crate::processes::setup;
+use crate::surroundings::Surroundings;
+
+/// How long servers that nothing is known of may hold up the first request, all together.
+const FIRST_LOOK: Duration = Duration::from_secs(5);
+
+/// Why a configured server cannot be reached.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unreachable {
+    #[error("mcp {server}: its program cannot be run")]
+    Program {
+        server: String,
+        #[source]
+        source: ProgramError,
+    },
+    #[error("mcp {server}: `{key}` names the variable `{variable}`, which is not set")]
+    Variable { server: String, key: String, variable: String },
+    #[error("mcp {0}: it has neither a command nor a url")]
+    Nothing(String),
+}
+
+/// What is known of a server before it is started: a recording keeps it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Known {
+    /// What is started or reached.
+    place: String,
+    card: Card,
+}
+
+/// Where cards of servers are kept: beside the sessions.
+pub(crate) fn cards(around: &Surroundings) -> Result<Cards, CliError> {
+    let sessions = around.sessions()?;
+    let state = sessions.path().parent().unwrap_or(Path::new("."));
+    Ok(Cards::new(state.join("mcp")))
+}
+
+/// Whether the top agent has a server's tools.
+fn is_wanted(config: &Config, name: &str) -> bool {
+    let wanted = |set: &String| set.strip_prefix("mcp-") == Some(name);
+    config.toolsets.is_empty() || config.toolsets.iter().any(wanted)
+}
+
+/// The toolsets of the servers that are configured.
+pub(super) fn toolsets(config: &Config) -> impl Iterator<Item = String> {
+    config.mcp_servers.keys().map(|name| format!("mcp-{name}"))
+}
+
+/// How a configured server is reached.
+pub(crate) fn server(
+    name: &str,
+    entry: &McpServer,
+    around: &Surroundings,
+    cwd: &Path,
+) -> Result<Server, Unreachable> {
+    let filled = |kind: &str, values: &BTreeMap<String, crate::config::Secret>| {
+        let fill = |(key, value): (&String, &crate::config::Secret)| {
+            let missing = |variable: &str| Unreachable::Variable {
+                server: name.to_owned(),
+                key: format!("mcp_servers.{name}.{kind}.{key}"),
+                variable: variable.to_owned(),
+            };
+            let value = expand(value.expose(), around).map_err(missing)?;
+            Ok((key.clone(), value))
+        };
+        values.iter().map(fill).collect::<Result<BTreeMap<String, String>, Unreachable>>()
+    };
+    let reached = match (&entry.command, &entry.url) {
+        (Some(command), _) => {
+            let mut env = base_env(&around.os_env);
+            let own = filled("env", &entry.env)?;
+            env.extend(own.into_iter().map(|(key, value)| (key.into(), OsString::from(value))));
+            drop_hooks(&mut env);
+            let args = entry.args.iter().map(OsString::from).collect();
+            Server::program(name, command, args, env, cwd)
+                .map_err(|source| Unreachable::Program { server: name.to_owned(), source })?
+        }
+        (None, Some(url)) => Server::url(name, url, filled("headers", &entry.headers)?),
+        (None, None) => return Err(Unreachable::Nothing(name.to_owned())),
+    };
+    let seconds = |seconds: u32| Duration::from_secs(seconds.into());
+    let limits = Limits {
+        start: seconds(entry.start_timeout_seconds),
+        idle: seconds(entry.call_timeout_seconds),
+        ..Limits::default()
+    };
+    Ok(Server { limits, ..reached })
+}
+
+/// A value with variables of the environment in the place of `${NAME}`, or the name of one that
+/// is not set.
+fn expand<'v>(value: &'v str, around: &Surroundings) -> Result<String, &'v str> {
+    let (mut out, mut rest) = (String::new(), value);
+    while let Some((before, after)) = rest.split_once("${") {
+        out.push_str(before);
+        let Some((name, behind)) = after.split_once('}') else {
+            out.push_str("${");
+            rest = after;
+            continue;
+        };
+        out.push_str(around.var(name).ok_or(name)?);
+        rest = behind;
+    }
+    out.push_str(rest);
+    Ok(out)
+}
+
+/// The values that servers are given and that nobody else may see.
+pub(crate) fn secrets(config: &Config, around: &Surroundings, secrets: &mut Secrets) {
+    for (name, entry) in &config.mcp_servers {
+        // What comes from the environment was kept out of the file for a reason.
+        let secret = |(key, value): &(&String, &crate::config::Secret)| {
+            looks_secret(key) || value.expose().contains("${")
+        };
+        let env = entry.env.iter().filter(secret);
+        for (key, value) in env.chain(&entry.headers) {
+            if let Ok(value) = expand(value.expose(), around) {
+                secrets.add(&format!("mcp_servers.{name}.{key}"), &value);
+                // A header's value has its scheme before it.
+                if let Some((_, value)) = value.split_once(' ') {
+                    secrets.add(&format!("mcp_servers.{name}.{key}"), value.trim());
+                }
+            }
+        }
+    }
+}
+
+/// What is known of the servers whose tools the top agent has, and what is to be told of those of
+/// which nothing can be known.
+pub(super) fn known(
+    config: &Config,
+    around: &Surroundings,
+    cwd: &Path,
+    warnings: &mut Vec<String>,
+) -> BTreeMap<String, Known> {
+    let mut found = BTreeMap::new();
+    for (name, entry) in config.mcp_servers.iter().filter(|(name, _)| is_wanted(config, name)) {
+        let server = match server(name, entry, around, cwd) {
+            Ok(server) => server,
+            Err(error) => {
+                warnings.push(CliError::failed(error).chain());
+                continue;
+            }
+        };
+        let place = server.place();
+        let card = cards(around)
+            .and_then(|cards| cards.read(name).map_err(CliError::failed))
+            .map(|card| if card.is_stale(&server.digest()) { unasked(card) } else { card });
+        match card {
+            Ok(card) => {
+                found.insert(name.clone(), Known { place, card });
+            }
+            Err(error) => warnings.push(error.chain()),
+        }
+    }
+    found
+}
+
+/// What is known of a server that is configured otherwise than when it was asked: what was
+/// approved, and nothing of what it has.
+fn unasked(card: Card) -> Card {
+    Card { listed: None, ..card }
+}
+
+/// Adds the tools of servers. One whose name is taken is left out: no server's tool takes the
+/// place of another tool.
+pub(super) fn add(
+    config: &Config,
+    known: &BTreeMap<String, Known>,
+    catalog: &mut Catalog,
+    warnings: &mut Vec<String>,
+) {
+    for (name, Known { place, card }) in known {
+        let filter = config.mcp_servers.get(name).map(|entry| Filter {
+            include: entry.tools.include.clone(),
+            exclude: entry.tools.exclude.clone(),
+            read_only: entry.tools.read_only.clone(),
+        });
+        let Offer { entries, notes } = offer(name, card, place, &filter.unwrap_or_default());
+        warnings.extend(notes);
+        for entry in entries {
+            if let Err(CatalogError::Twice { name: tool, first, .. }) = catalog.insert(entry) {
+                warnings.push(format!(
+                    "mcp {name}: not offered: the name {tool} is that of a tool of {first}"
+                ));
+            }
+        }
+    }
+}
+
+/// Asks servers that nothing is known of what they have, all at once and not for long, and keeps
+/// it. What is to be told of that.
+pub(crate) fn first_look(config: &Config, around: &Surroundings, cwd: &Path) -> Vec<String> {
+    let Ok(cards) = cards(around) else { return Vec::new() };
+    let wanted = config.mcp_servers.iter().filter(|(name, _)| is_wanted(config, name));
+    let unknown = |(name, entry): (&String, &McpServer)| {
+        // What is wrong with it is told where its tools are put together.
+        let server = server(name, entry, around, cwd).ok()?;
+        let card = cards.read(name).ok()?;
+        card.is_stale(&server.digest()).then_some((server, card))
+    };
+    let unknown: Vec<(Server, Card)> = wanted.filter_map(unknown).collect();
+    if unknown.is_empty() {
+        return Vec::new();
+    }
+    let processes = Arc::new(Processes::with(setup(around.open_files)));
+    let looks = unknown.into_iter().map(|(server, mut card)| {
+        let (cards, cwd, processes) = (cards.clone(), cwd.to_owned(), Arc::clone(&processes));
+        async move {
+            let (name, digest, place) = (server.name.clone(), server.digest(), server.place());
+            let start = server.limits.start.min(FIRST_LOOK);
+            let limits = Limits { start, ..server.limits };
+            let look = look(Server { limits, ..server }, cwd, move || processes.shared());
+            let listed = match look.await {
+                Ok(listed) => listed,
+                Err(error) => return Some(without(&name, &error)),
+            };
+            let (first, tools) = (card.approved.is_none(), listed.tools.len());
+            card.keep(digest, place, listed);
+            if let Err(error) = cards.write(&name, &card) {
+                return Some(CliError::failed(error).chain());
+            }
+            first.then(|| {
+                format!(
+                    "mcp {name}: seen for the first time: its {tools} tools are taken as they are; \
+                     what changes later waits for you. Read them with: deputize mcp review {name}"
+                )
+            })
+        }
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let Ok(runtime) = runtime else { return Vec::new() };
+    let notes = runtime.block_on(join_all(looks));
+    notes.into_iter().flatten().collect()
+}
+
+/// What is told of a server that a session goes without.
+fn without(name: &str, error: &McpError) -> String {
+    let why = match error.fault {
+        deputize_mcp::Fault::Slow(limit) => {
+            format!("mcp {name}: it did not say within {} s what it has", limit.as_secs())
+        }
+        _ => error_told(error),
+    };
+    format!("{why}. This session goes without its tools; try it with: deputize mcp test {name}")
+}
+
+/// An error of a server with its causes.
+fn error_told(error: &McpError) -> String {
+    let mut said = error.to_string();
+    let causes = std::iter::successors(std::error::Error::source(error), |cause| cause.source());
+    for cause in causes.map(ToString::to_string) {
+        if !said.contains(&cause) {
+            said = format!("{said}: {cause}");
+        }
+    }
+    said
+}
+
+/// The servers that agents may call, and where is kept what they say.
+pub(super) struct Reached {
+    servers: Vec<Server>,
+    root: PathBuf,
+    cards: Option<Cards>,
+}
+
+impl Reached {
+    pub(super) fn new(config: &Config, around: &Surroundings, cwd: &Path) -> Self {
+        let wanted = config.mcp_servers.iter().filter(|(name, _)| is_wanted(config, name));
+        // What is wrong with one was told with its tools.
+        let reached = wanted.filter_map(|(name, entry)| server(name, entry, around, cwd).ok());
+        Self { servers: reached.collect(), root: cwd.to_owned(), cards: cards(around).ok() }
+    }
+
+    /// The servers of a session, none of them started. Whoever owns the processes of the session
+    /// owns theirs.
+    pub(super) fn for_session(&self) -> Servers {
+        let supervisor =
+            |settings: &Store| settings.get_or_insert_with(Processes::default).shared();
+        let servers = Servers::new(self.servers.clone(), self.root.clone(), supervisor);
+        match &self.cards {
+            Some(cards) => servers.keeping(cards.clone()),
+            None => servers,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_are_put_in_and_one_that_is_not_set_is_named() {
+        let around = Surroundings::for_tests(&[("TOKEN", "hush"), ("EMPTY", "")]);
+        let expanded = |text| expand(text, &around).map_err(str::to_owned);
+        assert_eq!(expanded("Bearer ${TOKEN}!").unwrap(), "Bearer hush!");
+        assert_eq!(expanded("$TOKEN ${").unwrap(), "$TOKEN ${");
+        assert_eq!(expanded("${EMPTY}").unwrap_err(), "EMPTY");
+        assert_eq!(expanded("a${NONE}").unwrap_err(), "NONE");
+    }
+
+    #[test]
+    fn only_servers_whose_tools_are_wanted_are_started() {
+        let config = |sets: &[&str]| Config {
+            toolsets: sets.iter().map(|set| (*set).to_owned()).collect(),
+            ..Config::default()
+        };
+        assert!(is_wanted(&config(&[]), "git"));
+        assert!(is_wanted(&config(&["file", "mcp-git"]), "git"));
+        assert!(!is_wanted(&config(&["file", "mcp-got"]), "git"));
+    }
+}

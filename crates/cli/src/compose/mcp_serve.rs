@@ -1,0 +1,410 @@
+//! What other agents have of this program over MCP: a whole run, and children for a task of theirs.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use deputize_core::{
+    ApproverMode, BoxFuture, Cancel, CancelReason, Delta, Message, Model, ModelError, Observer,
+    Outcome, Reply, Request, Resource as _, SessionId, Status, ToolCrate,
+};
+use deputize_mcp::Servers;
+use deputize_mcp::serve::{Answer, Notes, Offered, Work, Wrong};
+use deputize_runtime::{Gates, Parts, Session, SessionDir};
+use deputize_tools::Processes;
+use serde_json::{Map, Value, json};
+use tokio::task::spawn_blocking;
+
+use super::{Chosen, Composition, Ingredients, approver_mode, external, mcp};
+use crate::args::{RunOptions, Settings};
+use crate::command::mcp_serve::progress::Progress;
+use crate::command::run::{flags, new_session, overrides};
+use crate::exit::CliError;
+use crate::hooks;
+use crate::idle::Idle;
+use crate::output::json::Children;
+use crate::output::to_json_line;
+use crate::surroundings::{Surroundings, tell};
+
+/// What all calls of other agents share.
+pub(crate) struct Office {
+    pub(crate) links: Vec<ToolCrate>,
+    pub(crate) around: Surroundings,
+    /// What the command line says of every run.
+    pub(crate) options: RunOptions,
+    pub(crate) dir: SessionDir,
+    pub(crate) processes: Arc<Processes>,
+    pub(crate) gate: Arc<Gates>,
+    /// The directory that calls work in or below.
+    pub(crate) root: PathBuf,
+    /// The arguments of `delegate`, which are those of the tool that hands work on; nothing where
+    /// there is no such tool.
+    pub(crate) delegate: Option<(String, Map<String, Value>)>,
+}
+
+/// The work that other agents ask this program for.
+pub(crate) struct Served(pub(crate) Arc<Office>);
+
+const RUN: &str = "run";
+const DELEGATE: &str = "delegate";
+
+const RUN_ABOUT: &str = "Give a task to an agent of this program and wait for its answer. The agent \
+    has tools of its own (files, search, and commands where they are allowed) and may hand parts of \
+    the work to further agents. It knows nothing but what the prompt says. The result has the \
+    answer, and as data the session, status, tokens and what was done.";
+const DELEGATE_ABOUT: &str = "Hand one task, or several at once, to agents of this program and wait \
+    for what they report: one entry a task, with its status, its answer and what it did. Unlike \
+    `run`, no agent stands between you and them.";
+
+impl Work for Served {
+    fn offers(&self) -> Vec<Offered> {
+        let cwd = json!({
+            "type": "string",
+            "description": format!(
+                "Where to work: an absolute directory, {} or one below it [default: that].",
+                self.0.root.display()
+            ),
+        });
+        let run = json!({
+            "type": "object",
+            "properties": {
+                "prompt": {"type": "string", "description": "What to do, with all that must be known."},
+                "cwd": cwd.clone(),
+                "toolsets": {
+                    "type": "array",
+                    "items": {"type": "string"},
+                    "description": "Give the agent these toolsets only [default: all that this \
+                        program has].",
+                },
+                "max_iterations": {
+                    "type": "integer",
+                    "minimum": 1,
+                    "description": "Model requests that it may make at most.",
+                },
+            },
+            "required": ["prompt"],
+            "additionalProperties": false,
+        });
+        let run = Offered {
+            name: RUN,
+            description: RUN_ABOUT.to_owned(),
+            parameters: run.as_object().cloned().unwrap_or_default(),
+        };
+        let delegate = self.0.delegate.as_ref().map(|(_, parameters)| {
+            let mut parameters = parameters.clone();
+            if let Some(Value::Object(properties)) = parameters.get_mut("properties") {
+                properties.insert("cwd".to_owned(), cwd);
+            }
+            Offered { name: DELEGATE, description: DELEGATE_ABOUT.to_owned(), parameters }
+        });
+        std::iter::once(run).chain(delegate).collect()
+    }
+
+    fn call<'a>(
+        &'a self,
+        tool: &'a str,
+        mut arguments: Map<String, Value>,
+        notes: Notes,
+        cancel: Cancel,
+    ) -> BoxFuture<'a, Result<Answer, Wrong>> {
+        Box::pin(async move {
+            let cwd = self.0.place(arguments.remove("cwd"))?;
+            let job = match tool {
+                RUN => Job::run(arguments)?,
+                _ => Job::Delegate(Value::Object(arguments)),
+            };
+            let office = Arc::clone(&self.0);
+            let prepared = spawn_blocking(move || Prepared::new(office, cwd, job)).await;
+            let prepared = match prepared {
+                Ok(Ok(prepared)) => prepared,
+                Ok(Err(error)) => return Ok(refused(&error)),
+                Err(_) => return Ok(failed("it ended by a fault of the program".to_owned())),
+            };
+            Ok(match Box::pin(prepared.work(notes, &cancel)).await {
+                Ok(answer) => answer,
+                Err(error) => refused(&error),
+            })
+        })
+    }
+}
+
+fn failed(text: String) -> Answer {
+    Answer { text, data: None, failed: true }
+}
+
+fn refused(error: &CliError) -> Answer {
+    failed(error.to_string())
+}
+
+impl Office {
+    /// Where a call works: in the directory of this program, or below it.
+    fn place(&self, given: Option<Value>) -> Result<PathBuf, Wrong> {
+        let path = match given {
+            None | Some(Value::Null) => return Ok(self.root.clone()),
+            Some(Value::String(path)) => path,
+            Some(_) => return Err(Wrong("`cwd` must be a text".to_owned())),
+        };
+        let found = self.around.cwd(Some(Path::new(&path)));
+        let found = found.map_err(|error| Wrong(format!("`cwd`: {}", error.chain())))?;
+        if !found.starts_with(&self.root) {
+            let root = self.root.display();
+            return Err(Wrong(format!("`cwd` must be {root} or a directory below it")));
+        }
+        Ok(found)
+    }
+}
+
+/// What is asked for.
+enum Job {
+    Run {
+        prompt: String,
+        toolsets: Vec<String>,
+        max_iterations: Option<u32>,
+    },
+    /// With the arguments of the tool that hands work on.
+    Delegate(Value),
+}
+
+impl Job {
+    fn run(arguments: Map<String, Value>) -> Result<Self, Wrong> {
+        #[derive(serde::Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Run {
+            prompt: String,
+            #[serde(default)]
+            toolsets: Vec<String>,
+            max_iterations: Option<u32>,
+        }
+        let run: Run = serde_json::from_value(Value::Object(arguments))
+            .map_err(|error| Wrong(format!("the arguments of run: {error}")))?;
+        if run.prompt.trim().is_empty() {
+            return Err(Wrong("`prompt` says nothing: say what is to be done".to_owned()));
+        }
+        if run.max_iterations == Some(0) {
+            return Err(Wrong("`max_iterations` must be at least 1".to_owned()));
+        }
+        let Run { prompt, toolsets, max_iterations } = run;
+        Ok(Self::Run { prompt, toolsets, max_iterations })
+    }
+}
+
+/// A session that is about to begin.
+struct Prepared {
+    office: Arc<Office>,
+    composition: Composition,
+    chosen: Chosen,
+    program: Option<deputize_acp::Program>,
+    mode: ApproverMode,
+    cwd: PathBuf,
+    id: SessionId,
+    job: Job,
+}
+
+impl Prepared {
+    fn new(office: Arc<Office>, cwd: PathBuf, job: Job) -> Result<Self, CliError> {
+        let mut options = office.options.clone();
+        options.settings = Settings { cwd: Some(cwd.clone()), ..options.settings };
+        if let Job::Run { toolsets, max_iterations, .. } = &job {
+            narrow(&mut options, toolsets, *max_iterations)?;
+        }
+        let around = &office.around;
+        let sources = around.sources(&options.settings, flags(&options))?;
+        let loaded = around.load(&sources)?;
+        for note in mcp::first_look(&loaded.config, around, &cwd) {
+            tell(&format!("note: {note}"));
+        }
+        let ingredients = Ingredients::here(&office.links, &loaded.config, around, &sources);
+        let composition = Composition::new(&ingredients)?;
+        let program = external::program(&loaded.config, around)?;
+        let mut chosen = composition.models(&overrides(&options.model), around)?;
+        external::secrets(&loaded.config, around, &mut chosen.secrets);
+        mcp::secrets(&loaded.config, around, &mut chosen.secrets);
+        let warnings = composition.warnings.iter().chain(&chosen.warnings);
+        warnings.for_each(|warning| tell(&format!("warning: {warning}")));
+        // Nobody can be asked.
+        let mode = match approver_mode(loaded.config.approvals.mode) {
+            ApproverMode::Auto => ApproverMode::Auto,
+            ApproverMode::Ask | ApproverMode::Deny => ApproverMode::Deny,
+        };
+        let id = new_session(ingredients.clock.now_ms());
+        Ok(Self { office, composition, chosen, program, mode, cwd, id, job })
+    }
+
+    /// Runs the session to its end.
+    async fn work(mut self, notes: Notes, cancel: &Cancel) -> Result<Answer, CliError> {
+        let task = match &self.job {
+            Job::Run { prompt, .. } => prompt.clone(),
+            Job::Delegate(arguments) => {
+                // What begins the conversation of the top agent and of no other.
+                let task = format!("Hand on, for another program ({}).", self.id);
+                let hands_on = HandsOn {
+                    task: task.clone(),
+                    tool: self.composition.delegation.tool().to_string(),
+                    arguments: arguments.clone(),
+                };
+                let name = self.chosen.name.clone();
+                self.chosen.models.wrap(&name, |model| Arc::new(Handover { hands_on, model }));
+                task
+            }
+        };
+        let (children, idle) = (Arc::new(Children::default()), Arc::new(Idle::new()));
+        let progress = Arc::new(Progress::new(notes));
+        let observers: Vec<Arc<dyn Observer>> = vec![children.clone(), idle.clone(), progress];
+        let parts = self.parts(observers);
+        let servers = parts.settings.get_or_insert_with(Servers::default);
+        let session = Session::create(&self.office.dir, self.id.clone(), parts);
+        let session = session.map_err(CliError::failed)?;
+        let mut spec = self.composition.top_agent(&self.id, &self.chosen.name, &task, self.mode);
+        spec.options = self.chosen.options.clone();
+        let authority = self.composition.authority(self.mode, self.cwd.clone());
+        let outcome = self.watched(&idle, cancel, session.run(spec, authority, cancel)).await;
+        servers.close().await;
+        self.answer(&outcome, &children)
+    }
+
+    /// The same with an end where nothing comes of it any more.
+    async fn watched(
+        &self,
+        idle: &Idle,
+        cancel: &Cancel,
+        run: impl Future<Output = Outcome>,
+    ) -> Outcome {
+        let seconds = self.composition.config.inactivity_timeout_seconds;
+        let limit = (seconds > 0).then(|| Duration::from_secs(seconds.into()));
+        let mut run = Box::pin(run);
+        tokio::select! {
+            biased;
+            ended = &mut run => return ended,
+            () = idle.over(limit) => {}
+        }
+        cancel.cancel(CancelReason::TimeLimit);
+        let outcome = run.await;
+        let error =
+            format!("stopped: nothing came of it for {seconds} s (inactivity_timeout_seconds)");
+        Outcome { error: Some(error), ..outcome }
+    }
+
+    fn parts(&self, observers: Vec<Arc<dyn Observer>>) -> Parts {
+        let office = &self.office;
+        let mut parts = self.composition.parts(self.chosen.clone());
+        // One process starts and ends the commands of all sessions.
+        if let Ok(supervisor) = office.processes.shared() {
+            parts.settings.get_or_insert_with(|| Processes::of(supervisor));
+        }
+        parts.observers = observers;
+        parts.gate = Some(Arc::clone(&office.gate) as _);
+        let config = &self.composition.config;
+        parts.external = external::agents(config, self.program.clone(), &office.processes);
+        let processes = Arc::clone(&office.processes);
+        parts.hooks = hooks::configured(&config.hooks, processes, &office.around.os_env);
+        parts
+    }
+
+    fn answer(&self, outcome: &Outcome, children: &Children) -> Result<Answer, CliError> {
+        let line = to_json_line(&children.object(outcome)).map_err(CliError::failed)?;
+        let mut data: Value = serde_json::from_str(&line).map_err(CliError::failed)?;
+        let failed = outcome.status != Status::Completed;
+        if let Job::Delegate(_) = self.job {
+            // The top agent said nothing of its own.
+            let results = data.get_mut("children").map(Value::take).unwrap_or_default();
+            if results.as_array().is_some_and(|results| !results.is_empty()) {
+                let session = data.get("session").cloned().unwrap_or_default();
+                let data = json!({"session": session, "results": results});
+                return Ok(Answer { text: data.to_string(), data: Some(data), failed });
+            }
+            // No child began: what the tool said of that is the answer.
+            let text = outcome.text.clone().or_else(|| outcome.error.clone());
+            return Ok(Answer { text: text.unwrap_or_default(), data: None, failed: true });
+        }
+        let text = match (&outcome.text, &outcome.error) {
+            (Some(text), None) => text.clone(),
+            (Some(text), Some(error)) => format!("{text}\n\n[{error}]"),
+            (None, error) => error.clone().unwrap_or_else(|| "it gave no answer".to_owned()),
+        };
+        Ok(Answer { text, data: Some(data), failed })
+    }
+}
+
+/// What a call asks for, within what the command line allows.
+fn narrow(
+    options: &mut RunOptions,
+    toolsets: &[String],
+    max_iterations: Option<u32>,
+) -> Result<(), CliError> {
+    if !toolsets.is_empty() {
+        let allowed = &options.toolsets;
+        let beyond = toolsets.iter().find(|set| !allowed.is_empty() && !allowed.contains(set));
+        if let Some(beyond) = beyond {
+            return Err(CliError::usage(Beyond(beyond.clone(), allowed.join(", "))));
+        }
+        options.toolsets = toolsets.to_vec();
+    }
+    let limits = [options.max_iterations, max_iterations];
+    options.max_iterations = limits.into_iter().flatten().min();
+    Ok(())
+}
+
+/// More than there is to be had.
+#[derive(Debug, thiserror::Error)]
+#[error("toolset `{0}` is not served; there are: {1}")]
+struct Beyond(String, String);
+
+/// The one call of an agent that only hands on.
+#[derive(Clone)]
+struct HandsOn {
+    /// Its task, which no other agent of the session has.
+    task: String,
+    tool: String,
+    arguments: Value,
+}
+
+/// A model whose part is taken in one conversation: the one whose only purpose is to hand on.
+struct Handover {
+    hands_on: HandsOn,
+    model: Arc<dyn Model>,
+}
+
+impl Handover {
+    /// The reply where this is that conversation.
+    fn reply(&self, request: &Request<'_>) -> Option<Reply> {
+        let HandsOn { task, tool, arguments } = &self.hands_on;
+        let own = |message: &Arc<Message>| match &**message {
+            Message::User(user) => user.text.ends_with(task.as_str()),
+            _ => false,
+        };
+        if !request.messages.iter().any(own) {
+            return None;
+        }
+        let result = request.messages.iter().rev().find_map(|message| match &**message {
+            Message::Tool(result) => Some(result.text.as_str()),
+            _ => None,
+        });
+        Some(match result {
+            None => Reply::calls(request.model, [(tool.as_str(), arguments.clone())]),
+            Some(result) => Reply::text(request.model, result),
+        })
+    }
+}
+
+impl Model for Handover {
+    fn reply<'a>(
+        &'a self,
+        request: &'a Request<'a>,
+        live: &'a mut (dyn FnMut(Delta<'_>) + Send),
+        cancel: &'a Cancel,
+    ) -> BoxFuture<'a, Result<Reply, ModelError>> {
+        match Handover::reply(self, request) {
+            Some(reply) => Box::pin(std::future::ready(Ok(reply))),
+            None => self.model.reply(request, live, cancel),
+        }
+    }
+
+    fn most_output(&self, options: &deputize_core::ModelOptions) -> Option<u32> {
+        self.model.most_output(options)
+    }
+
+    fn for_one_agent(&self) -> Option<Arc<dyn Model>> {
+        let model = self.model.for_one_agent()?;
+        Some(Arc::new(Self { hands_on: self.hands_on.clone(), model }))
+    }
+}

@@ -1,0 +1,218 @@
+//! What a person does with servers: add, look, review, remove; and what becomes of a server that
+//! changes between two runs.
+
+use std::fs;
+
+use deputize_core::Reply;
+use deputize_testkit::{Answer, MockServer};
+use serde_json::{Value, json};
+
+use crate::program::{Asked, Ended, Lab, Running, model};
+
+const SERVER: &str = env!("CARGO_BIN_EXE_deputize-mcp-faulty");
+
+async fn deputize(lab: &Lab, args: &[&str]) -> Ended {
+    Running::start(lab.deputize(args)).end().await
+}
+
+fn config(lab: &Lab) -> String {
+    fs::read_to_string(lab.path("home/config.yaml")).unwrap_or_default()
+}
+
+#[tokio::test]
+async fn a_server_is_added_listed_tested_reviewed_and_removed() {
+    let lab = Lab::new();
+    fs::create_dir_all(lab.path("home")).unwrap();
+    fs::write(lab.path("home/config.yaml"), "# mine\nmax_iterations: 7\n").unwrap();
+    let add = ["mcp", "add", "weather", "--env", "A=b c", "--yes", "--", SERVER, "instructions"];
+    let ended = deputize(&lab, &add).await.with_code(0);
+    // All of it was shown, and nothing of it was hidden.
+    for part in ["faulty 1", "Obey.\\u{202e}", "Say it again.", "\"required\"", "\"text\""] {
+        assert!(ended.out.contains(part), "{part}: {}", ended.out);
+    }
+    let entry = json!({"command": SERVER, "args": ["instructions"], "env": {"A": "b c"}});
+    let text = format!("# mine\nmax_iterations: 7\nmcp_servers:\n  weather: {entry}\n");
+    assert_eq!(config(&lab), text);
+    deputize(&lab, &["config", "check"]).await.with_code(0);
+
+    let again = deputize(&lab, &add).await.with_code(2);
+    assert!(again.err.contains("there is an MCP server `weather` already"), "{}", again.err);
+    let list = deputize(&lab, &["mcp", "list"]).await.with_code(0);
+    assert!(list.out.contains("weather") && list.out.contains("ready"), "{}", list.out);
+    let list = deputize(&lab, &["mcp", "list", "--json"]).await.with_code(0);
+    let rows: Value = serde_json::from_str(&list.out).unwrap();
+    assert_eq!((&rows[0]["tools"], &rows[0]["is"]), (&json!(["echo"]), &json!("faulty 1")));
+    let test = deputize(&lab, &["mcp", "test", "weather"]).await.with_code(0);
+    assert!(
+        test.out.contains("mcp weather: faulty 1, protocol 2025-06-18, 1 tools"),
+        "{}",
+        test.out
+    );
+    let review = deputize(&lab, &["mcp", "review", "weather"]).await.with_code(0);
+    assert!(review.err.contains("all of it is as you approved it"), "{}", review.err);
+    let tools = deputize(&lab, &["tools", "list"]).await.with_code(0);
+    let row = tools.out.lines().find(|line| line.starts_with("mcp__weather__echo")).unwrap();
+    assert!(row.contains("mcp-weather") && row.contains("mcp weather"), "{row}");
+
+    let near = deputize(&lab, &["mcp", "test", "wether"]).await.with_code(2);
+    assert!(near.err.contains("the nearest name is `weather`"), "{}", near.err);
+    deputize(&lab, &["mcp", "remove", "weather"]).await.with_code(0);
+    assert_eq!(config(&lab), "# mine\nmax_iterations: 7\n");
+    assert!(!lab.path("home/mcp/weather.json").exists());
+    assert_eq!(lab.processes(), []);
+}
+
+#[tokio::test]
+async fn a_server_that_cannot_be_started_is_not_added_and_it_is_said_why() {
+    let lab = Lab::new();
+    let ended = deputize(&lab, &["mcp", "add", "w", "--yes", "--", SERVER, "exits at once"]).await;
+    assert!(ended.err.contains("no key: set WEATHER_KEY"), "{}", ended.err);
+    assert_eq!((ended.code, config(&lab)), (Some(1), String::new()));
+    let ended = deputize(&lab, &["mcp", "add", "w", "--yes", "--", "no-such-program"]).await;
+    assert!(ended.err.contains("program `no-such-program` not found in PATH"), "{}", ended.err);
+    // Nobody is there to be asked.
+    let ended = deputize(&lab, &["mcp", "add", "w", "--", SERVER, "none"]).await;
+    assert!(ended.err.contains("--yes says yes beforehand"), "{}", ended.err);
+    let ended = deputize(
+        &lab,
+        &["mcp", "add", "w", "--env", "K=${NO_SUCH}", "--yes", "--", SERVER, "none"],
+    )
+    .await;
+    let words = "`mcp_servers.w.env.K` names the variable `NO_SUCH`, which is not set";
+    assert!(ended.err.contains(words), "{}", ended.err);
+}
+
+/// A model that calls `echo` once and repeats the result.
+async fn caller() -> MockServer {
+    model(|asked: &Asked| {
+        Answer::reply(&match asked.replies() {
+            0 => Reply::calls("mock", [("mcp__w__echo", json!({"text": "hello"}))]),
+            _ => Reply::text("mock", asked.results().join("\n")),
+        })
+    })
+    .await
+}
+
+fn set(fault: &str) -> String {
+    format!("mcp_servers.w={}", json!({"command": SERVER, "args": [fault]}))
+}
+
+#[tokio::test]
+async fn a_call_is_asked_for_unless_the_person_says_that_the_tool_only_looks() {
+    let (lab, server) = (Lab::new(), caller().await);
+    let own = set("none");
+    let denied = lab.run(&server, &["--set", &own, "go"]).end().await.with_code(0);
+    assert!(denied.out.contains("error: denied by"), "{}", denied.out);
+    let entry = json!({"command": SERVER, "args": ["none"], "tools": {"read_only": ["echo"]}});
+    let looks = format!("mcp_servers.w={entry}");
+    let ran = lab.run(&server, &["--set", &looks, "go"]).end().await.with_code(0);
+    assert!(ran.out.contains("echo: hello"), "{}", ran.out);
+}
+
+#[tokio::test]
+async fn what_changed_since_it_was_approved_is_not_offered_until_it_is_reviewed() {
+    let (lab, server) = (Lab::new(), caller().await);
+    let run = |fault: &'static str| {
+        let (lab, server, own) = (&lab, &server, set(fault));
+        async move {
+            let args = ["--approve", "auto", "--output", "events", "--set", &own, "go"];
+            let ended = lab.run(server, &args).end().await.with_code(0);
+            let tools = ended.events("agent.start")[0]["tools"].clone();
+            (tools.as_array().unwrap().contains(&json!("mcp__w__echo")), ended)
+        }
+    };
+    let (offered, first) = run("none").await;
+    assert!(offered && first.err.contains("seen for the first time: its 1 tools"), "{}", first.err);
+    assert!(run("greets").await.0, "another argument, the same tools");
+
+    // Another program under the same name describes its tool otherwise, and has one more.
+    let (offered, ended) = run("a description with escapes").await;
+    assert!(!offered);
+    let words = "mcp w: tool \"echo\" changed since you approved it (description, +1 line -1 line). \
+                 Review with: deputize mcp review w";
+    assert!(ended.err.contains(words), "{}", ended.err);
+    let (offered, ended) = run("no schema").await;
+    assert!(offered && ended.err.contains("mcp w: tool \"bare\" is new."), "{}", ended.err);
+    let own = set("a description with escapes");
+    let args = ["mcp", "review", "w", "--set", &own];
+    let shown = deputize(&lab, &args).await.with_code(1);
+    assert!(shown.out.contains("echo  [changed]"), "{}", shown.out);
+    assert!(shown.out.contains("Say\\u{1b}[8m it\\u{200b} again."), "{}", shown.out);
+    deputize(&lab, &[&args[..], &["--yes"]].concat()).await.with_code(0);
+    assert!(run("a description with escapes").await.0);
+}
+
+#[tokio::test]
+async fn servers_that_nothing_is_known_of_hold_up_the_first_request_five_seconds_together() {
+    let lab = Lab::new();
+    let server = model(|_: &Asked| Answer::reply(&Reply::text("mock", "Done."))).await;
+    let hangs = |name: &str| {
+        format!("mcp_servers.{name}={}", json!({"command": SERVER, "args": ["hangs at once"]}))
+    };
+    let sets = ["a", "b", "c"].map(hangs);
+    let mut args = vec!["--output", "events"];
+    sets.iter().for_each(|set| args.extend(["--set", set]));
+    args.push("go");
+    let ended = lab.run(&server, &args).end().await.with_code(0);
+    for name in ["a", "b", "c"] {
+        let words =
+            format!("mcp {name}: it did not say within 5 s what it has. This session goes without");
+        assert!(ended.err.contains(&words), "{}", ended.err);
+    }
+    // One after the other would be fifteen.
+    assert!(ended.took.as_secs() < 14, "{:?}", ended.took);
+    // Whose tools nobody has asked for is not started.
+    args.extend(["-t", "file"]);
+    let ended = lab.run(&server, &args).end().await.with_code(0);
+    assert!(!ended.err.contains("mcp a"), "{}", ended.err);
+    assert_eq!(lab.processes(), []);
+}
+
+#[tokio::test]
+async fn children_have_the_tools_of_servers_unless_the_operator_says_otherwise() {
+    let server = model(|asked: &Asked| {
+        let first = asked.first_user().to_owned();
+        Answer::reply(&match (first.ends_with("go"), asked.replies()) {
+            (true, 0) => {
+                let task = json!({"goal": "Look", "toolsets": ["file"]});
+                Reply::calls("mock", [("delegate_task", task)])
+            }
+            (false, 0) => Reply::calls("mock", [("mcp__w__echo", json!({"text": "below"}))]),
+            _ => Reply::text("mock", asked.results().join("\n")),
+        })
+    })
+    .await;
+    for (inherit, words) in [("true", "echo: below"), ("false", "there is no tool `mcp__w__echo`")]
+    {
+        let (lab, own) = (Lab::new(), set("none"));
+        let inherit = format!("delegation.inherit_mcp_toolsets={inherit}");
+        let auto = ["--set", "delegation.approvals=auto", "--set", &inherit, "--set", &own];
+        let args = [&auto[..], &["go"]].concat();
+        let ended = lab.run(&server, &args).end().await.with_code(0);
+        assert!(ended.out.contains(words), "{words}: {}", ended.out);
+        assert_eq!(lab.processes(), []);
+    }
+}
+
+#[tokio::test]
+async fn a_recorded_run_with_a_server_is_played_without_it() {
+    let (lab, server, own) = (Lab::new(), caller().await, set("none"));
+    let args = ["--approve", "auto", "--record", "tape", "--set", &own, "go"];
+    let ended = lab.run(&server, &args).end().await.with_code(0);
+    assert!(ended.out.contains("echo: hello"), "{}", ended.out);
+    let played = deputize(&lab, &["run", "--replay", "tape"]).await.with_code(0);
+    assert_eq!(played.out, ended.out);
+}
+
+#[tokio::test]
+async fn a_server_cannot_take_the_place_of_another_ones_tool() {
+    let (lab, server) = (Lab::new(), caller().await);
+    // `w` and `w__echo` would both have `mcp__w__echo__…`: the second is left out.
+    let one =
+        format!("mcp_servers.w={}", json!({"command": SERVER, "args": ["clashes with another"]}));
+    let two = format!("mcp_servers.w__echo={}", json!({"command": SERVER, "args": ["none"]}));
+    let args = ["--approve", "auto", "--set", &one, "--set", &two, "go"];
+    let ended = lab.run(&server, &args).end().await;
+    let words = "the name mcp__w__echo__echo is that of a tool of mcp w";
+    assert!(ended.err.contains(words), "{}", ended.err);
+}

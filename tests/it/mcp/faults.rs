@@ -1,0 +1,396 @@
+//! A server that does one thing wrong. What can be offered of it is offered, each call has a
+//! result that says what to do, the next call works, and nothing is left of any process.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use deputize_core::{
+    Authority, Cancel, Catalog, Event, Grant, Observer, Reply, Resource as _, SessionId,
+};
+use deputize_mcp::{Card, Filter, Limits, Listed, McpError, Server, Servers, look, offer};
+use deputize_process::Supervisor;
+use deputize_runtime::{Parts, Session, SessionDir};
+use deputize_testkit::{Recorder, ScriptedModel};
+use futures_util::stream::{self, StreamExt as _};
+use serde_json::json;
+
+use crate::program::soon;
+
+const SERVER: &str = env!("CARGO_BIN_EXE_deputize-mcp-faulty");
+/// Long enough for any answer that comes, on any machine.
+const LONG: Duration = Duration::from_secs(30);
+/// For answers that never come.
+const SHORT: Duration = Duration::from_millis(400);
+
+fn server(fault: &str, file: &Path, limits: Limits) -> Server {
+    let args: Vec<OsString> = vec![fault.into(), file.into()];
+    let server = Server::program("s", SERVER, args, BTreeMap::new(), "/").unwrap();
+    Server { limits, ..server }
+}
+
+fn patient() -> Limits {
+    let backoff = Duration::from_millis(10);
+    Limits { start: LONG, idle: LONG, total: LONG, backoff }
+}
+
+fn supervisor() -> Arc<Supervisor> {
+    Arc::new(Supervisor::start().unwrap())
+}
+
+async fn listed(fault: &str, limits: Limits) -> Result<Listed, McpError> {
+    let supervisor = supervisor();
+    let look = look(server(fault, Path::new(""), limits), "/", move || Ok(Arc::clone(&supervisor)));
+    soon(fault, look).await
+}
+
+/// What is offered, and what is told of the rest; or the error.
+fn told(found: &Result<Listed, McpError>) -> (Vec<String>, String) {
+    match found {
+        Err(error) => (Vec::new(), error.to_string()),
+        Ok(listed) => {
+            let mut card = Card::default();
+            card.keep(String::new(), "p".into(), listed.clone());
+            let offer = offer("s", &card, "p", &Filter::default());
+            let names = offer.entries.iter().map(|entry| entry.name().to_string());
+            (names.collect(), offer.notes.join("\n"))
+        }
+    }
+}
+
+const ECHO: &str = "mcp__s__echo";
+
+/// A fault, the tools that are offered, and what is told.
+const STARTS: &[(&str, &[&str], &str)] = &[
+    ("none", &[ECHO], ""),
+    (
+        "exits at once",
+        &[],
+        "ended with exit code 3; its last words on standard error: no key: set WEATHER_KEY",
+    ),
+    ("closes its output at once", &[], "its start failed"),
+    ("greets", &[ECHO], ""),
+    (
+        "prints and prints",
+        &[],
+        "it printed 101 lines that are no messages on its standard output; the first is: debug: tick",
+    ),
+    ("a long line at once", &[], "it sent a message of more than 8388608 bytes"),
+    ("bytes at once", &[], "it printed 101 lines that are no messages"),
+    ("floods standard error", &[ECHO], ""),
+    ("starts slowly", &[ECHO], ""),
+    ("refuses to agree", &[], "go away"),
+    ("agrees to another request", &[], "its start failed: conflict"),
+    ("agrees with a number", &[], "its start failed"),
+    ("agrees without a version", &[], "its start failed"),
+    ("dies after it agreed", &[], "ended with exit code 9"),
+    ("has no tools", &[], ""),
+    ("bytes in its name", &[ECHO], ""),
+    ("instructions", &[ECHO], ""),
+    (
+        "refuses to list",
+        &[],
+        "its list of tools cannot be had: it refuses (-32603: the database is gone)",
+    ),
+    ("lists nothing at all", &[], "the answer has no `tools`"),
+    ("lists a text", &[], "the answer has no `tools`"),
+    ("lists in a circle", &[], "its pages go in a circle"),
+    ("lists for ever", &[], "it has more than 100 pages"),
+    (
+        "lists in pages",
+        &["mcp__s__page_0", "mcp__s__page_1", "mcp__s__page_2", "mcp__s__page_3"],
+        "",
+    ),
+    ("a schema that is a list", &[ECHO], "tool \"bad\": its schema is no object but an array"),
+    ("a schema of a text", &[ECHO], "tool \"bad\": a schema of arguments must have type `object`"),
+    ("a schema that is none", &[ECHO], "tool \"bad\": its schema is none"),
+    ("no schema", &["mcp__s__bare", ECHO], ""),
+    (
+        "a name with escapes",
+        &[ECHO],
+        "tool \"\\u{1b}[2Jwipe\": its name has characters that cannot be seen",
+    ),
+    (
+        "a name that cannot be seen",
+        &[ECHO],
+        "tool \"ec\\u{200b}ho\": its name has characters that cannot be seen",
+    ),
+    ("an empty name", &[ECHO], "tool \"\": its name is empty"),
+    ("two of one name", &[], "tool \"echo\" is listed twice, differently"),
+    ("twice the same", &[ECHO], ""),
+    ("a long description", &[ECHO], "its description has 20000 bytes, more than 16384"),
+    (
+        "resources and prompts",
+        &[
+            ECHO,
+            "mcp__s__list_resources",
+            "mcp__s__read_resource",
+            "mcp__s__list_prompts",
+            "mcp__s__get_prompt",
+        ],
+        "",
+    ),
+];
+
+#[tokio::test]
+async fn whatever_is_wrong_at_its_start_or_in_its_list_is_told_and_the_rest_is_offered() {
+    let runs = STARTS.iter().map(|(fault, tools, words)| async move {
+        let found = told(&listed(fault, patient()).await);
+        assert_eq!(found.0, *tools, "{fault}: {found:?}");
+        assert!(
+            if words.is_empty() { found.1.is_empty() } else { found.1.contains(words) },
+            "{fault}: {found:?}"
+        );
+    });
+    stream::iter(runs).buffer_unordered(4).collect::<Vec<()>>().await;
+}
+
+#[tokio::test]
+async fn names_and_numbers_of_tools_have_limits() {
+    let (names, _) = told(&listed("names that become one", patient()).await);
+    assert_eq!(names.len(), 3);
+    assert!(names.contains(&"mcp__s__a_b".to_owned()), "{names:?}");
+    let (names, _) = told(&listed("a long name", patient()).await);
+    assert_eq!((names.len(), names[0].len()), (1, 64));
+    let (names, words) = told(&listed("six hundred tools", patient()).await);
+    assert_eq!(names.len(), 512);
+    assert!(words.contains("it has 600 tools"), "{words}");
+    let listed = listed("a description with escapes", patient()).await.unwrap();
+    assert_eq!(listed.tools[0].for_model(), "Say it again.");
+}
+
+#[tokio::test]
+async fn a_server_that_says_nothing_is_not_waited_for() {
+    for fault in ["hangs at once", "never agrees", "never lists"] {
+        let limits = Limits { start: SHORT, ..patient() };
+        let (tools, words) = told(&listed(fault, limits).await);
+        assert_eq!(tools, Vec::<String>::new());
+        assert!(
+            words.contains("within 0.4 s") || words.contains("no answer within"),
+            "{fault}: {words}"
+        );
+    }
+}
+
+/// What calls of `echo` came to: their results, and what the operator is told of each.
+struct Called {
+    results: Vec<String>,
+    errors: Vec<Option<String>>,
+    spill: Vec<String>,
+}
+
+/// A session whose model calls `echo` so often, in steps of their own.
+async fn called(fault: &str, times: usize, limits: Limits) -> Called {
+    let folder = tempfile::tempdir().unwrap();
+    called_in(folder.path(), (fault, times), limits, &Cancel::new()).await
+}
+
+async fn called_in(
+    folder: &Path,
+    (fault, times): (&str, usize),
+    limits: Limits,
+    cancel: &Cancel,
+) -> Called {
+    let file = folder.join("mark");
+    let supervisor = supervisor();
+    let shared = Arc::clone(&supervisor);
+    let server = server(fault, &file, limits);
+    let first = Server { limits: patient(), ..server.clone() };
+    let listed = look(first, "/", move || Ok(Arc::clone(&shared))).await.unwrap();
+    let mut card = Card::default();
+    card.keep(server.digest(), server.place(), listed);
+    let mut catalog = Catalog::default();
+    for entry in offer("s", &card, &server.place(), &Filter::default()).entries {
+        catalog.insert(entry).unwrap();
+    }
+    let model = Arc::new(ScriptedModel::rule(move |seen| {
+        let done = seen.results().len();
+        let call = || Reply::calls("m", [("mcp__s__echo", json!({"text": format!("{done}")}))]);
+        Some(if done < times { call() } else { Reply::text("m", "Done.") }.into())
+    }));
+    let mut parts = Parts::new(catalog);
+    let recorder = Recorder::default();
+    parts.observers.push(Arc::new(recorder.clone()) as Arc<dyn Observer>);
+    parts.models.insert("test/m", "m", model.clone());
+    let servers = Servers::new(vec![server], folder, move |_| Ok(Arc::clone(&supervisor)));
+    let servers = parts.settings.get_or_insert_with(|| servers);
+    let dir = SessionDir::new(folder.join("sessions"));
+    let session = Session::create(&dir, SessionId::literal("mcp"), parts).unwrap();
+    let spec = session.top_agent("test/m", "Go", folder);
+    let authority = Authority::root(session.catalog(), &Grant::default());
+    soon(fault, session.run(spec, authority, cancel)).await;
+    soon(fault, servers.close()).await;
+    let ends = recorder.events().into_iter().filter_map(|event| match event {
+        Event::ToolEnd(end) => Some((end.result.text.as_str().to_owned(), end.error)),
+        _ => None,
+    });
+    let (results, errors) = ends.unzip();
+    let spill = std::fs::read_dir(dir.spill(&SessionId::literal("mcp")));
+    let spill = spill.into_iter().flatten().map(|entry| entry.unwrap().file_name());
+    let mut spill: Vec<String> = spill.map(|name| name.into_string().unwrap()).collect();
+    spill.sort();
+    // Its input is closed and its group ended: nothing of it is left.
+    let left = processes_with(&file);
+    assert_eq!(left, Vec::<String>::new(), "{fault}");
+    Called { results, errors, spill }
+}
+
+/// The processes whose arguments name this file.
+fn processes_with(file: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let Ok(line) = std::fs::read(entry.path().join("cmdline")) else { continue };
+        let line = String::from_utf8_lossy(&line).replace('\0', " ");
+        if line.contains(file.to_str().unwrap()) {
+            found.push(line);
+        }
+    }
+    found
+}
+
+const SILENT: &str = "the server gave no answer within 0.4 s";
+
+/// A fault, what the first result has, what the second one has, and whether answers are waited for
+/// only briefly.
+const ANSWERS: &[(&str, &str, &str, bool)] = &[
+    ("none", "echo: 0", "echo: 1", false),
+    ("stays", "echo: 0", "echo: 1", false),
+    ("floods standard error", "echo: 0", "echo: 1", false),
+    ("never answers", SILENT, SILENT, true),
+    (
+        "exits in a call",
+        "ended with exit code 7); what the call did is unknown",
+        "exit code 7",
+        false,
+    ),
+    ("aborts in a call", "ended by signal 6); what the call did is unknown", "signal 6", false),
+    ("closes its output in a call", "the server ended during the call", "ended during", false),
+    ("stray lines in a call", "echo: 0", "echo: 1", false),
+    (
+        "a long line in a call",
+        "more than 8388608 bytes); what the call did is unknown",
+        "more than 8388608",
+        false,
+    ),
+    ("answers another request", SILENT, SILENT, true),
+    ("answers twice", "echo: 0", "echo: 1", false),
+    ("answers without a version", "the answer is no message of JSON-RPC 2.0", "no message", false),
+    ("answers with nothing", "the answer is no message of JSON-RPC 2.0", "no message", false),
+    ("answers null", "no content", "no content", false),
+    ("answers a list", "the server's answer has no content", "", false),
+    ("answers in a batch", "echo: 0", "echo: 1", false),
+    ("answers in pieces", "echo: 0", "echo: 1", false),
+    ("answers too deep", SILENT, SILENT, true),
+    ("bytes in an answer", "ech\u{fffd}: 0", "ech\u{fffd}: 1", false),
+    ("escapes in an answer", "\nab\n", "\nab\n", false),
+    (
+        "refuses",
+        "error: the server refused the call (code -32602):\n<tool:mcp__s__echo",
+        "refused",
+        false,
+    ),
+    (
+        "reports an error",
+        "error: the tool reports an error:\n<tool:mcp__s__echo",
+        "no such city",
+        false,
+    ),
+    ("content of another kind", "[content of kind \"hologram\" is left out]", "echo: 1", false),
+    ("no content", "{\"answer\":42}", "42", false),
+    ("content that is a text", "[the server's answer has no content]", "no content", false),
+    ("an image", "[image/png, 8 bytes: /", "image/png", false),
+    ("an image that is none", "[image/png is left out: it is not base64]", "left out", false),
+    ("a link", "[a link to a resource is not followed]", "file:///etc/shadow", false),
+    ("a great deal of text", "bytes left out; the whole is in /", "left out", false),
+    (
+        "floods with messages",
+        "it sent more than 10000 messages that nobody asked for",
+        "10000",
+        false,
+    ),
+    ("asks for a model", "told: {\"code\":-32601", "told", false),
+    ("asks the person", "told: {\"action\":\"decline\"}", "told", false),
+    ("asks for roots", "told: {\"roots\":[{\"uri\":\"file:///", "told", false),
+    ("asks for what is not", "told: {\"code\":-32601", "told", false),
+];
+
+#[tokio::test]
+async fn whatever_a_server_answers_the_call_has_a_result_that_says_what_happened() {
+    let runs = ANSWERS.iter().map(|&(fault, first, second, brief)| async move {
+        let limits = if brief { Limits { idle: SHORT, ..patient() } } else { patient() };
+        let called = called(fault, 2, limits).await;
+        let (one, two) = (&called.results[0], &called.results[1]);
+        assert!(one.contains(first), "{fault}: {one}");
+        assert!(two.contains(second), "{fault}: {two}");
+    });
+    stream::iter(runs).buffer_unordered(4).collect::<Vec<()>>().await;
+}
+
+#[tokio::test]
+async fn a_text_id_is_no_answer_to_a_number() {
+    let limits = Limits { idle: SHORT, ..patient() };
+    let called = called("answers as a text id", 1, limits).await;
+    let result = &called.results[0];
+    assert!(result.contains("echo: 0") || result.contains("gave no answer"), "{result}");
+}
+
+#[tokio::test]
+async fn a_server_that_ends_is_started_again_and_three_times_at_most() {
+    let called = called("exits in a call", 5, patient()).await;
+    let ended = called.results.iter().filter(|text| text.contains("exit code 7")).count();
+    assert_eq!(ended, 3, "{:?}", called.results);
+    assert!(called.results[0].contains("disk on fire"), "its last words: {:?}", called.results);
+    let told = called.errors[4].clone().unwrap();
+    assert!(told.starts_with("the tool failed: mcp s: it was started 3 times"), "{told}");
+}
+
+#[tokio::test]
+async fn progress_keeps_a_call_alive_and_not_for_ever() {
+    let limits = Limits { idle: Duration::from_millis(600), ..patient() };
+    let good = called("progress and then the answer", 1, limits).await;
+    assert!(good.results[0].contains("echo: 0"), "{:?}", good.results);
+    let limits = Limits { total: Duration::from_millis(600), ..patient() };
+    let cut = called("progress for ever", 1, limits).await;
+    assert!(cut.results[0].contains("gave no answer within 0.6 s"), "{:?}", cut.results);
+    let words = "[it had told of progress: 1 of 9: half way]";
+    assert!(cut.results[0].contains(words), "{:?}", cut.results);
+}
+
+#[tokio::test]
+async fn a_tool_that_changes_while_the_agent_lives_is_not_called_any_more() {
+    let changed = called("changes a tool", 2, patient()).await;
+    assert!(changed.results[0].contains("echo: 0"), "{:?}", changed.results);
+    let words = "mcp s: tool \"echo\" changed since you approved it (description, +2 lines -1 line). \
+                 Review with: deputize mcp review s";
+    assert!(changed.results[1].contains(words), "{:?}", changed.results);
+    let gone = called("takes a tool away", 2, patient()).await;
+    let words = "the server does not have its tool \"echo\" any more";
+    assert!(gone.results[1].contains(words), "{:?}", gone.results);
+}
+
+#[tokio::test]
+async fn long_texts_and_images_are_kept_whole_beside_the_session() {
+    let long = called("a great deal of text", 1, patient()).await;
+    assert_eq!(long.spill.len(), 1, "{:?}", long.spill);
+    let image = called("an image", 1, patient()).await;
+    assert!(image.spill[0].ends_with(".1.png"), "{:?}", image.spill);
+}
+
+#[tokio::test]
+async fn an_interrupt_is_told_to_the_server() {
+    let (folder, cancel) = (tempfile::tempdir().unwrap(), Cancel::new());
+    let mark = folder.path().join("mark");
+    let says = |words: &str| std::fs::read_to_string(&mark).is_ok_and(|text| text == words);
+    let run = called_in(folder.path(), ("never answers", 1), patient(), &cancel);
+    let interrupt = async {
+        while !says("called") {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        cancel.cancel(deputize_core::CancelReason::Interrupted);
+    };
+    let (called, ()) = tokio::join!(run, soon("the call", interrupt));
+    assert!(says("cancelled"), "the server was told");
+    assert!(called.results.iter().all(|text| text.contains("cancelled")), "{:?}", called.results);
+}

@@ -1,0 +1,71 @@
+//! Real servers, a real client and the conformance suite, installed once into the target folder.
+//! Their versions, and those of all that they need, are in `tests/fixtures/mcp`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/mcp").join(name)
+}
+
+/// The place of what these files name, installed by `install` if it is not there.
+fn place(kind: &str, files: &[&str], install: impl FnOnce(&Path)) -> PathBuf {
+    let target = Path::new(env!("CARGO_BIN_EXE_deputize-it")).ancestors().nth(2).unwrap();
+    let texts = files.iter().flat_map(|file| fs::read(fixture(file)).unwrap());
+    let sum = crc32fast::hash(&texts.collect::<Vec<u8>>());
+    let place = target.join(format!("mcp-{kind}-{sum:08x}"));
+    // Tests of one run, and of two at once, install once.
+    let lock = fs::File::create(target.join(format!("mcp-{kind}.lock"))).unwrap();
+    lock.lock().unwrap();
+    if !place.join("done").is_file() {
+        let _half = fs::remove_dir_all(&place);
+        fs::create_dir_all(&place).unwrap();
+        install(&place);
+        fs::write(place.join("done"), "").unwrap();
+    }
+    place
+}
+
+fn run(command: &mut Command, needs: &str) {
+    let done = command.output();
+    let done = done.unwrap_or_else(|error| panic!("{needs} is needed by this test: {error}"));
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{needs} could not install what this test needs: {said}");
+}
+
+/// The folder of npm packages; `node_modules` is in it.
+pub(super) fn npm() -> PathBuf {
+    place("npm", &["package.json", "package-lock.json"], |place| {
+        for file in ["package.json", "package-lock.json"] {
+            fs::copy(fixture(file), place.join(file)).unwrap();
+        }
+        let options = ["ci", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"];
+        run(Command::new("npm").args(options).current_dir(place), "npm");
+    })
+}
+
+/// The program of an npm package.
+pub(super) fn node(package: &str, file: &str) -> String {
+    let path = npm().join("node_modules").join(package).join(file);
+    assert!(path.is_file(), "{}", path.display());
+    path.to_str().unwrap().to_owned()
+}
+
+/// The folder of Python packages.
+pub(super) fn python() -> PathBuf {
+    place("pip", &["requirements.txt"], |place| {
+        let options = ["-m", "pip", "install", "-q", "--no-input", "--no-deps", "--target"];
+        let mut pip = Command::new("python3");
+        run(pip.args(options).arg(place).arg("-r").arg(fixture("requirements.txt")), "pip");
+    })
+}
+
+/// The arguments of `python3` that start a server of a Python package.
+pub(super) fn python_server(module: &str, args: &[&str]) -> Vec<String> {
+    let folder = python();
+    let code =
+        format!("import sys; sys.path.insert(0, {folder:?}); import {module}; {module}.main()");
+    let args = args.iter().map(|arg| (*arg).to_owned());
+    ["-c".to_owned(), code].into_iter().chain(args).collect()
+}

@@ -1,0 +1,190 @@
+//! The program as an MCP server: driven by a client of the official package, and held against the
+//! public conformance suite.
+
+use std::fs;
+
+use deputize_core::Reply;
+use deputize_testkit::{Answer, MockServer};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+
+use super::installed::npm;
+use crate::program::{Asked, Ended, Lab, PROGRAM, Running, hang, model, soon};
+
+/// A client in the lab that starts the program as its server.
+async fn client(lab: &Lab, server: &MockServer, what: &str, more: &[&str]) -> (Value, Ended) {
+    let npm = tokio::task::spawn_blocking(npm).await.unwrap();
+    let script = npm.join("client.mjs");
+    let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/mcp/client.mjs");
+    let fresh = tempfile::NamedTempFile::new_in(&npm).unwrap();
+    fs::copy(fixture, fresh.path()).unwrap();
+    fresh.persist(&script).unwrap();
+    let mut command = lab.command("node");
+    command.arg(script).arg(what).arg(PROGRAM).args(["mcp-serve", "-m", "openai/mock"]);
+    command.args(["--base-url", &server.base_url()]).args(more);
+    let ended = Running::start(command).end().await.with_code(0);
+    (serde_json::from_str(&ended.out).unwrap(), ended)
+}
+
+/// A model that reads a file and says what is in it.
+async fn reader() -> MockServer {
+    model(|asked: &Asked| {
+        Answer::reply(&match asked.replies() {
+            0 => Reply::calls("mock", [("read_file", json!({"path": "a.txt"}))]),
+            _ => Reply::text("mock", format!("It says: {}", asked.results().join("\n"))),
+        })
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_client_sees_two_tools_and_how_they_are_used() {
+    let (lab, server) = (Lab::new(), reader().await);
+    let (seen, _) = client(&lab, &server, "list", &[]).await;
+    assert_eq!(seen["server"]["name"], "deputize");
+    assert!(seen["instructions"].as_str().unwrap().contains("`run`"), "{seen}");
+    let tools: Vec<&Value> = seen["tools"].as_array().unwrap().iter().collect();
+    let names: Vec<&str> = tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["run", "delegate"]);
+    assert_eq!(tools[0]["inputSchema"]["required"], json!(["prompt"]));
+    for key in ["goal", "tasks", "cwd"] {
+        assert!(tools[1]["inputSchema"]["properties"][key].is_object(), "{key}: {}", tools[1]);
+    }
+    // Where nothing can be handed on, nothing of that is offered.
+    let (seen, _) = client(&lab, &server, "list", &["-t", "file"]).await;
+    assert_eq!(seen["tools"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_run_gives_its_answer_as_text_and_data_and_tells_of_its_progress() {
+    let (lab, server) = (Lab::new(), reader().await);
+    fs::write(lab.work("a.txt"), "forty-two\n").unwrap();
+    let (seen, _) = client(&lab, &server, "run", &[]).await;
+    let result = &seen["result"];
+    assert!(result["content"][0]["text"].as_str().unwrap().contains("forty-two"), "{seen}");
+    assert_eq!(result["isError"], json!(false));
+    let data = &result["structuredContent"];
+    assert_eq!((&data["status"], &data["session"]), (&json!("completed"), &json!(lab.session())));
+    assert_eq!(seen["progress"][0], "read_file a.txt");
+    assert_eq!(lab.processes(), []);
+}
+
+#[tokio::test]
+async fn a_delegation_gives_an_entry_for_each_child() {
+    let (lab, server) = (Lab::new(), reader().await);
+    fs::write(lab.work("a.txt"), "forty-two\n").unwrap();
+    let (seen, _) = client(&lab, &server, "delegate", &[]).await;
+    let results = seen["result"]["structuredContent"]["results"].as_array().unwrap().clone();
+    assert_eq!(results.len(), 2, "{seen}");
+    for (index, result) in results.iter().enumerate() {
+        assert_eq!(
+            (&result["task_index"], &result["status"]),
+            (&json!(index), &json!("completed"))
+        );
+        assert!(result["summary"].as_str().unwrap().contains("forty-two"), "{result}");
+    }
+    let progress: Vec<String> = serde_json::from_value(seen["progress"].clone()).unwrap();
+    for words in ["[1/2] First: begins", "[2/2] Second: completed after 1 calls"] {
+        assert!(progress.iter().any(|said| said == words), "{words}: {progress:?}");
+    }
+}
+
+#[tokio::test]
+async fn wrong_arguments_are_told_what_is_wrong() {
+    let (lab, server) = (Lab::new(), reader().await);
+    let (seen, _) = client(&lab, &server, "wrong", &[]).await;
+    let errors: Vec<String> = serde_json::from_value(seen["errors"].clone()).unwrap();
+    let words = [
+        "missing field `prompt`",
+        "`prompt` says nothing",
+        "`cwd` must be",
+        "unknown field `toolset`",
+        "there is no tool \"none\"; there are: run, delegate",
+    ];
+    for (error, words) in errors.iter().zip(words) {
+        assert!(error.contains(words), "{words}: {error}");
+    }
+    assert_eq!(errors.len(), words.len());
+}
+
+#[tokio::test]
+async fn a_call_that_is_not_wanted_any_more_ends_with_all_it_started() {
+    let lab = Lab::new();
+    let mark = lab.mark().to_owned();
+    let server = model(move |asked: &Asked| match asked.replies() {
+        0 => {
+            let command = format!("sleep {mark}");
+            Answer::reply(&Reply::calls("mock", [("terminal", json!({"command": command}))]))
+        }
+        _ => hang(),
+    })
+    .await;
+    let (seen, _) = client(&lab, &server, "cancel", &["--approve", "auto"]).await;
+    assert!(seen["error"].as_str().unwrap().contains("not wanted"), "{seen}");
+    assert_eq!(seen["tools"].as_array().unwrap().len(), 2, "it serves on");
+    assert_eq!(lab.processes(), []);
+    let show = Running::start(lab.deputize(&["sessions", "list", "--json"])).end().await;
+    assert!(show.out.contains("interrupted"), "{}", show.out);
+}
+
+#[tokio::test]
+async fn it_passes_the_conformance_suite_for_what_it_offers() {
+    let (lab, server) = (Lab::new(), reader().await);
+    let mut command = lab.deputize(&["mcp-serve", "--http", "0", "-m", "openai/mock"]);
+    command.args(["--base-url", &server.base_url()]);
+    command.stdout(std::process::Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let mut url = String::new();
+    soon("the address", out.read_line(&mut url)).await.unwrap();
+    let url = url.trim().to_owned();
+    assert!(url.starts_with("http://127.0.0.1:") && url.ends_with("/mcp"), "{url}");
+    let npm = tokio::task::spawn_blocking(npm).await.unwrap();
+    let suite = npm.join("node_modules/@modelcontextprotocol/conformance/dist/index.js");
+    for scenario in ["server-initialize", "ping", "tools-list", "dns-rebinding-protection"] {
+        let mut command = lab.command("node");
+        command.arg(&suite).args(["server", "--url", &url, "--scenario", scenario]);
+        let ended = Running::start(command).end().await;
+        assert_eq!(ended.code, Some(0), "{scenario}: {}{}", ended.out, ended.err);
+        let said = format!("{}{}", ended.out, ended.err);
+        assert!(said.contains("0 failed"), "{scenario}: {said}");
+    }
+    // Nothing is served to who does not know the address.
+    let bare = url.split('/').take(3).collect::<Vec<_>>().join("/") + "/mcp";
+    let mut command = lab.command("node");
+    command.arg(&suite).args(["server", "--url", &bare, "--scenario", "ping"]);
+    assert_ne!(Running::start(command).end().await.code, Some(0));
+    let pid = rustix::process::Pid::from_raw(child.id().unwrap().cast_signed()).unwrap();
+    rustix::process::kill_process(pid, Signal::TERM).unwrap();
+    let status = soon("its end", child.wait()).await.unwrap();
+    assert_eq!(status.code(), Some(130));
+}
+
+#[tokio::test]
+async fn its_client_passes_the_conformance_suite_for_what_it_does() {
+    let npm = tokio::task::spawn_blocking(npm).await.unwrap();
+    let suite = npm.join("node_modules/@modelcontextprotocol/conformance/dist/index.js");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/mcp/conformance-client");
+    for (scenario, tool, arguments) in [
+        ("initialize", "mcp__far__none", json!({})),
+        ("tools_call", "mcp__far__add_numbers", json!({"a": 5, "b": 3})),
+        ("sse-retry", "mcp__far__test_reconnection", json!({})),
+    ] {
+        let lab = Lab::new();
+        let server = model(move |asked: &Asked| {
+            Answer::reply(&match asked.replies() {
+                0 => Reply::calls("mock", [(tool, arguments.clone())]),
+                _ => Reply::text("mock", asked.results().join("\n")),
+            })
+        })
+        .await;
+        let mut command = lab.command("node");
+        command.arg(&suite).args(["client", "--command", script, "--scenario", scenario]);
+        command.env("DEPUTIZE", PROGRAM).env("MODEL", server.base_url());
+        let ended = Running::start(command).end().await;
+        let said = format!("{}{}", ended.out, ended.err);
+        assert_eq!(ended.code, Some(0), "{scenario}: {said}");
+        assert!(said.contains("0 failed"), "{scenario}: {said}");
+    }
+}
