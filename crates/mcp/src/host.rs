@@ -41,6 +41,11 @@ impl News {
         self.tools.load(Ordering::Acquire)
     }
 
+    /// That the list of tools changed.
+    pub(crate) fn tools_changed(&self) {
+        self.tools.fetch_add(1, Ordering::AcqRel);
+    }
+
     /// What is said from now on of how far calls are.
     pub(crate) fn progress(&self) -> watch::Receiver<Said> {
         self.progress.subscribe()
@@ -85,6 +90,6 @@ impl ClientHandler for Host {
     }
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
-        self.news.tools.fetch_add(1, Ordering::AcqRel);
+        self.news.tools_changed();
     }
 }
