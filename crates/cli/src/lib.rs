@@ -10,6 +10,14 @@
 //!     deputize::Cli::new().tools(deputize_tools::LINK).run()
 //! }
 //! ```
+//!
+//! # Features and stability
+//!
+//! No features.
+//!
+//! Stability: to build on. A change that breaks a program waits for the next minor version,
+//! after a version in which the old form is deprecated where that is possible. The command line
+//! is an interface of its own, described by `deputize --help`.
 
 pub mod config;
 

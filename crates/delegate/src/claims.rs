@@ -28,10 +28,26 @@ const VERBS: [&str; 20] = [
     "written",
     "wrote",
 ];
-/// Words that say that it was not.
+/// Words that say that it was not, where one stands shortly before the verb.
 const NEGATIONS: [&str; 12] = [
     "not", "no", "nothing", "never", "without", "could", "would", "should", "cannot", "can't",
     "didn't", "failed",
+];
+/// How many words a negation may stand before the verb.
+const NEGATES: usize = 3;
+/// Words with which a verb tells of somebody else's work, if `by` follows.
+const PASSIVE: [&str; 4] = ["been", "is", "was", "were"];
+/// Files that are known by their whole name.
+const NAMES: [&str; 9] = [
+    "CHANGELOG",
+    "Containerfile",
+    "Dockerfile",
+    "Gemfile",
+    "Justfile",
+    "LICENSE",
+    "Makefile",
+    "README",
+    "justfile",
 ];
 /// Endings of files, for names without a directory.
 const ENDINGS: [&str; 46] = [
@@ -41,10 +57,17 @@ const ENDINGS: [&str; 46] = [
     "txt", "vue", "xml", "yaml", "yml", "zig",
 ];
 
-/// The paths that an answer names in a line that says that something was written, each once.
+/// The paths that an answer names as written, each once: in a line that says so, or in a list
+/// below such a line that ends with a colon.
 pub(crate) fn named_as_written(answer: &str) -> Vec<&str> {
     let mut found: Vec<&str> = Vec::new();
-    for line in answer.lines().filter(|line| says_written(line)) {
+    let mut listed = false;
+    for line in answer.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let says = says_written(line);
+        listed = if is_item(line) { listed } else { says && line.ends_with(':') };
+        if !(says || listed) {
+            continue;
+        }
         for path in line.split_whitespace().filter_map(path) {
             if !found.contains(&path) && found.len() < MOST {
                 found.push(path);
@@ -54,15 +77,30 @@ pub(crate) fn named_as_written(answer: &str) -> Vec<&str> {
     found
 }
 
+/// Whether a line is an item of a list: `- a`, `* a`, `• a`, `1. a`, `1) a`.
+fn is_item(line: &str) -> bool {
+    let (mark, _) = line.split_once(' ').unwrap_or((line, ""));
+    let number = mark.trim_end_matches(['.', ')']);
+    matches!(mark, "-" | "*" | "•" | "+")
+        || (number.len() < mark.len() && number.parse::<u32>().is_ok())
+}
+
+/// Whether a line says that the one who speaks wrote something.
 fn says_written(line: &str) -> bool {
-    let mut words = line.split(|c: char| !(c.is_alphanumeric() || c == '\''));
-    let mut written = false;
-    let says_no = words.any(|word| {
-        let is = |other: &&str| word.eq_ignore_ascii_case(other);
-        written |= VERBS.iter().any(&is);
-        NEGATIONS.iter().any(is)
-    });
-    written && !says_no
+    let words: Vec<&str> = line
+        .split(|c: char| !(c.is_alphanumeric() || c == '\'' || c == '/' || c == '.'))
+        .map(|word| word.trim_end_matches('.'))
+        .filter(|word| !word.is_empty())
+        .collect();
+    let any = |list: &[&str], words: &[&str]| {
+        words.iter().any(|word| list.iter().any(|other| word.eq_ignore_ascii_case(other)))
+    };
+    words.iter().enumerate().any(|(at, word)| {
+        let (before, after) = words.split_at(at);
+        let near = before.get(at.saturating_sub(NEGATES)..).unwrap_or_default();
+        let others = any(&PASSIVE, near) && any(&["by"], after);
+        any(&VERBS, &[*word]) && !any(&NEGATIONS, near) && !others
+    })
 }
 
 /// The path that a word is, if it is one.
@@ -76,6 +114,9 @@ fn path(word: &str) -> Option<&str> {
         return None;
     }
     let name = word.rsplit('/').next()?;
+    if NAMES.contains(&name) {
+        return Some(word);
+    }
     let (stem, ending) = name.rsplit_once('.')?;
     let known = ENDINGS.iter().any(|known| ending.eq_ignore_ascii_case(known));
     let in_folder = word.contains('/') && ending.starts_with(|c: char| c.is_ascii_alphabetic());
@@ -105,6 +146,29 @@ mod tests {
         );
         let many: String = (0..99).map(|n| format!("wrote a{n}.rs\n")).collect();
         assert_eq!(named_as_written(&many).len(), MOST);
+    }
+
+    #[test]
+    fn claims_as_models_make_them() {
+        let cases: [(&str, &[&str]); 11] = [
+            ("Created report.md with no errors.", &["report.md"]),
+            ("Updated docs/a.md without any problems.", &["docs/a.md"]),
+            (
+                "I created:\n- report.md\n- `src/b.rs` (new)\n\nThe rest is in c.rs.",
+                &["report.md", "src/b.rs"],
+            ),
+            ("Files changed:\n1. a.rs\n2) b.rs", &["a.rs", "b.rs"]),
+            ("Files that I read:\n- a.rs", &[]),
+            ("Created Makefile and sub/Dockerfile", &["Makefile", "sub/Dockerfile"]),
+            ("report.md was created.", &["report.md"]),
+            ("The parser was changed in src/a.rs by commit 12ab.", &[]),
+            ("I have not yet updated a.md.", &[]),
+            ("a.md could not be updated.", &[]),
+            ("Nothing was written to a.md.", &[]),
+        ];
+        for (answer, expected) in cases {
+            assert_eq!(named_as_written(answer), expected, "{answer}");
+        }
     }
 
     proptest! {

@@ -35,9 +35,9 @@ mod claims;
 mod control;
 mod describe;
 mod files;
-mod found;
 #[cfg(test)]
 mod fixture;
+mod found;
 mod keep;
 mod plan;
 mod policy;

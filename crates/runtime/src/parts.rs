@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use deputize_core::door::{FrameSecret, Secrets};
 use deputize_core::{
-    AllowAll, Approver, Catalog, Clock, Endpoint, External, Grant, Handoff, Hook, Memory, Model, NoPerson,
-    Observer, Policy, Price, RateGate, RetryPolicy, Store,
+    AllowAll, Approver, Catalog, Clock, Endpoint, External, Grant, Handoff, Hook, Memory, Model,
+    NoPerson, Observer, Policy, Price, RateGate, RetryPolicy, Store,
 };
 
 use crate::clock::SystemClock;
