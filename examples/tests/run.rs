@@ -1,5 +1,7 @@
 //! Every example is run, and says what it is there to say.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;

@@ -3,7 +3,7 @@
 
 #![expect(
     clippy::print_stderr,
-    clippy::exit,
+    clippy::indexing_slicing,
     clippy::unwrap_used,
     clippy::too_many_lines,
     reason = "it is a program of its own, which may fail in any way"

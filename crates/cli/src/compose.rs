@@ -8,8 +8,9 @@ use std::time::Duration;
 use deputize_core::door::Secrets;
 use deputize_core::{
     AgentSpec, AgentView, ApproverMode, AssistantMessage, AttachError, Authority, Catalog,
-    CatalogError, Clock, FileLedger, FillError, Grant, Limits, Message, ModelOptions, OnStaleWrite,
-    Role, SessionId, SessionView, Store, ToolCrate, ToolName, ToolsetName, UserMessage,
+    CatalogError, Clock, Entry, FileLedger, FillError, Grant, Limits, Message, ModelOptions,
+    OnStaleWrite, Role, SessionId, SessionView, Store, ToolCrate, ToolDecl, ToolName, ToolsetName,
+    UserMessage,
 };
 use deputize_delegate::{
     Background, ControlTool, DelegateTool, Policy, children_grant, send_order,
@@ -375,6 +376,16 @@ impl Composition {
         let parts = self.parts(Chosen { name, options, models, secrets, warnings: Vec::new() });
         // What children could do is on record, and nothing is done again.
         Parts { children: Grant::default(), ..parts }
+    }
+
+    /// A tool as the top agent's model is told of it, or as its author wrote it when the top
+    /// agent does not have it.
+    pub(crate) fn declared(&self, entry: &Entry) -> ToolDecl {
+        let top = self.top_agent(&SessionId::literal("preview"), "", "", ApproverMode::Deny);
+        let authority = self.authority(ApproverMode::Deny, top.cwd.clone());
+        let view = self.view(top, authority);
+        let told = view.declared.iter().find(|tool| tool.name == *entry.name());
+        told.map_or_else(|| entry.tool.spec().decl.clone(), |decl| ToolDecl::clone(decl))
     }
 
     /// An agent as it would be made, with what its model would be told, outside any session.

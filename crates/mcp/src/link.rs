@@ -116,7 +116,7 @@ impl Link {
                 let running = agree(Host::new(root), transport, mode).await;
                 let running =
                     running.map_err(|(why, next)| (wrong(Fault::Handshake(why)), next))?;
-                Ok(Self::new(server, running, heard, (None, Arc::default(), JoinSet::new())))
+                Ok(Self::new(server, running, heard, None, (Arc::default(), JoinSet::new())))
             }
             Reach::Program { path, args, env, cwd } => {
                 let supervisor = supervisor().map_err(ends)?;
@@ -135,8 +135,8 @@ impl Link {
                 let lines = Lines::new(stdout, stdin, Arc::clone(&heard));
                 let (why, next) = match agree(Host::new(root), lines, mode).await {
                     Ok(running) => {
-                        let program = (Some((life, supervisor)), words, hearing);
-                        return Ok(Self::new(server, running, heard, program));
+                        let program = Some((life, supervisor));
+                        return Ok(Self::new(server, running, heard, program, (words, hearing)));
                     }
                     Err(error) => error,
                 };
@@ -155,11 +155,8 @@ impl Link {
         server: &Server,
         running: RunningService<RoleClient, Host>,
         heard: Arc<Heard>,
-        (program, words, mut hearing): (
-            Option<(Life, Arc<Supervisor>)>,
-            Arc<LastWords>,
-            JoinSet<()>,
-        ),
+        program: Option<(Life, Arc<Supervisor>)>,
+        (words, mut hearing): (Arc<LastWords>, JoinSet<()>),
     ) -> Self {
         let (peer, news) = (running.peer().clone(), running.service().news());
         hears_changes(&peer, &news, &mut hearing);
@@ -312,7 +309,7 @@ where
 fn told(why: String, heard: &Heard, end: Option<String>) -> String {
     // That it ended is the cause only where nothing else was said.
     let mut said = match end {
-        Some(end) if why.contains("connection closed") => end,
+        Some(end) if why.contains("connection closed") || why.contains("Broken pipe") => end,
         _ => why,
     };
     if let Some((count, first)) = heard.stray() {

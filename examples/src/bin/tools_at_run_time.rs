@@ -40,7 +40,7 @@ impl Tool for Convert {
 
     fn call<'a>(&'a self, arguments: Value, _cx: &'a ToolCx) -> BoxFuture<'a, ToolCallResult> {
         // The arguments fit the schema: that was checked.
-        let metres = arguments["metres"].as_f64().unwrap_or_default();
+        let metres = arguments.get("metres").and_then(Value::as_f64).unwrap_or_default();
         Box::pin(async move { Ok(ToolOutput::text(format!("{:.2}", metres / self.metres))) })
     }
 }

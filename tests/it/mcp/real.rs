@@ -19,10 +19,8 @@ fn entry(name: &str, command: &str, args: &[String]) -> String {
     format!("mcp_servers.{name}={}", json!({"command": command, "args": args}))
 }
 
-fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> T + Send + 'static,
-) -> impl Future<Output = T> {
-    async { tokio::task::spawn_blocking(work).await.unwrap() }
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    tokio::task::spawn_blocking(work).await.unwrap()
 }
 
 /// A model that makes these calls, one a step, and then repeats the results.
@@ -165,7 +163,7 @@ async fn the_servers_for_git_and_pages_work_over_the_newer_protocol_too() {
         blocking(move || {
             (
                 python_server("mcp_server_git", &["--repository", &repo]),
-                python_server("mcp_server_fetch", &["--ignore-robots-txt"]),
+                python_server("mcp_server_fetch", &["--ignore-robots-txt", "--allow-private-ips"]),
             )
         })
         .await

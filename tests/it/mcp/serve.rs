@@ -166,8 +166,9 @@ async fn its_client_passes_the_conformance_suite_for_what_it_does() {
     let npm = tokio::task::spawn_blocking(npm).await.unwrap();
     let suite = npm.join("node_modules/@modelcontextprotocol/conformance/dist/index.js");
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/mcp/conformance-client");
+    // The suite's scenario `initialize` knows no protocol after 2025-11-25, and this client begins
+    // with a newer one.
     for (scenario, tool, arguments) in [
-        ("initialize", "mcp__far__none", json!({})),
         ("tools_call", "mcp__far__add_numbers", json!({"a": 5, "b": 3})),
         ("sse-retry", "mcp__far__test_reconnection", json!({})),
     ] {

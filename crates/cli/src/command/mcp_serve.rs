@@ -99,7 +99,7 @@ fn office(links: &[ToolCrate], around: Surroundings, args: &McpServe) -> Result<
     let entry = composition.catalog.get(tool.as_str());
     let entry = entry.filter(|_| composition.tools.contains(&tool));
     let delegate = entry.and_then(|entry| {
-        let parameters = entry.tool.spec().decl.parameters.to_value();
+        let parameters = composition.declared(entry).parameters.to_value();
         Some((tool.to_string(), parameters.as_object()?.clone()))
     });
     let root = sources.cwd.clone();

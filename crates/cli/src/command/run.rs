@@ -78,24 +78,17 @@ pub(crate) fn run(
         Some(stored) => stored.header.session.clone(),
         None => new_session(clock.now_ms()),
     };
-    looked.iter().for_each(|note| tell(&format!("note: {note}")));
     // A session goes on also when there is nothing new to say.
     let (task, piped) = given(job, stored.is_none(), around)?;
     let most = loaded.config.limits.read_bytes as usize;
     let material = piped.map(|bytes| Material::new(bytes, most, &dir.spill(&id), &chosen.secrets));
-    notices(&composition, mode, options.quiet);
-    chosen.warnings.iter().for_each(|warning| tell(&format!("warning: {warning}")));
-    if stored.is_some() {
-        left_alone(options).iter().for_each(|note| tell(note));
-    }
+    announce(job, &composition, mode, (&looked, &chosen.warnings));
     let before = stored.as_ref().map_or(&[][..], |stored| &stored.records);
     let stage = Stage::set(around, options, &cwd, &composition, before)?;
     let (model, model_options) = (chosen.name.clone(), chosen.options.clone());
     let plan = Plan { model, options: model_options, mode, cwd, task, material };
     let mut parts = stage.parts(composition.parts(chosen));
-    parts.endpoint = overrides
-        .base_url
-        .map(|base_url| Endpoint { base_url, api_key_env: overrides.api_key_env });
+    parts.endpoint = endpoint(overrides);
     let file = options.record.as_deref();
     let tape = file.map(|file| recording::tape(file, &composition, &plan)).transpose()?;
     parts.tape.clone_from(&tape);
@@ -114,6 +107,21 @@ pub(crate) fn run(
     match tape {
         Some(tape) => code.map(|code| recording::told(&tape, code, options.quiet)),
         None => code,
+    }
+}
+
+/// Says what the person should know before it begins.
+fn announce(
+    job: &Job<'_>,
+    composition: &Composition,
+    mode: ApproverMode,
+    (notes, warnings): (&[String], &[String]),
+) {
+    notes.iter().for_each(|note| tell(&format!("note: {note}")));
+    notices(composition, mode, job.options.quiet);
+    warnings.iter().for_each(|warning| tell(&format!("warning: {warning}")));
+    if job.resume.is_some() {
+        left_alone(job.options).iter().for_each(|note| tell(note));
     }
 }
 
@@ -174,6 +182,12 @@ pub(crate) fn flags(options: &RunOptions) -> Vec<FlagValue> {
         mode.map(|mode| flag("--approve", "approvals.mode", json!(mode))),
     ];
     flags.into_iter().flatten().collect()
+}
+
+/// The address that a person named for this run.
+fn endpoint(overrides: ModelOverrides) -> Option<Endpoint> {
+    let ModelOverrides { base_url, api_key_env, .. } = overrides;
+    base_url.map(|base_url| Endpoint { base_url, api_key_env })
 }
 
 /// What the command line says of the model.

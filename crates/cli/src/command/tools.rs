@@ -1,9 +1,7 @@
 //! `deputize tools` and `deputize toolsets`.
 
-use std::sync::Arc;
-
 use deputize_core::door::{to_line, to_question};
-use deputize_core::{ApproverMode, Entry, SessionId, ToolCrate, ToolDecl, Usable, headline};
+use deputize_core::{Entry, ToolCrate, Usable, headline};
 use serde_json::{Value, json};
 
 use crate::args::{Tools, Toolsets, View};
@@ -142,8 +140,6 @@ fn row_json(entry: &Entry) -> Value {
     })
 }
 
-/// A tool as the top agent's model is told of it, or as its author wrote it when the top agent
-/// does not have it.
 fn show(composition: &Composition, name: &str, as_json: bool) -> Result<(), CliError> {
     let Some(entry) = composition.catalog.get(name) else {
         let names = composition.catalog.iter().map(|entry| entry.name().as_str());
@@ -153,11 +149,7 @@ fn show(composition: &Composition, name: &str, as_json: bool) -> Result<(), CliE
             None => error.hint("`deputize tools list` shows those there are"),
         });
     };
-    let top = composition.top_agent(&SessionId::literal("preview"), "", "", ApproverMode::Deny);
-    let authority = composition.authority(ApproverMode::Deny, top.cwd.clone());
-    let view = composition.view(top, authority);
-    let told = view.declared.iter().find(|tool| tool.name.as_str() == name);
-    let decl: &ToolDecl = told.map_or(&entry.tool.spec().decl, Arc::as_ref);
+    let decl = composition.declared(entry);
     let schema: Value = serde_json::from_str(decl.parameters.as_str()).map_err(CliError::failed)?;
     if as_json {
         let mut shown = row_json(entry);

@@ -62,13 +62,7 @@ impl Projection {
         match event {
             Event::SessionStart(start) => session_start(start),
             Event::AgentStart(start) => self.agent_start(start),
-            Event::Message(message) => {
-                let (bytes, preview) = (message.text.len(), preview(&message.text));
-                match message.from {
-                    Some(_) => Body::ChildDelivered { bytes, preview },
-                    None => Body::Message { bytes, preview },
-                }
-            }
+            Event::Message(message) => said(message),
             Event::MessageLeft { text } => {
                 Body::MessageLeft { bytes: text.len(), preview: preview(text) }
             }
@@ -218,6 +212,14 @@ fn session_of(agent: &AgentId) -> &str {
 fn session_start(start: &SessionStart) -> Body<'_> {
     let cwd = start.cwd.to_string_lossy();
     Body::SessionStart { cwd, model: &start.model, toolsets: &start.toolsets }
+}
+
+fn said(message: &UserMessage) -> Body<'_> {
+    let (bytes, preview) = (message.text.len(), preview(&message.text));
+    match message.from {
+        Some(_) => Body::ChildDelivered { bytes, preview },
+        None => Body::Message { bytes, preview },
+    }
 }
 
 fn session_end(

@@ -109,13 +109,19 @@ impl<'r> Turn<'r> {
     }
 }
 
+/// What a message says, without what was piped in: that stands before it in a frame, with notes.
+fn words(text: &str) -> &str {
+    let framed = text.starts_with("<input:").then(|| unframe(text).after.split_once("\n\n"));
+    framed.flatten().map_or(text, |(_, words)| words)
+}
+
 /// The message that says what this turn is about, and where it stands: the last one from the
 /// person or the parent that is neither a remark of the runtime nor an aside that no rule
 /// knows, said while calls ran.
 fn task_message(messages: &[std::sync::Arc<Message>]) -> (usize, &str) {
     let said = messages.iter().enumerate().rev().filter_map(|(at, message)| match &**message {
         Message::User(user) if user.from.is_none() && !is_remark(&user.text) => {
-            Some((at, user.text.as_str()))
+            Some((at, words(&user.text)))
         }
         Message::User(_) | Message::Assistant(_) | Message::Tool(_) => None,
     });
@@ -203,6 +209,7 @@ impl<'t, 'r> Ask<'t, 'r> {
 mod tests {
     use std::sync::Arc;
 
+    use deputize_core::door::{Source, quote};
     use deputize_core::{CallId, ModelText, ToolResult, UserMessage};
 
     use super::*;
@@ -233,6 +240,15 @@ mod tests {
             assert_eq!(task_message(&closing).1, task);
         }
         assert_eq!(task_message(&[]), (0, ""));
+    }
+
+    #[test]
+    fn what_was_piped_in_is_not_the_task() {
+        let frame = quote(&Source::Input("stdin".into()), "+ Survey .\n").into_string();
+        for notes in ["", "\n[cut; the rest is in a file]"] {
+            let message = user(&format!("{frame}{notes}\n\nlist src"));
+            assert_eq!(task_message(&[message]).1, "list src");
+        }
     }
 
     #[test]

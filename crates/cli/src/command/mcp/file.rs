@@ -82,6 +82,17 @@ fn change(
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
         Err(source) => return Err(failed(FileError::Read { path, source })),
     };
+    // The file alone: what is set elsewhere has no say in what it must mean.
+    let alone = |file: PathBuf| Sources {
+        config_file: Some(file),
+        cwd: "/dev/null".into(),
+        ..Sources::default()
+    };
+    let before = if text.is_empty() {
+        Config::default()
+    } else {
+        load(&alone(path.clone())).map_err(|error| (CliError::usage(error), false))?.config
+    };
     let by_hand = || (CliError::failed(FileError::Form(path.clone())), true);
     let changed = edit(&text).ok_or_else(by_hand)?;
     let wrong = |source| failed(FileError::Write { path: path.clone(), source });
@@ -89,18 +100,7 @@ fn change(
     fs::create_dir_all(folder).map_err(wrong)?;
     let mut file = tempfile::NamedTempFile::new_in(folder).map_err(wrong)?;
     file.write_all(changed.as_bytes()).map_err(wrong)?;
-    // The file alone: what is set elsewhere has no say in what it must mean.
-    let alone = |file: PathBuf| Sources {
-        config_file: Some(file),
-        cwd: "/dev/null".into(),
-        ..Sources::default()
-    };
     let now = load(&alone(file.path().to_owned())).map_err(|_| by_hand())?.config;
-    let before = if text.is_empty() {
-        Config::default()
-    } else {
-        load(&alone(path.clone())).map_err(|error| (CliError::usage(error), false))?.config
-    };
     if !is_right(&before, &now) {
         return Err(by_hand());
     }
@@ -117,7 +117,7 @@ fn place(text: &str) -> (Vec<&str>, Option<usize>) {
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
     let is_key =
         |line: &&str| line.strip_prefix(KEY).and_then(|rest| rest.strip_prefix(':')).is_some();
-    let at = lines.iter().position(|line| is_key(&line));
+    let at = lines.iter().position(is_key);
     (lines, at)
 }
 
@@ -181,7 +181,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    const FILE: &str = "# mine\nmodel: local/a  # good\nmcp_servers:\n  # the first\n  one: { command: x }\n\
+    const FILE: &str = "# mine\nmodel: ollama/a  # good\nmcp_servers:\n  # the first\n  one: { command: x }\n\
                         \x20 two:\n    command: y\n    args: [a]\nmax_iterations: 5\n";
 
     fn changed(text: &str, what: impl FnOnce(&Sources) -> Result<PathBuf, CliError>) -> String {
