@@ -302,7 +302,12 @@ where
             | ClientInitializeError::TransportError { .. } => Next::OlderGreeting,
             _ => Next::Nothing,
         };
-        (deputize_core::door::to_line(&chain(&error), 400), next)
+        let why = match &error {
+            // The older greeting says more: servers answer it in words.
+            ClientInitializeError::LegacyFallbackFailed { fallback, .. } => chain(&**fallback),
+            other => chain(other),
+        };
+        (deputize_core::door::to_line(&why, 400), next)
     })
 }
 
