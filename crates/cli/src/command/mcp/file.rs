@@ -167,6 +167,10 @@ fn without(text: &str, name: &str) -> Option<String> {
         .filter(|(_, line)| !says_nothing(line))
         .find(|(_, line)| indent(line) <= deep)
         .map_or(lines.len(), |(end, _)| end);
+    // Remarks above what follows belong to that.
+    let above = lines.get(begin + 1..end).unwrap_or_default().iter().rev();
+    let above = above.take_while(|line| says_nothing(line) && indent(line) <= deep).count();
+    let end = end - above;
     let kept = lines.iter().enumerate().filter(|(at, _)| !(begin..end).contains(at));
     let alone = lines.iter().enumerate().skip(at + 1).all(|(line, text)| {
         (begin..end).contains(&line) || says_nothing(text) || indent(text) == 0
