@@ -68,7 +68,7 @@ use deputize_core::{BoxFuture, Cancel, Delta, Model, ModelError, ModelOptions, R
 
 use crate::endpoint::{Endpoint, EndpointError, KeyHeader, Way};
 use crate::http::{Ask, HttpClient, Remote, exchange};
-use crate::stream::{Ending, EventParser as _, Flow, ReplyBytes, StreamError};
+use crate::stream::{Ending, EventParser as _, Flow, ReplyBytes, StreamError, reply_stream};
 
 pub use request::{DEFAULT_MAX_TOKENS, Dialect, request_body};
 use stream::MessagesParser;
@@ -146,67 +146,29 @@ impl Model for AnthropicMessages {
     }
 }
 
-/// A reply that is arriving, without HTTP: for replays, tests and fuzzing.
-///
-/// ```
-/// use deputize_providers::anthropic_messages::ReplyStream;
-/// use deputize_providers::{Ending, Flow};
-///
-/// let body = r#"data: {"type":"message_start","message":{"model":"claude-sonnet-5"}}
-///
-/// data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Hello"}}
-///
-/// data: {"type":"message_stop"}
-///
-/// "#;
-/// let mut stream = ReplyStream::new("m");
-/// for byte in body.as_bytes() {
-///     if stream.feed(&[*byte], &mut |_piece| {})? == Flow::Done {
-///         break;
-///     }
-/// }
-/// let reply = stream.finish(Ending::InOrder, &mut |_piece| {})?;
-/// assert_eq!((reply.model.as_str(), reply.text.as_str()), ("claude-sonnet-5", "Hello"));
-/// # Ok::<(), deputize_providers::StreamError>(())
-/// ```
-#[derive(Debug)]
-pub struct ReplyStream(ReplyBytes<MessagesParser>);
-
-impl ReplyStream {
-    /// For a reply of this model, unless the reply names another.
-    #[must_use]
-    pub fn new(model: &str) -> Self {
-        Self(ReplyBytes::new(MessagesParser::new(model)))
-    }
-
-    /// Takes the next bytes, in pieces of any size.
+reply_stream! {
+    /// A reply that is arriving, without HTTP: for replays, tests and fuzzing.
     ///
-    /// # Errors
-    /// When the reply cannot become a whole one any more.
-    pub fn feed(
-        &mut self,
-        bytes: &[u8],
-        live: &mut (dyn FnMut(Delta<'_>) + Send),
-    ) -> Result<Flow, StreamError> {
-        self.0.feed(bytes, live)
-    }
-
-    /// The answer's text so far.
-    #[must_use]
-    pub fn text(&self) -> &str {
-        self.0.parser().text()
-    }
-
-    /// The reply, after the last bytes.
+    /// ```
+    /// use deputize_providers::anthropic_messages::ReplyStream;
+    /// use deputize_providers::{Ending, Flow};
     ///
-    /// # Errors
-    /// When it is not complete.
-    pub fn finish(
-        mut self,
-        ending: Ending,
-        live: &mut (dyn FnMut(Delta<'_>) + Send),
-    ) -> Result<Reply, StreamError> {
-        self.0.end(live)?;
-        self.0.finish(ending)
-    }
+    /// let body = r#"data: {"type":"message_start","message":{"model":"claude-sonnet-5"}}
+    ///
+    /// data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Hello"}}
+    ///
+    /// data: {"type":"message_stop"}
+    ///
+    /// "#;
+    /// let mut stream = ReplyStream::new("m");
+    /// for byte in body.as_bytes() {
+    ///     if stream.feed(&[*byte], &mut |_piece| {})? == Flow::Done {
+    ///         break;
+    ///     }
+    /// }
+    /// let reply = stream.finish(Ending::InOrder, &mut |_piece| {})?;
+    /// assert_eq!((reply.model.as_str(), reply.text.as_str()), ("claude-sonnet-5", "Hello"));
+    /// # Ok::<(), deputize_providers::StreamError>(())
+    /// ```
+    MessagesParser
 }

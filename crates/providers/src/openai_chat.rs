@@ -21,7 +21,7 @@ use deputize_core::{BoxFuture, Cancel, Delta, Model, ModelError, Reply, Request}
 
 use crate::endpoint::{Endpoint, EndpointError, KeyHeader, Way};
 use crate::http::{Ask, HttpClient, Remote, exchange};
-use crate::stream::{Ending, EventParser as _, Flow, ReplyBytes, StreamError};
+use crate::stream::{Ending, EventParser as _, Flow, ReplyBytes, StreamError, reply_stream};
 
 pub use request::{Dialect, request_body};
 use stream::ChatParser;
@@ -87,60 +87,22 @@ impl Model for OpenAiChat {
     }
 }
 
-/// A reply that is arriving, without HTTP: for replays, tests and fuzzing.
-///
-/// ```
-/// use deputize_providers::openai_chat::ReplyStream;
-/// use deputize_providers::{Ending, Flow};
-///
-/// let body = "data: {\"choices\":[{\"delta\":{\"content\":\"Hello\"}}]}\n\ndata: [DONE]\n\n";
-/// let mut stream = ReplyStream::new("m");
-/// for byte in body.as_bytes() {
-///     if stream.feed(&[*byte], &mut |_piece| {})? == Flow::Done {
-///         break;
-///     }
-/// }
-/// assert_eq!(stream.finish(Ending::InOrder, &mut |_piece| {})?.text, "Hello");
-/// # Ok::<(), deputize_providers::StreamError>(())
-/// ```
-#[derive(Debug)]
-pub struct ReplyStream(ReplyBytes<ChatParser>);
-
-impl ReplyStream {
-    /// For a reply of this model, unless the reply names another.
-    #[must_use]
-    pub fn new(model: &str) -> Self {
-        Self(ReplyBytes::new(ChatParser::new(model)))
-    }
-
-    /// Takes the next bytes, in pieces of any size.
+reply_stream! {
+    /// A reply that is arriving, without HTTP: for replays, tests and fuzzing.
     ///
-    /// # Errors
-    /// When the reply cannot become a whole one any more.
-    pub fn feed(
-        &mut self,
-        bytes: &[u8],
-        live: &mut (dyn FnMut(Delta<'_>) + Send),
-    ) -> Result<Flow, StreamError> {
-        self.0.feed(bytes, live)
-    }
-
-    /// The answer's text so far.
-    #[must_use]
-    pub fn text(&self) -> &str {
-        self.0.parser().text()
-    }
-
-    /// The reply, after the last bytes.
+    /// ```
+    /// use deputize_providers::openai_chat::ReplyStream;
+    /// use deputize_providers::{Ending, Flow};
     ///
-    /// # Errors
-    /// When it is not complete.
-    pub fn finish(
-        mut self,
-        ending: Ending,
-        live: &mut (dyn FnMut(Delta<'_>) + Send),
-    ) -> Result<Reply, StreamError> {
-        self.0.end(live)?;
-        self.0.finish(ending)
-    }
+    /// let body = "data: {\"choices\":[{\"delta\":{\"content\":\"Hello\"}}]}\n\ndata: [DONE]\n\n";
+    /// let mut stream = ReplyStream::new("m");
+    /// for byte in body.as_bytes() {
+    ///     if stream.feed(&[*byte], &mut |_piece| {})? == Flow::Done {
+    ///         break;
+    ///     }
+    /// }
+    /// assert_eq!(stream.finish(Ending::InOrder, &mut |_piece| {})?.text, "Hello");
+    /// # Ok::<(), deputize_providers::StreamError>(())
+    /// ```
+    ChatParser
 }

@@ -32,7 +32,7 @@ use deputize_core::{BoxFuture, Cancel, Delta, Model, ModelError, Reply, Request}
 
 use crate::endpoint::{Endpoint, EndpointError, KeyHeader, Way};
 use crate::http::{Ask, HttpClient, Remote, exchange};
-use crate::stream::{Ending, EventParser as _, Flow, ReplyBytes, StreamError};
+use crate::stream::{Ending, EventParser as _, Flow, ReplyBytes, StreamError, reply_stream};
 
 use request::output_limit;
 pub use request::{Dialect, request_body};
@@ -100,61 +100,23 @@ impl Model for OpenAiResponses {
     }
 }
 
-/// A reply that is arriving, without HTTP: for replays, tests and fuzzing.
-///
-/// ```
-/// use deputize_providers::openai_responses::ReplyStream;
-/// use deputize_providers::{Ending, Flow};
-///
-/// let body = "data: {\"type\":\"response.output_text.delta\",\"delta\":\"Hello\"}\n\n\
-///             data: {\"type\":\"response.completed\"}\n\n";
-/// let mut stream = ReplyStream::new("m");
-/// for byte in body.as_bytes() {
-///     if stream.feed(&[*byte], &mut |_piece| {})? == Flow::Done {
-///         break;
-///     }
-/// }
-/// assert_eq!(stream.finish(Ending::InOrder, &mut |_piece| {})?.text, "Hello");
-/// # Ok::<(), deputize_providers::StreamError>(())
-/// ```
-#[derive(Debug)]
-pub struct ReplyStream(ReplyBytes<ResponsesParser>);
-
-impl ReplyStream {
-    /// For a reply of this model, unless the reply names another.
-    #[must_use]
-    pub fn new(model: &str) -> Self {
-        Self(ReplyBytes::new(ResponsesParser::new(model)))
-    }
-
-    /// Takes the next bytes, in pieces of any size.
+reply_stream! {
+    /// A reply that is arriving, without HTTP: for replays, tests and fuzzing.
     ///
-    /// # Errors
-    /// When the reply cannot become a whole one any more.
-    pub fn feed(
-        &mut self,
-        bytes: &[u8],
-        live: &mut (dyn FnMut(Delta<'_>) + Send),
-    ) -> Result<Flow, StreamError> {
-        self.0.feed(bytes, live)
-    }
-
-    /// The answer's text so far.
-    #[must_use]
-    pub fn text(&self) -> &str {
-        self.0.parser().text()
-    }
-
-    /// The reply, after the last bytes.
+    /// ```
+    /// use deputize_providers::openai_responses::ReplyStream;
+    /// use deputize_providers::{Ending, Flow};
     ///
-    /// # Errors
-    /// When it is not complete.
-    pub fn finish(
-        mut self,
-        ending: Ending,
-        live: &mut (dyn FnMut(Delta<'_>) + Send),
-    ) -> Result<Reply, StreamError> {
-        self.0.end(live)?;
-        self.0.finish(ending)
-    }
+    /// let body = "data: {\"type\":\"response.output_text.delta\",\"delta\":\"Hello\"}\n\n\
+    ///             data: {\"type\":\"response.completed\"}\n\n";
+    /// let mut stream = ReplyStream::new("m");
+    /// for byte in body.as_bytes() {
+    ///     if stream.feed(&[*byte], &mut |_piece| {})? == Flow::Done {
+    ///         break;
+    ///     }
+    /// }
+    /// assert_eq!(stream.finish(Ending::InOrder, &mut |_piece| {})?.text, "Hello");
+    /// # Ok::<(), deputize_providers::StreamError>(())
+    /// ```
+    ResponsesParser
 }

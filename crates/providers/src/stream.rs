@@ -298,3 +298,51 @@ fn recognise(head: &mut Vec<u8>, bytes: &[u8]) -> Option<(Body, Vec<u8>)> {
     };
     Some((body, std::mem::take(head)))
 }
+/// Makes `ReplyStream` of a wire's parser, which is no type that others see.
+macro_rules! reply_stream {
+    ($(#[$doc:meta])* $parser:ident) => {
+        $(#[$doc])*
+        #[derive(Debug)]
+        pub struct ReplyStream(ReplyBytes<$parser>);
+
+        impl ReplyStream {
+            /// For a reply of this model, unless the reply names another.
+            #[must_use]
+            pub fn new(model: &str) -> Self {
+                Self(ReplyBytes::new($parser::new(model)))
+            }
+
+            /// Takes the next bytes, in pieces of any size.
+            ///
+            /// # Errors
+            /// When the reply cannot become a whole one any more.
+            pub fn feed(
+                &mut self,
+                bytes: &[u8],
+                live: &mut (dyn FnMut(Delta<'_>) + Send),
+            ) -> Result<Flow, StreamError> {
+                self.0.feed(bytes, live)
+            }
+
+            /// The answer's text so far.
+            #[must_use]
+            pub fn text(&self) -> &str {
+                self.0.parser().text()
+            }
+
+            /// The reply, after the last bytes.
+            ///
+            /// # Errors
+            /// When it is not complete.
+            pub fn finish(
+                mut self,
+                ending: Ending,
+                live: &mut (dyn FnMut(Delta<'_>) + Send),
+            ) -> Result<Reply, StreamError> {
+                self.0.end(live)?;
+                self.0.finish(ending)
+            }
+        }
+    };
+}
+pub(crate) use reply_stream;
