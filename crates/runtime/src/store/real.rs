@@ -99,6 +99,15 @@ impl RealFile {
     }
 }
 
+impl Drop for RealFile {
+    /// Closing alone frees the lock only when no copy of the handle is left, and a process that is
+    /// just being started has one.
+    fn drop(&mut self) {
+        // If it fails, it is freed with the last copy.
+        let _best_effort = self.0.unlock();
+    }
+}
+
 impl DiskFile for RealFile {
     fn append(&self, bytes: &[u8]) -> io::Result<()> {
         (&*self.0).write_all(bytes)
@@ -160,5 +169,23 @@ fn owner_only(path: &Path) -> io::Result<()> {
     {
         let _unused = path;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_let_go_is_free_though_a_process_being_started_has_its_handle_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s.jsonl");
+        let file = File::create(&path).unwrap();
+        let copy = file.try_clone().unwrap();
+        let held = RealFile::lock(file).unwrap();
+        assert!(matches!(RealDisk.open(&path), Err(OpenError::InUse(_))));
+        drop(held);
+        assert!(RealDisk.open(&path).is_ok());
+        drop(copy);
     }
 }
