@@ -138,10 +138,9 @@ fn lacks(parent: Parent<'_>) -> String {
 }
 
 fn parameters(parent: Parent<'_>, policy: &Policy, nesting: bool) -> Value {
-    let text = |description: &str| json!({"type": "string", "description": description});
     let mut task = json!({
-        "goal": text("What to accomplish, complete in itself"),
-        "context": text("All it needs to know: paths, errors, constraints"),
+        "goal": {"type": "string"},
+        "context": {"type": "string"},
         "toolsets": {"type": "array", "items": {"type": "string"}},
         "max_iterations": {
             "type": "integer",
@@ -183,12 +182,16 @@ fn parameters(parent: Parent<'_>, policy: &Policy, nesting: bool) -> Value {
                 json!({"type": "boolean", "default": false, "description": text}),
             );
         }
-        if let Some(schema) = fields.get_mut("output_schema").and_then(Value::as_object_mut) {
-            let text = "JSON Schema of its answer; `output` then holds the value";
-            schema.insert("description".to_owned(), json!(text));
-        }
-        if let Some(toolsets) = fields.get_mut("toolsets").and_then(Value::as_object_mut) {
-            toolsets.insert("description".to_owned(), json!(toolsets_text(parent, policy)));
+        // Told once: the fields of a task in a batch are the same.
+        for (name, text) in [
+            ("goal", "What to accomplish, complete in itself"),
+            ("context", "All it needs to know: paths, errors, constraints"),
+            ("output_schema", "JSON Schema of its answer; `output` then holds the value"),
+            ("toolsets", &toolsets_text(parent, policy)),
+        ] {
+            if let Some(field) = fields.get_mut(name).and_then(Value::as_object_mut) {
+                field.insert("description".to_owned(), json!(text));
+            }
         }
     }
     json!({"type": "object", "properties": call})
