@@ -23,6 +23,7 @@ fuzz minutes="1":
 
 # What it costs by itself, beside the floor: `just bench --only start`. See docs/benchmarks.md.
 bench *args:
+    cargo build --release --locked -p deputize
     cargo run --release --locked -p deputize-bench -- {{args}}
 
 # The inner parts, each by itself.

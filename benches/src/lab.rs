@@ -114,11 +114,11 @@ impl Run {
 }
 
 impl Lab {
-    /// A lab with the helpers of a folder, measuring a program.
-    pub(crate) fn new(helpers: &Path, program: &Path) -> io::Result<Self> {
+    /// A lab with this program, the helpers beside it, and the program that is measured.
+    pub(crate) fn new(bench: &Path, program: &Path) -> io::Result<Self> {
         let dir = tempfile::tempdir()?;
         fs::create_dir(dir.path().join("work"))?;
-        let mut server = Command::new(std::env::current_exe()?)
+        let mut server = Command::new(bench)
             .arg("serve")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -128,7 +128,8 @@ impl Lab {
             BufReader::new(out).read_line(&mut line)?;
         }
         let address = line.trim().parse().map_err(io::Error::other)?;
-        let (floor, probe) = (helpers.join("deputize-floor"), helpers.join("deputize-probe"));
+        let [floor, probe] =
+            ["deputize-floor", "deputize-probe"].map(|name| bench.with_file_name(name));
         Ok(Self { dir, program: program.to_owned(), floor, probe, server, address })
     }
 

@@ -17,7 +17,7 @@ mod table;
 
 use std::io::{self, Write as _};
 use std::path::PathBuf;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 use clap::Parser;
 use rustix::process::{Resource, getrlimit, setrlimit};
@@ -41,10 +41,7 @@ struct Options {
     /// Print JSON with every single value.
     #[arg(long)]
     json: bool,
-    /// Build nothing, use what there is.
-    #[arg(long)]
-    no_build: bool,
-    /// Measure this program.
+    /// Measure this program, not the one beside this one.
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
 }
@@ -67,27 +64,12 @@ fn done(result: io::Result<()>) -> ExitCode {
 
 fn bench(options: &Options) -> io::Result<()> {
     raise_file_limit()?;
-    let here = std::env::current_exe()?;
-    let folder = here.parent().unwrap_or(&here);
-    if !options.no_build {
-        build()?;
-    }
-    let program = options.program.clone().unwrap_or_else(|| folder.join("deputize"));
-    let lab = Lab::new(folder, &program)?;
+    let bench = std::env::current_exe()?;
+    let program = options.program.clone().unwrap_or_else(|| bench.with_file_name("deputize"));
+    let lab = Lab::new(&bench, &program)?;
     let report = figures::measure(&lab, options)?;
     let text = if options.json { report.to_json() } else { report.to_table() };
     writeln!(io::stdout(), "{text}")
-}
-
-/// Builds what is measured, as this program was built.
-fn build() -> io::Result<()> {
-    let mut cargo = Command::new("cargo");
-    cargo.args(["build", "--quiet", "--locked", "-p", "deputize", "-p", "deputize-bench"]);
-    if !cfg!(debug_assertions) {
-        cargo.arg("--release");
-    }
-    let status = cargo.status()?;
-    status.success().then_some(()).ok_or_else(|| io::Error::other("cargo build failed"))
 }
 
 /// Thousands of connections are as many descriptors.

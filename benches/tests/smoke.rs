@@ -8,7 +8,7 @@ use serde_json::Value;
 fn the_smallest_measurement_gives_every_figure() {
     let bench = env!("CARGO_BIN_EXE_deputize-bench");
     // It is the program that it measures, so that nothing else need be built.
-    let smallest = ["--no-build", "--program", bench, "--runs", "1", "--children", "2", "--json"];
+    let smallest = ["--program", bench, "--runs", "1", "--children", "2", "--json"];
     let output = Command::new(bench).args(smallest).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{said}");
