@@ -521,7 +521,7 @@ async fn a_claim_without_a_write_is_visible() {
     assert!(!notes.contains("real.txt"), "{notes}");
 }
 
-/// A parent that reads three files, hands on, and then changes two; a child that changes them by
+/// A parent that reads three files, hands on, and then changes them; a child that changes them by
 /// commands, and one that edits.
 fn two_hands(asked: &Asked) -> Answer {
     match (is_child(asked), asked.results().len()) {
@@ -536,6 +536,7 @@ fn two_hands(asked: &Asked) -> Answer {
             "served-1",
             [
                 ("edit_file", json!({"path": "a.txt", "old": "one", "new": "1"})),
+                ("write_file", json!({"path": "b.txt", "content": "mine"})),
                 ("write_file", json!({"path": "c.txt", "content": "mine"})),
             ],
         )),
@@ -590,7 +591,9 @@ async fn files_that_a_childs_commands_change_are_told_and_not_overwritten() {
         refused.contains("c.txt: changed on disk since you read it (by agent S/2.0.1, at 20"),
         "{refused}"
     );
+    assert!(refused.contains("b.txt: deleted or renamed since you read it"), "{refused}");
     assert_eq!(fs::read_to_string(lab.work("c.txt")).unwrap(), "one\nthree\n");
+    assert!(!lab.work("b.txt").exists());
 }
 
 #[tokio::test]

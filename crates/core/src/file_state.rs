@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -57,6 +57,12 @@ pub enum Stale {
         /// Who changed it, as far as known.
         by: String,
     },
+    /// It is not there any more.
+    #[error(
+        "deleted or renamed since you read it (by a command or another program): look where it \
+         went, and read it again before you write it anew"
+    )]
+    Gone,
 }
 
 fn never_shown(lines: Option<(u64, u64)>) -> String {
@@ -149,7 +155,7 @@ struct Inner {
     order: u64,
     reads: BTreeMap<(AgentId, PathBuf), Read>,
     writes: BTreeMap<PathBuf, Write>,
-    locks: BTreeMap<PathBuf, Arc<Mutex<()>>>,
+    locks: BTreeMap<PathBuf, Weak<Mutex<()>>>,
 }
 
 /// The files that the agents of one session read and wrote: facts only, no IO. One per
@@ -258,6 +264,31 @@ impl FileLedger {
         Err(Stale::Changed { by })
     }
 
+    /// Whether an agent may create a file where there is none.
+    ///
+    /// # Errors
+    /// When it knows one there.
+    pub fn check_none(&self, agent: &AgentId, path: &Path) -> Result<(), Stale> {
+        let known = self.lock().reads.contains_key(&(agent.clone(), path.to_owned()));
+        if known { Err(Stale::Gone) } else { Ok(()) }
+    }
+
+    /// An agent saw that there is no such file.
+    pub fn saw_none(&self, agent: &AgentId, path: &Path) {
+        self.lock().reads.remove(&(agent.clone(), path.to_owned()));
+    }
+
+    /// An agent has ended, and reads and writes no more. What it wrote stays known.
+    pub fn ended(&self, agent: &AgentId) {
+        let mut inner = self.lock();
+        let mine = inner.reads.range((agent.clone(), PathBuf::new())..);
+        let mine: Vec<_> =
+            mine.map(|(key, _)| key).take_while(|(reader, _)| reader == agent).cloned().collect();
+        for key in mine {
+            inner.reads.remove(&key);
+        }
+    }
+
     /// A mark in the order of events, for [`FileLedger::changed_since`].
     #[must_use]
     pub fn mark(&self) -> u64 {
@@ -298,7 +329,15 @@ impl FileLedger {
     /// asynchronous threads.
     #[must_use]
     pub fn path_lock(&self, path: &Path) -> Arc<Mutex<()>> {
-        Arc::clone(self.lock().locks.entry(path.to_owned()).or_default())
+        let mut inner = self.lock();
+        // As few are held as there are writes at this moment.
+        inner.locks.retain(|_, lock| lock.strong_count() > 0);
+        let held = inner.locks.get(path).and_then(Weak::upgrade);
+        held.unwrap_or_else(|| {
+            let lock = Arc::default();
+            inner.locks.insert(path.to_owned(), Arc::downgrade(&lock));
+            lock
+        })
     }
 }
 
@@ -334,6 +373,37 @@ mod tests {
         assert_eq!(ledger.read_by(&me), [(path.to_owned(), old)]);
         ledger.saw(&me, path, new);
         assert_eq!(ledger.changed_since(mark, &me), []);
+    }
+
+    #[test]
+    fn what_is_gone_is_not_created_anew_before_that_was_seen() {
+        let (ledger, path) = (FileLedger::default(), Path::new("/w/a"));
+        let me = AgentId::root(&SessionId::literal("s"));
+        assert_eq!(ledger.check_none(&me, path), Ok(()));
+        ledger.saw(&me, path, Version::of(b"x"));
+        assert_eq!(ledger.check_none(&me, path), Err(Stale::Gone));
+        ledger.saw_none(&me, path);
+        assert_eq!(ledger.check_none(&me, path), Ok(()));
+    }
+
+    #[test]
+    fn nothing_is_kept_of_writes_that_are_over_and_of_agents_that_have_ended() {
+        let (ledger, other) = (FileLedger::default(), Path::new("/w/other"));
+        let me = AgentId::root(&SessionId::literal("s"));
+        ledger.saw(&me, other, Version::of(b"x"));
+        for index in 0..100 {
+            let child = me.child(crate::CallId { step: 1, slot: 0 }, index);
+            let path = PathBuf::from(format!("/w/{index}"));
+            let held = ledger.path_lock(&path);
+            assert!(Arc::ptr_eq(&held, &ledger.path_lock(&path)), "one write at a time");
+            ledger.saw(&child, other, Version::of(b"x"));
+            ledger.wrote(&child, &path, Version::of(b"y"));
+            ledger.ended(&child);
+            assert_eq!(ledger.last_write(&path).map(|(by, _)| by), Some(child));
+        }
+        assert_eq!(ledger.lock().locks.len(), 1);
+        let reads: Vec<_> = ledger.lock().reads.keys().cloned().collect();
+        assert_eq!(reads, [(me, other.to_owned())]);
     }
 
     /// What an agent is told that would overwrite a file of 10 lines after it saw these parts,

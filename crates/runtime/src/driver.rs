@@ -122,6 +122,9 @@ impl Driver {
             outcome = crate::hook::blocked(outcome, reason);
         }
         outcome.found = self.shared.found(&self.view.spec, &outcome);
+        if self.view.spec.depth > 0 {
+            self.view.session.files.ended(self.view.id());
+        }
         let end = Event::AgentEnd(Box::new(outcome.clone()));
         // If even this cannot be kept, the outcome still reaches whoever waits.
         if let Ok(record) = self.shared.bus.record(&self.view.spec, end) {

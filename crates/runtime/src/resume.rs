@@ -484,6 +484,7 @@ fn ledger(records: &[Record]) -> FileLedger {
             Event::FileWrite { path, version, created: true } => {
                 files.created(&record.agent, path, version.clone());
             }
+            Event::AgentEnd(_) if record.depth > 0 => files.ended(&record.agent),
             _ => {}
         }
     }

@@ -77,19 +77,38 @@ impl Current {
             Changed::Part => files.check(agent, &place.path(), &self.version),
             Changed::Whole => files.check_whole(agent, &place.path(), &self.version),
         };
-        let Err(stale) = allowed else { return Ok(None) };
-        let stale = match stale {
+        let allowed = allowed.map_err(|stale| match stale {
             Stale::Changed { by } => Stale::Changed { by: format!("{by}{}", self.when()) },
             unseen => unseen,
-        };
-        let path = place.shown();
-        match (&stale, Settings::of(cx).on_stale_write) {
-            (Stale::Changed { by }, OnStaleWrite::Warn) => Ok(Some(format!(
-                "{path} had changed on disk since you read it ({by}); that change may be lost"
-            ))),
-            (stale, OnStaleWrite::Refuse | OnStaleWrite::Warn) => {
-                Err(ToolError::refused(format!("{path}: {stale}")))
-            }
+        });
+        warned(cx, place, allowed)
+    }
+}
+
+/// Whether the agent may create a file where there is none: a note when it may although there was
+/// one that it had read.
+pub(crate) fn may_create(cx: &ToolCx, place: &Place) -> Result<Option<String>, ToolError> {
+    let allowed = cx.agent.session.files.check_none(cx.agent.id(), &place.path());
+    warned(cx, place, allowed)
+}
+
+/// What becomes of a write to a file that is another one than the agent read.
+fn warned(
+    cx: &ToolCx,
+    place: &Place,
+    allowed: Result<(), Stale>,
+) -> Result<Option<String>, ToolError> {
+    let Err(stale) = allowed else { return Ok(None) };
+    let path = place.shown();
+    match (&stale, Settings::of(cx).on_stale_write) {
+        (Stale::Changed { by }, OnStaleWrite::Warn) => Ok(Some(format!(
+            "{path} had changed on disk since you read it ({by}); that change may be lost"
+        ))),
+        (Stale::Gone, OnStaleWrite::Warn) => {
+            Ok(Some(format!("{path} had been deleted or renamed since you read it")))
+        }
+        (stale, OnStaleWrite::Refuse | OnStaleWrite::Warn) => {
+            Err(ToolError::refused(format!("{path}: {stale}")))
         }
     }
 }

@@ -82,7 +82,16 @@ struct Reading {
 }
 
 fn read(args: &Args, cx: &ToolCx) -> ToolCallResult {
-    let place = Place::existing(cx, &args.path, Access::Read)?;
+    let place = match Place::existing(cx, &args.path, Access::Read) {
+        Err(missing @ PathError::NotFound { .. }) => {
+            // Whoever may write there may create it now.
+            if let Ok(place) = Place::to_write(cx, &args.path) {
+                cx.agent.session.files.saw_none(cx.agent.id(), &place.path());
+            }
+            return Err(missing.into());
+        }
+        place => place?,
+    };
     let (file, meta) = place.open()?;
     paged(args, cx, &place, (file, meta.len()))
 }

@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use crate::Settings;
 use crate::blocking::{blocking, still_wanted};
-use crate::current::{Changed, Current, write};
+use crate::current::{Changed, Current, may_create, write};
 use crate::diff::{Difference, SCREEN_LINES};
 use crate::path_error::PathError;
 use crate::place::Place;
@@ -63,7 +63,7 @@ fn write_file(args: &Args, cx: &ToolCx) -> ToolCallResult {
     };
     let warning = match &old {
         Some(old) => old.may_change(cx, &place, Changed::Whole)?,
-        None => None,
+        None => may_create(cx, &place)?,
     };
     let new = args.content.as_bytes();
     if let Some(bytes) = old.as_ref().and_then(|old| old.bytes.as_deref())
@@ -186,6 +186,34 @@ mod tests {
              TIME): read it again"
         );
         assert_eq!(bench.get("f"), b"other");
+    }
+
+    #[tokio::test]
+    async fn what_was_deleted_or_renamed_is_not_created_anew_unseen() {
+        let bench = Bench::new();
+        bench.put("f", "old");
+        read_in(&bench, "f").await;
+        std::fs::rename(bench.path("f"), bench.path("g")).unwrap();
+        let gone = "refused: f: deleted or renamed since you read it (by a command or another \
+                    program): look where it went, and read it again before you write it anew";
+        for _ in 0..2 {
+            assert_eq!(write_in(&bench, "f", "new").await, gone);
+        }
+        assert_eq!(names(&bench), ["g"]);
+        read_in(&bench, "f").await;
+        assert!(write_in(&bench, "f", "new").await.starts_with("created f"));
+        // What it wrote itself it knows too.
+        std::fs::remove_file(bench.path("f")).unwrap();
+        assert_eq!(write_in(&bench, "f", "new").await, gone);
+
+        let warns = Settings { on_stale_write: OnStaleWrite::Warn, ..Settings::default() };
+        let bench = Bench::with(warns);
+        bench.put("f", "old");
+        read_in(&bench, "f").await;
+        std::fs::remove_file(bench.path("f")).unwrap();
+        let text = write_in(&bench, "f", "new").await;
+        let note = "[f had been deleted or renamed since you read it]";
+        assert!(text.starts_with("created f") && text.contains(note), "{text}");
     }
 
     #[tokio::test]
