@@ -101,6 +101,17 @@ async fn an_external_agent_works_as_a_child_and_what_it_tells_is_marked_as_its_c
     assert_eq!(of_child("tool.end")[0]["preview"], "a.txt");
     assert_eq!(of_child("agent.start")[0]["tools"], json!([]));
     assert_eq!(of_child("agent.end")[0]["status"], "completed");
+    // The model of its parent costs nothing; what the program cost nobody knows.
+    for sum in ["agent.end", "session.end"] {
+        let costs = ended.events(sum).into_iter().map(|end| end["cost_usd"].clone());
+        assert!(costs.clone().all(|usd| usd.is_null()), "{sum}: {:?}", costs.collect::<Vec<_>>());
+    }
+    let listed = Running::start(lab.deputize(&["sessions", "list", "--json"])).end().await;
+    let listed: Value = serde_json::from_str(&listed.with_code(0).out).unwrap();
+    assert_eq!(listed[0]["cost_usd"], Value::Null, "{listed}");
+    let shown = Running::start(lab.deputize(&["agents", "--once", "--json"])).end().await;
+    let shown: Value = serde_json::from_str(&shown.with_code(0).out).unwrap();
+    assert_eq!(shown.to_string().matches("\"cost_usd\":null").count(), 3, "{shown}");
 
     // It is told its task, works where the parent works, and sees what it is meant to see.
     let prompt = fs::read_to_string(lab.work("prompt")).unwrap();

@@ -46,6 +46,8 @@ impl Driver {
         &mut self,
         program: Arc<dyn External>,
     ) -> Result<(), JournalError> {
+        // Nobody here knows what it will cost.
+        self.cost.unpriced = true;
         let work = self.cancel.child();
         let (tells, told) = mpsc::unbounded_channel();
         let wanted = self.shared.parts.hooks.iter().any(|hook| hook.wants(HookPoint::PostToolUse));
@@ -159,6 +161,7 @@ impl Driver {
 
     /// The outcome of a program that ran when an earlier process ended: it is not started again.
     pub(crate) fn lost_program(&mut self) {
+        self.cost.unpriced = true;
         let why = "the program ended while this external agent ran: what it did is unknown. It was \
                    not started again; look at what it left before you repeat it.";
         let spec = &self.view.spec;

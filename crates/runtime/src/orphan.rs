@@ -30,6 +30,8 @@ impl Shared {
 
     fn end_orphan(&self, stored: Stored) -> Result<(), JournalError> {
         let Stored { spec, mut run, receipts, mut cost, .. } = settle(self, stored)?;
+        // What a program of its own cost nobody here knows.
+        cost.unpriced |= self.parts.external.contains_key(&spec.model);
         let reason = CancelReason::Interrupted;
         self.bus.record(&spec, Event::AgentStop { reason })?;
         run.apply(Input::Stop(reason));

@@ -103,6 +103,8 @@ impl Glance {
                 Event::ModelResponse { reply, cost_usd, .. } => {
                     glance.cost += priced(reply.usage, *cost_usd);
                 }
+                Event::ModelError { cost, .. } => glance.cost += cost.unwrap_or_default(),
+                Event::AgentEnd(outcome) => glance.cost.unpriced |= outcome.external,
                 Event::SessionEnd { status, .. } => glance.status = status.as_str(),
                 _ => {}
             }

@@ -204,6 +204,7 @@ impl Member {
             Event::Message(_) => (self.rests, self.waits) = (false, false),
             Event::AgentResume { .. } => self.ended = None,
             Event::AgentEnd(outcome) => {
+                self.cost.unpriced |= outcome.external;
                 self.ended = Some(outcome.status.as_str());
                 self.finished = at;
                 self.calls.clear();

@@ -227,6 +227,8 @@ impl Node {
     }
 
     fn end(&mut self, at: u64, outcome: &Outcome) {
+        // What it cost nobody here knows.
+        self.cost.unpriced |= outcome.external;
         self.ended = Some(outcome.status);
         self.finished = at;
         self.calls.clear();
