@@ -8,7 +8,7 @@ use std::time::Duration;
 use deputize_core::door::{FrameSecret, Secrets};
 use deputize_core::{ApproverMode, Authority, Cancel, Grant, Limits, Outcome};
 use deputize_delegate::{Background, OverLimit, Policy};
-use deputize_runtime::{Continue, Models, Parts, Pulse, Session, SyncMode};
+use deputize_runtime::{Budgets, Continue, Models, Parts, Pulse, Session, SyncMode};
 use deputize_testkit::{End, Ended, Steps, Trouble};
 use tokio::time::Instant;
 
@@ -154,6 +154,8 @@ struct Setting {
     limits: Limits,
     grant: Grant,
     delegation: Policy,
+    budgets: Budgets,
+    children_time: Option<Duration>,
 }
 
 impl Setting {
@@ -168,6 +170,7 @@ impl Setting {
         let mut limits = Limits { max_iterations: 9, time_ms: 0, wrap_up_ms: 0 };
         let mut delegation = Policy { max_spawn_depth: 3, background: true, ..Policy::default() };
         let mut task = "go".to_owned();
+        let (mut budgets, mut children_time) = (Budgets::default(), None);
         if world.mind == Mind::Chance {
             let mut dice = world.seed.dice("setting");
             limits.max_iterations = dice.u32(1..7);
@@ -186,8 +189,13 @@ impl Setting {
                 delegation.approvals = ApproverMode::Ask;
             }
             task = format!("{SECRET} is for you: go");
+            let mut dice = world.seed.dice("budget");
+            let mut some = |most| (dice.u32(..3) == 0).then(|| dice.u64(..most));
+            budgets.session.tokens = some(200_000);
+            budgets.children.tokens = some(100_000);
+            children_time = some(100_000).map(Duration::from_millis);
         }
-        Self { task, limits, grant, delegation }
+        Self { task, limits, grant, delegation, budgets, children_time }
     }
 }
 
@@ -201,6 +209,8 @@ fn parts(world: &Arc<World>, since: Instant, setting: &Setting) -> Parts {
     Parts {
         handoff: Some(Arc::new(Background::new(setting.delegation.clone(), clock.clone()))),
         pulse: Some(Pulse::default()),
+        budgets: setting.budgets,
+        children_time: setting.children_time,
         models,
         secrets,
         clock,

@@ -104,24 +104,54 @@ impl std::ops::AddAssign for Cost {
     }
 }
 
+/// What one agent has set aside of a purse.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Claim {
+    /// For a request that may be followed by others.
+    pub request: Cost,
+    /// For the closing request: it stays until the agent ends.
+    pub closing: Cost,
+    /// Whether its agent may have to wait for agents that it started, so that none of them may
+    /// wait for its end.
+    pub waits: bool,
+}
+
+impl Claim {
+    fn total(&self) -> Cost {
+        let mut total = self.request;
+        total += self.closing;
+        total
+    }
+}
+
 /// A budget and what became of it.
 ///
 /// ```
-/// use deputize_core::{Budget, Cost, Fit, Purse};
+/// use deputize_core::{Budget, Claim, Cost, Fit, Purse};
 ///
 /// let mut purse = Purse::new(Budget { tokens: Some(100), usd: None }, Cost::default());
 /// let tokens = |tokens| Cost { tokens, ..Cost::default() };
-/// assert_eq!(purse.reserve(tokens(60), tokens(10)), Fit::Reserved);
-/// // What is reserved may come back, so this one waits.
-/// assert_eq!(purse.reserve(tokens(60), tokens(10)), Fit::Later);
-/// purse.settle(tokens(60), tokens(45));
-/// assert_eq!(purse.reserve(tokens(60), tokens(10)), Fit::Never);
+/// let (mut one, mut other) = (Claim::default(), Claim::default());
+/// assert_eq!(purse.reserve(&mut one, tokens(60), tokens(10)), Fit::Reserved);
+/// // What is set aside may come back, so the other one waits.
+/// assert_eq!(purse.reserve(&mut other, tokens(40), tokens(10)), Fit::Later);
+/// purse.pay(&mut one, tokens(45));
+/// assert_eq!(purse.reserve(&mut other, tokens(30), tokens(10)), Fit::Reserved);
+/// purse.pay(&mut other, tokens(25));
+/// // Each has what its closing request needs, whatever the others do.
+/// assert_eq!(purse.reserve(&mut one, tokens(20), tokens(10)), Fit::Never);
+/// assert_eq!(purse.reserve(&mut one, tokens(0), tokens(10)), Fit::Reserved);
 /// ```
 #[derive(Debug, Clone, Copy)]
 pub struct Purse {
     budget: Budget,
     spent: Cost,
-    reserved: Cost,
+    /// For requests that are under way: it comes back with their replies.
+    requests: Cost,
+    /// For closing requests: it comes back when their agents end.
+    closings: Cost,
+    /// Of that, what agents have that may have to wait for others.
+    closings_of_waiting: Cost,
 }
 
 /// Whether a cost fits.
@@ -135,49 +165,85 @@ pub enum Fit {
     Never,
 }
 
+const NOTHING: Cost = Cost { tokens: 0, usd: 0.0, unpriced: false };
+/// Less than that is a matter of rounding.
+const NO_DOLLARS: f64 = 1e-9;
+
 impl Purse {
     /// A purse of which something is spent already.
     #[must_use]
     pub const fn new(budget: Budget, spent: Cost) -> Self {
-        Self { budget, spent, reserved: Cost { tokens: 0, usd: 0.0, unpriced: false } }
+        let (requests, closings) = (NOTHING, NOTHING);
+        Self { budget, spent, requests, closings, closings_of_waiting: NOTHING }
     }
 
-    /// Reserves a cost, if it and `after`, what must stay for a last request, fit.
-    pub fn reserve(&mut self, cost: Cost, after: Cost) -> Fit {
-        let fit = self.fit(cost, after);
+    /// Sets aside, in place of what the agent had, what its next request may cost and what the
+    /// closing one would after it. The closing request itself costs nothing but that.
+    pub fn reserve(&mut self, own: &mut Claim, request: Cost, closing: Cost) -> Fit {
+        let fit = self.fit(own, request, closing);
         if fit == Fit::Reserved {
-            self.reserved += cost;
+            self.change(own, Claim { request, closing, ..*own });
         }
         fit
     }
 
-    /// Whether a cost, and `after` behind it, would fit now.
+    /// Whether that would fit now.
     #[must_use]
-    pub fn fit(&self, cost: Cost, after: Cost) -> Fit {
-        let within = |taken: Cost| {
-            let tokens = taken.tokens.saturating_add(cost.tokens).saturating_add(after.tokens);
-            let usd = taken.usd + cost.usd + after.usd;
-            self.budget.tokens.is_none_or(|most| tokens <= most)
-                && self.budget.usd.is_none_or(|most| usd <= most)
-        };
-        let mut taken = self.spent;
-        taken += self.reserved;
-        match (within(taken), within(self.spent)) {
-            (true, _) => Fit::Reserved,
-            (false, true) => Fit::Later,
-            (false, false) => Fit::Never,
+    pub fn fit(&self, own: &Claim, request: Cost, closing: Cost) -> Fit {
+        let wanted = Claim { request, closing, ..*own }.total();
+        let had = own.total();
+        if wanted.tokens <= had.tokens && wanted.usd <= had.usd {
+            return Fit::Reserved;
+        }
+        let mut taken = self.requests;
+        taken += self.closings;
+        if self.within(less(taken, had), wanted) {
+            return Fit::Reserved;
+        }
+        if self.within(self.stays(own), wanted) { Fit::Later } else { Fit::Never }
+    }
+
+    /// What others have set aside that does not come back as long as this agent waits. Whoever
+    /// has something set aside waits for nobody's end: two could wait for each other.
+    #[must_use]
+    pub fn stays(&self, own: &Claim) -> Cost {
+        if own.closing == NOTHING {
+            self.closings_of_waiting
+        } else {
+            less(self.closings, own.closing)
         }
     }
 
-    /// Gives a reservation back and takes what was really spent.
-    pub fn settle(&mut self, reserved: Cost, spent: Cost) {
-        self.reserved.tokens = self.reserved.tokens.saturating_sub(reserved.tokens);
-        self.reserved.usd = (self.reserved.usd - reserved.usd).max(0.0);
-        if self.reserved.tokens == 0 {
-            // What rounding left must not stay for ever.
-            self.reserved.usd = 0.0;
-        }
+    fn within(&self, taken: Cost, wanted: Cost) -> bool {
+        let tokens = [taken.tokens, wanted.tokens].into_iter();
+        let tokens = tokens.fold(self.spent.tokens, u64::saturating_add);
+        let usd = self.spent.usd + taken.usd + wanted.usd;
+        self.budget.tokens.is_none_or(|most| tokens <= most)
+            && self.budget.usd.is_none_or(|most| usd <= most + NO_DOLLARS)
+    }
+
+    /// Takes what a request really cost, and gives back what was set aside for it. What is set
+    /// aside for the closing one stays.
+    pub fn pay(&mut self, own: &mut Claim, spent: Cost) {
+        self.change(own, Claim { request: NOTHING, ..*own });
         self.spent += spent;
+    }
+
+    /// Gives back all that an agent had set aside.
+    pub fn release(&mut self, own: &mut Claim) {
+        self.change(own, Claim { request: NOTHING, closing: NOTHING, ..*own });
+    }
+
+    fn change(&mut self, own: &mut Claim, now: Claim) {
+        self.requests = less(self.requests, own.request);
+        self.requests += now.request;
+        self.closings = less(self.closings, own.closing);
+        self.closings += now.closing;
+        if own.waits {
+            self.closings_of_waiting = less(self.closings_of_waiting, own.closing);
+            self.closings_of_waiting += now.closing;
+        }
+        *own = now;
     }
 
     /// What may be spent.
@@ -193,6 +259,13 @@ impl Purse {
     }
 }
 
+/// A sum without one of its parts. What rounding left must not stay for ever.
+fn less(sum: Cost, part: Cost) -> Cost {
+    let tokens = sum.tokens.saturating_sub(part.tokens);
+    let usd = if tokens == 0 { 0.0 } else { (sum.usd - part.usd).max(0.0) };
+    Cost { tokens, usd, unpriced: false }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -205,41 +278,99 @@ mod tests {
         let cost =
             Cost::of(usage, Some(Price { input: 1.0, cached: 1.0, cache_write: 1.0, output: 1.0 }));
         let mut purse = Purse::new(Budget { tokens: Some(9), usd: Some(1.0) }, Cost::default());
-        purse.settle(Cost::default(), cost);
-        purse.settle(Cost::default(), cost);
+        let mut claim = Claim::default();
+        purse.pay(&mut claim, cost);
+        purse.pay(&mut claim, cost);
         assert_eq!(purse.spent().tokens, u64::MAX);
-        assert_eq!(purse.fit(cost, cost), Fit::Never);
+        assert_eq!(purse.fit(&claim, cost, cost), Fit::Never);
+    }
+
+    const fn tokens(tokens: u64) -> Cost {
+        Cost { tokens, usd: 0.0, unpriced: false }
+    }
+
+    fn purse(most: u64) -> Purse {
+        Purse::new(Budget { tokens: Some(most), usd: None }, Cost::default())
+    }
+
+    #[test]
+    fn what_a_closing_request_needs_is_nobody_elses() {
+        let mut purse = purse(100);
+        let mut claims = [Claim::default(); 3];
+        for claim in &mut claims[..2] {
+            assert_eq!(purse.reserve(claim, tokens(20), tokens(20)), Fit::Reserved);
+        }
+        // It may come back, when they end.
+        assert_eq!(purse.reserve(&mut claims[2], tokens(20), tokens(20)), Fit::Later);
+        // They cost more than was thought: their closing requests are paid all the same.
+        for claim in &mut claims[..2] {
+            purse.pay(claim, tokens(35));
+        }
+        for claim in &mut claims[..2] {
+            assert_eq!(purse.reserve(claim, tokens(20), tokens(20)), Fit::Never);
+            assert_eq!(purse.reserve(claim, tokens(0), tokens(19)), Fit::Reserved);
+        }
+        claims[..2].iter_mut().for_each(|claim| purse.release(claim));
+        assert_eq!(purse.reserve(&mut claims[2], tokens(20), tokens(20)), Fit::Never);
+        assert_eq!(purse.reserve(&mut claims[2], tokens(0), tokens(20)), Fit::Reserved);
+    }
+
+    #[test]
+    fn nobody_waits_for_an_end_that_waits_for_it() {
+        let mut purse = purse(100);
+        let (mut parent, mut leaf) = (Claim { waits: true, ..Claim::default() }, Claim::default());
+        assert_eq!(purse.reserve(&mut parent, tokens(0), tokens(50)), Fit::Reserved);
+        let new = Claim::default();
+        assert_eq!(purse.fit(&new, tokens(40), tokens(20)), Fit::Never, "its parent has the rest");
+        assert_eq!(purse.reserve(&mut leaf, tokens(20), tokens(20)), Fit::Reserved);
+        assert_eq!(purse.fit(&new, tokens(20), tokens(20)), Fit::Later, "a leaf ends");
+        purse.pay(&mut leaf, tokens(10));
+        assert_eq!(purse.fit(&new, tokens(10), tokens(20)), Fit::Later, "it still may");
+        // Two that have begun do not wait for each other's end.
+        assert_eq!(purse.fit(&leaf, tokens(20), tokens(30)), Fit::Never);
     }
 
     proptest! {
-        /// Whoever spends no more than it reserved keeps everyone within the budget.
+        /// Whoever spends no more than it reserved keeps everyone within the budget, and has a
+        /// closing request at every moment.
         #[test]
         fn nobody_spends_more_than_there_is(
             tokens in 1_u64..10_000,
             usd in 0.01_f64..10.0,
-            asks in proptest::collection::vec((1_u64..2_000, 0.0_f64..2.0, 0_u64..=100, any::<bool>()), 1..60),
+            asks in proptest::collection::vec(
+                (0_usize..5, (1_u64..2_000, 0.0_f64..2.0), (1_u64..500, 0.0_f64..0.5), 0_u64..=100),
+                1..60,
+            ),
         ) {
             let budget = Budget { tokens: Some(tokens), usd: Some(usd) };
             let mut purse = Purse::new(budget, Cost::default());
-            let mut open = Vec::new();
-            for (tokens, usd, used, settle) in asks {
-                let cost = Cost { tokens, usd, unpriced: false };
-                if purse.reserve(cost, Cost::default()) == Fit::Reserved {
-                    open.push((cost, used));
-                }
-                if settle && let Some((cost, used)) = open.pop() {
+            let mut claims = [Claim::default(); 5];
+            claims[0].waits = true;
+            for (who, request, closing, used) in asks {
+                let [request, closing] =
+                    [request, closing].map(|(tokens, usd)| Cost { tokens, usd, unpriced: false });
+                let own = &mut claims[who];
+                if own.request != NOTHING {
                     let share = f64::from(u32::try_from(used).unwrap()) / 100.0;
-                    let spent = Cost { tokens: cost.tokens * used / 100, usd: cost.usd * share, unpriced: false };
-                    purse.settle(cost, spent);
+                    let Cost { tokens, usd, .. } = own.request;
+                    let spent = Cost { tokens: tokens * used / 100, usd: usd * share, unpriced: false };
+                    purse.pay(own, spent);
+                } else if purse.reserve(own, request, closing) == Fit::Never {
+                    let held = own.closing;
+                    prop_assert_eq!(purse.reserve(own, NOTHING, held), Fit::Reserved);
+                    purse.pay(own, held);
+                    purse.release(own);
                 }
             }
             let spent = purse.spent();
-            prop_assert!(spent.tokens <= tokens && spent.usd <= usd + 1e-9);
-            for (cost, _) in open {
-                purse.settle(cost, Cost::default());
-            }
-            let left = Cost { tokens: tokens - spent.tokens, usd: (usd - spent.usd - 1e-6).max(0.0), unpriced: false };
-            prop_assert_eq!(purse.fit(left, Cost::default()), Fit::Reserved);
+            prop_assert!(spent.tokens <= tokens && spent.usd <= usd + 1e-8);
+            claims.iter_mut().for_each(|claim| purse.release(claim));
+            let left = Cost {
+                tokens: tokens - spent.tokens,
+                usd: (usd - spent.usd - 1e-6).max(0.0),
+                unpriced: false,
+            };
+            prop_assert_eq!(purse.fit(&Claim::default(), left, Cost::default()), Fit::Reserved);
         }
     }
 }

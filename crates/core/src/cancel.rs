@@ -15,6 +15,21 @@ pub enum CancelReason {
     TimeLimit,
     /// Its budget is spent.
     Budget,
+    /// A limit was reached of an agent above it, which closes.
+    LimitAbove,
+}
+
+impl CancelReason {
+    /// What an agent's end says of it.
+    #[must_use]
+    pub const fn told(self) -> &'static str {
+        match self {
+            Self::Interrupted => "interrupted",
+            Self::TimeLimit => "the time limit was reached",
+            Self::Budget => "the budget was spent before there was a closing answer",
+            Self::LimitAbove => "ended with a limit of the agent that started it",
+        }
+    }
 }
 
 /// One node of a tree of cancellation signals: cancelling a node reaches all below it.

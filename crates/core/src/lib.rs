@@ -71,7 +71,7 @@ pub use agent::{
 };
 pub use answer::{CORRECTIONS, ValueError, rejection, value_in};
 pub use authority::{ApproverMode, Authority, Grant, NotPermitted};
-pub use budget::{Budget, Cost, Fit, Price, Purse};
+pub use budget::{Budget, Claim, Cost, Fit, Price, Purse};
 pub use cancel::{Cancel, CancelReason};
 pub use catalog::{
     Catalog, CatalogError, Entry, Origin, Registration, ToolCrate, Toolset, ToolsetError,

@@ -430,9 +430,12 @@ impl Run {
                 self.say(EMPTY);
                 self.check_iterations();
             }
-            // Why it closes tells more, and what it said before is the partial answer.
-            Some(Closing::Time | Closing::Loop | Closing::Budget) => self.answer(finish),
-            Some(Closing::Iterations) if self.last_text.is_some() => self.answer(finish),
+            None => {
+                self.end(Status::Failed, ExitReason::Error, Some("the model gave an empty answer"));
+            }
+            // Why it closes tells more. What it said before, beside its calls, is no answer.
+            Some(Closing::Time | Closing::Loop) => self.answer(finish),
+            Some(Closing::Budget) => self.stop(CancelReason::Budget),
             Some(Closing::Iterations) => {
                 let limit = self.limits.max_iterations;
                 let error = format!(
@@ -440,18 +443,15 @@ impl Run {
                 );
                 self.end(Status::Failed, ExitReason::MaxIterations, Some(&error));
             }
-            None => {
-                self.end(Status::Failed, ExitReason::Error, Some("the model gave an empty answer"));
-            }
         }
     }
 
     fn answer(&mut self, finish: Finish) {
         match (self.closing, finish) {
             (Some(Closing::Time), _) => {
-                self.end(Status::Timeout, ExitReason::Timeout, Some("the time limit was reached"));
+                self.stop(CancelReason::TimeLimit);
             }
-            (Some(Closing::Budget), _) => self.budget_spent(),
+            (Some(Closing::Budget), _) => self.end(Status::Completed, ExitReason::Budget, None),
             (Some(Closing::Loop), _) => {
                 let error = "the model repeated the same calls with the same results";
                 self.end(Status::Failed, ExitReason::Error, Some(error));
@@ -466,18 +466,6 @@ impl Run {
                 self.end(Status::Completed, ExitReason::Completed, None);
             }
         }
-    }
-
-    /// What it said last is its answer.
-    fn budget_spent(&mut self) {
-        let (status, error) = match self.last_text {
-            Some(_) => (Status::Completed, None),
-            None => (
-                Status::Failed,
-                Some("the budget does not cover another request, and there is no answer yet"),
-            ),
-        };
-        self.end(status, ExitReason::Budget, error);
     }
 
     /// The answer was none after all: it is asked for again, a few times.
@@ -624,15 +612,15 @@ impl Run {
             return;
         }
         self.settle_open(CallStatus::Cancelled, STOPPED_CALL);
-        match reason {
-            CancelReason::Interrupted => {
-                self.end(Status::Interrupted, ExitReason::Interrupted, Some("interrupted"));
+        let (status, exit) = match reason {
+            CancelReason::Interrupted | CancelReason::LimitAbove => {
+                (Status::Interrupted, ExitReason::Interrupted)
             }
-            CancelReason::Budget => self.budget_spent(),
-            CancelReason::TimeLimit => {
-                self.end(Status::Timeout, ExitReason::Timeout, Some("the time limit was reached"));
-            }
-        }
+            // Without a closing answer: what it said until then is a part of its work.
+            CancelReason::Budget => (Status::Failed, ExitReason::Budget),
+            CancelReason::TimeLimit => (Status::Timeout, ExitReason::Timeout),
+        };
+        self.end(status, exit, Some(reason.told()));
     }
 
     fn end(&mut self, status: Status, reason: ExitReason, error: Option<&str>) {

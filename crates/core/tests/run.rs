@@ -263,6 +263,41 @@ fn an_empty_reply_is_asked_about_once_and_never_enters_the_conversation() {
 }
 
 #[test]
+fn what_is_said_beside_calls_is_no_closing_answer() {
+    let said = |text: &str| Reply { text: text.into(), ..calls(&["f"]) };
+    let silent = Reply::text("m", "");
+    let text = Some("One step.".to_owned());
+    let budget = Input::WrapUp(WrapUp::Budget);
+    for (last, expected) in [
+        (Input::Reply(&silent), Status::Failed),
+        (Input::Stop(CancelReason::Budget), Status::Failed),
+        (Input::Reply(&said("That is it.")), Status::Completed),
+    ] {
+        let mut run = started(9);
+        run.apply(Input::Reply(&said("One step.")));
+        answer_calls(&mut run, "ok");
+        run.apply(budget);
+        run.apply(last);
+        let (status, reason, told) = end(&run);
+        assert_eq!((status, reason), (expected, ExitReason::Budget));
+        assert_eq!((told == text, error(&run).is_some()), (status == Status::Failed, told == text));
+    }
+    // Also where nothing was asked for any more.
+    let mut run = started(9);
+    run.apply(Input::Reply(&said("One step.")));
+    run.apply(Input::Stop(CancelReason::Budget));
+    assert_eq!(end(&run), (Status::Failed, ExitReason::Budget, text));
+}
+
+#[test]
+fn who_ends_with_a_limit_above_it_was_interrupted() {
+    let mut run = started(9);
+    run.apply(Input::Stop(CancelReason::LimitAbove));
+    assert_eq!(end(&run), (Status::Interrupted, ExitReason::Interrupted, None));
+    assert_eq!(error(&run), Some("ended with a limit of the agent that started it"));
+}
+
+#[test]
 fn an_empty_closing_reply_does_not_hide_why_it_was_the_last() {
     let said = |text: &str| Reply { text: text.into(), ..calls(&["f"]) };
     let mut run = started(1);
@@ -270,7 +305,8 @@ fn an_empty_closing_reply_does_not_hide_why_it_was_the_last() {
     answer_calls(&mut run, "ok");
     run.apply(Input::Reply(&calls(&["f"])));
     let text = Some("One step.".to_owned());
-    assert_eq!(end(&run), (Status::Completed, ExitReason::MaxIterations, text.clone()));
+    assert_eq!(end(&run), (Status::Failed, ExitReason::MaxIterations, text.clone()));
+    assert!(error(&run).is_some_and(|error| error.contains("limit of 1 model requests")));
 
     let mut run = started(9);
     run.apply(Input::Reply(&said("One step.")));

@@ -10,7 +10,6 @@ use deputize_core::{
 use crate::ask::bytes;
 use crate::driver::Driver;
 use crate::parts::Route;
-use crate::purse::Reserved;
 
 /// Output tokens that are set aside where `max_output_tokens` says nothing.
 const USUAL_OUTPUT: u32 = 4096;
@@ -18,26 +17,36 @@ const USUAL_OUTPUT: u32 = 4096;
 const CLOSING_OUTPUT: u32 = 1024;
 /// Bytes of a request's text for one token, before a reply has told.
 const BYTES_PER_TOKEN: u64 = 3;
-/// What a conversation can grow by until the closing request: the model's own reply is set
-/// aside anyway.
-const CLOSING_INPUT: u64 = 256;
+/// Tokens that results of calls bring at least: a conversation grows by them until the closing
+/// request. The model's own reply is set aside anyway.
+const RESULTS: u64 = 256;
 
-/// What may be sent.
-pub(crate) enum Afford {
-    /// The request, with what is set aside for it where a budget holds.
-    Request(Option<Reserved>),
-    /// Not this one: a closing request was asked for, or the end.
-    Changed,
-}
-
-/// How many bytes of text made how many tokens in the last reply.
+/// What the replies of an agent told of the tokens that its conversation takes.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Density {
+    /// Of the request before the last reply.
     bytes: u64,
     tokens: u64,
+    /// The last reply among them.
+    known: u64,
+    /// The most that results brought between two requests.
+    brought: u64,
 }
 
 impl Density {
+    /// A request of so many bytes was answered.
+    fn replied(&mut self, bytes: u64, usage: Usage) {
+        (self.bytes, self.tokens) = (bytes, usage.input);
+        self.known = usage.input.saturating_add(usage.output);
+    }
+
+    /// The next request will have so many tokens.
+    fn grew(&mut self, tokens: u64) {
+        if self.known > 0 {
+            self.brought = self.brought.max(tokens.saturating_sub(self.known));
+        }
+    }
+
     fn tokens(self, bytes: u64) -> u64 {
         match self.tokens {
             0 => bytes.div_ceil(BYTES_PER_TOKEN),
@@ -52,34 +61,23 @@ impl Density {
 
 impl Driver {
     /// Sets aside what the next request may cost. Where that does not fit, a closing answer is
-    /// asked for, and where not even that fits, the agent ends.
-    pub(crate) async fn afford(&mut self, route: &Route) -> Result<Afford, JournalError> {
-        let child = self.view.spec.depth > 0;
-        if !self.shared.parts.budgets.limit(child) {
-            return Ok(Afford::Request(None));
-        }
-        let Step::Ask { tools, .. } = self.run.step() else { return Ok(Afford::Changed) };
+    /// asked for, and where not even that fits, the agent ends. Whether the request may be sent.
+    pub(crate) async fn afford(&mut self, route: &Route) -> Result<bool, JournalError> {
+        let Step::Ask { tools, .. } = self.run.step() else { return Ok(false) };
+        let Some(mut share) = self.share.take() else { return Ok(true) };
         let costs = self.costs(tools, route);
         let work = self.cancel.child();
-        let reserved = self.shared.purses.reserve(child, costs, &work);
-        let reserved = self.until_deadline(&work, reserved).await;
-        if reserved.is_some() || work.is_cancelled() {
-            return Ok(Afford::Request(reserved));
-        }
-        self.told_short(costs)?;
+        let fits = self.until_deadline(&work, share.reserve(costs, &work)).await;
+        let short = (!fits && !work.is_cancelled()).then(|| share.told(costs));
+        self.share = Some(share);
+        let Some(short) = short else { return Ok(fits) };
+        self.log(LogLevel::Warn, short)?;
         self.input(match tools {
             ToolChoice::Auto => Event::AgentWrapUp { limit: WrapUp::Budget },
             ToolChoice::None => Event::AgentStop { reason: CancelReason::Budget },
         })
         .await?;
-        Ok(Afford::Changed)
-    }
-
-    /// Says what does not fit into which budget.
-    fn told_short(&self, (cost, after): (Cost, Cost)) -> Result<(), JournalError> {
-        let child = self.view.spec.depth > 0;
-        let message = self.shared.purses.told(child, cost, after);
-        self.log(LogLevel::Warn, message)
+        Ok(false)
     }
 
     fn request_bytes(&self, route: &Route) -> u64 {
@@ -94,24 +92,29 @@ impl Driver {
         })
     }
 
-    /// What the next request may cost, and what must be left after it.
-    fn costs(&self, tools: ToolChoice, route: &Route) -> (Cost, Cost) {
+    /// What the next request may cost, and what the closing one would after it.
+    fn costs(&mut self, tools: ToolChoice, route: &Route) -> (Cost, Cost) {
         let input = self.density.tokens(self.request_bytes(route));
-        let most_of =
-            |options: &ModelOptions| route.model.most_output(options).unwrap_or(USUAL_OUTPUT);
-        let most = most_of(&self.view.spec.options);
-        let closing = most_of(&self.affordable(ToolChoice::None));
-        let cost = |input, output: u32| {
-            let usage = Usage { input, output: u64::from(output), ..Usage::default() };
-            Cost::of(usage, route.price)
-        };
+        self.density.grew(input);
         match tools {
             ToolChoice::Auto => {
-                let later = input.saturating_add(u64::from(most)).saturating_add(CLOSING_INPUT);
-                (cost(input, most), cost(later, closing))
+                let most = most_output(route, &self.view.spec.options);
+                (cost(input, most, route), self.closing_cost(input, route))
             }
-            ToolChoice::None => (cost(input, closing), Cost::default()),
+            ToolChoice::None => {
+                let most = most_output(route, &self.affordable(ToolChoice::None));
+                (Cost::default(), cost(input, most, route))
+            }
         }
+    }
+
+    /// What the closing request would cost after a request with so much input: its reply and
+    /// results of calls come to it.
+    fn closing_cost(&self, input: u64, route: &Route) -> Cost {
+        let reply = u64::from(most_output(route, &self.view.spec.options));
+        let results = self.density.brought.max(RESULTS);
+        let input = input.saturating_add(reply).saturating_add(results);
+        cost(input, most_output(route, &self.affordable(ToolChoice::None)), route)
     }
 
     /// What is asked of the model, with a bound on a closing answer where a budget holds.
@@ -127,27 +130,25 @@ impl Driver {
 
     /// Pays for a reply; gives its dollars where they are known. Where a budget holds and the
     /// server counted no tokens, they are estimated.
-    pub(crate) fn pay(
-        &mut self,
-        reserved: Option<Reserved>,
-        reply: &mut Reply,
-        route: &Route,
-    ) -> Option<f64> {
-        if reserved.is_some() && reply.usage == Usage::default() {
+    pub(crate) fn pay(&mut self, reply: &mut Reply, route: &Route) -> Option<f64> {
+        let limited = self.share.is_some();
+        if limited && reply.usage == Usage::default() {
             let calls: usize = reply.calls.iter().map(|call| call.arguments.len()).sum();
             let said = (reply.text.len() + reply.reasoning.len() + calls) as u64;
             reply.usage = self.estimate(route, said);
         }
+        let usage = reply.usage;
         let used = self.view.store.get_or_insert_with(ContextUse::default);
-        used.set(reply.usage.input.saturating_add(reply.usage.output));
-        let cost = Cost::of(reply.usage, route.price);
+        used.set(usage.input.saturating_add(usage.output));
+        let cost = Cost::of(usage, route.price);
         self.cost += cost;
-        if reply.usage.input > 0 && reserved.is_some() {
-            let bytes = self.request_bytes(route);
-            self.density = Density { bytes, tokens: reply.usage.input };
+        if usage.input > 0 && limited {
+            self.density.replied(self.request_bytes(route), usage);
         }
-        if let Some(reserved) = reserved {
-            reserved.pay(cost);
+        let closes = matches!(self.run.step(), Step::Ask { tools: ToolChoice::None, .. });
+        let closing = (limited && !closes).then(|| self.closing_cost(usage.input, route));
+        if let Some(share) = &mut self.share {
+            share.pay(cost, closing.unwrap_or_default());
         }
         cost.known_usd()
     }
@@ -156,24 +157,21 @@ impl Driver {
     /// estimate where something of a reply had come. Its output goes on being counted after the
     /// number that was told, so that what had arrived is the least. Gives what was paid, for the
     /// record.
-    pub(crate) fn pay_broken(
-        &mut self,
-        reserved: Option<Reserved>,
-        error: &ModelError,
-        route: &Route,
-    ) -> Option<Cost> {
+    pub(crate) fn pay_broken(&mut self, error: &ModelError, route: &Route) -> Option<Cost> {
         let estimate = || self.estimate(route, error.partial_bytes());
         let usage = match error.usage.as_deref().copied() {
-            Some(told) => Usage { output: told.output.max(said_tokens(error)), ..told },
-            None if reserved.is_some() && error.kind == FailureKind::Incomplete => estimate(),
-            None => return None,
+            Some(told) => Some(Usage { output: told.output.max(said_tokens(error)), ..told }),
+            None if self.share.is_some() && error.kind == FailureKind::Incomplete => {
+                Some(estimate())
+            }
+            None => None,
         };
-        let cost = Cost::of(usage, route.price);
-        self.cost += cost;
-        if let Some(reserved) = reserved {
-            reserved.pay(cost);
+        let cost = usage.map(|usage| Cost::of(usage, route.price));
+        self.cost += cost.unwrap_or_default();
+        if let Some(share) = &mut self.share {
+            share.pay_broken(cost.unwrap_or_default());
         }
-        Some(cost)
+        cost
     }
 
     fn estimate(&self, route: &Route, said_bytes: u64) -> Usage {
@@ -185,4 +183,14 @@ impl Driver {
 /// About how many tokens of text had arrived.
 fn said_tokens(error: &ModelError) -> u64 {
     error.partial_bytes().div_ceil(BYTES_PER_TOKEN)
+}
+
+/// How many tokens of output a request may bring.
+fn most_output(route: &Route, options: &ModelOptions) -> u32 {
+    route.model.most_output(options).unwrap_or(USUAL_OUTPUT)
+}
+
+fn cost(input: u64, output: u32, route: &Route) -> Cost {
+    let usage = Usage { input, output: u64::from(output), ..Usage::default() };
+    Cost::of(usage, route.price)
 }

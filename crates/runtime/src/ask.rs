@@ -10,7 +10,6 @@ use deputize_core::{
 };
 use tokio::time::Instant;
 
-use crate::afford::Afford;
 use crate::driver::Driver;
 use crate::live::Live;
 use crate::parts::Route;
@@ -36,12 +35,14 @@ impl Driver {
         let (mut attempt, mut rotations) = (1, 0);
         loop {
             let Some(route) = self.routes.front().cloned() else { return Ok(()) };
-            let Afford::Request(reserved) = self.afford(&route).await? else { return Ok(()) };
+            if !self.afford(&route).await? {
+                return Ok(());
+            }
             let asked = Instant::now();
             let (error, next) = match self.attempt(iteration, &route).await? {
                 Ok(mut reply) => {
                     let ms = u64::try_from(asked.elapsed().as_millis()).unwrap_or(u64::MAX);
-                    let cost_usd = self.pay(reserved, &mut reply, &route);
+                    let cost_usd = self.pay(&mut reply, &route);
                     let reply = self.kept_reply(reply, &route);
                     let response = Event::ModelResponse { iteration, reply, ms, cost_usd };
                     return self.input(response).await;
@@ -49,7 +50,7 @@ impl Driver {
                 // Whatever a model gives, no more than the limit is kept of it.
                 Err((error, next)) => (error.limited(), next),
             };
-            let cost = self.pay_broken(reserved, &error, &route);
+            let cost = self.pay_broken(&error, &route);
             // Another key is another try of the same attempt, as often as keys may go round.
             let rotated = error.other_key && rotations < MOST_ROTATIONS;
             match self.after(attempt, (self.scrubbed(error), cost), next).await? {

@@ -30,7 +30,7 @@ const GRACE_PER_LEVEL: Duration = Duration::from_millis(150);
 /// How alike a tool's name must be to be suggested, of 1.
 const NEAR: f64 = 0.8;
 /// For so many levels at most: an interrupt ends within two seconds.
-const MOST_LEVELS: u32 = 3;
+pub(crate) const MOST_LEVELS: u32 = 3;
 
 impl Driver {
     /// Brings a result for every open call. Calls that may run side by side do; one that may
@@ -57,24 +57,31 @@ impl Driver {
         self.view.catalog.get(&call.name).is_none_or(|entry| entry.tool.spec().parallel)
     }
 
+    fn spawns(&self, call: &ToolCall) -> bool {
+        self.view.catalog.get(&call.name).is_some_and(|entry| entry.tool.spec().spawns)
+    }
+
     async fn side_by_side(&mut self, group: &[ToolCall]) -> Result<(), JournalError> {
-        let work = self.cancel.child();
+        let (work, spawning) = (self.cancel.child(), self.cancel.child());
+        let signal = |call| if self.spawns(call) { &spawning } else { &work };
         let mut ended = Vec::with_capacity(group.len());
         let mut failed = None;
         let calls = async {
             let mut calls: FuturesUnordered<_> =
-                group.iter().map(|call| self.one(call, &work)).collect();
+                group.iter().map(|call| self.one(call, signal(call))).collect();
             while let Some(end) = calls.next().await {
                 match end {
                     Ok(record) => ended.push(record),
                     // Without a journal nothing may go on: the others are told to end.
                     Err(error) => {
                         work.cancel(CancelReason::Interrupted);
+                        spawning.cancel(CancelReason::Interrupted);
                         failed.get_or_insert(error);
                     }
                 }
             }
         };
+        let calls = self.until_deadline_below(&spawning, calls);
         self.until_deadline(&work, calls).await;
         for record in &ended {
             if let Event::ToolEnd(end) = &record.event {

@@ -18,8 +18,10 @@ use tokio::time::Instant;
 
 use crate::afford::Density;
 use crate::background::Place;
+use crate::call::{GRACE, MOST_LEVELS};
 use crate::parts::{Route, SyncMode};
 use crate::presence::Presence;
+use crate::purse::Share;
 use crate::shared::Shared;
 use crate::tree::Spent;
 use crate::wall::{Running, Wall};
@@ -38,6 +40,8 @@ pub(crate) struct Driver {
     /// What its own replies cost.
     pub(crate) cost: Cost,
     pub(crate) density: Density,
+    /// What it has set aside, where a budget holds.
+    pub(crate) share: Option<Share>,
     /// Whether its first message is on record.
     pub(crate) begun: bool,
     /// What a program that it is told of itself at its end.
@@ -67,7 +71,9 @@ impl Driver {
         cancel: Cancel,
     ) -> Self {
         let presence = Arc::new(Presence::new(&view, cancel.clone()));
+        let limited = shared.parts.budgets.limit(view.spec.depth > 0);
         Self {
+            share: limited.then(|| shared.purses.share(&view)),
             shared,
             view,
             run,
@@ -100,6 +106,8 @@ impl Driver {
         let _place = self.enter().await;
         let _running = self.begin_time();
         let turned = AssertUnwindSafe(self.turn()).catch_unwind().await;
+        // It asks for nothing more: what it had set aside is for the others.
+        self.share = None;
         let unfinished = self.shared.tree().live_below(self.view.id()).cloned().collect();
         self.end_children().await;
         let fault = match turned {
@@ -230,12 +238,11 @@ impl Driver {
             };
             return self.input(Event::AgentStop { reason }).await;
         }
+        self.until_children_closed().await;
         self.wrapping_up = true;
         self.deadline = Some((Instant::now() + Duration::from_millis(wrap_up), limit));
-        // One that waits for children hears of those that have ended.
-        if self.run.step() == Step::Rest {
-            self.take_mail().await?;
-        }
+        // It hears of children that have ended.
+        self.take_mail().await?;
         self.input(Event::AgentWrapUp { limit }).await
     }
 
@@ -275,15 +282,40 @@ impl Driver {
         work: &Cancel,
         future: impl Future<Output = T>,
     ) -> T {
-        let mut future = std::pin::pin!(future);
-        if let Some((deadline, _)) = self.deadline {
+        until(self.deadline.map(|(deadline, _)| deadline), work, future).await
+    }
+
+    /// The same for work that other agents do: at a limit that they share with this one they give
+    /// their closing answers first, those at the bottom before those above them.
+    pub(crate) async fn until_deadline_below<T>(
+        &self,
+        work: &Cancel,
+        future: impl Future<Output = T>,
+    ) -> T {
+        until(self.deadline_below(), work, future).await
+    }
+
+    fn deadline_below(&self) -> Option<Instant> {
+        let (deadline, limit) = self.deadline?;
+        if limit == WrapUp::Time || self.wrapping_up {
+            return Some(deadline);
+        }
+        let level = Duration::from_millis(self.view.spec.limits.wrap_up_ms) + GRACE;
+        Some(deadline + level * self.view.authority.spawn_depth().min(MOST_LEVELS))
+    }
+
+    /// At a limit that they share waits for the children that nobody waits for: they close now.
+    async fn until_children_closed(&self) {
+        let Some(deadline) = self.deadline_below() else { return };
+        let work = self.cancel.child();
+        let closed = async {
             tokio::select! {
                 biased;
-                done = &mut future => return done,
-                () = tokio::time::sleep_until(deadline) => work.cancel(CancelReason::TimeLimit),
+                () = work.cancelled() => {}
+                () = self.presence.children_ended() => {}
             }
-        }
-        future.await
+        };
+        until(Some(deadline), &work, closed).await;
     }
 
     /// The same without a signal: nothing when the time was up before the work was done.
@@ -321,6 +353,19 @@ impl Driver {
     pub(crate) fn log(&self, level: LogLevel, message: String) -> Result<(), JournalError> {
         self.shared.bus.record(&self.view.spec, Event::Log { level, message }).map(|_| ())
     }
+}
+
+/// Waits for work, which is given its signal when the time is up.
+async fn until<T>(deadline: Option<Instant>, work: &Cancel, future: impl Future<Output = T>) -> T {
+    let mut future = std::pin::pin!(future);
+    if let Some(deadline) = deadline {
+        tokio::select! {
+            biased;
+            done = &mut future => return done,
+            () = tokio::time::sleep_until(deadline) => work.cancel(CancelReason::LimitAbove),
+        }
+    }
+    future.await
 }
 
 /// What the fold of an agent tells of its end.

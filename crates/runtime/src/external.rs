@@ -131,6 +131,10 @@ impl Driver {
         reporter: &Reporter,
         reason: Option<CancelReason>,
     ) -> Outcome {
+        if let (Some(CancelReason::LimitAbove), Status::Interrupted) = (reason, outcome.status) {
+            let error = outcome.error.take().unwrap_or_default();
+            outcome.error = Some(format!("{}: {error}", CancelReason::LimitAbove.told()));
+        }
         let mut state = reporter.lock();
         outcome.trace = std::mem::take(&mut state.trace);
         if state.uncounted > 0 {
@@ -146,14 +150,14 @@ impl Driver {
         if !closed && reason != Some(CancelReason::TimeLimit) {
             return outcome;
         }
-        let (status, exit_reason, error) = match (self.time_limit(), &outcome.text) {
+        let (status, exit_reason, error) = match (self.time_limit(), outcome.status) {
             (WrapUp::Time, _) => {
                 (Status::Timeout, ExitReason::Timeout, Some("the time limit was reached"))
             }
-            (WrapUp::Budget, Some(_)) => (Status::Completed, ExitReason::Budget, None),
-            (WrapUp::Budget, None) => {
-                let error = "the time of all children was spent before there was an answer";
-                (Status::Failed, ExitReason::Budget, Some(error))
+            (WrapUp::Budget, Status::Completed) => (Status::Completed, ExitReason::Budget, None),
+            // It did not answer what it was asked last.
+            (WrapUp::Budget, _) => {
+                (Status::Failed, ExitReason::Budget, Some(CancelReason::Budget.told()))
             }
         };
         Outcome { status, exit_reason, error: error.map(str::to_owned), ..outcome }

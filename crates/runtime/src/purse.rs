@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use deputize_core::{Budget, Cancel, Cost, Fit, Purse};
+use deputize_core::{AgentView, Budget, Cancel, Claim, Cost, Fit, Purse};
 use tokio::sync::Notify;
 
 /// The purses of a session: everyone pays from the first, children from the second as well.
@@ -17,16 +17,16 @@ struct State {
     children: Purse,
 }
 
-/// What is set aside for one request. Dropping it gives all of it back.
-pub(crate) struct Reserved {
+/// What one agent has set aside, in each purse that it pays from. Dropping it gives all of it back.
+pub(crate) struct Share {
     purses: Arc<Purses>,
-    cost: Cost,
     child: bool,
+    claim: Claim,
 }
 
-impl fmt::Debug for Reserved {
+impl fmt::Debug for Share {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Reserved({:?})", self.cost)
+        write!(f, "Share({:?})", self.claim)
     }
 }
 
@@ -44,118 +44,154 @@ impl Purses {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets a cost aside when it and `after` fit; waits while what others have set aside may
-    /// come back. Nothing: it does not fit any more, or the wait was cancelled.
+    /// The share of an agent.
+    pub(crate) fn share(self: &Arc<Self>, agent: &AgentView) -> Share {
+        let waits = agent.authority.spawn_depth() > 0;
+        let claim = Claim { waits, ..Claim::default() };
+        Share { purses: Arc::clone(self), child: agent.spec.depth > 0, claim }
+    }
+}
+
+impl Share {
+    /// Sets aside, in place of what it had, what the next request may cost and what the closing
+    /// one after it would; waits while what others have set aside may come back. False: it does
+    /// not fit any more, or the wait was cancelled.
     pub(crate) async fn reserve(
-        self: &Arc<Self>,
-        child: bool,
-        (cost, after): (Cost, Cost),
+        &mut self,
+        (request, closing): (Cost, Cost),
         cancel: &Cancel,
-    ) -> Option<Reserved> {
+    ) -> bool {
+        let purses = Arc::clone(&self.purses);
         loop {
-            let mut changed = std::pin::pin!(self.changed.notified());
+            let mut changed = std::pin::pin!(purses.changed.notified());
             changed.as_mut().enable();
-            match self.lock().reserve(child, cost, after) {
-                Fit::Reserved => {
-                    return Some(Reserved { purses: Arc::clone(self), cost, child });
-                }
-                Fit::Never => return None,
+            match self.change(request, closing) {
+                Fit::Reserved => return true,
+                Fit::Never => return false,
                 Fit::Later => {}
             }
             tokio::select! {
                 biased;
-                () = cancel.cancelled() => return None,
+                () = cancel.cancelled() => return false,
                 () = changed => {}
             }
         }
     }
-}
 
-impl Purses {
+    fn change(&mut self, request: Cost, closing: Cost) -> Fit {
+        let mut state = self.purses.lock();
+        let mut fit = state.session.fit(&self.claim, request, closing);
+        if self.child {
+            fit = fit.max(state.children.fit(&self.claim, request, closing));
+        }
+        if fit == Fit::Reserved {
+            // Both have the same claim of it.
+            let mut claim = self.claim;
+            if self.child {
+                state.children.reserve(&mut claim, request, closing);
+            }
+            state.session.reserve(&mut self.claim, request, closing);
+        }
+        fit
+    }
+
+    /// Pays what a request really cost. What its closing request needs is known better now: it is
+    /// set aside if it fits, and else what was set aside stays.
+    pub(crate) fn pay(&mut self, spent: Cost, closing: Cost) {
+        self.settle(|purse, claim| purse.pay(claim, spent));
+        self.change(Cost::default(), closing);
+        self.purses.changed.notify_waiters();
+    }
+
+    /// Pays for an attempt that broke off, and gives back what was set aside for the request.
+    pub(crate) fn pay_broken(&mut self, spent: Cost) {
+        self.settle(|purse, claim| purse.pay(claim, spent));
+        self.purses.changed.notify_waiters();
+    }
+
+    fn settle(&mut self, settle: impl Fn(&mut Purse, &mut Claim)) {
+        let mut state = self.purses.lock();
+        let mut claim = self.claim;
+        if self.child {
+            settle(&mut state.children, &mut claim);
+        }
+        settle(&mut state.session, &mut self.claim);
+    }
+
     /// What of a request and the closing one after it does not fit into which budget, for a
     /// person: in tokens where tokens are the limit, in dollars where dollars are.
-    pub(crate) fn told(&self, child: bool, cost: Cost, after: Cost) -> String {
-        let state = self.lock();
+    pub(crate) fn told(&self, (request, closing): (Cost, Cost)) -> String {
+        let state = self.purses.lock();
         let mut purses = vec![("the budget", &state.session)];
-        if child {
+        if self.child {
             purses.push(("the children's budget", &state.children));
         }
-        let told = purses.into_iter().flat_map(|(name, purse)| short(name, purse, cost, after));
+        let told = purses.into_iter().flat_map(|(name, purse)| {
+            let others = purse.stays(&self.claim);
+            short((name, purse), others, (request, closing))
+        });
         told.collect::<Vec<_>>().join("; ")
     }
 }
 
-/// What of a request and the closing one after it is more than one budget has.
-fn short(name: &str, purse: &Purse, cost: Cost, after: Cost) -> Vec<String> {
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.settle(|purse, claim| purse.release(claim));
+        self.purses.changed.notify_waiters();
+    }
+}
+
+/// What of a request and the closing one after it is more than one budget has, beside what stays
+/// set aside for others.
+fn short(
+    (name, purse): (&str, &Purse),
+    others: Cost,
+    (request, closing): (Cost, Cost),
+) -> Vec<String> {
     let (budget, spent) = (purse.budget(), purse.spent());
     let mut told = Vec::new();
-    let taken = spent.tokens.saturating_add(cost.tokens).saturating_add(after.tokens);
-    if let Some(most) = budget.tokens.filter(|most| taken > *most) {
-        let kept = kept(after.tokens > 0, &after.tokens);
-        told.push(format!(
-            "the next request may take {} tokens{kept}: {} of {most} tokens of {name} are spent",
-            cost.tokens, spent.tokens
-        ));
+    let tokens = [spent, others, request, closing].map(|cost| cost.tokens);
+    if let Some(most) = budget.tokens
+        && tokens.into_iter().fold(0, u64::saturating_add) > most
+    {
+        let [spent, others, request, closing] = tokens;
+        let next = (request > 0).then(|| format!("take {request} tokens"));
+        let needs = needs(next, &format!("take {closing} tokens"), &closing);
+        let others = set_aside(others > 0, &others);
+        told.push(format!("{needs}: {spent} of {most} tokens of {name} are spent{others}"));
     }
-    if let Some(most) = budget.usd.filter(|most| spent.usd + cost.usd + after.usd > *most) {
-        let kept = kept(after.usd > 0.0, &dollars(after.usd));
-        told.push(format!(
-            "the next request may cost {}{kept}: {} of ${most} of {name} are spent",
-            dollars(cost.usd),
-            dollars(spent.usd)
-        ));
+    let usd = [spent, others, request, closing].map(|cost| cost.usd);
+    if let Some(most) = budget.usd
+        && usd.into_iter().sum::<f64>() > most
+    {
+        let next = (request.usd > 0.0).then(|| format!("cost {}", dollars(request.usd)));
+        let closing = dollars(closing.usd);
+        let needs = needs(next, &format!("cost {closing}"), &closing);
+        let others = set_aside(others.usd > 0.0, &dollars(others.usd));
+        let spent = dollars(spent.usd);
+        told.push(format!("{needs}: {spent} of ${most} of {name} are spent{others}"));
     }
     told
 }
 
-/// What must be left for a closing request, where one is to follow.
-fn kept(follows: bool, amount: &dyn fmt::Display) -> String {
-    if follows { format!(", and {amount} must stay for a closing one") } else { String::new() }
+/// What is asked for: a request with what must be left for a closing one, or that one alone.
+fn needs(next: Option<String>, alone: &str, left: &dyn fmt::Display) -> String {
+    match next {
+        Some(next) => {
+            format!("the next request may {next}, and {left} must stay for a closing one")
+        }
+        None => format!("the closing request may {alone}"),
+    }
+}
+
+fn set_aside(any: bool, amount: &dyn fmt::Display) -> String {
+    let told = || format!(", and {amount} are set aside for closing answers of other agents");
+    if any { told() } else { String::new() }
 }
 
 /// Dollars for a person.
 fn dollars(usd: f64) -> String {
     if usd > 0.0 && usd < 0.0001 { "less than $0.0001".to_owned() } else { format!("${usd:.4}") }
-}
-
-impl State {
-    fn reserve(&mut self, child: bool, cost: Cost, after: Cost) -> Fit {
-        let mut fit = self.session.fit(cost, after);
-        if child {
-            fit = fit.max(self.children.fit(cost, after));
-        }
-        if fit == Fit::Reserved {
-            self.session.reserve(cost, after);
-            if child {
-                self.children.reserve(cost, after);
-            }
-        }
-        fit
-    }
-}
-
-impl Reserved {
-    /// Pays what a request really cost.
-    pub(crate) fn pay(mut self, spent: Cost) {
-        self.settle(spent);
-        self.cost = Cost::default();
-    }
-
-    fn settle(&self, spent: Cost) {
-        let mut state = self.purses.lock();
-        state.session.settle(self.cost, spent);
-        if self.child {
-            state.children.settle(self.cost, spent);
-        }
-        drop(state);
-        self.purses.changed.notify_waiters();
-    }
-}
-
-impl Drop for Reserved {
-    fn drop(&mut self) {
-        self.settle(Cost::default());
-    }
 }
 
 /// The budgets of a session.

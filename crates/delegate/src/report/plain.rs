@@ -66,6 +66,9 @@ fn text(outcome: &Outcome, kept: Option<&Kept>, share: Share) -> ToolOutput {
 }
 
 fn limit(outcome: &Outcome) -> Option<String> {
+    if outcome.status != Status::Completed {
+        return None;
+    }
     let calls = outcome.iterations;
     match outcome.exit_reason {
         ExitReason::MaxIterations => Some(format!(

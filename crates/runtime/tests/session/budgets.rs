@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use deputize_core::{
     BoxFuture, Budget, Cancel, Delta, Event, ExitReason, FailureKind, Model, ModelError,
-    ModelOptions, Price, Reply, Request, Status, ToolChoice, Usage,
+    ModelOptions, Outcome, Price, Reply, Request, Status, ToolChoice, Usage,
 };
 use deputize_runtime::{Budgets, Continue, Parts, Session, SessionDir};
 use serde_json::json;
@@ -82,6 +82,65 @@ async fn children_share_one_purse_and_none_overdraws_it() {
         _ => None,
     });
     assert_eq!(ends.collect::<Vec<_>>(), [ExitReason::Budget; 8]);
+}
+
+/// The ends of the agents below the top one.
+fn ends(world: &World) -> Vec<Outcome> {
+    let records = world.records.lock().unwrap();
+    let ends = records.iter().filter_map(|record| match &record.event {
+        Event::AgentEnd(end) if record.depth > 0 => Some((**end).clone()),
+        _ => None,
+    });
+    ends.collect()
+}
+
+/// Three children that tell of each step and take 1,700 tokens for it, with so many for all.
+async fn three(most: u64) -> Vec<Outcome> {
+    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let rule = |results: usize, request: &Request<'_>| {
+        let top = format!("{:?}", request.messages).contains("\"go\"");
+        let reply = match (top, results) {
+            (true, 0) => Reply::calls("rule", [("spawn", json!({"list": ["a", "b", "c"]}))]),
+            (true, _) => Reply::text("rule", "all back"),
+            (false, _) if request.tool_choice == ToolChoice::None => Reply::text("rule", "closing"),
+            (false, n) => {
+                let calls = Reply::calls("rule", [("look", json!({ "n": n }))]);
+                Reply { text: format!("part {n}"), ..calls }
+            }
+        };
+        Ok(Reply { usage: Usage { input: 1_500, output: 200, ..Usage::default() }, ..reply })
+    };
+    let budgets = Budgets { children: tokens(most), ..Budgets::default() };
+    let parts = Parts { budgets, ..parts(&world, rule) };
+    let spec = spec(folder.path());
+    let options = ModelOptions { max_output_tokens: Some(200), ..spec.options };
+    // As long a text as makes the first estimate no smaller than what is counted.
+    let system = vec!["You are under test. ".repeat(200).into()];
+    let spec = deputize_core::AgentSpec { options, system, ..spec };
+    run(folder.path(), spec, parts, &Cancel::new()).await;
+    let ends = ends(&world);
+    assert_eq!(ends.len(), 3);
+    let spent: u64 = ends.iter().map(|end| end.usage.input + end.usage.output).sum();
+    assert!(spent <= most, "{spent} of {most}");
+    ends
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_the_edge_each_child_that_has_begun_gives_its_closing_answer() {
+    let mut waited = 0;
+    for most in (2_000..=30_000).step_by(500) {
+        for end in three(most).await {
+            assert_eq!(end.exit_reason, ExitReason::Budget, "{most}: {end:?}");
+            let closed = (Status::Completed, Some("closing"));
+            let never_began = (Status::Failed, None);
+            let ended = (end.status, end.text.as_deref());
+            let expected = if end.iterations > 0 { closed } else { never_began };
+            assert_eq!(ended, expected, "{most}: {end:?}");
+            // There was no room for it beside the others, and then there was.
+            waited += u32::from(end.iterations == 1);
+        }
+    }
+    assert!(waited > 0);
 }
 
 #[tokio::test(start_paused = true)]

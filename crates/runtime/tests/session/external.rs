@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use deputize_core::{
     Agent, AgentId, AgentSpec, AgentView, BoxFuture, Budget, CallId, CallStatus, Cancel,
-    CancelReason, Event, External, Host, ModelError, Outcome, Reply, Request, SessionId, Status,
-    Told,
+    CancelReason, Event, External, Host, ModelError, Outcome, Price, Reply, Request, SessionId,
+    Status, Told,
 };
 use deputize_runtime::{Budgets, Continue, Parts, Session, SessionDir};
 use serde_json::json;
@@ -63,7 +63,7 @@ impl Agent for Running {
                 let exit_reason = deputize_core::ExitReason::Completed;
                 return Outcome { exit_reason, text: Some(asked), error: None, ..outcome };
             }
-            if self.spec.task == "program is deaf" {
+            if self.spec.task.starts_with("program is deaf") {
                 std::future::pending::<()>().await;
             }
             let text = format!("allowed: {}; sk-12345678", answer.allowed);
@@ -145,8 +145,10 @@ fn ends(world: &World) -> Vec<Outcome> {
 #[tokio::test(start_paused = true)]
 async fn what_it_tells_is_on_record_as_its_own_account_without_secrets() {
     let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
-    let parts = with_programs(&world, &["program works", "program panics"]);
-    run(folder.path(), spec(folder.path()), parts, &Cancel::new()).await;
+    let mut parts = with_programs(&world, &["program works", "program panics"]);
+    parts.models.price("t/rule", Price::FREE);
+    let top = run(folder.path(), spec(folder.path()), parts, &Cancel::new()).await;
+    assert_eq!(top.cost_usd, None, "what programs cost nobody knows");
     let ends = ends(&world);
     let told = &ends[0];
     assert_eq!(told.text.as_deref(), Some("allowed: false; [redacted:KEY]"));
@@ -165,9 +167,11 @@ async fn what_it_tells_is_on_record_as_its_own_account_without_secrets() {
 
 #[tokio::test(start_paused = true)]
 async fn it_ends_at_the_time_limit_and_at_an_interrupt_and_one_that_does_not_is_given_up() {
-    for (limit, status) in [(5_000, Status::Timeout), (0, Status::Interrupted)] {
+    let above = "ended with a limit of the agent that started it: ";
+    for (limit, why) in [(5_000, above), (0, "")] {
         let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
-        let parts = with_programs(&world, &["program hangs", "program is deaf"]);
+        let tasks = &["program hangs untimed", "program is deaf untimed"];
+        let parts = with_programs(&world, tasks);
         let mut top = spec(folder.path());
         top.limits.time_ms = limit;
         top.limits.wrap_up_ms = 0;
@@ -182,8 +186,11 @@ async fn it_ends_at_the_time_limit_and_at_an_interrupt_and_one_that_does_not_is_
         let ran = run(folder.path(), top, parts, &cancel);
         let (_, ()) = tokio::join!(ran, told);
         let ends = ends(&world);
-        assert_eq!((ends[0].status, ends[0].text.as_deref()), (status, Some("so far")));
-        assert_eq!(ends[1].status, status, "{:?}", ends[1]);
+        assert_eq!(ends[0].text.as_deref(), Some("so far"));
+        for end in &ends {
+            assert_eq!(end.status, Status::Interrupted, "{end:?}");
+            assert!(end.error.as_deref().unwrap().starts_with(why), "{end:?}");
+        }
         assert!(started.elapsed().as_secs() < 8, "{:?}", started.elapsed());
     }
 }
@@ -191,11 +198,18 @@ async fn it_ends_at_the_time_limit_and_at_an_interrupt_and_one_that_does_not_is_
 #[tokio::test(start_paused = true)]
 async fn at_its_time_limit_it_is_asked_to_close_and_then_told_to_end() {
     use deputize_core::ExitReason::{Budget, Timeout};
+    let timeout = [Status::Timeout; 2];
     let limits = [
-        (Some(10), &["program closes", "program hangs"], Status::Completed, Budget, 30),
-        (None, &["program closes timed", "program hangs timed"], Status::Timeout, Timeout, 11),
+        (
+            Some(10),
+            &["program closes", "program hangs"],
+            [Status::Completed, Status::Failed],
+            Budget,
+            30,
+        ),
+        (None, &["program closes timed", "program hangs timed"], timeout, Timeout, 11),
     ];
-    for (shared, tasks, status, reason, seconds) in limits {
+    for (shared, tasks, statuses, reason, seconds) in limits {
         let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
         let children_time = shared.map(std::time::Duration::from_secs);
         let parts = Parts { children_time, ..with_programs(&world, tasks) };
@@ -207,7 +221,7 @@ async fn at_its_time_limit_it_is_asked_to_close_and_then_told_to_end() {
         let closing = ends[0].text.as_deref().unwrap_or_default();
         assert!(closing.contains("Give your closing answer now"), "{closing}");
         assert_eq!(ends[1].text.as_deref(), Some("so far"));
-        for end in &ends {
+        for (end, status) in ends.iter().zip(statuses) {
             assert_eq!((end.status, end.exit_reason), (status, reason), "{end:?}");
         }
         assert_eq!(started.elapsed().as_secs(), seconds);

@@ -139,7 +139,8 @@ fn deaf<'a>(_: &'a World, _: Value, _: &'a ToolCx) -> BoxFuture<'a, ToolCallResu
 }
 
 /// Spawns one child per item of `list` and gives their answers. Nobody waits for those whose
-/// item begins with "background"; one that begins or ends with "timed" has a time limit.
+/// item begins with "background"; one that begins or ends with "timed" has a
+/// time limit, and one that begins or ends with "untimed" none.
 fn spawn<'a>(_: &'a World, arguments: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolCallResult> {
     Box::pin(async move {
         let goals: Vec<String> = serde_json::from_value(arguments["list"].clone()).unwrap();
@@ -177,8 +178,9 @@ fn spawn<'a>(_: &'a World, arguments: Value, cx: &'a ToolCx) -> BoxFuture<'a, To
 
 fn limits_of(task: &str, parents: Limits) -> Limits {
     match task.split(' ').next() {
-        Some("background") => Limits { time_ms: 0, ..parents },
+        Some("background" | "untimed") => Limits { time_ms: 0, ..parents },
         Some("timed") => Limits { time_ms: 10_000, wrap_up_ms: 1_000, ..parents },
+        _ if task.ends_with(" untimed") => Limits { time_ms: 0, ..parents },
         _ if task.ends_with(" timed") => Limits { time_ms: 10_000, wrap_up_ms: 1_000, ..parents },
         _ => parents,
     }

@@ -1,12 +1,15 @@
 //! Time, cancellation and retries, on a paused clock.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use deputize_core::{
     AgentSpec, Cancel, CancelReason, Event, ExitReason, FailureKind, Limits, Message, ModelError,
-    Reply, Request, Status, ToolChoice,
+    Outcome, Reply, Request, Status, ToolChoice,
 };
+use deputize_runtime::Parts;
 use serde_json::json;
 
 use crate::fixture::{World, parts, results, run, spec};
@@ -132,6 +135,62 @@ async fn a_tool_that_does_not_settle_is_given_up_within_two_seconds() {
     assert_eq!(outcome.status, Status::Interrupted);
     assert!(results(&world).contains("its outcome is unknown"), "{}", results(&world));
     assert!((1000..2000).contains(&ms), "{ms} ms");
+}
+
+/// A child has a child that waits; both have the same model. Gives their ends, the lower one first.
+async fn two_levels(spec: AgentSpec, children_time: Option<Duration>) -> [Outcome; 2] {
+    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let rule = |results: usize, request: &Request<'_>| {
+        let Some(Message::User(task)) = request.messages.first().map(|first| &**first) else {
+            panic!("no task")
+        };
+        let spawn = |task: &str| Reply::calls("rule", [("spawn", json!({"list": [task]}))]);
+        Ok(match (task.text.as_str(), results) {
+            (_, _) if request.tool_choice == ToolChoice::None => {
+                Reply::text("rule", format!("{results} results"))
+            }
+            ("go", 0) => spawn("middle timed"),
+            ("middle timed", 0) => spawn("untimed"),
+            ("untimed", 0) => {
+                Reply { text: "I wait.".into(), ..Reply::calls("rule", [("wait", json!({}))]) }
+            }
+            _ => Reply::text("rule", "done"),
+        })
+    };
+    let parts = Parts { children_time, ..parts(&world, rule) };
+    run(folder.path(), AgentSpec { cwd: folder.path().to_owned(), ..spec }, parts, &Cancel::new())
+        .await;
+    let records = world.records.lock().unwrap();
+    let ends = records.iter().filter_map(|record| match &record.event {
+        Event::AgentEnd(end) if record.depth > 0 => Some((**end).clone()),
+        _ => None,
+    });
+    ends.collect::<Vec<_>>().try_into().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_of_a_child_is_none_of_its_own_children() {
+    let [below, middle] = two_levels(spec(Path::new("/")), None).await;
+    assert_eq!((below.status, below.exit_reason), (Status::Interrupted, ExitReason::Interrupted));
+    assert_eq!(below.text.as_deref(), Some("I wait."));
+    assert_eq!(below.error.as_deref(), Some("ended with a limit of the agent that started it"));
+    assert_eq!((middle.status, middle.text.as_deref()), (Status::Timeout, Some("1 results")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_a_limit_that_all_children_share_the_lower_ones_close_first() {
+    let top = spec(Path::new("/"));
+    let top = AgentSpec { limits: Limits { wrap_up_ms: 1_000, ..top.limits }, ..top };
+    let [below, middle] = two_levels(top, Some(Duration::from_secs(5))).await;
+    for end in [&below, &middle] {
+        assert_eq!(
+            (end.status, end.exit_reason),
+            (Status::Completed, ExitReason::Budget),
+            "{end:?}"
+        );
+        assert_eq!(end.text.as_deref(), Some("1 results"));
+    }
+    assert!((5_000..5_100).contains(&middle.duration_ms), "{}", middle.duration_ms);
 }
 
 #[tokio::test]
