@@ -72,6 +72,15 @@ fn object() -> Value {
     json!({"type": "object"})
 }
 
+/// A schema in which each of sixty definitions names the next one twice.
+fn unfolding() -> Value {
+    let name = |n: u32| json!({"$ref": format!("#/$defs/d{n}")});
+    let level = |n: u32| (format!("d{n}"), json!({"allOf": [name(n + 1), name(n + 1)]}));
+    let mut all: serde_json::Map<String, Value> = (0..60).map(level).collect();
+    all.insert("d60".to_owned(), json!({"required": ["a"]}));
+    json!({"type": "object", "$ref": "#/$defs/d0", "$defs": all})
+}
+
 fn tool(name: &str, description: &str, schema: &Value) -> Value {
     json!({"name": name, "description": description, "inputSchema": schema})
 }
@@ -217,6 +226,7 @@ impl Server {
                     &json!({"type": "object", "properties": {"a": {"type": "blob"}}}),
                 ));
             }
+            "a schema that unfolds for ever" => tools.push(tool("bad", "", &unfolding())),
             "no schema" => tools.push(json!({"name": "bare"})),
             "a name with escapes" => tools.push(tool("\u{1b}[2Jwipe", "", &object())),
             "a name that cannot be seen" => tools.push(tool("ec\u{200b}ho", "", &object())),

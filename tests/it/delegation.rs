@@ -628,11 +628,20 @@ async fn the_tools_of_a_child_are_explained() {
 #[tokio::test]
 async fn all_that_is_wrong_with_a_call_comes_back_at_once_and_nobody_is_started() {
     let lab = Lab::new();
-    let server = model(|asked| match asked.results().len() {
+    // Each definition names the next one twice: nobody would ever be done with it.
+    let defs = (0..60).map(|n| {
+        let next = json!({"$ref": format!("#/$defs/{}", n + 1)});
+        (n.to_string(), json!({"anyOf": [next, next]}))
+    });
+    let mut defs: serde_json::Map<String, Value> = defs.collect();
+    defs.insert("60".to_owned(), json!({"type": "object"}));
+    let unfolds = json!({"$ref": "#/$defs/0", "$defs": defs});
+    let server = model(move |asked| match asked.results().len() {
         0 => call(
             "delegate_task",
             json!({"quarantine": true, "tasks": [
-                {"goal": "A", "toolsets": ["nope"], "depends_on": ["b"]}, {"goal": " "}, 7,
+                {"goal": "A", "toolsets": ["nope"], "depends_on": ["b"], "output_schema": unfolds},
+                {"goal": " "}, 7,
                 {"goal": "B", "model": "x/y", "background": true, "output_schema": {"type": 3}},
             ]}),
         ),

@@ -1,7 +1,7 @@
 //! What a tool says of itself. Pure.
 
 use deputize_core::door::clean;
-use deputize_core::{Tool, ToolSpec, Usable};
+use deputize_core::{Tool, ToolSpec, Usable, looks_within};
 use jsonschema::Validator;
 use serde_json::Value;
 
@@ -11,6 +11,8 @@ use crate::violation::Rule;
 const DESCRIPTION_BYTES: usize = 16 * 1024;
 /// The longest schema, in bytes, for the same reason.
 const SCHEMA_BYTES: usize = 64 * 1024;
+/// How many looks at an example it may take to find all that is wrong with it.
+const MOST_LOOKS: u64 = 100_000;
 
 /// What was found, in this order: what must be mended, and what should be.
 #[derive(Debug, Default)]
@@ -116,10 +118,18 @@ fn schema(spec: &ToolSpec, found: &mut Found) -> Option<Validator> {
 }
 
 fn examples(spec: &ToolSpec, validator: &Validator, found: &mut Found) {
+    let schema = spec.decl.parameters.to_value();
     for example in &spec.examples {
         let title = example.title;
         if title.trim().is_empty() {
             found.broken(Rule::Example, format!("{} has no title", example.arguments));
+        }
+        if validator.is_valid(&example.arguments) {
+            continue;
+        }
+        if !looks_within(&schema, &example.arguments, MOST_LOOKS) {
+            found.broken(Rule::Example, format!("`{title}` does not fit, and is nested too deep"));
+            continue;
         }
         for error in validator.iter_errors(&example.arguments) {
             let place = error.instance_path().to_string();

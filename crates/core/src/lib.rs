@@ -104,7 +104,9 @@ pub use prompt::{FillError, Prompt, PromptParts, Section, fill};
 pub use retry::{RetryPolicy, retry_wait};
 pub use returned::{IntoToolCallResult, IntoToolOutput, Json};
 pub use run::{End, Input, Run, Step, WrapUp};
-pub use schema::{Schema, SchemaError};
+pub use schema::{
+    SCHEMA_LAYERS, SCHEMA_NESTING, SCHEMA_PARTS, Schema, SchemaError, bounded_schema, looks_within,
+};
 pub use schemars;
 pub use serde;
 pub use serde_json;

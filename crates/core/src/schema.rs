@@ -8,8 +8,14 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 
+mod references;
+mod unfold;
+
+pub use unfold::{SCHEMA_LAYERS, SCHEMA_NESTING, SCHEMA_PARTS, bounded_schema, looks_within};
+
 /// What is wrong with a schema.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum SchemaError {
     /// It is not a JSON object.
     #[error("a schema must be a JSON object")]
@@ -17,6 +23,28 @@ pub enum SchemaError {
     /// It describes something else than an object of arguments.
     #[error("a schema of arguments must have type `object`, found `{0}`")]
     NotOfObjects(String),
+    /// It comes to too much when its references are followed.
+    #[error(
+        "a schema must not unfold to more than {SCHEMA_PARTS} parts, each `$ref` replaced by what \
+         it refers to: refer to definitions less often, or write it flatter (a definition may \
+         refer to itself)"
+    )]
+    Unfolds,
+    /// Its parts are nested too deep.
+    #[error(
+        "a schema must not nest more than {SCHEMA_LAYERS} parts that look at one value, nor more \
+         than {SCHEMA_NESTING} with the definitions that it refers to: write it flatter"
+    )]
+    Deep,
+    /// It would never be done with one value.
+    #[error(
+        "a schema must not refer back to itself at the same value: put `properties` or `items` in \
+         between"
+    )]
+    Circle,
+    /// It refers to what it does not hold.
+    #[error("a schema must hold what it refers to: `{0}` is not in it; put that under `$defs`")]
+    Elsewhere(String),
 }
 
 /// A JSON Schema of an object of arguments, kept as one canonical text (keys sorted, no
@@ -40,7 +68,7 @@ impl Schema {
     /// Checks and keeps a schema.
     ///
     /// # Errors
-    /// When it is not an object, or not of type `object`.
+    /// When it is not an object, not of type `object`, or not [bounded](bounded_schema).
     pub fn new(value: &Value) -> Result<Self, SchemaError> {
         let object = value.as_object().ok_or(SchemaError::NotAnObject)?;
         match object.get("type") {
@@ -50,6 +78,7 @@ impl Schema {
                 return Err(SchemaError::NotOfObjects(found));
             }
         }
+        bounded_schema(value)?;
         let mut text = Vec::new();
         canonical(value, &mut text).map_err(|_| SchemaError::NotAnObject)?;
         let text = String::from_utf8(text).map_err(|_| SchemaError::NotAnObject)?;

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use deputize_core::Role;
 use deputize_core::door::{clean, to_line};
+use deputize_core::{Role, bounded_schema};
 use serde_json::{Map, Value};
 
 use crate::policy::Policy;
@@ -316,15 +316,11 @@ impl Fields<'_> {
         let schema = decoded.as_ref().unwrap_or(value);
         let wrong = match schema {
             Value::Null => return None,
-            Value::Object(_) => jsonschema::validator_for(schema).err().map(|it| it.to_string()),
+            Value::Object(_) => unusable(schema),
             _ => Some("it is no object".to_owned()),
         };
         if let Some(wrong) = wrong {
-            let wrong = if wrong.contains("registry") {
-                "it refers to something outside itself; put that under `$defs`".to_owned()
-            } else {
-                to_line(&wrong, WRONG_CHARS)
-            };
+            let wrong = to_line(&wrong, WRONG_CHARS);
             let remedy = format!("`output_schema` must be a JSON Schema: {wrong}");
             out.errors.push(self.error(Code::Schema, ("output_schema", value), &remedy));
             return None;
@@ -422,6 +418,17 @@ pub(crate) fn unknown_fields(
     };
     let s = if unknown.len() == 1 { "" } else { "s" };
     Some(format!("{place}unknown field{s} {}{more} ignored", named.join(", ")))
+}
+
+/// Why a schema is none, if so.
+fn unusable(schema: &Value) -> Option<String> {
+    if let Err(error) = bounded_schema(schema) {
+        return Some(error.to_string());
+    }
+    let error = jsonschema::validator_for(schema).err()?.to_string();
+    // Also what no part of it leads to must be there.
+    let outside = "it refers to something outside itself; put that under `$defs`";
+    Some(if error.contains("registry") { outside.to_owned() } else { error })
 }
 
 /// What a text holds that is JSON.
@@ -537,8 +544,42 @@ mod tests {
         error {"code":"E_MODEL","task_index":1,"task":"t1","field":"model","value":"p/large","remedy":"task 1: `model` must be one of p/small, or left out"}
         error {"code":"E_SCHEMA","task_index":2,"task":"t2","field":"output_schema","value":{"type":"no such type"},"remedy":"task 2: `output_schema` must be a JSON Schema: \"no such type\" is not valid under any of the schemas listed in the 'anyOf' keyword"}
         error {"code":"E_SCHEMA","task_index":3,"task":"t3","field":"output_schema","value":[1],"remedy":"task 3: `output_schema` must be a JSON Schema: it is no object"}
-        error {"code":"E_SCHEMA","task_index":4,"task":"t4","field":"output_schema","value":{"$ref":"https://localhost:9/x.json"},"remedy":"task 4: `output_schema` must be a JSON Schema: it refers to something outside itself; put that under `$defs`"}
+        error {"code":"E_SCHEMA","task_index":4,"task":"t4","field":"output_schema","value":{"$ref":"https://localhost:9/x.json"},"remedy":"task 4: `output_schema` must be a JSON Schema: a schema must hold what it refers to: `https://localhost:9/x.json` is not in it; put that under `$defs`"}
         "#);
+    }
+
+    #[test]
+    fn a_schema_that_would_never_be_done_is_an_error_of_its_task() {
+        let name = |n: u32| json!({"$ref": format!("#/$defs/d{n}")});
+        let mut all: Map<String, Value> = (0..60)
+            .map(|n| (format!("d{n}"), json!({"anyOf": [name(n + 1), name(n + 1)]})))
+            .collect();
+        all.insert("d60".to_owned(), json!({"type": "object", "required": ["a"]}));
+        let bomb = json!({"$ref": "#/$defs/d0", "$defs": all});
+        let tree = json!({"type": "object", "properties": {"next": {"$ref": "#"}}});
+        let reading = read(
+            &json!({"tasks": [
+                {"goal": "A", "output_schema": tree},
+                {"goal": "B", "output_schema": bomb},
+                {"goal": "C", "output_schema": bomb.to_string()},
+                {"goal": "D", "output_schema": {"$defs": {"a": {"$ref": "https://localhost:9/x"}}}},
+            ]}),
+            &Policy::default(),
+        );
+        let told: Vec<_> = reading.errors.iter().map(|it| (it.code, it.remedy.as_str())).collect();
+        let unfolds = "`output_schema` must be a JSON Schema: a schema must not unfold to more than \
+                       100000 parts, each `$ref` replaced by what it refers to: refer to \
+                       definitions less often, or write it flatter (a definition may refer to itself)";
+        let outside = "`output_schema` must be a JSON Schema: it refers to something outside itself; \
+                       put that under `$defs`";
+        assert_eq!(
+            told,
+            [
+                (Code::Schema, format!("task 1: {unfolds}").as_str()),
+                (Code::Schema, &format!("task 2: {unfolds}")),
+                (Code::Schema, &format!("task 3: {outside}")),
+            ]
+        );
     }
 
     #[test]

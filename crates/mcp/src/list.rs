@@ -140,12 +140,6 @@ fn described(tool: &Value) -> Result<Described, String> {
         )));
     }
     let schema = arguments(tool.get("inputSchema")).map_err(told)?;
-    if schema.len() > SCHEMA_BYTES {
-        return Err(told(format!(
-            "its schema has {} bytes, more than {SCHEMA_BYTES}",
-            schema.len()
-        )));
-    }
     Ok(Described { name: name.to_owned(), description: description.to_owned(), schema })
 }
 
@@ -159,6 +153,10 @@ fn arguments(found: Option<&Value>) -> Result<String, String> {
     object.entry("type").or_insert_with(|| json!("object"));
     let value = Value::Object(object);
     let schema = Schema::new(&value).map_err(|error| error.to_string())?;
+    let bytes = schema.as_str().len();
+    if bytes > SCHEMA_BYTES {
+        return Err(format!("its schema has {bytes} bytes, more than {SCHEMA_BYTES}"));
+    }
     match jsonschema::validator_for(&value) {
         Ok(_) => Ok(schema.as_str().to_owned()),
         Err(error) => Err(format!("its schema is none: {}", to_line(&error.to_string(), 200))),
@@ -208,6 +206,21 @@ mod tests {
         assert_eq!(tools[0].schema, r#"{"type":"object"}"#);
         assert_eq!(problems.len(), 8, "{problems:#?}");
         assert!(problems.iter().any(|why| why.contains("\"a\\u{1b}[2K\"")), "{problems:#?}");
+    }
+
+    #[test]
+    fn a_schema_that_would_never_be_done_is_told_and_the_tool_left_out() {
+        let name = |n: u32| json!({"$ref": format!("#/$defs/d{n}")});
+        let mut all: Map<String, Value> = (0..60)
+            .map(|n| (format!("d{n}"), json!({"properties": {"a": name(n + 1), "b": name(n + 1)}})))
+            .collect();
+        all.insert("d60".to_owned(), json!({"type": "string"}));
+        let bomb = json!({"type": "object", "$ref": "#/$defs/d0", "$defs": all});
+        let tree = json!({"type": "object", "properties": {"next": {"$ref": "#"}}});
+        let (tools, problems) = checked("s", &[tool("bomb", "", &bomb), tool("tree", "", &tree)]);
+        assert_eq!(tools.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>(), ["tree"]);
+        let told = "tool \"bomb\": a schema must not unfold to more than 100000 parts";
+        assert!(problems.len() == 1 && problems[0].starts_with(told), "{problems:#?}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Answers that must satisfy a schema: checked when the model is done, and asked for again.
 
-use deputize_core::{Event, JournalError, Status, Step, value_in};
+use deputize_core::{Event, JournalError, Status, Step, bounded_schema, value_in};
 use serde_json::Value;
 
 use crate::driver::Driver;
@@ -32,9 +32,10 @@ impl Driver {
 /// The value of an answer, or what is wrong with it, for the model.
 pub(crate) fn value_of(schema: &Value, answer: &str) -> Result<Value, String> {
     let value = value_in(answer).ok_or("it is not one JSON value")?;
+    bounded_schema(schema).map_err(|error| format!("the schema itself cannot be used: {error}"))?;
     let validator = jsonschema::validator_for(schema);
     let validator = validator.map_err(|error| format!("the schema itself is none: {error}"))?;
-    match mistakes(&validator, &value, "the answer") {
+    match mistakes((&validator, || schema.clone()), &value, "the answer") {
         None => Ok(value),
         Some(mistakes) => Err(mistakes),
     }

@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use deputize_core::{Schema, ToolName, ToolSpec};
+use deputize_core::{Schema, ToolName, ToolSpec, looks_within};
 use jsonschema::{ValidationError, Validator};
 use serde_json::Value;
 
 /// How many mistakes of one call are told.
 const MOST_TOLD: usize = 8;
+/// How many looks at a value it may take to find all that is wrong with it.
+const MOST_LOOKS: u64 = 100_000;
 /// The longest value that an error repeats, in bytes of JSON.
 const LONGEST_FOUND: usize = 120;
 
@@ -29,8 +31,9 @@ impl Checker {
         let value: Value = serde_json::from_str(text).map_err(|error| {
             format!("the arguments of {name} are not JSON: {error}. Send one JSON object.")
         })?;
-        let validator = self.validator(name, &spec.decl.parameters)?;
-        match mistakes(&validator, &value, "the arguments") {
+        let schema = &spec.decl.parameters;
+        let validator = self.validator(name, schema)?;
+        match mistakes((&validator, || schema.to_value()), &value, "the arguments") {
             None => Ok(value),
             Some(told) => Err(format!("the arguments of {name} do not fit its schema:\n{told}")),
         }
@@ -51,7 +54,22 @@ impl Checker {
 
 /// What is wrong with a value, a line for each mistake; nothing when it fits. `whole` names
 /// the value itself.
-pub(crate) fn mistakes(validator: &Validator, value: &Value, whole: &str) -> Option<String> {
+pub(crate) fn mistakes(
+    (validator, schema): (&Validator, impl FnOnce() -> Value),
+    value: &Value,
+    whole: &str,
+) -> Option<String> {
+    // What a schema that leads back to itself says of one part of a value is kept here.
+    if validator.is_valid(value) {
+        return None;
+    }
+    // Here it is not, and such a schema can look at each level twice as often as at the one above.
+    if !looks_within(&schema(), value, MOST_LOOKS) {
+        return Some(format!(
+            "{whole}: it does not fit; what is wrong with it would take too long to find: \
+             nest it less deep"
+        ));
+    }
     let mut told: Vec<String> = Vec::new();
     let mut more = 0;
     for error in validator.iter_errors(value) {
@@ -73,4 +91,80 @@ pub(crate) fn mistakes(validator: &Validator, value: &Value, whole: &str) -> Opt
 fn words(error: &ValidationError<'_>) -> String {
     let found = error.instance().to_string();
     if found.len() <= LONGEST_FOUND { error.to_string() } else { error.masked().to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn told(schema: &Value, value: &Value) -> Option<String> {
+        deputize_core::bounded_schema(schema).unwrap();
+        let validator = jsonschema::validator_for(schema).unwrap();
+        mistakes((&validator, || schema.clone()), value, "it")
+    }
+
+    /// A value of so many levels.
+    fn deep(levels: usize, innermost: Value) -> Value {
+        (0..levels).fold(innermost, |inner, _| json!({ "a": inner }))
+    }
+
+    #[test]
+    fn mistakes_are_told_with_their_places() {
+        let tree = json!({
+            "$ref": "#/$defs/node",
+            "$defs": {"node": {
+                "type": "object", "required": ["name"],
+                "properties": {"name": {"type": "string"}, "left": {"$ref": "#/$defs/node"},
+                               "right": {"$ref": "#/$defs/node"}},
+            }},
+        });
+        let value = json!({"name": "a", "left": {"name": 1}, "right": {"name": "b", "left": {}}});
+        insta::assert_snapshot!(told(&tree, &value).unwrap(), @r#"
+        /left/name: 1 is not of type "string"
+        /right/left: "name" is a required property
+        "#);
+        assert_eq!(told(&tree, &json!({"name": "a"})), None);
+    }
+
+    #[test]
+    fn a_schema_that_looks_at_each_level_twice_is_done_with_a_deep_value() {
+        let twice = json!([{"$ref": "#"}, {"$ref": "#"}]);
+        let back = json!({"properties": {"a": {"allOf": twice}, "z": {"type": "integer"}}});
+        assert_eq!(told(&back, &deep(100, json!({}))), None);
+        let mut wrong = deep(100, json!({}));
+        wrong["z"] = json!("x");
+        assert!(told(&back, &wrong).unwrap().contains("nest it less deep"));
+        wrong = deep(5, json!({}));
+        wrong["z"] = json!("x");
+        assert_eq!(told(&back, &wrong).unwrap(), r#"/z: "x" is not of type "integer""#);
+    }
+
+    #[test]
+    fn the_most_that_is_let_in_fits_on_the_stack_of_a_thread() {
+        let chain = |levels: u32, define: fn(Value) -> Value, last: Value| {
+            let level =
+                |n: u32| (n.to_string(), define(json!({"$ref": format!("#/$defs/{}", n + 1)})));
+            let mut defs: serde_json::Map<String, Value> = (0..levels).map(level).collect();
+            defs.insert(levels.to_string(), last);
+            json!({"$ref": "#/$defs/0", "$defs": defs})
+        };
+        // As many parts as may look at one value, for each level of a value.
+        let back = json!({"properties": {"a": {"$ref": "#/$defs/0"}, "z": {"type": "integer"}}});
+        let layers = chain(14, |next| json!({"allOf": [next]}), back);
+        let mut wrong = deep(100, json!({}));
+        wrong["z"] = json!("x");
+        assert_eq!(told(&layers, &deep(100, json!({}))), None);
+        assert!(told(&layers, &wrong).unwrap().contains("nest it less deep"));
+        // As many as are compiled inside each other.
+        let nested = |next| (0..16).fold(next, |inner, _| json!({"properties": {"a": inner}}));
+        assert_eq!(told(&chain(20, nested, json!({})), &deep(100, json!({}))), None);
+    }
+
+    #[test]
+    fn a_pattern_that_goes_back_and_forth_ends() {
+        let backtracks = json!({"type": "string", "pattern": r"^(?=(a+)+$)(a|aa)+\1$"});
+        assert!(told(&backtracks, &json!("a".repeat(200) + "!")).is_some());
+    }
 }

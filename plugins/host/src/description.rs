@@ -215,11 +215,17 @@ mod tests {
             tool[key] = value;
             told(&tool)
         };
+        let name = |n: u32| json!({"$ref": format!("#/$defs/{n}")});
+        let twice = |n: u32| (n.to_string(), json!({"allOf": [name(n + 1), name(n + 1)]}));
+        let mut defs: serde_json::Map<String, Value> = (0..60).map(twice).collect();
+        defs.insert("60".to_owned(), json!(true));
+        let unfolding = json!({"type": "object", "$ref": "#/$defs/0", "$defs": defs});
         for (wrong, word) in [
             (with("name", json!("a b")), "not a tool name"),
             (with("description", json!(" ")), "no description"),
             (with("description", json!("x".repeat(20_000))), "20000 bytes"),
             (with("parameters", json!({"type": "array"})), "must have type `object`"),
+            (with("parameters", unfolding), "must not unfold to more than 100000 parts"),
             (with("effects", json!("none")), "unknown variant"),
             (with("examples", json!(vec![json!({"arguments": {}}); 33])), "more than 32 examples"),
         ] {

@@ -106,6 +106,11 @@ const STARTS: &[(&str, &[&str], &str)] = &[
     ("a schema that is a list", &[ECHO], "tool \"bad\": its schema is no object but an array"),
     ("a schema of a text", &[ECHO], "tool \"bad\": a schema of arguments must have type `object`"),
     ("a schema that is none", &[ECHO], "tool \"bad\": its schema is none"),
+    (
+        "a schema that unfolds for ever",
+        &[ECHO],
+        "tool \"bad\": a schema must not unfold to more than 100000 parts",
+    ),
     ("no schema", &["mcp__s__bare", ECHO], ""),
     (
         "a name with escapes",

@@ -1,0 +1,111 @@
+//! What the references of a schema lead to.
+
+use serde_json::Value;
+
+use super::SchemaError;
+use crate::door::to_line;
+
+/// Where the schemas of JSON Schema itself are; whoever compiles a schema knows them.
+const META: &str = "://json-schema.org/";
+/// The most characters of a reference that are told.
+const TOLD_CHARS: usize = 100;
+
+/// What tells a part of a schema from one that says the same.
+pub(super) fn address(part: &Value) -> usize {
+    std::ptr::from_ref(part).addr()
+}
+
+/// What a schema's references can name. Where a name can be read in more than one way, all of
+/// them are found: whoever counts must not count too little.
+pub(super) struct References<'s> {
+    /// The whole, and parts with a name of their own, from which paths begin.
+    roots: Vec<(&'s str, &'s Value)>,
+    anchors: Vec<(&'s str, &'s Value)>,
+}
+
+/// The references of a schema itself.
+pub(super) fn references(schema: &Value) -> impl Iterator<Item = &str> {
+    ["$ref", "$dynamicRef", "$recursiveRef"].into_iter().filter_map(|key| schema.get(key)?.as_str())
+}
+
+impl<'s> References<'s> {
+    pub(super) fn of(schema: &'s Value) -> Self {
+        let mut found = Self { roots: vec![("", schema)], anchors: Vec::new() };
+        let mut waiting = vec![schema];
+        while let Some(part) = waiting.pop() {
+            match part {
+                Value::Object(map) => waiting.extend(map.values()),
+                Value::Array(items) => waiting.extend(items),
+                Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => continue,
+            }
+            for key in ["$id", "id"] {
+                let Some(name) = part.get(key).and_then(Value::as_str) else { continue };
+                match name.split_once('#') {
+                    Some(("", anchor)) => found.anchors.push((anchor, part)),
+                    Some((name, _)) => found.roots.push((name, part)),
+                    None => found.roots.push((name, part)),
+                }
+            }
+            for key in ["$anchor", "$dynamicAnchor"] {
+                let anchor = part.get(key).and_then(Value::as_str);
+                found.anchors.extend(anchor.map(|anchor| (anchor, part)));
+            }
+        }
+        found
+    }
+
+    /// The parts that a reference may name; none for the schemas of JSON Schema itself.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub(super) fn find(&self, reference: &str) -> Result<Vec<&'s Value>, SchemaError> {
+        let (name, fragment) = reference.split_once('#').unwrap_or((reference, ""));
+        let fragment = percent_decoded(fragment);
+        let roots =
+            self.roots.iter().filter(|(root, _)| name.is_empty() || last(root) == last(name));
+        let mut roots = roots.map(|(_, part)| *part).peekable();
+        let mut found: Vec<&Value> = if roots.peek().is_none() {
+            if name.contains(META) {
+                return Ok(Vec::new());
+            }
+            Vec::new()
+        } else if fragment.is_empty() || fragment.starts_with('/') {
+            roots.filter_map(|root| root.pointer(&fragment)).collect()
+        } else {
+            self.anchors.iter().filter(|(it, _)| *it == fragment).map(|(_, part)| *part).collect()
+        };
+        // The whole may have a name too, and one part two names.
+        found.sort_by_key(|part| address(part));
+        found.dedup_by_key(|part| address(part));
+        if found.is_empty() {
+            return Err(SchemaError::Elsewhere(to_line(reference, TOLD_CHARS)));
+        }
+        Ok(found)
+    }
+}
+
+/// The end of an address, which stays the same however the rest of it is written.
+fn last(address: &str) -> &str {
+    address.rsplit('/').find(|part| !part.is_empty()).unwrap_or_default()
+}
+
+/// A fragment as it was before it was made part of an address.
+fn percent_decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let code = after.get(..2).filter(|_| *first == b'%');
+        let code = code.and_then(|code| std::str::from_utf8(code).ok());
+        match code.and_then(|code| u8::from_str_radix(code, 16).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = after.get(2..).unwrap_or_default();
+            }
+            None => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}

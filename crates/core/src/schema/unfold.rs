@@ -1,0 +1,460 @@
+//! How much work it is to hold a value against a schema, counted before anything is compiled.
+//!
+//! A schema of a few lines can say "twice what the next one says" sixty times. Whoever follows
+//! its references one by one is never done, so this counts first.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::SchemaError;
+use super::references::{References, address, references};
+
+/// The most parts that a schema may come to when each of its references is replaced by what it
+/// refers to; one that leads back counts as one part.
+pub const SCHEMA_PARTS: u64 = 100_000;
+/// The most parts of a schema, each inside another, that all look at the same value.
+pub const SCHEMA_LAYERS: u64 = 32;
+/// The most parts of a schema, each written inside another: in the whole, and in those definitions
+/// together that are compiled inside each other.
+pub const SCHEMA_NESTING: u64 = 160;
+/// The most parts of a schema, each inside another, with references followed.
+const DEPTH: u64 = 1_000;
+/// How many definitions are compiled inside each other; the others wait.
+const COMPILED_INSIDE: usize = 8;
+/// How deep looks may lie inside each other. A stack has room for them in any build.
+const LOOKS_DEEP: u64 = 1_000;
+/// How often the parts of one are gone through that asks which members they have looked at.
+const AGAIN: u64 = 3;
+
+/// Checks that it can be said of any value, in bounded time and stack, whether it fits a schema.
+/// A schema may refer to itself from within a property or an item, as that of a tree does.
+///
+/// # Errors
+/// When it unfolds to too much, refers back to itself on the spot, or to what is not in it.
+pub fn bounded_schema(schema: &Value) -> Result<(), SchemaError> {
+    let parts = Parts::of(schema)?;
+    let at_one_value = largest(&parts.sizes(Follow::OneValue)?);
+    let in_all = largest(&parts.sizes(Follow::All)?);
+    if at_one_value.parts.max(in_all.parts) > SCHEMA_PARTS {
+        return Err(SchemaError::Unfolds);
+    }
+    let nesting = parts.nesting(&parts.sizes(Follow::Written)?);
+    if at_one_value.depth > SCHEMA_LAYERS || nesting > SCHEMA_NESTING || in_all.depth > DEPTH {
+        return Err(SchemaError::Deep);
+    }
+    Ok(())
+}
+
+/// Whether so many looks, not too deep inside each other, are enough to hold a value against each
+/// part of a schema that has a say about it. To tell each mistake takes them all; to tell that
+/// there is one takes fewer.
+#[must_use]
+pub fn looks_within(schema: &Value, value: &Value, most: u64) -> bool {
+    Parts::of(schema).is_ok_and(|parts| parts.looks_within(value, most))
+}
+
+/// What a part of a schema looks at, seen from the value of the part that it is in.
+#[derive(Debug, Clone, Copy)]
+enum Place<'s> {
+    Same,
+    /// The same, but written elsewhere.
+    Named,
+    Member(&'s str),
+    Members,
+    Names,
+    Item(usize),
+    Items,
+}
+
+impl Place<'_> {
+    const fn is_same(self) -> bool {
+        matches!(self, Self::Same | Self::Named)
+    }
+}
+
+/// Which of the parts inside one are gone into.
+#[derive(Clone, Copy, PartialEq)]
+enum Follow {
+    /// Those that look at the same value.
+    OneValue,
+    /// Those that are written inside it.
+    Written,
+    All,
+}
+
+/// The parts of a schema that it can lead to. The first is the whole.
+struct Parts<'s>(Vec<Part<'s>>);
+
+#[derive(Default)]
+struct Part<'s> {
+    inner: Vec<(Place<'s>, usize)>,
+    /// How often those of its parts are gone through that look at the same value.
+    times: u64,
+}
+
+/// How large a part is, with all that is inside it.
+#[derive(Clone, Copy)]
+struct Size {
+    parts: u64,
+    depth: u64,
+}
+
+impl Size {
+    const ONE: Self = Self { parts: 1, depth: 1 };
+
+    fn take_in(&mut self, inner: Self, times: u64) {
+        self.parts = self.parts.saturating_add(inner.parts.saturating_mul(times));
+        self.depth = self.depth.max(inner.depth.saturating_add(1));
+    }
+}
+
+/// The most of each.
+fn largest(sizes: &[Size]) -> Size {
+    sizes.iter().fold(Size::ONE, |most, size| Size {
+        parts: most.parts.max(size.parts),
+        depth: most.depth.max(size.depth),
+    })
+}
+
+/// A part on the way from the first one to the one that is looked at.
+struct Step {
+    part: usize,
+    /// How often the part above goes through it.
+    times: u64,
+    next: usize,
+    size: Size,
+}
+
+#[derive(Clone, Copy)]
+enum Known {
+    Nothing,
+    OnTheWay,
+    Size(Size),
+}
+
+impl<'s> Parts<'s> {
+    fn of(schema: &'s Value) -> Result<Self, SchemaError> {
+        let names = References::of(schema);
+        let mut parts = vec![Part::default()];
+        let mut numbers = BTreeMap::from([(address(schema), 0)]);
+        let mut waiting = vec![(0, schema)];
+        let mut count = 0;
+        while let Some((number, schema)) = waiting.pop() {
+            let mut found = inner(schema);
+            for reference in references(schema) {
+                let targets = names.find(reference)?;
+                found.extend(targets.into_iter().map(|target| (Place::Named, target)));
+            }
+            count += found.len() as u64;
+            if count > SCHEMA_PARTS {
+                return Err(SchemaError::Unfolds);
+            }
+            let mut numbered = Vec::with_capacity(found.len());
+            for (place, schema) in found {
+                let fresh = parts.len();
+                let number = *numbers.entry(address(schema)).or_insert(fresh);
+                if number == fresh {
+                    parts.push(Part::default());
+                    waiting.push((number, schema));
+                }
+                numbered.push((place, number));
+            }
+            if let Some(part) = parts.get_mut(number) {
+                *part = Part { inner: numbered, times: times(schema) };
+            }
+        }
+        Ok(Self(parts))
+    }
+
+    /// How large each part is, with those inside it that are gone into.
+    fn sizes(&self, follow: Follow) -> Result<Vec<Size>, SchemaError> {
+        let mut known = vec![Known::Nothing; self.0.len()];
+        for start in 0..self.0.len() {
+            let mut way = Vec::new();
+            enter(&mut way, &mut known, (start, 1));
+            while let Some(step) = way.last_mut() {
+                let Some(part) = self.0.get(step.part) else { break };
+                let Some(&(place, inner)) = part.inner.get(step.next) else {
+                    leave(&mut way, &mut known);
+                    continue;
+                };
+                step.next += 1;
+                let goes_into = match follow {
+                    Follow::OneValue => place.is_same(),
+                    Follow::Written => !matches!(place, Place::Named),
+                    Follow::All => true,
+                };
+                if !goes_into {
+                    continue;
+                }
+                let times = if place.is_same() { part.times } else { 1 };
+                match known.get(inner).copied() {
+                    Some(Known::Size(size)) => step.size.take_in(size, times),
+                    Some(Known::OnTheWay) if follow == Follow::OneValue => {
+                        return Err(SchemaError::Circle);
+                    }
+                    Some(Known::OnTheWay) => step.size.take_in(Size::ONE, times),
+                    Some(Known::Nothing) | None => enter(&mut way, &mut known, (inner, times)),
+                }
+            }
+        }
+        let size = |known| if let Known::Size(size) = known { size } else { Size::ONE };
+        Ok(known.into_iter().map(size).collect())
+    }
+
+    /// How deep a compiler gets that follows references, of sizes as they are written.
+    fn nesting(&self, written: &[Size]) -> u64 {
+        let depth = |part: usize| written.get(part).map_or(0, |size| size.depth);
+        let inner = self.0.iter().flat_map(|part| &part.inner);
+        let named = inner.filter(|(place, _)| matches!(place, Place::Named)).map(|(_, part)| *part);
+        let named: BTreeSet<usize> = named.collect();
+        let mut depths: Vec<u64> = named.into_iter().map(depth).collect();
+        depths.sort_unstable_by(|a, b| b.cmp(a));
+        depth(0) + depths.iter().take(COMPILED_INSIDE).sum::<u64>()
+    }
+
+    fn looks_within(&self, value: &Value, most: u64) -> bool {
+        let mut looks = 0;
+        let mut waiting = vec![(0, value, 1)];
+        while let Some((number, value, deep)) = waiting.pop() {
+            looks += 1;
+            let Some(part) = self.0.get(number) else { continue };
+            for (place, inner) in &part.inner {
+                let mut look = |value| waiting.push((*inner, value, deep + 1));
+                match (place, value) {
+                    (Place::Same | Place::Named, value) => {
+                        (0..part.times).for_each(|_| look(value))
+                    }
+                    (Place::Member(name), Value::Object(map)) => {
+                        map.get(*name).into_iter().for_each(look);
+                    }
+                    (Place::Members, Value::Object(map)) => map.values().for_each(look),
+                    (Place::Names, Value::Object(map)) => {
+                        map.iter().for_each(|_| look(&Value::Null));
+                    }
+                    (Place::Item(index), Value::Array(items)) => {
+                        items.get(*index).into_iter().for_each(look);
+                    }
+                    (Place::Items, Value::Array(items)) => items.iter().for_each(look),
+                    _ => {}
+                }
+            }
+            if deep > LOOKS_DEEP || looks + waiting.len() as u64 > most {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+/// Goes into a part that nothing is known of yet.
+fn enter(way: &mut Vec<Step>, known: &mut [Known], (part, times): (usize, u64)) {
+    if let Some(known) = known.get_mut(part)
+        && let Known::Nothing = known
+    {
+        *known = Known::OnTheWay;
+        way.push(Step { part, times, next: 0, size: Size::ONE });
+    }
+}
+
+/// Is done with the part that was gone into last, and counts it for the one above.
+fn leave(way: &mut Vec<Step>, known: &mut [Known]) {
+    let Some(Step { part, times, size, .. }) = way.pop() else { return };
+    if let Some(known) = known.get_mut(part) {
+        *known = Known::Size(size);
+    }
+    if let Some(above) = way.last_mut() {
+        above.size.take_in(size, times);
+    }
+}
+
+/// The parts of a schema, references not followed. What is kept under `$defs` is a part where
+/// it is referred to.
+fn inner(schema: &Value) -> Vec<(Place<'_>, &Value)> {
+    let mut found = Vec::new();
+    for (key, value) in schema.as_object().into_iter().flatten() {
+        match (key.as_str(), value) {
+            ("allOf" | "anyOf" | "oneOf", Value::Array(all)) => {
+                found.extend(all.iter().map(|part| (Place::Same, part)));
+            }
+            ("not" | "if" | "then" | "else", part) => found.push((Place::Same, part)),
+            ("dependentSchemas" | "dependencies", Value::Object(map)) => {
+                found.extend(map.values().map(|part| (Place::Same, part)));
+            }
+            ("properties", Value::Object(map)) => {
+                found.extend(map.iter().map(|(name, part)| (Place::Member(name), part)));
+            }
+            ("patternProperties", Value::Object(map)) => {
+                found.extend(map.values().map(|part| (Place::Members, part)));
+            }
+            ("additionalProperties" | "unevaluatedProperties", part) => {
+                found.push((Place::Members, part));
+            }
+            ("propertyNames", part) => found.push((Place::Names, part)),
+            ("items" | "prefixItems", Value::Array(all)) => {
+                let all = all.iter().enumerate();
+                found.extend(all.map(|(index, part)| (Place::Item(index), part)));
+            }
+            ("items" | "additionalItems" | "unevaluatedItems" | "contains", part) => {
+                found.push((Place::Items, part));
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// How often the parts of a schema are gone through that look at the same value.
+fn times(schema: &Value) -> u64 {
+    let asks = |key: &str| schema.get(key).is_some();
+    if asks("unevaluatedProperties") || asks("unevaluatedItems") { AGAIN } else { 1 }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Map, json};
+
+    use super::*;
+
+    /// A schema in which each of so many definitions names the next one twice, in this way.
+    fn doubling(levels: usize, twice: impl Fn(Value) -> Value) -> Value {
+        let level =
+            |n: usize| (format!("d{n}"), twice(json!({"$ref": format!("#/$defs/d{}", n + 1)})));
+        let mut all: Map<String, Value> = (0..levels).map(level).collect();
+        all.insert(format!("d{levels}"), json!({"type": "object", "required": ["a"]}));
+        json!({"type": "object", "$ref": "#/$defs/d0", "$defs": all})
+    }
+
+    fn tree() -> Value {
+        json!({
+            "$ref": "#/$defs/node",
+            "$defs": {"node": {
+                "type": "object", "required": ["name"],
+                "properties": {"name": {"type": "string"}, "left": {"$ref": "#/$defs/node"},
+                               "right": {"$ref": "#/$defs/node"}},
+            }},
+        })
+    }
+
+    /// A value of so many levels.
+    fn deep(levels: usize, name: &str, innermost: Value) -> Value {
+        (0..levels).fold(innermost, |inner, _| json!({ name: inner }))
+    }
+
+    #[test]
+    fn what_names_the_next_one_twice_is_refused_before_it_is_too_much() {
+        let ways: [fn(Value) -> Value; 5] = [
+            |next| json!({"allOf": [next, next]}),
+            |next| json!({"properties": {"a": next, "b": next}}),
+            |next| json!({"items": {"anyOf": [next, next]}}),
+            |next| json!({"if": next, "then": next}),
+            |next| json!({"additionalProperties": next, "propertyNames": next}),
+        ];
+        for twice in ways {
+            assert_eq!(bounded_schema(&doubling(10, twice)), Ok(()));
+            for levels in [17, 60, 1_000] {
+                assert_eq!(bounded_schema(&doubling(levels, twice)), Err(SchemaError::Unfolds));
+            }
+        }
+        // One that asks which members were looked at goes through its parts more than once.
+        let asks = |next| json!({"anyOf": [next], "unevaluatedProperties": false});
+        assert_eq!(bounded_schema(&doubling(20, asks)), Err(SchemaError::Unfolds));
+    }
+
+    #[test]
+    fn a_schema_may_refer_to_itself_from_within() {
+        assert_eq!(bounded_schema(&tree()), Ok(()));
+        let whole = json!({"type": "object", "properties": {"next": {"$ref": "#"}}});
+        assert_eq!(bounded_schema(&whole), Ok(()));
+        let two = json!({"$ref": "#/$defs/a", "$defs": {
+            "a": {"anyOf": [{"type": "null"}, {"properties": {"b": {"$ref": "#/$defs/b"}}}]},
+            "b": {"items": {"$ref": "#/$defs/a"}, "not": {"$ref": "#/$defs/c"}}, "c": false,
+        }});
+        assert_eq!(bounded_schema(&two), Ok(()));
+    }
+
+    #[test]
+    fn a_schema_that_never_leaves_a_value_is_refused() {
+        let circles = [
+            json!({"allOf": [{"$ref": "#"}]}),
+            json!({"$ref": "#/$defs/a", "$defs": {
+                "a": {"properties": {"x": {"$ref": "#/$defs/b"}}, "anyOf": [{"$ref": "#/$defs/b"}]},
+                "b": {"not": {"$ref": "#/$defs/a"}},
+            }}),
+        ];
+        for circle in circles {
+            assert_eq!(bounded_schema(&circle), Err(SchemaError::Circle), "{circle}");
+        }
+    }
+
+    #[test]
+    fn what_is_nested_too_deep_is_refused_on_any_stack() {
+        let layers = usize::try_from(SCHEMA_LAYERS).unwrap();
+        // A definition and its reference are two parts; the whole and the last one two more.
+        for (levels, key, fits) in [
+            (layers / 2 - 1, "not", true),
+            (layers / 2, "not", false),
+            (400, "items", true),
+            (600, "items", false),
+            (10_000, "items", false),
+        ] {
+            let found = bounded_schema(&doubling(levels, |next| json!({ key: next })));
+            let expected = if fits { Ok(()) } else { Err(SchemaError::Deep) };
+            assert_eq!(found, expected, "{levels} {key}");
+        }
+        let nested = |levels: usize, innermost| {
+            (0..levels).fold(innermost, |inner, _| json!({"properties": {"a": inner}}))
+        };
+        assert_eq!(bounded_schema(&nested(100, json!({}))), Ok(()));
+        for (levels, fits) in [(10, true), (40, false)] {
+            let found = bounded_schema(&doubling(20, |next| nested(levels, next)));
+            assert_eq!(found.is_ok(), fits, "twenty definitions of {levels} levels");
+        }
+    }
+
+    #[test]
+    fn names_are_found_in_every_way_that_they_are_written() {
+        let found = |reference: &str| {
+            bounded_schema(&json!({
+                "$id": "https://example.com/all.json",
+                "properties": {"it": {"$ref": reference}},
+                "$defs": {
+                    "a b": {"$anchor": "here"}, "old": {"$id": "#before"}, "c/d": {"$id": "./part.json"},
+                },
+            }))
+        };
+        for reference in [
+            "#/$defs/a%20b",
+            "#/$defs/c~1d",
+            "#here",
+            "#before",
+            "#",
+            "all.json#/$defs/old",
+            "https://example.com/part.json",
+            "https://json-schema.org/draft/2020-12/schema",
+        ] {
+            assert_eq!(found(reference), Ok(()), "{reference}");
+        }
+        for reference in ["#/$defs/none", "#none", "https://localhost/x.json", "all.json#/x"] {
+            let elsewhere = SchemaError::Elsewhere(reference.to_owned());
+            assert_eq!(found(reference), Err(elsewhere), "{reference}");
+        }
+    }
+
+    #[test]
+    fn looks_are_counted_as_deep_as_the_value_is() {
+        assert!(looks_within(&tree(), &deep(100, "left", json!({})), 1_000));
+        let back = json!({"properties": {"a": {"allOf": [{"$ref": "#"}, {"$ref": "#"}]}}});
+        assert!(looks_within(&back, &deep(5, "a", json!({})), 1_000));
+        assert!(!looks_within(&back, &deep(100, "a", json!({})), 1_000_000));
+        let wide = json!({"items": {"type": "integer"}, "prefixItems": [{}], "contains": {}});
+        assert!(looks_within(&wide, &json!([1, 2, 3]), 8));
+        assert!(!looks_within(&wide, &json!([1, 2, 3]), 7));
+        // Each level of the value is looked at by ten parts, each inside another.
+        let layers = (0..10).fold(json!({"$ref": "#"}), |inner, _| json!({"allOf": [inner]}));
+        let layers = json!({"properties": {"a": layers}});
+        assert!(looks_within(&layers, &deep(50, "a", json!({})), 10_000));
+        assert!(!looks_within(&layers, &deep(120, "a", json!({})), 10_000));
+    }
+}
