@@ -288,33 +288,39 @@ struct Told {
     declared: Option<Arc<[Arc<ToolDecl>]>>,
 }
 
-/// The text that all children share, and then the child's own: as system text, or, where that is
-/// the parent's, in the first message.
+/// The text that all children share, and then the child's own: as system text, or, where a
+/// provider has tools and system text of the parent already, in the first message.
 fn told(
     task: &Task,
     child: &ChildTools,
     parent: Parent<'_>,
     policy: &Policy,
 ) -> Result<Told, FillError> {
-    let shares = policy.tool_schemas == ToolSchemas::CachePreserving;
-    let others = parent.declared.iter().any(|tool| !child.tools.contains(&tool.name));
+    let preserves = policy.tool_schemas == ToolSchemas::CachePreserving;
+    let fewer = parent.declared.iter().any(|tool| !child.tools.contains(&tool.name));
     let prompt = child_prompt(&Brief {
         goal: &task.goal,
         context: task.context.as_deref(),
         workspace: Some(cwd(parent, policy)).filter(|cwd| cwd.is_absolute()),
-        only: Some(child.tools.as_slice()).filter(|_| shares && others),
+        only: Some(child.tools.as_slice()).filter(|_| preserves && fewer),
         nesting: (child.role == Role::Orchestrator)
             .then(|| Nesting { depth: parent.spec.depth + 1, leaf_depth: policy.leaf_depth() }),
         layout: policy.prompt_layout,
     })?;
-    let mut own = policy.child_base.clone();
-    own.extend(prompt.render().into_blocks());
-    if !shares {
-        return Ok(Told { system: own, first: task.goal.clone(), declared: None });
+    let prompt = prompt.render().into_blocks();
+    let goal = Arc::from(task.goal.as_str());
+    let base = policy.child_base.iter().cloned();
+    if preserves {
+        let (system, declared) = (parent.spec.system.clone(), Some(parent.declared.into()));
+        let first: Vec<Arc<str>> = base.chain(prompt).chain([goal]).collect();
+        return Ok(Told { system, first: first.join("\n\n"), declared });
     }
-    own.push(task.goal.as_str().into());
-    let (system, declared) = (parent.spec.system.clone(), Some(parent.declared.into()));
-    Ok(Told { system, first: own.join("\n\n"), declared })
+    if fewer || child.role == Role::Leaf {
+        let system = base.chain(prompt).collect();
+        return Ok(Told { system, first: task.goal.clone(), declared: None });
+    }
+    let first: Vec<Arc<str>> = prompt.into_iter().chain([goal]).collect();
+    Ok(Told { system: base.collect(), first: first.join("\n\n"), declared: None })
 }
 
 /// What a child asks for of its parent's authority: paths and network as they are, the tools
