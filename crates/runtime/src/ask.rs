@@ -97,6 +97,9 @@ impl Driver {
             let error = ModelError::new(FailureKind::Cancelled, "nothing to ask");
             return Ok(Err((error, Next::GiveUp)));
         };
+        if let Err(error) = self.may_ask(&route.name) {
+            return Ok(Err((error, Next::GiveUp)));
+        }
         let work = self.cancel.child();
         let pass = self.shared.parts.gate.enter(&route.name, &work);
         let mut pass = match self.until_deadline(&work, pass).await {
@@ -141,6 +144,16 @@ impl Driver {
         shown.end(&mut |delta| self.shared.bus.live(&spec.id, delta));
         let next = pass.ended(reply.as_ref().map(|_| ()));
         Ok(reply.map_err(|error| (error, next)))
+    }
+
+    /// Holds that a model is one that this agent may use, where each of its requests goes out:
+    /// whatever chose the model, and whenever.
+    pub(crate) fn may_ask(&self, model: &str) -> Result<(), ModelError> {
+        if self.view.authority.may_use_model(model) {
+            return Ok(());
+        }
+        let why = format!("this agent may not use the model `{model}`: nothing was sent to it");
+        Err(ModelError::new(FailureKind::Fatal, why))
     }
 
     /// Decides what follows a failed attempt, puts it on record, and waits if need be.
@@ -258,4 +271,76 @@ pub(crate) fn bytes(request: &Request<'_>) -> u64 {
     };
     let messages: usize = request.messages.iter().map(message).sum();
     (system + tools + messages) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::sync::Mutex;
+
+    use deputize_core::{
+        Authority, BoxFuture, Cancel, Catalog, Grant, Model, Outcome, SessionId, Status,
+    };
+
+    use super::*;
+    use crate::store::SessionDir;
+    use crate::{Parts, Session};
+
+    /// A model that writes down that it was asked.
+    struct Named(&'static str, Result<(), FailureKind>, Arc<Mutex<Vec<&'static str>>>);
+
+    impl Model for Named {
+        fn reply<'a>(
+            &'a self,
+            _: &'a Request<'a>,
+            _: &'a mut (dyn FnMut(Delta<'_>) + Send),
+            _: &'a Cancel,
+        ) -> BoxFuture<'a, Result<Reply, ModelError>> {
+            self.2.lock().unwrap().push(self.0);
+            let reply = self.1.map(|()| Reply::text(self.0, "done"));
+            Box::pin(async move { reply.map_err(|kind| ModelError::new(kind, "down")) })
+        }
+    }
+
+    /// Runs an agent whose models were chosen before its authority was cut to these. Gives its
+    /// outcome and the models that were asked.
+    async fn asked(may: &[&str]) -> (Outcome, Vec<&'static str>) {
+        let folder = tempfile::tempdir().unwrap();
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let mut parts = Parts::new(Catalog::default());
+        for (name, reply) in [("t/own", Err(FailureKind::Unavailable)), ("t/other", Ok(()))] {
+            let model = Named(name, reply, Arc::clone(&log));
+            parts.models.insert(name, name, Arc::new(model));
+        }
+        parts.models.fallback(vec!["t/other".to_owned()]);
+        let id = SessionId::literal("s");
+        let session = Session::create(&SessionDir::new(folder.path()), id, parts).unwrap();
+        let spec = session.top_agent("t/own", "go", folder.path());
+        let root = Authority::root(session.catalog(), &Grant::default());
+        let shared = session.shared();
+        let mut driver = shared.start(spec.clone(), root.clone(), Cancel::new()).unwrap();
+        assert_eq!(driver.routes.len(), 2);
+        let may: BTreeSet<String> = may.iter().map(|&name| name.to_owned()).collect();
+        let cut = root.meet(&Grant { models: Some(may), ..Grant::default() });
+        driver.view = shared.view_of(spec, cut);
+        shared.appears(&driver);
+        let outcome = driver.drive().await;
+        let asked = log.lock().unwrap().clone();
+        (outcome, asked)
+    }
+
+    #[tokio::test]
+    async fn no_request_goes_to_a_model_that_the_agent_may_not_use_however_it_was_chosen() {
+        let (outcome, models) = asked(&["t/own", "t/other"]).await;
+        assert_eq!((outcome.status, models), (Status::Completed, vec!["t/own", "t/other"]));
+        for (may, models, refused) in [
+            (&["t/other"][..], vec![], "may not use the model `t/own`"),
+            (&["t/own"], vec!["t/own"], "may not use the model `t/other`"),
+            (&[], vec![], "may not use the model `t/own`"),
+        ] {
+            let (outcome, found) = asked(may).await;
+            assert_eq!((outcome.status, found), (Status::Failed, models), "{outcome:?}");
+            assert!(outcome.error.as_deref().unwrap().contains(refused), "{outcome:?}");
+        }
+    }
 }

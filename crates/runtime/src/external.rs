@@ -46,6 +46,11 @@ impl Driver {
         &mut self,
         program: Arc<dyn External>,
     ) -> Result<(), JournalError> {
+        if let Err(error) = self.may_ask(&self.view.spec.model) {
+            let refused = Outcome::without_run(&self.view.spec, Status::Failed, error.message);
+            self.reported = Some(refused);
+            return Ok(());
+        }
         // Nobody here knows what it will cost.
         self.cost.unpriced = true;
         let work = self.cancel.child();

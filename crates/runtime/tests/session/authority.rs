@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex};
 
 use deputize_core::{
     AgentId, AgentSpec, AgentView, ApproverMode, Authority, BoxFuture, Cancel, Catalog, Entry,
-    Event, Grant, Message, ModelError, Origin, Outcome, Reply, Request, Schema, SessionId,
-    SpawnedBy, Tool, ToolCallResult, ToolCx, ToolDecl, ToolName, ToolOutput, ToolSpec, ToolsetName,
+    Event, FailureKind, Grant, Message, ModelError, Origin, Outcome, Reply, Request, Schema,
+    SessionId, SpawnedBy, Tool, ToolCallResult, ToolCx, ToolDecl, ToolName, ToolOutput, ToolSpec,
+    ToolsetName,
 };
 use deputize_runtime::{Continue, Models, Parts, Session, SessionDir};
 use proptest::prelude::*;
@@ -19,10 +20,15 @@ use crate::fixture::{Rule, spec};
 
 /// Every agent has `raise`, by which it has children and is seen.
 const TOOLS: [&str; 5] = ["raise", "t0", "t1", "t2", "t3"];
+/// The first is that of the top agent. Each falls back on the others.
+const MODELS: [&str; 3] = ["t/rule", "t/m1", "t/m2"];
 
 /// A child, as its parent asks for it: what it is to do stands in its task.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Node {
+    /// The id of the agent that it becomes.
+    me: String,
+    model: usize,
     grant: Grant,
     background: bool,
     children: Vec<Node>,
@@ -41,6 +47,8 @@ struct Lived {
 struct Seen {
     lived: Mutex<BTreeMap<AgentId, Lived>>,
     used: Mutex<BTreeSet<(AgentId, String)>>,
+    /// The models that each agent asked.
+    asked: Mutex<BTreeSet<(String, &'static str)>>,
 }
 
 struct Probe {
@@ -79,9 +87,12 @@ async fn raise(arguments: &Value, cx: &ToolCx) {
     let nodes: Vec<Node> = serde_json::from_value(arguments["nodes"].clone()).unwrap();
     let parent = &cx.agent.spec;
     let task_count = u32::try_from(nodes.len()).unwrap();
-    for (task_index, node) in (0..).zip(nodes) {
+    for (task_index, mut node) in (0..).zip(nodes) {
+        let id = parent.id.child(cx.call, task_index);
+        node.me = id.to_string();
         let spec = AgentSpec {
-            id: parent.id.child(cx.call, task_index),
+            id,
+            model: MODELS[node.model].to_owned(),
             parent: Some(parent.id.clone()),
             depth: parent.depth + 1,
             spawned_by: Some(SpawnedBy { call: cx.call, task_index, task_count }),
@@ -120,12 +131,19 @@ fn catalog(seen: &Arc<Seen>, left_out: &BTreeSet<usize>, changed: &BTreeSet<usiz
 }
 
 /// Each agent tries every tool, permitted or not, and raises its children.
-fn rule(results: usize, request: &Request<'_>) -> Result<Reply, ModelError> {
+fn rule(
+    (seen, model, down): (&Seen, &'static str, bool),
+    (results, request): (usize, &Request<'_>),
+) -> Result<Reply, ModelError> {
     let Message::User(task) = &*request.messages[0] else { unreachable!() };
+    let node: Node = serde_json::from_str(&task.text).unwrap();
+    seen.asked.lock().unwrap().insert((node.me, model));
+    if down {
+        return Err(ModelError::new(FailureKind::Unavailable, "down"));
+    }
     if results > 0 {
         return Ok(Reply::text("rule", "done"));
     }
-    let node: Node = serde_json::from_str(&task.text).unwrap();
     let calls = TOOLS.map(|tool| match tool {
         "raise" => (tool, json!({"nodes": node.children})),
         _ => (tool, json!({})),
@@ -138,6 +156,8 @@ fn rule(results: usize, request: &Request<'_>) -> Result<Reply, ModelError> {
 struct Program {
     left_out: BTreeSet<usize>,
     changed: BTreeSet<usize>,
+    /// Models that cannot be reached.
+    down: BTreeSet<usize>,
     root: Grant,
     children: Grant,
 }
@@ -145,7 +165,14 @@ struct Program {
 impl Program {
     fn parts(&self, seen: &Arc<Seen>) -> Parts {
         let mut models = Models::default();
-        models.insert("t/rule", "rule", Arc::new(Rule(rule)));
+        for (number, name) in MODELS.into_iter().enumerate() {
+            let (seen, down) = (Arc::clone(seen), self.down.contains(&number));
+            let rule = move |results: usize, request: &Request<'_>| {
+                rule((&seen, name, down), (results, request))
+            };
+            models.insert(name, name, Arc::new(Rule(rule)));
+        }
+        models.fallback(MODELS.map(str::to_owned).to_vec());
         let catalog = catalog(seen, &self.left_out, &self.changed);
         Parts { models, children: self.children.clone(), ..Parts::new(catalog) }
     }
@@ -162,8 +189,9 @@ fn id() -> SessionId {
 async fn begun(folder: &Path, program: &Program, tree: &Node) -> Arc<Seen> {
     let seen = Arc::new(Seen::default());
     let session = Session::create(&SessionDir::new(folder), id(), program.parts(&seen)).unwrap();
+    let tree = Node { me: AgentId::root(&id()).to_string(), ..tree.clone() };
     let top = AgentSpec {
-        task: serde_json::to_string(tree).unwrap(),
+        task: serde_json::to_string(&tree).unwrap(),
         tools: TOOLS.map(ToolName::literal).into(),
         ..spec(folder)
     };
@@ -218,6 +246,17 @@ fn holds(seen: &Seen, program: &Program) -> Result<(), TestCaseError> {
         }
         prop_assert!(may(&program.root));
     }
+    for (id, model) in seen.asked.lock().unwrap().iter() {
+        let may = |grant: &Grant| grant.models.as_ref().is_none_or(|some| some.contains(*model));
+        let mut above = lived.iter().find(|(of, _)| of.as_str() == id).map(|(_, agent)| agent);
+        prop_assert!(above.is_some() && may(&program.root), "{} asked {}", id, model);
+        while let Some(agent) = above {
+            prop_assert!(agent.authority.may_use_model(model), "{} asked {}", id, model);
+            let child = agent.parent.is_some();
+            prop_assert!(may(&agent.grant) && (!child || may(&program.children)), "{}", id);
+            above = agent.parent.as_ref().map(|parent| &lived[parent]);
+        }
+    }
     Ok(())
 }
 
@@ -227,14 +266,18 @@ fn grants() -> impl Strategy<Value = Grant> {
         all.map(|number| ToolName::literal(TOOLS[number])).collect::<BTreeSet<_>>()
     });
     let modes = [ApproverMode::Deny, ApproverMode::Ask, ApproverMode::Auto];
+    let models = proptest::collection::btree_set(0..MODELS.len(), 1..MODELS.len())
+        .prop_map(|some| some.into_iter().map(|number| MODELS[number].to_owned()).collect());
     (
         proptest::option::weighted(0.7, tools),
+        proptest::option::weighted(0.5, models),
         proptest::option::of(proptest::sample::select(modes.to_vec())),
         proptest::option::weighted(0.3, 0..3_u32),
         proptest::option::of(any::<bool>()),
     )
-        .prop_map(|(tools, approver, spawn_depth, network)| Grant {
+        .prop_map(|(tools, models, approver, spawn_depth, network)| Grant {
             tools,
+            models,
             approver,
             spawn_depth,
             network,
@@ -243,27 +286,35 @@ fn grants() -> impl Strategy<Value = Grant> {
 }
 
 fn trees() -> impl Strategy<Value = Node> {
-    let leaf = (grants(), any::<bool>()).prop_map(|(grant, background)| Node {
+    let node = |background| (grants(), 0..MODELS.len(), proptest::bool::weighted(background));
+    let leaf = node(0.5).prop_map(|(grant, model, background)| Node {
         grant,
+        model,
         background,
-        children: Vec::new(),
+        ..Node::default()
     });
-    let tree = leaf.prop_recursive(3, 8, 3, |inner| {
+    let tree = leaf.prop_recursive(3, 8, 3, move |inner| {
         let children = proptest::collection::vec(inner, 0..3);
-        (grants(), proptest::bool::weighted(0.3), children)
-            .prop_map(|(grant, background, children)| Node { grant, background, children })
+        (node(0.3), children).prop_map(|((grant, model, background), children)| Node {
+            grant,
+            model,
+            background,
+            children,
+            ..Node::default()
+        })
     });
     proptest::collection::vec(tree, 1..3).prop_map(|children| Node { children, ..Node::default() })
 }
 
 fn programs() -> impl Strategy<Value = Program> {
     let some = || proptest::collection::btree_set(1..TOOLS.len(), 0..2);
-    (some(), some(), grants(), grants(), 1..4_u32).prop_map(
-        |(left_out, changed, root, children, levels)| Program {
-            left_out,
-            changed,
-            root: Grant { spawn_depth: Some(levels), spawn_number: Some(50), ..root },
-            children,
+    let down = proptest::collection::btree_set(0..MODELS.len(), 0..2);
+    (some(), some(), down, grants(), grants(), 1..4_u32).prop_map(
+        |(left_out, changed, down, mut root, children, levels)| {
+            // Else there is no tree.
+            root.models.iter_mut().for_each(|some| _ = some.insert(MODELS[0].to_owned()));
+            let root = Grant { spawn_depth: Some(levels), spawn_number: Some(50), ..root };
+            Program { left_out, changed, down, root, children }
         },
     )
 }
@@ -294,8 +345,8 @@ fn granted(tools: &[&'static str]) -> Grant {
 
 fn open() -> Program {
     let root = Grant { spawn_depth: Some(2), spawn_number: Some(9), ..Grant::default() };
-    let (left_out, changed) = (BTreeSet::new(), BTreeSet::new());
-    Program { left_out, changed, root, children: Grant::default() }
+    let [left_out, changed, down] = [const { BTreeSet::new() }; 3];
+    Program { left_out, changed, down, root, children: Grant::default() }
 }
 
 /// The records up to the first use of a tool by a child.
@@ -312,7 +363,8 @@ fn until_used(folder: &Path, tool: &str) -> usize {
 async fn what_the_operator_takes_from_children_is_gone_for_those_that_are_taken_up() {
     for background in [false, true] {
         let folder = tempfile::tempdir().unwrap();
-        let child = Node { grant: granted(&["raise", "t0", "t1"]), background, children: vec![] };
+        let grant = granted(&["raise", "t0", "t1"]);
+        let child = Node { grant, background, ..Node::default() };
         let tree = Node { children: vec![child], ..Node::default() };
         let seen = begun(folder.path(), &open(), &tree).await;
         let used = |seen: &Seen| -> BTreeSet<String> {
