@@ -219,15 +219,46 @@ pub trait Spawn: Send + Sync {
         false
     }
 
-    /// Leaves a running agent a message, which it takes before its next request. Whether there
-    /// was one that takes it.
-    fn message(&self, _agent: &AgentId, _text: String) -> bool {
-        false
+    /// Leaves a running agent a message, which it takes before its next request.
+    fn message(&self, _agent: &AgentId, _text: String) -> Delivery {
+        Delivery::Ended
     }
 
     /// Waits until one of these agents, or each, does not run any more.
     fn join<'a>(&'a self, _agents: &'a [AgentId], _all: bool) -> BoxFuture<'a, ()> {
         Box::pin(async {})
+    }
+}
+
+/// What became of a message for an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Delivery {
+    /// It takes it before its next request.
+    Left,
+    /// It does not run.
+    Ended,
+    /// It is giving its closing answer.
+    Closing,
+    /// It has not read those that were left before.
+    Full,
+    /// It is a program of its own.
+    External,
+}
+
+impl Delivery {
+    /// The words for it.
+    #[must_use]
+    pub const fn told(self) -> &'static str {
+        match self {
+            Self::Left => "left",
+            Self::Ended => "not taken: it has ended",
+            Self::Closing => {
+                "not taken: it has reached a limit and is giving its closing answer, which comes \
+                 as a message"
+            }
+            Self::Full => "not taken: it has not read those that wait for it; try again later",
+            Self::External => "not taken: it is a program of its own, which takes no messages",
+        }
     }
 }
 

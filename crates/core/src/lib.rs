@@ -66,8 +66,8 @@ mod shell_place;
 mod tool;
 
 pub use agent::{
-    Agent, AgentSpec, AgentView, AttachError, Doing, Glance, Handoff, Limits, Progress, Resource,
-    Role, SessionView, Spawn, SpawnedBy, Store, ToolCx,
+    Agent, AgentSpec, AgentView, AttachError, Delivery, Doing, Glance, Handoff, Limits, Progress,
+    Resource, Role, SessionView, Spawn, SpawnedBy, Store, ToolCx,
 };
 pub use answer::{CORRECTIONS, ValueError, rejection, value_in};
 pub use authority::{ApproverMode, Authority, Grant, NotPermitted};

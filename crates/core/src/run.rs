@@ -285,6 +285,15 @@ impl Run {
         }
     }
 
+    /// Whether its next reply ends it, whatever it is told meanwhile.
+    #[must_use]
+    pub const fn is_last(&self) -> bool {
+        match self.closing {
+            Some(Closing::Time | Closing::Budget | Closing::Loop) => true,
+            Some(Closing::Iterations) | None => false,
+        }
+    }
+
     fn rest(&mut self) {
         if self.may_rest() {
             self.state = State::Resting;

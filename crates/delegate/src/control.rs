@@ -298,9 +298,8 @@ fn message(arguments: &Value, chosen: &[&Glance], cx: &ToolCx) -> ToolCallResult
     let letter = format!("A message of the agent that started you:\n{text}");
     let mut told = Vec::new();
     for agent in chosen {
-        let taken = cx.agent.session.spawn.message(&agent.id, letter.clone());
-        let status = if taken { "left" } else { "not taken: it has ended or its box is full" };
-        told.push(json!({"agent": agent.id, "message": status}));
+        let delivery = cx.agent.session.spawn.message(&agent.id, letter.clone());
+        told.push(json!({"agent": agent.id, "message": delivery.told()}));
     }
     Ok(ToolOutput::text(json!({"agents": told}).to_string()))
 }

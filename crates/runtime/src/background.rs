@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use deputize_core::door::{Source, to_line, to_model};
 use deputize_core::{
-    AgentSpec, AgentView, AttachError, BoxFuture, CallId, CancelReason, ChildFound, Event,
-    JournalError, Outcome, Step, ToolChoice, ToolOutput, UserMessage,
+    AgentSpec, AgentView, AttachError, BoxFuture, CallId, CancelReason, ChildFound, Delivery,
+    Event, JournalError, Outcome, Step, ToolChoice, ToolOutput, UserMessage,
 };
 
 use crate::driver::{Driver, host_fault};
@@ -74,7 +74,7 @@ impl Shared {
     ///
     /// # Errors
     /// When the journal takes no records.
-    pub(crate) fn leave(&self, presence: &Presence, text: &str) -> Result<bool, JournalError> {
+    pub(crate) fn leave(&self, presence: &Presence, text: &str) -> Result<Delivery, JournalError> {
         let text = self.parts.secrets.scrub(text).into_owned();
         presence.leave(text, |text| {
             let left = Event::MessageLeft { text: text.to_owned() };
@@ -125,17 +125,24 @@ impl Driver {
     }
 
     /// Puts on record what waits for this agent, and lets it take it, where its next request
-    /// would show it. A closing request is not disturbed.
+    /// would show it. With a closing request it takes what others say, and no more ends.
     pub(crate) async fn take_mail(&mut self) -> Result<(), JournalError> {
-        let takes = match self.run.step() {
-            Step::Ask { tools, .. } => tools == ToolChoice::Auto,
-            Step::Rest => true,
-            Step::Call(_) | Step::Done(_) => false,
+        let closes = match self.run.step() {
+            Step::Ask { tools, .. } => tools == ToolChoice::None,
+            Step::Rest => false,
+            Step::Call(_) | Step::Done(_) => return Ok(()),
         };
-        if !takes || self.cancel.is_cancelled() || !self.presence.has_mail() {
+        if self.cancel.is_cancelled() {
             return Ok(());
         }
-        for outcome in self.presence.take_ended() {
+        if closes && self.run.is_last() {
+            self.presence.close(Delivery::Closing);
+        }
+        if !self.presence.has_mail() {
+            return Ok(());
+        }
+        let ended = if closes { Vec::new() } else { self.presence.take_ended() };
+        for outcome in ended {
             let text = self.told(&outcome);
             let from = Some(outcome.agent);
             self.input(Event::Message(UserMessage { text, from })).await?;
@@ -206,7 +213,7 @@ impl Driver {
 
     /// Ends the children that nobody waits for: their parent ends.
     pub(crate) async fn end_children(&self) {
-        self.presence.close();
+        self.presence.close(Delivery::Ended);
         self.presence.children.cancel(CancelReason::Interrupted);
         self.presence.children_ended().await;
     }

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use deputize_core::{
-    AgentSpec, AgentView, CallId, Cancel, CancelReason, Cost, Event, Fact, JournalError, LogLevel,
-    Outcome, Receipts, Run, ShellPlace, Status, Step, UserMessage, WrapUp,
+    AgentSpec, AgentView, CallId, Cancel, CancelReason, Cost, Delivery, Event, Fact, JournalError,
+    LogLevel, Outcome, Receipts, Run, ShellPlace, Status, Step, UserMessage, WrapUp,
 };
 use futures_util::FutureExt as _;
 use tokio::time::Instant;
@@ -71,6 +71,9 @@ impl Driver {
         cancel: Cancel,
     ) -> Self {
         let presence = Arc::new(Presence::new(&view, cancel.clone()));
+        if shared.parts.external.contains_key(&view.spec.model) {
+            presence.close(Delivery::External);
+        }
         let limited = shared.parts.budgets.limit(view.spec.depth > 0);
         Self {
             share: limited.then(|| shared.purses.share(&view)),

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use deputize_core::{
-    AgentId, AgentSpec, AgentView, CallId, Cancel, Doing, Glance, JournalError, Outcome,
+    AgentId, AgentSpec, AgentView, CallId, Cancel, Delivery, Doing, Glance, JournalError, Outcome,
 };
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -45,8 +45,8 @@ pub(crate) struct Presence {
 #[derive(Debug, Default)]
 struct Mail {
     letters: VecDeque<String>,
-    /// Nobody reads it any more.
-    closed: bool,
+    /// Why nobody reads it any more.
+    closed: Option<Delivery>,
     children: BTreeMap<AgentId, Child>,
 }
 
@@ -175,7 +175,7 @@ impl Presence {
         }
     }
 
-    /// Leaves it a message, if it takes one, and keeps it on record before that; whether it did.
+    /// Leaves it a message, if it takes one, and keeps it on record before that.
     /// The lock keeps the order of the records and that of the messages the same, and a message
     /// from coming behind its end.
     ///
@@ -185,16 +185,19 @@ impl Presence {
         &self,
         letter: String,
         keep: impl FnOnce(&str) -> Result<(), JournalError>,
-    ) -> Result<bool, JournalError> {
+    ) -> Result<Delivery, JournalError> {
         let mut mail = self.mail();
-        if mail.closed || mail.letters.len() >= MOST_LETTERS {
-            return Ok(false);
+        if let Some(why) = mail.closed {
+            return Ok(why);
+        }
+        if mail.letters.len() >= MOST_LETTERS {
+            return Ok(Delivery::Full);
         }
         keep(&letter)?;
         mail.letters.push_back(letter);
         drop(mail);
         self.news.notify_waiters();
-        Ok(true)
+        Ok(Delivery::Left)
     }
 
     /// Messages that an earlier process left it and that it has not read.
@@ -239,8 +242,11 @@ impl Presence {
     /// Whether something waits for it, or will. If not, it takes no message any more.
     pub(crate) fn expects_more(&self) -> bool {
         let mut mail = self.mail();
-        mail.closed = !mail.expects_more();
-        !mail.closed
+        let more = mail.expects_more();
+        if !more {
+            mail.closed.get_or_insert(Delivery::Ended);
+        }
+        more
     }
 
     /// The same, and it goes on taking messages either way.
@@ -248,9 +254,9 @@ impl Presence {
         self.mail().expects_more()
     }
 
-    /// It takes no message any more.
-    pub(crate) fn close(&self) {
-        self.mail().closed = true;
+    /// It takes no message any more, for this reason.
+    pub(crate) fn close(&self, why: Delivery) {
+        self.mail().closed = Some(why);
     }
 
     /// A child begins that nobody waits for; false: it is known already.

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
 
 use deputize_core::{
-    Agent, AgentId, AgentSpec, AgentView, AttachError, BoxFuture, Cancel, CancelReason, Glance,
-    Grant, Outcome, Spawn, Status,
+    Agent, AgentId, AgentSpec, AgentView, AttachError, BoxFuture, Cancel, CancelReason, Delivery,
+    Glance, Grant, Outcome, Spawn, Status,
 };
 use tokio::sync::oneshot;
 
@@ -93,10 +93,12 @@ impl Spawn for Spawner {
         presence.map(|it| it.cancel.cancel(CancelReason::Interrupted)).is_some()
     }
 
-    fn message(&self, agent: &AgentId, text: String) -> bool {
-        let Some(shared) = self.shared.upgrade() else { return false };
+    fn message(&self, agent: &AgentId, text: String) -> Delivery {
+        let Some(shared) = self.shared.upgrade() else { return Delivery::Ended };
         let presence = shared.tree().live.get(agent).cloned();
-        presence.is_some_and(|presence| shared.leave(&presence, &text).unwrap_or(false))
+        // Without a journal everything ends.
+        let left = presence.and_then(|presence| shared.leave(&presence, &text).ok());
+        left.unwrap_or(Delivery::Ended)
     }
 
     fn join<'a>(&'a self, agents: &'a [AgentId], all: bool) -> BoxFuture<'a, ()> {

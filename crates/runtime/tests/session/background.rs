@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deputize_core::{
-    AgentId, AgentSpec, CallId, Cancel, Clock, Event, ExitReason, Limits, Message, ModelError,
-    Outcome, Reply, Request, SessionId, Status, ToolChoice,
+    AgentId, AgentSpec, BoxFuture, CallId, Cancel, Clock, Delivery, Delta, Event, ExitReason,
+    Limits, Message, Model, ModelError, Outcome, Reply, Request, SessionId, Status, ToolChoice,
 };
 use deputize_runtime::{Continue, Parts, Session, SessionDir};
 use serde_json::json;
 
-use crate::fixture::{World, authority, parts, run, spec};
+use crate::fixture::{Rule, World, authority, parts, run, spec};
 
 const CHILDREN: [&str; 3] = ["background 0", "background 1", "background 2"];
 
@@ -232,7 +232,8 @@ async fn killed_after_any_record_each_message_that_was_left_is_read_once() {
         })
         .await;
         for text in ["one", "two", "one"] {
-            assert!(session.view().spawn.message(&kid, text.to_owned()));
+            let left = session.view().spawn.message(&kid, text.to_owned());
+            assert_eq!(left, Delivery::Left);
         }
         until("a rest", || rests(&world) == 1).await;
         world.release.notify_one();
@@ -240,7 +241,7 @@ async fn killed_after_any_record_each_message_that_was_left_is_read_once() {
     let (authority, cancel) = (authority(session.catalog()), Cancel::new());
     let ran = session.run(spec(folder.path()), authority, &cancel);
     tokio::join!(ran, tells);
-    assert!(!session.view().spawn.message(&kid, "too late".to_owned()));
+    assert_eq!(session.view().spawn.message(&kid, "too late".to_owned()), Delivery::Ended);
     drop(session);
     assert_eq!(letters(&dir, &kid), ["one", "two", "one"]);
 
@@ -257,6 +258,63 @@ async fn killed_after_any_record_each_message_that_was_left_is_read_once() {
         resumed(&dir, parts(&world, rule)).await;
         assert_eq!(letters(&dir, &kid), ["one", "two", "one"][..left], "after {kept} lines");
     }
+}
+
+/// A model that gives a closing answer when it is released.
+struct ClosesLate<M>(M, Arc<World>);
+
+impl<M: Model> Model for ClosesLate<M> {
+    fn reply<'a>(
+        &'a self,
+        request: &'a Request<'a>,
+        live: &'a mut (dyn FnMut(Delta<'_>) + Send),
+        cancel: &'a Cancel,
+    ) -> BoxFuture<'a, Result<Reply, ModelError>> {
+        Box::pin(async move {
+            if request.tool_choice == ToolChoice::None {
+                self.1.release.notified().await;
+            }
+            self.0.reply(request, live, cancel).await
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_is_read_before_a_closing_answer_and_refused_while_it_is_given() {
+    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let rule = |results: usize, request: &Request<'_>| -> Result<Reply, ModelError> {
+        Ok(match (task(request).starts_with("background"), results) {
+            (true, _) => child(results),
+            (_, 0) => begins(1),
+            _ => Reply::text("rule", "I wait."),
+        })
+    };
+    let mut parts = parts(&world, rule);
+    parts.models.insert("t/rule", "rule", Arc::new(ClosesLate(Rule(rule), Arc::clone(&world))));
+    parts.children_time = Some(Duration::from_secs(5));
+    let (dir, id) = (SessionDir::new(folder.path()), SessionId::literal("s"));
+    let session = Session::create(&dir, id.clone(), parts).unwrap();
+    let kid = AgentId::root(&id).child(CallId { step: 1, slot: 0 }, 0);
+    let tells = async {
+        let says = |text: &str| session.view().spawn.message(&kid, text.to_owned());
+        until("a rest", || rests(&world) == 1).await;
+        assert_eq!(says("early"), Delivery::Left);
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        let asked = |agent: &str, event: &Event| {
+            agent != "s" && matches!(event, Event::ModelRequest { iteration: 2, .. })
+        };
+        until("the closing request", || count(&world, asked) == 1).await;
+        assert_eq!(says("late"), Delivery::Closing);
+        world.release.notify_one();
+    };
+    let (authority, cancel) = (authority(session.catalog()), Cancel::new());
+    let limits = Limits { max_iterations: 9, time_ms: 0, wrap_up_ms: 1_000 };
+    let top = AgentSpec { limits, ..spec(folder.path()) };
+    tokio::join!(session.run(top, authority, &cancel), tells);
+    drop(session);
+    let told = letters(&dir, &kid);
+    assert_eq!((told.len(), told[0].as_str()), (2, "early"), "{told:?}");
+    assert!(told[1].contains("closing answer"), "{told:?}");
 }
 
 /// A clock that goes with the time of the test.
