@@ -521,6 +521,24 @@ async fn a_claim_without_a_write_is_visible() {
     assert!(!notes.contains("real.txt"), "{notes}");
 }
 
+#[tokio::test]
+async fn a_claim_of_what_was_there_before_is_visible_also_beside_commands() {
+    let lab = Lab::new();
+    fs::write(lab.work("old.md"), "x").unwrap();
+    let server = model(|asked| match (is_child(asked), asked.results().len()) {
+        (false, 0) => call("delegate_task", json!({"goal": "Tidy"})),
+        (false, _) => say("Looked."),
+        (true, 0) => call("terminal", json!({"command": "cp -p old.md new.md"})),
+        (true, _) => say("I created old.md and new.md."),
+    })
+    .await;
+    run(&lab, &server, &["delegation.subagent_auto_approve=true"], "Go").await;
+    let requests = server.requests();
+    let (told, notes) = result(&messages(of(&requests, "Go")[1], "tool")[0]);
+    assert_eq!(told["results"][0]["unseen_writes"], json!(["old.md"]), "{told}");
+    assert!(notes.contains("of which no write was seen: `old.md`."), "{notes}");
+}
+
 /// A parent that reads three files, hands on, and then changes them; a child that changes them by
 /// commands, and one that edits.
 fn two_hands(asked: &Asked) -> Answer {

@@ -20,6 +20,7 @@ use crate::plan::Plan;
 use crate::policy::Policy;
 use crate::report::{Caps, Seen, report};
 use crate::slots::Slots;
+use crate::tool::started;
 use crate::toolset::TOOLSET;
 
 /// The tool by which an agent sees and reaches those below it.
@@ -39,7 +40,7 @@ const MESSAGE_BYTES: usize = 64 * 1024;
 /// Starts the children of a call that does not wait for them, and gives their handles.
 pub(crate) fn handles(
     plan: Plan,
-    before: Before,
+    (before, at): (Before, u64),
     (cx, slots): (&ToolCx, &Slots),
 ) -> ToolCallResult {
     if cx.cancel.is_cancelled() {
@@ -52,7 +53,7 @@ pub(crate) fn handles(
     let mut results = Vec::with_capacity(plan.specs.len());
     for (index, spec) in plan.specs.into_iter().enumerate() {
         let id = spec.id.clone();
-        begun.begin(&id, &before);
+        begun.begin(&id, &before, started(cx).is_new(&id).then_some(at));
         results.push(match cx.agent.session.spawn.attach(&cx.agent, spec, &cx.cancel) {
             Ok(_handle) => {
                 let status = if open > 0 { "running" } else { "waiting" };

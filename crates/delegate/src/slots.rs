@@ -62,7 +62,10 @@ pub(crate) struct Slot {
 
 /// The children that were started in a session, kept in the session's store.
 #[derive(Debug)]
-pub(crate) struct Started(Mutex<BTreeSet<AgentId>>);
+pub(crate) struct Started {
+    all: Mutex<BTreeSet<AgentId>>,
+    earlier: BTreeSet<AgentId>,
+}
 
 /// A limit that more children would pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,7 +92,13 @@ impl Resource for Started {}
 impl Started {
     /// With those that an earlier process of the session started.
     pub(crate) fn new(earlier: impl IntoIterator<Item = AgentId>) -> Self {
-        Self(Mutex::new(earlier.into_iter().collect()))
+        let earlier: BTreeSet<AgentId> = earlier.into_iter().collect();
+        Self { all: Mutex::new(earlier.clone()), earlier }
+    }
+
+    /// Whether no earlier process of the session started this one.
+    pub(crate) fn is_new(&self, child: &AgentId) -> bool {
+        !self.earlier.contains(child)
     }
 
     /// Whether there is room for these children, all of them: some that are counted already cost
@@ -124,7 +133,7 @@ impl Started {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeSet<AgentId>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -15,7 +15,7 @@ use crate::claims::named_as_written;
 use crate::control::handles;
 use crate::describe::describe;
 use crate::files::Before;
-use crate::found::Begun;
+use crate::found::{Begun, Works};
 use crate::keep::{is_kept, keep};
 use crate::plan::{Plan, PlanError, plan};
 use crate::policy::{Form, OverLimit, Policy};
@@ -164,21 +164,23 @@ impl DelegateTool {
     async fn delegate(&self, arguments: &Value, cx: &ToolCx) -> ToolCallResult {
         let begun = self.clock.now_ms();
         let (files, agent) = (&cx.agent.session.files, cx.agent.id());
+        let open = Begun::of(&cx.agent);
         let unseen_of = |(outcome, spec): (&Outcome, &AgentSpec)| match &outcome.found {
             Some(found) => found.unseen_writes.clone(),
-            None => unseen_writes(outcome, files, &spec.cwd),
+            None => unseen_writes(outcome, files, open.works(spec)),
         };
         let before = Before::look(files, agent);
         let slots = cx.agent.store.get_or_insert_with(|| Slots::new(self.policy.concurrency()));
         let (plan, entered) =
             self.begin(arguments, cx, &slots).map_err(|error| self.failed(error))?;
         if plan.specs.iter().any(|spec| spec.background) {
-            return handles(plan, before, (cx, &slots));
+            return handles(plan, (before, begun), (cx, &slots));
         }
-        let (before, open) = (Arc::new(before), Begun::of(&cx.agent));
-        plan.specs.iter().for_each(|spec| open.begin(&spec.id, &before));
+        let (before, counted) = (Arc::new(before), started(cx));
+        for AgentSpec { id, .. } in &plan.specs {
+            open.begin(id, &before, counted.is_new(id).then_some(begun));
+        }
         let outcomes = run(&plan.specs, cx, &slots).await;
-        plan.specs.iter().for_each(|spec| open.forget(&spec.id));
         drop(entered);
 
         let now = self.clock.now_ms();
@@ -186,6 +188,7 @@ impl DelegateTool {
         let kept = keep(&cx.agent, &self.policy, (&plan.specs, &outcomes), caps, now);
         let stale = before.stale(files, agent, &outcomes);
         let unseen: Vec<Vec<String>> = outcomes.iter().zip(&plan.specs).map(unseen_of).collect();
+        plan.specs.iter().for_each(|spec| open.forget(&spec.id));
         let (kept, unseen, warnings) = (&*kept, &*unseen, &*plan.warnings);
         let seen = Seen { first: 0, stale: &stale, unseen, kept, warnings };
         let told = match (self.policy.form, outcomes.as_slice()) {
@@ -225,7 +228,7 @@ fn shell_of(agent: &AgentView) -> Option<PathBuf> {
 }
 
 /// The children that the session has had.
-fn started(cx: &ToolCx) -> Arc<Started> {
+pub(crate) fn started(cx: &ToolCx) -> Arc<Started> {
     let known = || {
         let top = cx.agent.id().ancestors().last().unwrap_or_else(|| cx.agent.id().clone());
         Started::new(cx.agent.session.spawn.known().into_iter().filter(|id| *id != top))
@@ -248,23 +251,27 @@ fn too_many_children(over: TooMany) -> CallError {
 
 /// The files that an answer names as written and of which no write was seen: neither by the child
 /// nor by an agent below it. What a command or a foreign tool may have written counts as unseen
-/// only where it is not there.
-pub(crate) fn unseen_writes(outcome: &Outcome, files: &FileLedger, cwd: &Path) -> Vec<String> {
+/// only where it is not there, or was there before the child.
+pub(crate) fn unseen_writes(
+    outcome: &Outcome,
+    files: &FileLedger,
+    works: Works<'_>,
+) -> Vec<String> {
     const OWN: [&str; 5] = ["edit_file", "list_dir", "read_file", "search_files", "write_file"];
     let own = outcome.trace.iter().all(|line| OWN.contains(&line.tool.as_str()));
     let seen = |named: &Path| {
         let written = outcome.receipts.files_written.keys();
         let below = || {
-            let (by, _) = files.last_write(&cwd.join(named))?;
+            let (by, _) = files.last_write(&works.cwd.join(named))?;
             by.ancestors().chain([by.clone()]).find(|agent| *agent == outcome.agent)
         };
         let name = named.strip_prefix(".").unwrap_or(named);
         written.into_iter().any(|path| path.ends_with(name)) || below().is_some()
     };
     let named = named_as_written(outcome.text.as_deref().unwrap_or_default());
-    let unseen = named
-        .into_iter()
-        .filter(|named| !seen(Path::new(named)) && (own || !cwd.join(named).exists()));
+    let unseen = named.into_iter().filter(|named| {
+        !seen(Path::new(named)) && (own || !works.may_have_written(Path::new(named)))
+    });
     unseen.map(str::to_owned).collect()
 }
 
