@@ -45,7 +45,7 @@ async fn in_time_by_each(case: impl AsyncFn(Signal) -> Duration) {
 
 /// A command that ignores what can be ignored, with a process in a session of its own that does
 /// too. Each writes a line into the pipe `begun` when it does.
-fn stubborn(lab: &Lab) -> String {
+pub(crate) fn stubborn(lab: &Lab) -> String {
     let ignore = "trap '' INT TERM HUP";
     let stay = format!("echo > begun; while :; do sleep {}; done", lab.mark());
     format!("{ignore}\nsetsid sh -c \"{ignore}; {stay}\" &\n{stay}")
@@ -181,18 +181,25 @@ async fn a_question_that_waits_is_a_no_when_it_is_interrupted() {
 }
 
 #[tokio::test]
-async fn a_second_interrupt_leaves_at_once() {
+async fn signals_that_come_together_are_one() {
     in_time(async || {
         let lab = Lab::new();
         let command = stubborn(&lab);
         let server = model(move |_| call("terminal", json!({ "command": command }))).await;
         let mut begun = lab.pipe("begun");
-        let running = lab.run(&server, &["--approve", "auto", "Work"]);
+        let running = lab.run(&server, &["--approve", "auto", "--output", "json", "Work"]);
         begun.lines(2).await;
+        // As `timeout` does it: to the program, and then to its group.
+        running.signal(Signal::TERM);
         running.signal(Signal::INT);
-        running.says("once more leaves at once").await;
-        let (ended, took) = ended_by(Signal::INT, &lab, running).await;
-        assert!(!ended.err.contains("hint:"), "it ended in order: {}", ended.err);
+        let (ended, took) = ended_by(Signal::TERM, &lab, running).await;
+        let told: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
+        assert_eq!(told["status"], "interrupted", "{ended:#?}");
+        assert!(
+            ended
+                .err
+                .contains(&format!("hint: go on with `deputize run --resume {}`", lab.session()))
+        );
         took
     })
     .await;

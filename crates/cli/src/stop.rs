@@ -1,4 +1,4 @@
-//! Signals: the first tells everything to end, the second leaves at once.
+//! Signals: the first tells everything to end, a later one leaves at once.
 
 use std::future::Future;
 use std::io;
@@ -7,9 +7,23 @@ use std::time::Duration;
 
 use deputize_core::{Cancel, CancelReason};
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::{Instant, sleep_until};
 
 /// After a signal, whatever has not ended by then is left behind.
 const PATIENCE: Duration = Duration::from_millis(1700);
+
+/// Signals that come within this time of the first are one: `timeout` sends its own to the program
+/// and then to its group, in which the program is.
+const AT_ONCE: Duration = Duration::from_millis(500);
+
+/// What is to be told of signals.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Heard {
+    /// The first one: it ends.
+    First,
+    /// It has not ended yet, and from now on another one leaves at once.
+    Waiting,
+}
 
 /// The signals that ask a program to end.
 pub(crate) struct Signals {
@@ -44,20 +58,37 @@ impl Signals {
         &mut self,
         work: impl Future<Output = T>,
         cancel: &Cancel,
-        told: impl FnOnce(),
+        told: impl Fn(Heard),
     ) -> Option<T> {
         let mut work = pin!(work);
         tokio::select! {
             done = &mut work => return Some(done),
             () = self.next() => {}
         }
-        told();
+        let first = Instant::now();
+        told(Heard::First);
         cancel.cancel(CancelReason::Interrupted);
         tokio::select! {
             biased;
             done = &mut work => Some(done),
-            () = self.next() => None,
-            () = tokio::time::sleep(PATIENCE) => None,
+            () = self.another(first + AT_ONCE, &told) => None,
+            () = sleep_until(first + PATIENCE) => None,
         }
+    }
+
+    /// Waits for a signal that comes later than that.
+    async fn another(&mut self, from: Instant, told: &impl Fn(Heard)) {
+        let ignored = async {
+            loop {
+                self.next().await;
+            }
+        };
+        tokio::select! {
+            biased;
+            never = ignored => never,
+            () = sleep_until(from) => {}
+        }
+        told(Heard::Waiting);
+        self.next().await;
     }
 }

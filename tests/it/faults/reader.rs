@@ -11,7 +11,7 @@ use tokio::process::Command;
 use tokio::task::spawn_blocking;
 
 use crate::program::{Lab, Running, events, hang, model, soon};
-use crate::signals::{ended_by, in_time};
+use crate::signals::{ended_by, in_time, stubborn};
 
 /// More than a pipe holds.
 const MUCH: usize = 80_000;
@@ -81,18 +81,25 @@ async fn a_stalled_reader_neither_holds_the_run_up_nor_keeps_it_from_ending() {
 }
 
 #[tokio::test]
-async fn a_second_interrupt_waits_for_no_reader() {
+async fn a_second_interrupt_waits_neither_for_a_command_nor_for_a_reader() {
     in_time(async || {
         let lab = Lab::new();
-        let server = wordy(hang).await;
-        let mut command = lab.run_command(&server, &["--output", "events", "Talk"]);
+        let command = stubborn(&lab);
+        let work = json!({ "command": command });
+        let last = move || Answer::reply(&Reply::calls("mock", [("terminal", work.clone())]));
+        let server = wordy(last).await;
+        let mut begun = lab.pipe("begun");
+        let args = ["--approve", "auto", "--output", "events", "Talk"];
+        let mut command = lab.run_command(&server, &args);
         let _reader = stalled(&mut command, Unread::Out);
         let running = Running::with_streams(command);
-        server.until_requests(4).await;
+        begun.lines(2).await;
         running.signal(Signal::INT);
         running.says("once more leaves at once").await;
         let (ended, took) = ended_by(Signal::INT, &lab, running).await;
         assert!(!ended.err.contains("were not read"), "it waited: {}", ended.err);
+        let hint = format!("go on with `deputize run --resume {}`", lab.session());
+        assert!(ended.err.contains(&hint), "{}", ended.err);
         took
     })
     .await;

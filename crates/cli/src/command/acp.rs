@@ -56,7 +56,7 @@ pub(crate) fn acp(
         let streams = (tokio::fs::File::from_std(input), tokio::fs::File::from_std(output));
         let who = Who { name: "deputize", version: env!("CARGO_PKG_VERSION") };
         let served = Box::pin(serve(who, Arc::new(desk), streams, &end));
-        let served = signals.guard(served, &end, || {}).await;
+        let served = signals.guard(served, &end, |_| {}).await;
         let interrupted = served.is_none() || end.is_cancelled();
         Ok(if interrupted { Exit::Interrupted.code() } else { 0 })
     });

@@ -76,7 +76,7 @@ pub(crate) fn mcp_serve(
                 }
             }
         };
-        let served = signals.guard(Box::pin(served), &end, || {}).await;
+        let served = signals.guard(Box::pin(served), &end, |_| {}).await;
         let interrupted = end.is_cancelled();
         match served {
             _ if interrupted => Ok(Exit::Interrupted.code()),

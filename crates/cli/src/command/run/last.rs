@@ -82,11 +82,7 @@ impl<'s> Ending<'s> {
         }
         if let Some(remark) = remark(outcome, self.limit) {
             stage.tell(&remark);
-            if !stage.goes_on {
-                return Ok(code);
-            }
-            let session = outcome.agent.as_str();
-            stage.tell(&format!("hint: go on with `deputize run --resume {session}`"));
+            stage.hint_to_go_on();
         }
         Ok(code)
     }

@@ -125,8 +125,7 @@ pub(crate) fn replay(
     let composition = Composition::again(&ingredients, found)?;
     let recorded = recording.top_agent().ok_or(SetupError::NoAgent).map_err(CliError::usage)?;
     same_task(job.prompt, (&recording, &recorded), around)?;
-    let mut stage = Stage::set(around, options, &cwd, &composition, recording.before())?;
-    stage.goes_on = false;
+    let stage = Stage::set(around, options, &cwd, &composition, recording.before())?;
     let parts = stage.parts(composition.played());
     let (model, options) = (recorded.model, recorded.options);
     let plan = Plan { model, options, mode, cwd, task: None, material: None };

@@ -33,7 +33,7 @@ use crate::screen::Detail;
 use crate::screen::line::{Line, Style};
 use crate::screen::live::{Screen, Size, Surface};
 use crate::screen::summary::of_call;
-use crate::stop::Signals;
+use crate::stop::{Heard, Signals};
 use crate::surroundings::{PrintError, Surroundings};
 use crate::task::material::{Material, message};
 
@@ -72,8 +72,8 @@ pub(super) struct Stage {
     pub(super) output: OutputFormat,
     pub(super) out_is_terminal: bool,
     pub(super) cancel: Cancel,
-    /// Whether the session is there afterwards, to go on with.
-    pub(super) goes_on: bool,
+    /// The session, where it is there afterwards to go on with.
+    pub(super) goes_on: Option<SessionId>,
     events: Option<Arc<EventStream>>,
 }
 
@@ -106,7 +106,7 @@ impl Stage {
             Arc::new(EventStream::new(Arc::clone(&out), projection, clock, options.verbose))
         });
         let (output, out_is_terminal) = (options.output, around.stdout_is_terminal);
-        let goes_on = true;
+        let goes_on = None;
         Ok(Self { screen, children, out, output, out_is_terminal, cancel, goes_on, events })
     }
 
@@ -137,13 +137,18 @@ impl Stage {
                 let ended = work.await;
                 Ending::new(self, max_iterations).tell(ended).await
             });
-            let told = || {
-                let text = "interrupted: ending; once more leaves at once";
+            let told = |heard| {
+                let text = match heard {
+                    Heard::First => "interrupted: ending",
+                    Heard::Waiting => "still ending; once more leaves at once",
+                };
                 self.screen.say(Line::default().with(Style::Asking, text));
             };
             let code = signals.guard(work, &self.cancel, told).await;
             if code.is_none() {
                 self.screen.finish();
+                self.tell("left before everything had ended");
+                self.hint_to_go_on();
                 let _shown = tokio::time::timeout(GLANCE, self.screen.settled()).await;
             }
             Ok(code.unwrap_or(Exit::Interrupted.code()))
@@ -255,6 +260,13 @@ impl Stage {
         for call in &recovery.unknown {
             let what = of_call(&call.tool, &call.arguments);
             self.tell(&format!("session recovered: a call has an unknown outcome: {what}"));
+        }
+    }
+
+    /// Says how to go on with the session, where it is there afterwards.
+    pub(super) fn hint_to_go_on(&self) {
+        if let Some(session) = &self.goes_on {
+            self.tell(&format!("hint: go on with `deputize run --resume {session}`"));
         }
     }
 
