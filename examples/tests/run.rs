@@ -4,8 +4,13 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+
+use deputize_core::Reply;
+use deputize_testkit::{Answer, HttpRequest, MockServer};
+use serde_json::{Value, json};
 
 /// What one of them prints.
 fn run(program: &str, args: &[&str]) -> String {
@@ -44,6 +49,111 @@ fn own_rules() {
 #[test]
 fn own_hook() {
     assert_eq!(run(env!("CARGO_BIN_EXE_own_hook"), &[]), "look_up Ok\nlook_up Denied\n");
+}
+
+/// A model that reads the diary, hands something on, and is done.
+fn diarist(request: &HttpRequest) -> Answer {
+    let text = request.text();
+    Answer::reply(&if text.contains("\"tool_call_id\"") {
+        Reply::text("m", "Done.")
+    } else if text.contains("You are a child agent") {
+        Reply::text("m", "Nothing.")
+    } else {
+        let task = json!({"goal": "Look around"});
+        let read = json!({"path": "diary.txt"});
+        Reply::calls("m", [("read_file", read), ("delegate_task", task)])
+    })
+}
+
+/// A message that may go on from the last answer.
+type Message<'a> = Box<dyn Fn(&Value) -> Value + 'a>;
+
+fn message<'a>(method: &'static str, params: impl Fn(&Value) -> Value + 'a) -> Message<'a> {
+    Box::new(move |last| json!({"jsonrpc": "2.0", "method": method, "params": params(last)}))
+}
+
+/// Has the program answer requests, one after the other; the last answer.
+fn talk(mut command: Command, messages: Vec<Message<'_>>) -> Value {
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut last = Value::Null;
+    for (id, message) in messages.into_iter().enumerate() {
+        let mut message = message(&last);
+        let asks = !message["method"].as_str().unwrap().starts_with("notifications/");
+        if asks {
+            message["id"] = json!(id);
+        }
+        writeln!(input, "{message}").unwrap();
+        while asks && last["id"] != json!(id) {
+            let line = output.next().expect("an answer").unwrap();
+            last = serde_json::from_str(&line).unwrap();
+        }
+    }
+    drop(input);
+    assert!(child.wait().unwrap().success());
+    last
+}
+
+/// What comes of a task that is given to the program by one of its commands.
+fn told(program: &str, command: &str, model: &[&str], home: &Path) -> Value {
+    let mut run = Command::new(program);
+    run.arg(command).args(model).current_dir(home).env("DEPUTIZE_HOME", home.join("home"));
+    let hello = |params: Value| message("initialize", move |_| params.clone());
+    match command {
+        "run" => {
+            let output = run.args(["-q", "Go"]).output().unwrap();
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            json!(String::from_utf8(output.stdout).unwrap().trim())
+        }
+        "acp" => {
+            let prompt = json!([{"type": "text", "text": "Go"}]);
+            let messages = vec![
+                hello(json!({"protocolVersion": 1, "clientCapabilities": {}})),
+                message("session/new", |_| json!({"cwd": home, "mcpServers": []})),
+                message(
+                    "session/prompt",
+                    move |opened| json!({"sessionId": opened["result"]["sessionId"], "prompt": prompt}),
+                ),
+            ];
+            talk(run, messages)["result"]["stopReason"].clone()
+        }
+        _ => {
+            let client = json!({"name": "test", "version": "1"});
+            let version = json!({
+                "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client,
+            });
+            let messages = vec![
+                hello(version),
+                message("notifications/initialized", |_| json!({})),
+                message("tools/call", |_| json!({"name": "run", "arguments": {"prompt": "Go"}})),
+            ];
+            talk(run, messages)["result"]["content"][0]["text"].clone()
+        }
+    }
+}
+
+#[test]
+fn own_memory() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let program = env!("CARGO_BIN_EXE_own_memory");
+    for (command, answer) in [("run", "Done."), ("acp", "end_turn"), ("mcp-serve", "Done.")] {
+        let home = tempfile::tempdir().unwrap();
+        fs::write(home.path().join("memory.txt"), "Before: completed\n").unwrap();
+        fs::write(home.path().join("diary.txt"), "Dear diary").unwrap();
+        let server = runtime.block_on(MockServer::start_with(diarist)).unwrap();
+        let url = server.base_url();
+        let model = ["-m", "openai/m", "--base-url", &url];
+        assert_eq!(told(program, command, &model, home.path()), answer, "{command}");
+        let kept = fs::read_to_string(home.path().join("memory.txt")).unwrap();
+        assert_eq!(kept, "Before: completed\nLook around: completed\n", "{command}");
+        let asked: Vec<String> = server.requests().iter().map(HttpRequest::text).collect();
+        let with = |words: &str| asked.iter().filter(|text| text.contains(words)).count();
+        assert_eq!(asked.len(), 3, "{command}: the top agent twice, its child once");
+        assert_eq!(with("Before: completed"), 2, "{command}: the top agent alone is told");
+        assert_eq!(with("the diary is read by nobody"), 1, "{command}");
+        assert_eq!(with("Dear diary"), 0, "{command}");
+    }
 }
 
 #[test]

@@ -8,9 +8,9 @@ use std::time::Duration;
 use deputize_core::door::Secrets;
 use deputize_core::{
     AgentSpec, AgentView, ApproverMode, AssistantMessage, AttachError, Authority, Catalog,
-    CatalogError, Clock, Entry, FileLedger, FillError, Grant, Limits, Message, ModelOptions,
-    OnStaleWrite, Role, SessionId, SessionView, Store, ToolCrate, ToolDecl, ToolName, ToolsetName,
-    UserMessage,
+    CatalogError, Clock, Entry, FileLedger, FillError, Grant, Limits, Memory, Message,
+    ModelOptions, OnStaleWrite, Role, SessionId, SessionView, Store, ToolCrate, ToolDecl, ToolName,
+    ToolsetName, UserMessage,
 };
 use deputize_delegate::{
     Background, ControlTool, DelegateTool, Policy, children_grant, send_order,
@@ -95,6 +95,8 @@ pub(crate) struct Composition {
     user_home: Option<PathBuf>,
     settings: deputize_tools::Settings,
     servers: mcp::Reached,
+    /// What the program keeps across sessions.
+    memory: Option<Arc<dyn Memory>>,
 }
 
 /// Why the parts do not fit.
@@ -171,6 +173,7 @@ impl Composition {
             user_home: from.surroundings.var("HOME").map(PathBuf::from),
             settings: tool_settings(from),
             servers: mcp::Reached::new(config, from.surroundings, &from.cwd),
+            memory: from.surroundings.own.memory.clone(),
         })
     }
 
@@ -364,6 +367,7 @@ impl Composition {
             ))),
             pulse: Some(delegation::pulse(&self.config)),
             children_time: self.config.delegation.budget.seconds.map(seconds),
+            memory: self.memory.clone(),
             program: concat!("deputize ", env!("CARGO_PKG_VERSION")).to_owned(),
             ..Parts::new(Catalog::default())
         }
@@ -374,8 +378,8 @@ impl Composition {
         let (name, models) = (String::new(), Models::default());
         let (options, secrets) = (ModelOptions::default(), Secrets::default());
         let parts = self.parts(Chosen { name, options, models, secrets, warnings: Vec::new() });
-        // What children could do is on record, and nothing is done again.
-        Parts { children: Grant::default(), ..parts }
+        // What children could do is on record, and nothing is done again; the memory was told then.
+        Parts { children: Grant::default(), memory: None, ..parts }
     }
 
     /// A tool as the top agent's model is told of it, or as its author wrote it when the top

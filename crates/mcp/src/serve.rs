@@ -119,7 +119,8 @@ impl Desk {
         output: impl AsyncWrite + Send + Sync + Unpin + 'static,
     ) -> io::Result<()> {
         let client = Self { end: self.end.child(), ..self.clone() };
-        let begun = client.clone().serve_with_ct((input, output), self.end.token().clone());
+        // The library cancels the signal when the client has gone: that ends nobody else.
+        let begun = client.clone().serve_with_ct((input, output), client.end.token().clone());
         let served = match Box::pin(begun).await {
             Ok(running) => running.waiting().await.map(drop).map_err(io::Error::other),
             // Who leaves before the first word has asked for nothing.

@@ -90,5 +90,6 @@ fn what_the_memory_has_stands_in_the_prompt_of_the_top_agent_alone() {
         assert!(!child.contains("short answers"), "{mode}: {child}");
         let shared = top.system.concat().contains("short answers");
         assert_eq!(shared, mode == "narrowed", "children share the system text");
+        assert!(made.played().memory.is_none(), "a replay tells it nothing again");
     }
 }

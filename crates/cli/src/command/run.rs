@@ -126,8 +126,7 @@ fn announce(
     }
 }
 
-/// Gives a session what works beside its agents: processes, hooks, the memory, the program that
-/// children are.
+/// Gives a session what works beside its agents: processes, hooks, the program that children are.
 pub(crate) fn staff(
     parts: &mut Parts,
     config: &Config,
@@ -136,9 +135,7 @@ pub(crate) fn staff(
 ) -> Arc<Processes> {
     let setup = processes::setup(around.open_files);
     let processes = parts.settings.get_or_insert_with(|| Processes::with(setup));
-    parts.hooks = hooks::configured(&config.hooks, Arc::clone(&processes), &around.os_env);
-    parts.hooks.extend(around.own.hooks.iter().cloned());
-    parts.memory.clone_from(&around.own.memory);
+    parts.hooks = hooks::all(&config.hooks, Arc::clone(&processes), around);
     parts.external = external::agents(config, program, &processes);
     processes
 }

@@ -296,7 +296,7 @@ impl Prepared {
         let config = &self.composition.config;
         parts.external = external::agents(config, self.program.clone(), &office.processes);
         let processes = Arc::clone(&office.processes);
-        parts.hooks = hooks::configured(&config.hooks, processes, &office.around.os_env);
+        parts.hooks = hooks::all(&config.hooks, processes, &office.around);
         parts
     }
 

@@ -1,6 +1,23 @@
-//! Hooks of the person: shell commands of the configuration.
+//! Hooks: shell commands of the person's configuration, and those that the program brings along.
 
 mod document;
 mod shell;
 
-pub(crate) use shell::configured;
+use std::sync::Arc;
+
+use deputize_core::Hook;
+use deputize_tools::Processes;
+
+use crate::config::Hooks;
+use crate::surroundings::Surroundings;
+
+/// All hooks of a run: those of the configuration, and after them the program's own.
+pub(crate) fn all(
+    config: &Hooks,
+    processes: Arc<Processes>,
+    around: &Surroundings,
+) -> Vec<Arc<dyn Hook>> {
+    let mut hooks = shell::configured(config, processes, &around.os_env);
+    hooks.extend(around.own.hooks.iter().cloned());
+    hooks
+}
