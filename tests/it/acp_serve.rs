@@ -12,6 +12,7 @@ use crate::program::{Asked, Lab, hang, model};
 
 mod editor;
 mod real;
+mod servers;
 
 use editor::{Editor, command};
 
@@ -530,20 +531,4 @@ async fn nothing_left(lab: &Lab) {
         }
     };
     crate::program::soon("the end of all processes", gone).await;
-}
-
-#[tokio::test]
-async fn servers_that_are_not_taken_are_named() {
-    let lab = Lab::new();
-    let server = steps(Vec::new()).await;
-    let mut editor = Editor::start(command(&lab, &server, &[]));
-    editor.hello().await;
-    let files = json!({"name": "files", "command": "/bin/false", "args": [], "env": []});
-    let new = json!({"cwd": lab.work(""), "mcpServers": [files]});
-    let opened = editor.ask("session/new", new).await;
-    let session = opened["result"]["sessionId"].as_str().unwrap().to_owned();
-    editor.prompt(&session, "x").await;
-    let thought = editor.text("agent_thought_chunk");
-    assert!(thought.contains("MCP servers files are not used"), "{thought}");
-    editor.leave().await;
 }

@@ -15,6 +15,7 @@ use deputize_core::{
 use deputize_delegate::{
     Background, ControlTool, DelegateTool, Policy, children_grant, send_order,
 };
+use deputize_mcp::Servers;
 use deputize_runtime::{Budgets, Models, Parts, SyncMode, SystemClock, declare, top_agent};
 use jiff::Timestamp;
 
@@ -94,7 +95,8 @@ pub(crate) struct Composition {
     /// The person's home directory.
     user_home: Option<PathBuf>,
     settings: deputize_tools::Settings,
-    servers: mcp::Reached,
+    /// Its MCP servers. Sessions that are made of it share them.
+    pub(crate) servers: Servers,
     /// What the program keeps across sessions.
     memory: Option<Arc<dyn Memory>>,
 }
@@ -172,7 +174,7 @@ impl Composition {
             clock: Arc::clone(&from.clock),
             user_home: from.surroundings.var("HOME").map(PathBuf::from),
             settings: tool_settings(from),
-            servers: mcp::Reached::new(config, from.surroundings, &from.cwd),
+            servers: mcp::reached(config, from.surroundings, &from.cwd),
             memory: from.surroundings.own.memory.clone(),
         })
     }
@@ -342,7 +344,7 @@ impl Composition {
     pub(crate) fn parts(&self, chosen: Chosen) -> Parts {
         let settings = Store::default();
         settings.get_or_insert_with(|| self.settings.clone());
-        settings.get_or_insert_with(|| self.servers.for_session());
+        settings.get_or_insert_with(|| self.servers.clone());
         let sync = match self.config.journal.sync {
             JournalSync::Turn => SyncMode::Turn,
             JournalSync::Always => SyncMode::Always,
@@ -462,17 +464,18 @@ fn toolsets(config: &Config, catalog: &Catalog) -> Result<Vec<ToolsetName>, Comp
         return Ok(known.into_iter().collect());
     }
     let mut chosen = Vec::new();
-    for name in &config.toolsets {
+    let of_editor = mcp::toolsets_of_editor(config);
+    for name in config.toolsets.iter().cloned().chain(of_editor) {
         if let Some(found) = known.iter().find(|known| known.as_str() == name) {
             if !chosen.contains(found) {
                 chosen.push(found.clone());
             }
         } else if !LATER_TOOLSETS.contains(&name.as_str())
             // Why a server's tools are not to be had was told already.
-            && !mcp::toolsets(config).any(|set| set == *name)
+            && !mcp::toolsets(config).any(|set| set == name)
         {
             let known = known.iter().map(ToString::to_string).collect();
-            return Err(ComposeError::Toolset { name: name.clone(), known });
+            return Err(ComposeError::Toolset { name, known });
         }
     }
     Ok(chosen)

@@ -98,6 +98,27 @@ impl Cards {
         file.persist(&path).map(drop).map_err(|error| wrong(error.error))
     }
 
+    /// The servers that there are cards of, by name.
+    ///
+    /// # Errors
+    /// When the folder is there and cannot be read.
+    pub fn names(&self) -> Result<Vec<String>, CardError> {
+        let wrong = |source| CardError::Read { path: self.dir.clone(), source };
+        let entries = match fs::read_dir(&self.dir) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(source) => return Err(wrong(source)),
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            let file = entry.map_err(wrong)?.file_name();
+            let name = file.to_str().and_then(|file| file.strip_suffix(".json"));
+            names.extend(name.filter(|name| toolset(name).is_some()).map(str::to_owned));
+        }
+        names.sort();
+        Ok(names)
+    }
+
     /// Forgets a server. Whether there was anything to forget.
     ///
     /// # Errors
@@ -129,10 +150,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let cards = Cards::new(dir.path().join("mcp"));
         assert_eq!(cards.read("a").unwrap(), Card::default());
+        assert_eq!(cards.names().unwrap(), Vec::<String>::new());
         let mut card = Card::default();
         card.keep("c".into(), "/bin/s".into(), Listed::default());
         cards.write("a", &card).unwrap();
         assert_eq!(cards.read("a").unwrap(), card);
+        assert_eq!(cards.names().unwrap(), ["a"]);
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt as _;

@@ -15,6 +15,8 @@ pub struct Card {
     /// What was configured when it was last asked what it has: the digest of a
     /// [`Server`](crate::Server).
     pub configured: String,
+    /// What was started or reached then.
+    pub place: String,
     /// What it said then; nothing: it was never asked.
     pub listed: Option<Listed>,
     /// What was approved; nothing: nobody has seen any of it.
@@ -124,14 +126,15 @@ impl Card {
     /// configured the server wants what it has.
     pub fn keep(&mut self, configured: String, place: String, listed: Listed) {
         if self.approved.is_none() {
-            self.approved = Some(Approved::of(&listed, place));
+            self.approved = Some(Approved::of(&listed, place.clone()));
         }
-        self.hear(configured, listed);
+        self.hear(configured, place, listed);
     }
 
     /// Keeps what a server said, and approves nothing of it.
-    pub fn hear(&mut self, configured: String, listed: Listed) {
+    pub fn hear(&mut self, configured: String, place: String, listed: Listed) {
         self.configured = configured;
+        self.place = place;
         self.listed = Some(listed);
     }
 

@@ -24,12 +24,16 @@ pub const STARTS: u32 = 3;
 type Supervisors = dyn Fn(&Store) -> Result<Arc<Supervisor>, SupervisorError> + Send + Sync;
 
 /// The servers that a program has. One value of this is in the settings of a session; the tools
-/// of servers find it there.
+/// of servers find it there. A clone is the same servers: what several sessions share is started
+/// once, and ended once for all.
+#[derive(Clone)]
 pub struct Servers {
-    keepers: BTreeMap<String, Keeper>,
-    supervisor: Box<Supervisors>,
+    keepers: Arc<BTreeMap<String, Keeper>>,
+    supervisor: Arc<Supervisors>,
     root: PathBuf,
     cards: Option<Cards>,
+    /// Where what some of them say is kept instead.
+    apart: BTreeMap<String, Cards>,
 }
 
 impl Default for Servers {
@@ -75,10 +79,11 @@ impl Servers {
             (keeper.server.name.clone(), keeper)
         };
         Self {
-            keepers: servers.into_iter().map(keeper).collect(),
-            supervisor: Box::new(supervisor),
+            keepers: Arc::new(servers.into_iter().map(keeper).collect()),
+            supervisor: Arc::new(supervisor),
             root: root.into(),
             cards: None,
+            apart: BTreeMap::new(),
         }
     }
 
@@ -86,6 +91,13 @@ impl Servers {
     #[must_use]
     pub fn keeping(self, cards: Cards) -> Self {
         Self { cards: Some(cards), ..self }
+    }
+
+    /// The same where what one of them says is kept elsewhere.
+    #[must_use]
+    pub fn keeping_apart(mut self, server: &str, cards: Cards) -> Self {
+        self.apart.insert(server.to_owned(), cards);
+        self
     }
 
     /// How long things may take with a server.
@@ -151,7 +163,8 @@ impl Servers {
     /// Keeps what a server says for later runs. That this cannot be done hinders no call: what
     /// is offered now was decided before.
     fn keep(&self, server: &Server, listed: &Listed) {
-        let Some(cards) = &self.cards else { return };
+        let cards = self.apart.get(&server.name).or(self.cards.as_ref());
+        let Some(cards) = cards else { return };
         let Ok(mut card) = cards.read(&server.name) else { return };
         let before = card.clone();
         card.keep(server.digest(), server.place(), listed.clone());

@@ -10,7 +10,7 @@ use crate::acp::{fixture, installed};
 use crate::program::{Asked, Lab, PROGRAM, Running, model};
 
 /// The editor, with a task, and this program as its agent.
-async fn editor(lab: &Lab, server: &MockServer, task: &str) -> Command {
+pub(super) async fn editor(lab: &Lab, server: &MockServer, task: &str) -> Command {
     let place = tokio::task::spawn_blocking(installed).await.unwrap();
     let mut editor = lab.command("python3");
     editor.arg(fixture("editor.py")).arg(place).arg(task);

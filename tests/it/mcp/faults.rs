@@ -365,11 +365,13 @@ async fn progress_keeps_a_call_alive_and_not_for_ever() {
 
 #[tokio::test]
 async fn a_tool_that_changes_while_the_agent_lives_is_not_called_any_more() {
-    let changed = called("changes a tool", 2, patient()).await;
-    assert!(changed.results[0].contains("echo: 0"), "{:?}", changed.results);
-    let words = "mcp s: tool \"echo\" changed since you approved it (description, +2 lines -1 line). \
-                 Review with: deputize mcp review s";
-    assert!(changed.results[1].contains(words), "{:?}", changed.results);
+    for how in ["changes a tool", "newer: changes a tool"] {
+        let changed = called(how, 2, patient()).await;
+        assert!(changed.results[0].contains("echo: 0"), "{how}: {:?}", changed.results);
+        let words = "mcp s: tool \"echo\" changed since you approved it (description, +2 lines -1 \
+                     line). Review with: deputize mcp review s";
+        assert!(changed.results[1].contains(words), "{how}: {:?}", changed.results);
+    }
     let gone = called("takes a tool away", 2, patient()).await;
     let words = "the server does not have its tool \"echo\" any more";
     assert!(gone.results[1].contains(words), "{:?}", gone.results);

@@ -46,7 +46,7 @@ pub(super) fn npm() -> PathBuf {
 }
 
 /// The program of an npm package.
-pub(super) fn node(package: &str, file: &str) -> String {
+pub(crate) fn node(package: &str, file: &str) -> String {
     let path = npm().join("node_modules").join(package).join(file);
     assert!(path.is_file(), "{}", path.display());
     path.to_str().unwrap().to_owned()

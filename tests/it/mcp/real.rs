@@ -209,9 +209,9 @@ fn page(html: &'static str) -> String {
 }
 
 /// A server that somebody else runs.
-struct Remote {
+pub(crate) struct Remote {
     child: std::process::Child,
-    url: String,
+    pub(crate) url: String,
 }
 
 impl Drop for Remote {
@@ -221,7 +221,7 @@ impl Drop for Remote {
     }
 }
 
-fn remote() -> Remote {
+pub(crate) fn remote() -> Remote {
     let everything = node("@modelcontextprotocol/server-everything", "dist/index.js");
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let mut child = Blocking::new("node")

@@ -17,6 +17,7 @@ use agent_client_protocol::v1::{ConnectionTo, Responder};
 use agent_client_protocol::{
     Agent, Client, Error, JsonRpcResponse, Lines, on_receive_notification, on_receive_request,
 };
+use deputize_core::door::to_line;
 use deputize_core::{Cancel, CancelReason, SessionId};
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -77,6 +78,7 @@ pub async fn serve(
     }
     office.end.cancel(CancelReason::Interrupted);
     office.settled().await;
+    office.close_all().await;
 }
 
 /// Talks to the editor until it is gone, or all is to end and has.
@@ -125,7 +127,7 @@ fn answer(
         ClientRequest::InitializeRequest(_) => responder.cast().respond(hello(who)),
         ClientRequest::NewSessionRequest(new) => later(office, responder, async move {
             let cwd = directory(&new.cwd, &new.additional_directories)?;
-            let place = Place { cwd, stored: None, servers: servers(new.mcp_servers) };
+            let place = Place { cwd, stored: None, servers: servers(new.mcp_servers)? };
             let (id, modes) = desk.open(place).await?;
             Ok(NewSessionResponse::new(id).modes(modes))
         }),
@@ -145,10 +147,10 @@ fn answer(
             let all = desk.sessions.list(list.cwd).await?;
             Ok(page(all, list.cursor.as_deref()))
         }),
-        ClientRequest::CloseSessionRequest(close) => {
-            let closed = office.close(&close.session_id.0);
-            responder.cast().respond_with_result(closed.map(|()| CloseSessionResponse::new()))
-        }
+        ClientRequest::CloseSessionRequest(close) => later(office, responder, async move {
+            desk.close(&close.session_id.0).await?;
+            Ok(CloseSessionResponse::new())
+        }),
         ClientRequest::DeleteSessionRequest(delete) => later(office, responder, async move {
             desk.delete(&delete.session_id.0).await?;
             Ok(DeleteSessionResponse::new())
@@ -182,7 +184,7 @@ fn hello(who: Who) -> InitializeResponse {
     let capabilities = AgentCapabilities::new()
         .load_session(true)
         .prompt_capabilities(PromptCapabilities::new().embedded_context(true))
-        .mcp_capabilities(McpCapabilities::new())
+        .mcp_capabilities(McpCapabilities::new().http(true))
         .session_capabilities(sessions);
     // There is one version; whoever wants another is told of it.
     InitializeResponse::new(ProtocolVersion::V1)
@@ -192,25 +194,35 @@ fn hello(who: Who) -> InitializeResponse {
 
 fn stored(id: &str, cwd: PathBuf, named: Vec<McpServer>) -> Result<Place, Error> {
     let stored = SessionId::new(id).map_err(|_| none(id))?;
-    Ok(Place { cwd, stored: Some(stored), servers: servers(named) })
+    Ok(Place { cwd, stored: Some(stored), servers: servers(named)? })
 }
 
-fn servers(named: Vec<McpServer>) -> Vec<Server> {
+fn servers(named: Vec<McpServer>) -> Result<Vec<Server>, Error> {
     let server = |named| match named {
         McpServer::Stdio(server) => {
             let env = server.env.into_iter().map(|variable| (variable.name, variable.value));
             let (command, args, env) = (server.command, server.args, env.collect());
-            Some(Server { name: server.name, way: Way::Stdio { command, args, env } })
+            Ok(Server { name: server.name, way: Way::Stdio { command, args, env } })
         }
         McpServer::Http(server) => {
             let headers = server.headers.into_iter().map(|header| (header.name, header.value));
             let (url, headers) = (server.url, headers.collect());
-            Some(Server { name: server.name, way: Way::Http { url, headers } })
+            Ok(Server { name: server.name, way: Way::Http { url, headers } })
         }
         // Editors were told that there are no others.
-        _ => None,
+        McpServer::Sse(server) => Err(unreachable(&server.name)),
+        _ => Err(unreachable("")),
     };
-    named.into_iter().filter_map(server).collect()
+    named.into_iter().map(server).collect()
+}
+
+fn unreachable(name: &str) -> Error {
+    let name = to_line(name, 60);
+    let why = format!(
+        "MCP server `{name}` cannot be reached: this agent starts a command, or speaks streamable \
+         HTTP (`http`); name it one of these ways, or leave it out"
+    );
+    Refused::Asked(why).into()
 }
 
 /// A page of sessions: those after the one that the cursor names.

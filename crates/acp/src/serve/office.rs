@@ -16,6 +16,7 @@ use deputize_core::{
     AgentId, ApproverMode, CallId, Cancel, CancelReason, Delta, ExitReason, Observer, Outcome,
     Record, SessionId, Status,
 };
+use futures_util::future::join_all;
 use tokio_util::task::TaskTracker;
 
 use super::ask::Editor;
@@ -84,8 +85,9 @@ impl Office {
         let mode = Arc::new(Mutex::new(mode));
         let (modes, turn) = (modes(*lock(&mode)), Mutex::default());
         let open = Arc::new(Open { conversation, mode, telling, turn });
-        if let Some(before) = lock(&self.open).insert(id.clone(), open) {
-            before.interrupt();
+        let before = lock(&self.open).insert(id.clone(), open);
+        if let Some(before) = before {
+            before.close().await;
         }
         Ok((id, modes))
     }
@@ -111,18 +113,27 @@ impl Office {
         Ok(modes)
     }
 
-    /// Forgets a session; a turn in it ends.
-    pub(crate) fn close(&self, id: &str) -> Result<(), Error> {
+    /// Forgets a session; a turn in it ends, and all that it has.
+    pub(crate) async fn close(&self, id: &str) -> Result<(), Error> {
         let open = lock(&self.open).remove(id);
-        open.ok_or_else(|| none(id))?.interrupt();
+        open.ok_or_else(|| none(id))?.close().await;
         Ok(())
+    }
+
+    /// Closes all sessions.
+    pub(crate) async fn close_all(&self) {
+        let all = std::mem::take(&mut *lock(&self.open));
+        join_all(all.values().map(|open| open.close())).await;
     }
 
     pub(crate) async fn delete(&self, id: &str) -> Result<(), Error> {
         if lock(&self.open).get(id).is_some_and(|open| lock(&open.turn).is_some()) {
             return Err(busy(id));
         }
-        lock(&self.open).remove(id);
+        let open = lock(&self.open).remove(id);
+        if let Some(open) = open {
+            open.close().await;
+        }
         let id = SessionId::new(id).map_err(|_| none(id))?;
         Ok(self.sessions.delete(id).await?)
     }
@@ -243,6 +254,11 @@ impl Open {
         if let Some(cancel) = &*lock(&self.turn) {
             cancel.cancel(CancelReason::Interrupted);
         }
+    }
+
+    async fn close(&self) {
+        self.interrupt();
+        self.conversation.close().await;
     }
 
     fn begin(self: Arc<Self>, end: &Cancel, id: &str) -> Result<InTurn, Error> {

@@ -29,8 +29,13 @@ pub trait Conversation: Send + Sync {
     fn records(&self) -> BoxFuture<'_, Result<Vec<Record>, Refused>>;
 
     /// Takes a message and works to the end of the turn. When this returns, nothing that the
-    /// turn started still runs.
+    /// turn started still runs, but for what belongs to the session.
     fn turn(&self, turn: Turn) -> BoxFuture<'_, Result<Outcome, Refused>>;
+
+    /// The editor has done with it: what belongs to the session ends.
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
 }
 
 /// Where a session is to be.

@@ -18,6 +18,7 @@ use crate::processes::setup;
 use crate::surroundings::{Surroundings, print, tell};
 
 mod add;
+mod editor;
 mod file;
 mod show;
 
@@ -103,10 +104,14 @@ fn list(around: &Surroundings, view: &View) -> Result<(), CliError> {
     let mut rows = Vec::new();
     for name in loaded.config.mcp_servers.keys() {
         rows.push(match Desk::of(around, &loaded, &sources.cwd, name) {
-            Ok(desk) => Row::of(&desk),
+            Ok(desk) => {
+                let server = &desk.server;
+                Row::of((name, server.place()), &desk.card, &server.digest())
+            }
             Err(error) => Row { name: name.clone(), state: error.chain(), ..Row::default() },
         });
     }
+    rows.extend(editor::rows(around, &loaded.config)?);
     if view.json {
         let rows: Vec<Value> = rows.iter().map(Row::json).collect();
         return print(&format!("{:#}\n", json!(rows)));
@@ -130,13 +135,12 @@ struct Row {
 }
 
 impl Row {
-    fn of(desk: &Desk) -> Self {
-        let (name, place) = (desk.server.name.clone(), desk.server.place());
-        let card = &desk.card;
+    fn of((name, place): (&str, String), card: &Card, configured: &str) -> Self {
+        let name = name.to_owned();
         let waiting: Vec<Change> = card.changes(&place).into_iter().filter(Change::waits).collect();
         let state = match (card.listed.is_some(), waiting.len()) {
             (false, _) => "it has not said yet what it has".to_owned(),
-            (true, _) if card.is_stale(&desk.server.digest()) => {
+            (true, _) if card.is_stale(configured) => {
                 "it is configured otherwise than when it was asked: it is asked again".to_owned()
             }
             (true, 0) => "ready".to_owned(),
@@ -196,23 +200,36 @@ fn review(
     settings: &Settings,
 ) -> Result<(), CliError> {
     let (sources, loaded) = loaded(around, settings)?;
+    if let Some(named) = editor::Named::of(around, &loaded.config, name)? {
+        return named.review(around, name, yes);
+    }
     let mut desk = Desk::of(around, &loaded, &sources.cwd, name)?;
     let (listed, _) = ask(around, &desk.server, &sources.cwd)?;
     let place = desk.server.place();
-    desk.card.hear(desk.server.digest(), listed.clone());
+    desk.card.hear(desk.server.digest(), place.clone(), listed.clone());
     let changes = desk.card.changes(&place);
     print(&show::whole(name, &place, &listed, &changes))?;
-    let new = desk.card.approved.is_none();
-    if !new && changes.is_empty() {
-        desk.cards.write(name, &desk.card).map_err(CliError::failed)?;
+    approve(around, (name, &desk.cards, &mut desk.card), place, yes)
+}
+
+/// Keeps what a server said, and that it is approved where the person says so.
+fn approve(
+    around: &Surroundings,
+    (name, cards, card): (&str, &Cards, &mut Card),
+    place: String,
+    yes: bool,
+) -> Result<(), CliError> {
+    let new = card.approved.is_none();
+    if !new && card.changes(&place).is_empty() {
+        cards.write(name, card).map_err(CliError::failed)?;
         tell("all of it is as you approved it");
         return Ok(());
     }
     if !yes && !agreed(around, "approve all of this?")? {
         return Err(CliError::failed(ServerError::Declined));
     }
-    desk.card.approve(place);
-    desk.cards.write(name, &desk.card).map_err(CliError::failed)?;
+    card.approve(place);
+    cards.write(name, card).map_err(CliError::failed)?;
     tell(&format!("approved: mcp {name}; new sessions have it"));
     Ok(())
 }
@@ -230,6 +247,9 @@ fn agreed(around: &Surroundings, question: &str) -> Result<bool, CliError> {
 
 fn remove(around: &Surroundings, name: &str, settings: &Settings) -> Result<(), CliError> {
     let (sources, loaded) = loaded(around, settings)?;
+    if let Some(named) = editor::Named::of(around, &loaded.config, name)? {
+        return named.forget(name);
+    }
     if !loaded.config.mcp_servers.contains_key(name) {
         return Err(missing(name, &loaded));
     }

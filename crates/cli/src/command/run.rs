@@ -8,7 +8,6 @@ use deputize_acp::Program;
 use deputize_core::{
     ApproverMode, Clock, Endpoint, Resource as _, SessionId, SessionStart, ToolCrate,
 };
-use deputize_mcp::Servers;
 use deputize_runtime::{Parts, SessionDir, StoredSession, SystemClock};
 use deputize_tools::Processes;
 use jiff::Timestamp;
@@ -96,11 +95,10 @@ pub(crate) fn run(
     // Whoever lets go of them last waits for their end. That is here, also when the run is left
     // before its end: a thread of the runtime would be left in the middle of it.
     let processes = staff(&mut parts, &composition.config, program, around);
-    let servers = parts.settings.get_or_insert_with(Servers::default);
     let place = Place { dir: &dir, id, stored: stored.is_some() };
     let work = async {
         let ended = stage.work(&composition, &place, parts, plan).await;
-        servers.close().await;
+        composition.servers.close().await;
         ended
     };
     let code = stage.play(composition.config.max_iterations, work);

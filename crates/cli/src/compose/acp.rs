@@ -6,16 +6,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deputize_acp::Program;
-use deputize_acp::serve::{Conversation, Facts, Listed, Place, Refused, Server, Sessions, Turn};
+use deputize_acp::serve::{Conversation, Facts, Listed, Place, Refused, Sessions, Turn};
 use deputize_core::{
-    ApproverMode, BoxFuture, CancelReason, Endpoint, Event, Observer, Outcome, Record, SessionId,
-    ToolCrate,
+    ApproverMode, BoxFuture, CancelReason, Endpoint, Event, Observer, Outcome, Record,
+    Resource as _, SessionId, ToolCrate,
 };
 use deputize_runtime::{Continue, Gates, Parts, ResumeError, Session, SessionDir, StoredSession};
 use deputize_tools::Processes;
 use tokio::task::spawn_blocking;
 
-use super::{Chosen, Composition, Ingredients, approver_mode, external};
+use super::{Chosen, Composition, Ingredients, approver_mode, external, mcp};
 use crate::args::{RunOptions, Settings};
 use crate::command::run::{flags, go_on_with, new_session, overrides, staff};
 use crate::config::{Loaded, ModelOverrides};
@@ -25,6 +25,8 @@ use crate::idle::Idle;
 use crate::output::events::time;
 use crate::screen::summary::of_call;
 use crate::surroundings::{Surroundings, tell};
+
+mod servers;
 
 /// The sessions of this program, for an editor.
 #[derive(Clone)]
@@ -132,7 +134,9 @@ impl Work {
         }
         let settings = Settings { cwd: Some(cwd.clone()), ..office.options.settings.clone() };
         let sources = around.sources(&settings, flags(&office.options))?;
-        let loaded = around.load(&sources)?;
+        let mut loaded = around.load(&sources)?;
+        let mut notes = servers::add(&place.servers, &mut loaded.config);
+        notes.extend(mcp::first_look(&loaded.config, around, &cwd));
         let ingredients = Ingredients::here(&office.links, &loaded.config, around, &sources);
         let composition = Composition::new(&ingredients)?;
         let mut overrides = overrides(&office.options.model);
@@ -142,9 +146,9 @@ impl Work {
         let program = external::program(&loaded.config, around)?;
         let mut chosen = composition.models(&overrides, around)?;
         external::secrets(&loaded.config, around, &mut chosen.secrets);
+        mcp::secrets(&loaded.config, around, &mut chosen.secrets);
         let id = place.stored.clone().unwrap_or_else(|| new_session(ingredients.clock.now_ms()));
-        let notes = [&composition.warnings, &chosen.warnings].into_iter().flatten().cloned();
-        let notes = notes.chain(left_out(&place.servers)).collect();
+        notes.extend(composition.warnings.iter().chain(&chosen.warnings).cloned());
         let facts = Facts {
             id,
             cwd,
@@ -256,6 +260,10 @@ impl Conversation for Work {
             Ok(Outcome { error: Some(error), ..outcome })
         })
     }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        self.composition.servers.close()
+    }
 }
 
 /// Where the top agent's model is reached, when that is not its provider's own address.
@@ -281,13 +289,6 @@ fn same_place(stored: &StoredSession, cwd: &Path) -> Result<(), Refused> {
         ))),
         _ => Ok(()),
     }
-}
-
-/// What is said of servers that a session does not get.
-fn left_out(servers: &[Server]) -> Option<String> {
-    let names: Vec<&str> = servers.iter().map(|server| server.name.as_str()).collect();
-    let said = "are not used: this version takes no MCP servers from an editor";
-    (!names.is_empty()).then(|| format!("MCP servers {} {said}", names.join(", ")))
 }
 
 fn failed(error: impl std::error::Error + Send + Sync + 'static) -> Refused {

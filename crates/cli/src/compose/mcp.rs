@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
 
 use super::model::looks_secret;
-use crate::config::{Config, McpServer};
+use crate::config::{Config, McpServer, Secret};
 use crate::exit::CliError;
 use crate::processes::setup;
 use crate::surroundings::Surroundings;
@@ -53,10 +53,29 @@ pub(crate) fn cards(around: &Surroundings) -> Result<Cards, CliError> {
     Ok(Cards::new(state.join("mcp")))
 }
 
-/// Whether the top agent has a server's tools.
+/// Where cards of servers are kept that editors name. What one of them was approved for is not what
+/// a configured server of the same name was.
+pub(crate) fn cards_of_editors(around: &Surroundings) -> Result<Cards, CliError> {
+    let sessions = around.sessions()?;
+    let state = sessions.path().parent().unwrap_or(Path::new("."));
+    Ok(Cards::new(state.join("mcp").join("editor")))
+}
+
+fn cards_of(entry: &McpServer, around: &Surroundings) -> Result<Cards, CliError> {
+    if entry.of_editor { cards_of_editors(around) } else { cards(around) }
+}
+
+/// Whether the top agent has a server's tools. Who names one for a session wants them there.
 fn is_wanted(config: &Config, name: &str) -> bool {
     let wanted = |set: &String| set.strip_prefix("mcp-") == Some(name);
-    config.toolsets.is_empty() || config.toolsets.iter().any(wanted)
+    let of_editor = config.mcp_servers.get(name).is_some_and(|entry| entry.of_editor);
+    config.toolsets.is_empty() || of_editor || config.toolsets.iter().any(wanted)
+}
+
+/// The toolsets of the servers that an editor named.
+pub(super) fn toolsets_of_editor(config: &Config) -> impl Iterator<Item = String> {
+    let named = config.mcp_servers.iter().filter(|(_, entry)| entry.of_editor);
+    named.map(|(name, _)| format!("mcp-{name}"))
 }
 
 /// The toolsets of the servers that are configured.
@@ -71,14 +90,14 @@ pub(crate) fn server(
     around: &Surroundings,
     cwd: &Path,
 ) -> Result<Server, Unreachable> {
-    let filled = |kind: &str, values: &BTreeMap<String, crate::config::Secret>| {
-        let fill = |(key, value): (&String, &crate::config::Secret)| {
+    let filled = |kind: &str, values: &BTreeMap<String, Secret>| {
+        let fill = |(key, value): (&String, &Secret)| {
             let missing = |variable: &str| Unreachable::Variable {
                 server: name.to_owned(),
                 key: format!("mcp_servers.{name}.{kind}.{key}"),
                 variable: variable.to_owned(),
             };
-            let value = expand(value.expose(), around).map_err(missing)?;
+            let value = value_of(entry, value, around).map_err(missing)?;
             Ok((key.clone(), value))
         };
         values.iter().map(fill).collect::<Result<BTreeMap<String, String>, Unreachable>>()
@@ -105,6 +124,19 @@ pub(crate) fn server(
     Ok(Server { limits, ..reached })
 }
 
+/// What a variable or a header of a server holds; or the name of a variable that is not set. What
+/// an editor says is meant as it is.
+fn value_of<'v>(
+    entry: &McpServer,
+    value: &'v Secret,
+    around: &Surroundings,
+) -> Result<String, &'v str> {
+    if entry.of_editor {
+        return Ok(value.expose().to_owned());
+    }
+    expand(value.expose(), around)
+}
+
 /// A value with variables of the environment in the place of `${NAME}`, or the name of one that
 /// is not set.
 fn expand<'v>(value: &'v str, around: &Surroundings) -> Result<String, &'v str> {
@@ -127,12 +159,12 @@ fn expand<'v>(value: &'v str, around: &Surroundings) -> Result<String, &'v str> 
 pub(crate) fn secrets(config: &Config, around: &Surroundings, secrets: &mut Secrets) {
     for (name, entry) in &config.mcp_servers {
         // What comes from the environment was kept out of the file for a reason.
-        let secret = |(key, value): &(&String, &crate::config::Secret)| {
-            looks_secret(key) || value.expose().contains("${")
+        let secret = |(key, value): &(&String, &Secret)| {
+            looks_secret(key) || (value.expose().contains("${") && !entry.of_editor)
         };
         let env = entry.env.iter().filter(secret);
         for (key, value) in env.chain(&entry.headers) {
-            if let Ok(value) = expand(value.expose(), around) {
+            if let Ok(value) = value_of(entry, value, around) {
                 secrets.add(&format!("mcp_servers.{name}.{key}"), &value);
                 // A header's value has its scheme before it.
                 if let Some((_, value)) = value.split_once(' ') {
@@ -161,7 +193,7 @@ pub(super) fn known(
             }
         };
         let place = server.place();
-        let card = cards(around)
+        let card = cards_of(entry, around)
             .and_then(|cards| cards.read(name).map_err(CliError::failed))
             .map(|card| if card.is_stale(&server.digest()) { unasked(card) } else { card });
         match card {
@@ -209,21 +241,21 @@ pub(super) fn add(
 /// Asks servers that nothing is known of what they have, all at once and not for long, and keeps
 /// it. What is to be told of that.
 pub(crate) fn first_look(config: &Config, around: &Surroundings, cwd: &Path) -> Vec<String> {
-    let Ok(cards) = cards(around) else { return Vec::new() };
     let wanted = config.mcp_servers.iter().filter(|(name, _)| is_wanted(config, name));
     let unknown = |(name, entry): (&String, &McpServer)| {
         // What is wrong with it is told where its tools are put together.
         let server = server(name, entry, around, cwd).ok()?;
+        let cards = cards_of(entry, around).ok()?;
         let card = cards.read(name).ok()?;
-        card.is_stale(&server.digest()).then_some((server, card))
+        card.is_stale(&server.digest()).then_some((server, card, cards))
     };
-    let unknown: Vec<(Server, Card)> = wanted.filter_map(unknown).collect();
+    let unknown: Vec<(Server, Card, Cards)> = wanted.filter_map(unknown).collect();
     if unknown.is_empty() {
         return Vec::new();
     }
     let processes = Arc::new(Processes::with(setup(around.open_files)));
-    let looks = unknown.into_iter().map(|(server, mut card)| {
-        let (cards, cwd, processes) = (cards.clone(), cwd.to_owned(), Arc::clone(&processes));
+    let looks = unknown.into_iter().map(|(server, mut card, cards)| {
+        let (cwd, processes) = (cwd.to_owned(), Arc::clone(&processes));
         async move {
             let (name, digest, place) = (server.name.clone(), server.digest(), server.place());
             let start = server.limits.start.min(FIRST_LOOK);
@@ -275,32 +307,23 @@ fn error_told(error: &McpError) -> String {
     said
 }
 
-/// The servers that agents may call, and where is kept what they say.
-pub(super) struct Reached {
-    servers: Vec<Server>,
-    root: PathBuf,
-    cards: Option<Cards>,
-}
-
-impl Reached {
-    pub(super) fn new(config: &Config, around: &Surroundings, cwd: &Path) -> Self {
-        let wanted = config.mcp_servers.iter().filter(|(name, _)| is_wanted(config, name));
-        // What is wrong with one was told with its tools.
-        let reached = wanted.filter_map(|(name, entry)| server(name, entry, around, cwd).ok());
-        Self { servers: reached.collect(), root: cwd.to_owned(), cards: cards(around).ok() }
+/// The servers that agents may call, none of them started. Whoever owns the processes of a session
+/// owns theirs.
+pub(super) fn reached(config: &Config, around: &Surroundings, cwd: &Path) -> Servers {
+    let wanted = config.mcp_servers.iter().filter(|(name, _)| is_wanted(config, name));
+    // What is wrong with one was told with its tools.
+    let reached = wanted.filter_map(|(name, entry)| server(name, entry, around, cwd).ok());
+    let supervisor = |settings: &Store| settings.get_or_insert_with(Processes::default).shared();
+    let mut servers = Servers::new(reached.collect(), cwd, supervisor);
+    if let Ok(cards) = cards(around) {
+        servers = servers.keeping(cards);
     }
-
-    /// The servers of a session, none of them started. Whoever owns the processes of the session
-    /// owns theirs.
-    pub(super) fn for_session(&self) -> Servers {
-        let supervisor =
-            |settings: &Store| settings.get_or_insert_with(Processes::default).shared();
-        let servers = Servers::new(self.servers.clone(), self.root.clone(), supervisor);
-        match &self.cards {
-            Some(cards) => servers.keeping(cards.clone()),
-            None => servers,
+    for (name, entry) in config.mcp_servers.iter().filter(|(_, entry)| entry.of_editor) {
+        if let Ok(cards) = cards_of(entry, around) {
+            servers = servers.keeping_apart(name, cards);
         }
     }
+    servers
 }
 
 #[cfg(test)]

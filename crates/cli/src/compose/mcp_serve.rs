@@ -8,7 +8,6 @@ use deputize_core::{
     ApproverMode, BoxFuture, Cancel, CancelReason, Delta, Message, Model, ModelError, Observer,
     Outcome, Reply, Request, Resource as _, SessionId, Status, ToolCrate,
 };
-use deputize_mcp::Servers;
 use deputize_mcp::serve::{Answer, Notes, Offered, Work, Wrong};
 use deputize_runtime::{Gates, Parts, Session, SessionDir};
 use deputize_tools::Processes;
@@ -251,14 +250,13 @@ impl Prepared {
         let progress = Arc::new(Progress::new(notes));
         let observers: Vec<Arc<dyn Observer>> = vec![children.clone(), idle.clone(), progress];
         let parts = self.parts(observers);
-        let servers = parts.settings.get_or_insert_with(Servers::default);
         let session = Session::create(&self.office.dir, self.id.clone(), parts);
         let session = session.map_err(CliError::failed)?;
         let mut spec = self.composition.top_agent(&self.id, &self.chosen.name, &task, self.mode);
         spec.options = self.chosen.options.clone();
         let authority = self.composition.authority(self.mode, self.cwd.clone());
         let outcome = self.watched(&idle, cancel, session.run(spec, authority, cancel)).await;
-        servers.close().await;
+        self.composition.servers.close().await;
         self.answer(&outcome, &children)
     }
 

@@ -30,6 +30,9 @@ pub struct McpServer {
     /// Seconds that a call may go on without an answer and without a sign of progress.
     #[schemars(range(min = 1, max = 3600))]
     pub call_timeout_seconds: u32,
+    /// Whether an editor named it, for one session: no file can say that.
+    #[serde(skip)]
+    pub(crate) of_editor: bool,
 }
 
 impl Default for McpServer {
@@ -43,6 +46,7 @@ impl Default for McpServer {
             tools: ToolFilter::default(),
             start_timeout_seconds: 30,
             call_timeout_seconds: 120,
+            of_editor: false,
         }
     }
 }

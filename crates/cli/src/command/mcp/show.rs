@@ -119,7 +119,7 @@ mod tests {
             problems: vec!["tool \"x\": its name is empty".into()],
             ..Listed::default()
         };
-        card.hear("c".into(), now.clone());
+        card.hear("c".into(), "/bin/w".into(), now.clone());
         insta::assert_snapshot!(whole("weather", "/bin/w", &now, &card.changes("/bin/w")));
     }
 }

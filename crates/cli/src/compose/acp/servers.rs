@@ -1,0 +1,98 @@
+//! The MCP servers that an editor names for a session: as if they were configured, for that session.
+
+use deputize_acp::serve::{Server, Way};
+use deputize_core::door::to_line;
+use deputize_mcp::{SERVER_CHARS, toolset};
+
+use crate::config::{Config, McpServer, Secret};
+
+/// The most servers that an editor may name for one session.
+const MOST: usize = 32;
+/// The most characters of a name that is told.
+const NAME_CHARS: usize = 60;
+
+/// Adds them to what is configured. What is to be told of those that are left out.
+pub(super) fn add(named: &[Server], config: &mut Config) -> Vec<String> {
+    let mut notes = Vec::new();
+    for (at, server) in named.iter().enumerate() {
+        let name = name(&server.name);
+        let why = match config.mcp_servers.get(&name) {
+            _ if at >= MOST => format!("{MOST} are the most for one session"),
+            _ if toolset(&name).is_none() => "its name has no letter and no digit".to_owned(),
+            Some(other) if other.of_editor => format!("another one is called `{name}` too"),
+            Some(_) => format!("your configuration has one that is called `{name}`"),
+            None => {
+                config.mcp_servers.insert(name, entry(&server.way));
+                continue;
+            }
+        };
+        let told = to_line(&server.name, NAME_CHARS);
+        notes.push(format!("the editor's MCP server `{told}` is not used: {why}"));
+    }
+    notes
+}
+
+/// The editor's name for a server, as part of the names of tools.
+fn name(given: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
+    let name: String = given.trim().chars().map(plain).take(SERVER_CHARS).collect();
+    if name.contains(|c: char| c.is_ascii_alphanumeric()) { name } else { String::new() }
+}
+
+fn entry(way: &Way) -> McpServer {
+    let secret = |(name, value): &(String, String)| (name.clone(), Secret::new(value.as_str()));
+    let entry = McpServer { of_editor: true, ..McpServer::default() };
+    match way {
+        Way::Stdio { command, args, env } => McpServer {
+            command: Some(command.to_string_lossy().into_owned()),
+            args: args.clone(),
+            env: env.iter().map(secret).collect(),
+            ..entry
+        },
+        Way::Http { url, headers } => McpServer {
+            url: Some(url.clone()),
+            headers: headers.iter().map(secret).collect(),
+            ..entry
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server(name: &str) -> Server {
+        let way = Way::Http { url: "http://127.0.0.1:9/".to_owned(), headers: Vec::new() };
+        Server { name: name.to_owned(), way }
+    }
+
+    #[test]
+    fn names_become_ones_that_tools_can_have_and_nobody_takes_anothers_place() {
+        let mut config = Config::default();
+        config.mcp_servers.insert("files".to_owned(), McpServer::default());
+        let named = ["My Server", "files", "my server", "My.Server", "…", &"x".repeat(99)];
+        let notes = add(&named.map(server), &mut config);
+        let names: Vec<&str> = config.mcp_servers.keys().map(String::as_str).collect();
+        assert_eq!(names, ["My_Server", "files", "my_server", &"x".repeat(SERVER_CHARS)]);
+        assert_eq!(
+            notes,
+            [
+                "the editor's MCP server `files` is not used: your configuration has one that is \
+                 called `files`",
+                "the editor's MCP server `My.Server` is not used: another one is called \
+                 `My_Server` too",
+                "the editor's MCP server `…` is not used: its name has no letter and no digit",
+            ]
+        );
+        assert!(!config.mcp_servers["files"].of_editor, "the person's own stays");
+    }
+
+    #[test]
+    fn more_servers_than_the_limit_are_told_of() {
+        let mut config = Config::default();
+        let named: Vec<Server> = (0..=MOST).map(|n| server(&format!("s{n}"))).collect();
+        let notes = add(&named, &mut config);
+        assert_eq!((config.mcp_servers.len(), notes.len()), (MOST, 1));
+        assert!(notes[0].ends_with("32 are the most for one session"), "{notes:?}");
+    }
+}
