@@ -5,7 +5,7 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-use deputize_core::door::{clean, to_line};
+use deputize_core::door::{Source, clean, to_line};
 use deputize_core::{
     AgentId, AgentSpec, AgentView, BoxFuture, ChildFound, Clock, Doing, Effects, Entry, Glance,
     Handoff, Origin, Outcome, Schema, SchemaError, Tool, ToolCallResult, ToolCx, ToolDecl,
@@ -110,11 +110,14 @@ impl Handoff for Background {
         let index = child.agent.as_str().rsplit('.').next().and_then(|last| last.parse().ok());
         let first = index.unwrap_or_default();
         let caps = Caps::of(parent, &self.policy);
-        let kept = keep(parent, &self.policy, (&[], outcomes), caps, self.clock.now_ms());
         let unseen = [child.found.as_deref().cloned().unwrap_or_default().unseen_writes];
-        let seen = Seen { first, stale: &stale, unseen: &unseen, kept: &kept, warnings: &[] };
-        report(outcomes, seen, child.duration_ms, caps)
-            .unwrap_or_else(|error| ToolOutput::text(error.to_string()))
+        let seen = Seen { first, stale: &stale, unseen: &unseen, kept: &[], warnings: &[] };
+        let (by, now) = ((parent, &self.policy), self.clock.now_ms());
+        let kept = keep(by, (&[], outcomes), seen, caps, now);
+        let told = report(outcomes, Seen { kept: &kept, ..seen }, child.duration_ms, caps);
+        let told = told.unwrap_or_else(|error| ToolOutput::text(error.to_string()));
+        // It tells of the child what the host saw; the child's own words have a frame in it.
+        ToolOutput { source: Some(Source::Tool(self.policy.tool().to_string())), ..told }
     }
 }
 

@@ -14,7 +14,7 @@ use deputize_core::{AgentId, AgentSpec, AgentView, ChildFound, Outcome, Resource
 use crate::files::Before;
 use crate::keep::keep_one;
 use crate::policy::Policy;
-use crate::report::Caps;
+use crate::report::{Caps, Seen};
 use crate::tool::unseen_writes;
 
 /// By how much the times of a file system may be behind the clock.
@@ -119,10 +119,13 @@ pub(crate) fn found(
     let by = child.spawned_by.as_ref().filter(|_| !child.background);
     let siblings = by.map_or(1, |by| by.task_count as usize);
     let caps = Caps::of(parent, policy);
-    let kept = keep_one(parent, policy, (child, end), (siblings, caps), now_ms);
+    let unseen = [unseen_writes(end, files, begun.works(child))];
+    let seen = Seen { stale: &stale, unseen: &unseen, ..Seen::default() };
+    let kept = keep_one((parent, policy), (child, end), seen, (siblings, caps), now_ms);
+    let [unseen_writes] = unseen;
     let found = ChildFound {
         stale_paths: stale.into_iter().map(|file| file.path).collect(),
-        unseen_writes: unseen_writes(end, files, begun.works(child)),
+        unseen_writes,
         summary_path: kept.summary,
         diagnostic_path: kept.diagnostic,
     };

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use deputize_core::{AgentSpec, AgentView, Outcome, Status};
 use jiff::Timestamp;
 
-use crate::policy::Policy;
-use crate::report::{Caps, Cut, Kept, cut, result_entry};
+use crate::policy::{Form, Policy};
+use crate::report::{Caps, Cut, Kept, Seen, cuts, result_entry};
 
 /// How many diagnostic files of one session and one second there may be.
 const SAME_NAMES: u32 = 1000;
@@ -26,9 +26,9 @@ pub(crate) fn is_kept(agent: &AgentView) -> bool {
 /// Keeps what a call's result will leave out, and gives the paths for each child. What was kept at
 /// a child's end stays.
 pub(crate) fn keep(
-    agent: &AgentView,
-    policy: &Policy,
+    (agent, policy): (&AgentView, &Policy),
     (specs, outcomes): (&[AgentSpec], &[Outcome]),
+    seen: Seen<'_>,
     caps: Caps<'_>,
     now_ms: u64,
 ) -> Vec<Kept> {
@@ -37,18 +37,23 @@ pub(crate) fn keep(
     }
     // Of a child that began in an earlier process there is no spec here.
     let specs = specs.iter().map(Some).chain(std::iter::repeat(None));
-    let all = (0..).zip(outcomes.iter().zip(specs));
-    all.map(|(index, (outcome, spec))| {
-        let cut = cut(outcome, outcomes.len(), caps);
-        let found = outcome.found.as_deref().cloned().unwrap_or_default();
-        let whole = cut.entries.then(|| format!("{:#}\n", result_entry(outcome, index)));
-        let place = place(agent, outcome, "result.json");
+    let diagnosed = |(outcome, spec): (&Outcome, Option<&AgentSpec>)| {
+        let known = outcome.found.as_ref().and_then(|found| found.diagnostic_path.clone());
+        known.or_else(|| diagnose(agent, policy, (spec?, outcome), now_ms))
+    };
+    let diagnosed: Vec<Option<PathBuf>> = outcomes.iter().zip(specs).map(diagnosed).collect();
+    let cuts = would_cut((agent, policy), outcomes, (seen, &diagnosed), (outcomes.len(), caps));
+    let all = (0..).zip(outcomes).zip(cuts.iter().zip(diagnosed));
+    all.map(|((index, outcome), (cut, diagnostic))| {
+        let known = outcome.found.as_ref().and_then(|found| found.summary_path.clone());
+        let whole = cut.entry.then(|| format!("{:#}\n", result_entry(outcome, index)));
+        let output = outcome.output.as_ref().filter(|_| cut.output);
+        let output = output.map(|value| format!("{value:#}\n"));
         Kept {
-            summary: found.summary_path.or_else(|| whole_answer(agent, outcome, cut)),
-            whole: stored(place, &whole.unwrap_or_default()),
-            diagnostic: found
-                .diagnostic_path
-                .or_else(|| diagnose(agent, policy, (spec?, outcome), now_ms)),
+            summary: known.or_else(|| whole_answer(agent, outcome, *cut)),
+            whole: stored(place(agent, outcome, "result.json"), &whole.unwrap_or_default()),
+            output: stored(place(agent, outcome, "output.json"), &output.unwrap_or_default()),
+            diagnostic,
         }
     })
     .collect()
@@ -57,20 +62,50 @@ pub(crate) fn keep(
 /// Keeps at a child's end what a result for so many children will leave out of its answer, and
 /// what is to be known of it if it never began.
 pub(crate) fn keep_one(
-    agent: &AgentView,
-    policy: &Policy,
+    (agent, policy): (&AgentView, &Policy),
     (spec, outcome): (&AgentSpec, &Outcome),
+    seen: Seen<'_>,
     (siblings, caps): (usize, Caps<'_>),
     now_ms: u64,
 ) -> Kept {
     if !is_kept(agent) {
         return Kept::default();
     }
-    Kept {
-        summary: whole_answer(agent, outcome, cut(outcome, siblings, caps)),
-        whole: None,
-        diagnostic: diagnose(agent, policy, (spec, outcome), now_ms),
+    let outcomes = std::slice::from_ref(outcome);
+    let diagnosed = [diagnose(agent, policy, (spec, outcome), now_ms)];
+    let cuts = would_cut((agent, policy), outcomes, (seen, &diagnosed), (siblings, caps));
+    let cut = cuts.first().copied().unwrap_or_default();
+    let [diagnostic] = diagnosed;
+    Kept { summary: whole_answer(agent, outcome, cut), diagnostic, ..Kept::default() }
+}
+
+/// What a result will leave out, if all of it were kept: so no path that is named then makes an
+/// entry longer than was thought.
+fn would_cut(
+    (agent, policy): (&AgentView, &Policy),
+    outcomes: &[Outcome],
+    (seen, diagnosed): (Seen<'_>, &[Option<PathBuf>]),
+    (children, caps): (usize, Caps<'_>),
+) -> Vec<Cut> {
+    if policy.form == Form::Task {
+        let cut = |outcome: &Outcome| Cut {
+            summary: outcome.text.as_ref().is_some_and(|text| text.len() > caps.plain()),
+            ..Cut::default()
+        };
+        return outcomes.iter().map(cut).collect();
     }
+    let all = outcomes.iter().zip(diagnosed);
+    let kept: Vec<Kept> = all
+        .map(|(outcome, diagnostic)| Kept {
+            summary: Some(place(agent, outcome, "summary.txt")),
+            whole: Some(place(agent, outcome, "result.json")),
+            output: Some(place(agent, outcome, "output.json")),
+            diagnostic: diagnostic.clone(),
+        })
+        .collect();
+    let seen = Seen { kept: &kept, ..seen };
+    // What cannot be told is not kept either.
+    cuts(outcomes, seen, (children, caps)).unwrap_or_default()
 }
 
 fn place(agent: &AgentView, outcome: &Outcome, ending: &str) -> PathBuf {

@@ -17,6 +17,8 @@ use crate::toolset::{ChildTools, Dropped, Parent, Reason, child_tools, offered};
 
 /// How many names a sentence lists before it counts the rest.
 const LISTED: usize = 20;
+/// How many tasks a call may have at most: the result of a call has room for so many entries.
+const MOST_TASKS: usize = 2000;
 
 /// The children that a call makes.
 #[derive(Debug, Clone, PartialEq)]
@@ -98,6 +100,13 @@ fn whole_call(count: usize, parent: Parent<'_>, policy: &Policy) -> Vec<CallErro
             "{count} tasks in one call, and at most {most} may run at once: send fewer tasks, send \
              several calls one after the other, or have the person raise \
              delegation.max_concurrent_children"
+        );
+        errors.push(CallError::new(Code::TooManyTasks, None, ("tasks", &json!(count)), remedy));
+    }
+    if count > MOST_TASKS {
+        let remedy = format!(
+            "{count} tasks in one call, and the result of one has room for {MOST_TASKS}: make several \
+             calls"
         );
         errors.push(CallError::new(Code::TooManyTasks, None, ("tasks", &json!(count)), remedy));
     }

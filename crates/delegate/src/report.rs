@@ -11,25 +11,31 @@ use serde_json::Value;
 use crate::policy::Policy;
 
 mod entry;
+mod fit;
 mod plain;
 
 pub(crate) use plain::plain;
 
-use entry::{Entry, LeftOut, entry};
+use entry::{Lists, Words, entry};
+use fit::{Shown, fit};
 
 const STALE: &str = include_str!("../prompts/stale.md");
 const UNSEEN: &str = include_str!("../prompts/unseen.md");
 
-/// How many entries of a trace or a receipt the model is shown.
-const SHOWN_ENTRIES: usize = 20;
-/// How many of them for all children of a call together, so that a large batch stays readable.
-const SHOWN_ENTRIES_IN_ALL: usize = 200;
-/// How many it is shown of every child all the same.
-const SHOWN_ENTRIES_LEAST: usize = 2;
-/// How many bytes the answers of all children of a call may have together.
-const SUMMARIES_BYTES: usize = 256 * 1024;
-/// How many bytes of one answer are shown however little room there is.
-const SUMMARY_LEAST: usize = 2000;
+/// The most bytes of a whole result, notes and all. The runtime lets one have a little more, for
+/// what it puts around it.
+const RESULT_BYTES: usize = 480 * 1024;
+/// How many bytes a result, and each entry of it, may have however little room there is.
+const RESULT_LEAST: usize = 4000;
+const ENTRY_LEAST: usize = 800;
+/// The notes of the host may have one part of a result in so many, and so may its warnings.
+const ASIDE: usize = 8;
+/// What stands around entries and warnings, and one note more, in bytes.
+const AROUND: usize = 300;
+/// What the runtime puts around a note, in bytes.
+const AROUND_NOTE: usize = 3;
+/// What a sentence that counts the rest of a list may have, in bytes.
+const COUNTED: usize = 160;
 /// How many bytes of an answer take one token of the parent's context, at least.
 const BYTES_PER_TOKEN: u64 = 3;
 /// How many bytes of names a note about stale files may have; more files are counted.
@@ -38,7 +44,7 @@ const NOTE_BYTES: usize = 1500;
 const NAME_CHARS: usize = 80;
 const PATH_CHARS: usize = 400;
 const NOTE_PATH_CHARS: usize = 200;
-const ERROR_CHARS: usize = 500;
+const WARNING_CHARS: usize = 2000;
 
 /// A file that the parent had read and that is something else since.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -56,8 +62,10 @@ pub struct StaleFile {
 pub struct Kept {
     /// The whole answer, where it is cut.
     pub summary: Option<PathBuf>,
-    /// The whole entry, where its lists are cut.
+    /// The whole entry, where something of it is left out.
     pub whole: Option<PathBuf>,
+    /// The value of the answer, where it is left out.
+    pub output: Option<PathBuf>,
     /// What is to be known of a child that timed out before it began.
     pub diagnostic: Option<PathBuf>,
 }
@@ -79,8 +87,12 @@ pub struct Seen<'a> {
 }
 
 impl<'a> Seen<'a> {
-    fn unseen_of(&self, index: usize) -> &'a [String] {
-        self.unseen.get(index).map_or(&[], Vec::as_slice)
+    fn unseen_of(&self, index: u32) -> &'a [String] {
+        self.unseen.get(index as usize).map_or(&[], Vec::as_slice)
+    }
+
+    fn kept_of(&self, index: u32) -> Option<&'a Kept> {
+        self.kept.get(index as usize)
     }
 }
 
@@ -89,8 +101,8 @@ impl<'a> Seen<'a> {
 pub struct Caps<'a> {
     /// Bytes of one child's answer; 0: as many as there is room for.
     pub summary_bytes: u32,
-    /// Bytes that the parent's context has room for, where that is known: the answers of all
-    /// children of a call get half of it.
+    /// Bytes that the parent's context has room for, where that is known: the result of a call
+    /// gets half of it.
     pub room_bytes: Option<usize>,
     /// The directory that paths in notes are told from.
     pub cwd: &'a Path,
@@ -98,9 +110,9 @@ pub struct Caps<'a> {
 
 #[derive(Serialize)]
 struct Results<'a> {
-    results: Vec<Entry<'a>>,
+    results: Vec<Shown<'a>>,
     total_duration_seconds: f64,
-    warnings: &'a [String],
+    warnings: Vec<String>,
 }
 
 impl<'a> Caps<'a> {
@@ -116,6 +128,27 @@ impl<'a> Caps<'a> {
         let room_bytes = room();
         Self { summary_bytes: policy.max_summary_bytes, room_bytes, cwd: &agent.spec.cwd }
     }
+
+    /// The bytes of a whole result for so many children.
+    fn whole(self, children: usize) -> usize {
+        let room = self.room_bytes.map_or(RESULT_BYTES, |room| room / 2);
+        let least = children.saturating_mul(ENTRY_LEAST).max(RESULT_LEAST);
+        room.max(least).min(RESULT_BYTES)
+    }
+
+    /// The bytes of an answer that stands alone, beside its notes.
+    pub(crate) fn plain(self) -> usize {
+        let whole = self.whole(1);
+        self.answer().min(whole - whole / ASIDE * 2)
+    }
+
+    /// The bytes of one answer.
+    fn answer(self) -> usize {
+        match self.summary_bytes {
+            0 => usize::MAX,
+            most => most as usize,
+        }
+    }
 }
 
 /// How much is told.
@@ -123,29 +156,25 @@ impl<'a> Caps<'a> {
 enum Audience {
     /// Everything, as it is.
     Host,
-    /// Within bounds, and so that content cannot pass for anything else.
-    Model(Share),
+    /// So much of the lists, and so that content cannot pass for anything else.
+    Model(Lists),
 }
 
 /// What one child of a call may take of the result.
 #[derive(Clone, Copy)]
 struct Share {
+    /// All of its entry.
+    bytes: usize,
+    /// Its answer.
     summary_bytes: usize,
-    entries: usize,
 }
 
 impl Share {
-    fn of(children: usize, caps: Caps<'_>) -> Self {
+    /// What is left beside what stands around the entries.
+    fn of(children: usize, aside: usize, caps: Caps<'_>) -> Self {
         let children = children.max(1);
-        let room = caps.room_bytes.map(|room| (room / 2 / children).max(SUMMARY_LEAST));
-        let all = room.unwrap_or(usize::MAX).min(SUMMARIES_BYTES / children);
-        Self {
-            summary_bytes: match caps.summary_bytes {
-                0 => all,
-                most => all.min(most as usize),
-            },
-            entries: (SHOWN_ENTRIES_IN_ALL / children).clamp(SHOWN_ENTRIES_LEAST, SHOWN_ENTRIES),
-        }
+        let entries = caps.whole(children).saturating_sub(aside + AROUND);
+        Self { bytes: (entries / children).saturating_sub(1), summary_bytes: caps.answer() }
     }
 }
 
@@ -165,10 +194,10 @@ impl Audience {
         }
     }
 
-    fn most(self) -> usize {
+    fn lists(self) -> Lists {
         match self {
-            Self::Host => usize::MAX,
-            Self::Model(share) => share.entries,
+            Self::Host => Lists::ALL,
+            Self::Model(lists) => lists,
         }
     }
 }
@@ -181,30 +210,56 @@ pub fn result_entry(outcome: &Outcome, index: u32) -> Value {
     let changed = |path| StaleFile { path, by: Some(outcome.agent.clone()), gone: false };
     let stale: Vec<StaleFile> = found.stale_paths.into_iter().map(changed).collect();
     let (summary, diagnostic) = (found.summary_path, found.diagnostic_path);
-    let (kept, unseen) = ([Kept { summary, whole: None, diagnostic }], [found.unseen_writes]);
+    let kept = [Kept { summary, diagnostic, ..Kept::default() }];
+    let unseen = [found.unseen_writes];
     let (stale, unseen, kept) = (&stale[..], &unseen[..], &kept[..]);
     let seen = Seen { first: index, stale, unseen, kept, warnings: &[] };
-    serde_json::to_value(entry(0, outcome, seen, Audience::Host)).unwrap_or_default()
+    let words = Words::whole(outcome);
+    serde_json::to_value(entry(0, outcome, seen, (Audience::Host, words))).unwrap_or_default()
 }
 
 /// What of a child its parent is not shown whole.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Cut {
+    /// A part of the answer.
     pub(crate) summary: bool,
-    pub(crate) entries: bool,
+    /// The value of the answer.
+    pub(crate) output: bool,
+    /// Anything at all beside the answer.
+    pub(crate) entry: bool,
 }
 
-/// What a report for so many children leaves out of one.
-pub(crate) fn cut(outcome: &Outcome, children: usize, caps: Caps<'_>) -> Cut {
-    let share = Share::of(children, caps);
-    Cut {
-        summary: outcome.text.as_ref().is_some_and(|text| text.len() > share.summary_bytes),
-        entries: LeftOut::of(outcome, Audience::Model(share), None).any(),
-    }
+/// What a report for so many children leaves out of one, if these are the files that would have
+/// it.
+///
+/// # Errors
+/// When a template of this crate and its values do not fit.
+pub(crate) fn cuts(
+    outcomes: &[Outcome],
+    seen: Seen<'_>,
+    (children, caps): (usize, Caps<'_>),
+) -> Result<Vec<Cut>, FillError> {
+    let (share, ..) = laid_out(outcomes, seen, (children, caps))?;
+    Ok((0..).zip(outcomes).map(|(index, outcome)| fit(index, outcome, seen, share).1).collect())
+}
+
+/// The share of each child, the notes and the warnings.
+fn laid_out(
+    outcomes: &[Outcome],
+    seen: Seen<'_>,
+    (children, caps): (usize, Caps<'_>),
+) -> Result<(Share, Vec<String>, Vec<String>), FillError> {
+    let most = caps.whole(children) / ASIDE;
+    let notes = notes(outcomes, seen, (caps.cwd, most))?;
+    let warnings = short(seen.warnings, most);
+    let of_notes: usize = notes.iter().map(|note| note.len() + AROUND_NOTE).sum();
+    let of_warnings: usize = warnings.iter().map(|warning| fit::bytes(warning) + 1).sum();
+    Ok((Share::of(children, of_notes + of_warnings, caps), notes, warnings))
 }
 
 /// The result of a call: an entry per child in the order of the tasks, and the notes of the
-/// host, which content cannot imitate because they stand outside every frame.
+/// host, which content cannot imitate because they stand outside every frame. Within its bound
+/// whatever the children did: what is left out of an entry is counted in it, with its place.
 ///
 /// # Errors
 /// When a template of this crate and its values do not fit.
@@ -214,54 +269,106 @@ pub fn report(
     total_ms: u64,
     caps: Caps<'_>,
 ) -> Result<ToolOutput, FillError> {
-    let share = Share::of(outcomes.len(), caps);
-    let results = Results {
-        results: (0..)
-            .zip(outcomes)
-            .map(|(index, outcome)| entry(index, outcome, seen, Audience::Model(share)))
-            .collect(),
-        total_duration_seconds: seconds(total_ms),
-        warnings: seen.warnings,
-    };
+    let (share, mut notes, warnings) = laid_out(outcomes, seen, (outcomes.len(), caps))?;
+    let entries = (0..).zip(outcomes);
+    let results: Vec<Shown<'_>> =
+        entries.map(|(index, outcome)| fit(index, outcome, seen, share).0).collect();
+    let bare = results.iter().filter(|shown| matches!(shown, Shown::Bare(_))).count();
+    notes.extend((bare > 0).then(|| without_answers(bare, outcomes)));
+    let results = Results { results, total_duration_seconds: seconds(total_ms), warnings };
     let content = serde_json::to_string(&results).unwrap_or_else(|error| error.to_string());
     let mut output = ToolOutput::text(content);
-    output.notes = notes(outcomes, seen, caps.cwd)?;
+    output.notes = notes;
     Ok(output)
 }
 
-/// What the host has to say of the children, where content cannot imitate it.
-fn notes(outcomes: &[Outcome], seen: Seen<'_>, cwd: &Path) -> Result<Vec<String>, FillError> {
-    let mut notes: Vec<String> = stale_note(seen.stale, cwd)?.into_iter().collect();
-    for (outcome, unseen) in outcomes.iter().zip(seen.unseen) {
-        if !unseen.is_empty() {
-            let files: Vec<String> =
-                unseen.iter().map(|path| format!("`{}`", to_line(path, NOTE_PATH_CHARS))).collect();
-            let values = [("agent", outcome.agent.as_str()), ("files", &files.join(", "))];
-            notes.push(fill(UNSEEN.trim_end(), &values)?);
+/// What is said of entries for which there is no more room than for how they ended.
+fn without_answers(bare: usize, outcomes: &[Outcome]) -> String {
+    let session = outcomes.first().and_then(|outcome| outcome.agent.as_str().split('/').next());
+    let session = session.unwrap_or_default();
+    format!(
+        "{bare} of {} entries tell only how a child ended, for want of room: `deputize sessions \
+         show {session} --agent AGENT` tells the whole",
+        outcomes.len()
+    )
+}
+
+/// Warnings within so many bytes; more are counted.
+fn short(warnings: &[String], most: usize) -> Vec<String> {
+    let mut shown: Vec<String> = Vec::new();
+    let mut room = most.saturating_sub(COUNTED);
+    for (index, warning) in warnings.iter().enumerate() {
+        let warning = to_line(warning, WARNING_CHARS);
+        match room.checked_sub(fit::bytes(&warning) + 1) {
+            Some(rest) => room = rest,
+            None => {
+                shown.push(format!("and {} more, for want of room", warnings.len() - index));
+                break;
+            }
         }
+        shown.push(warning);
+    }
+    shown
+}
+
+/// What the host has to say of the children, where content cannot imitate it, within so many
+/// bytes.
+fn notes(
+    outcomes: &[Outcome],
+    seen: Seen<'_>,
+    (cwd, most): (&Path, usize),
+) -> Result<Vec<String>, FillError> {
+    let mut notes: Vec<String> = stale_note(seen.stale, cwd, most)?.into_iter().collect();
+    let mut room = most.saturating_sub(notes.iter().map(String::len).sum::<usize>() + COUNTED);
+    let all = outcomes.iter().zip(seen.unseen).filter(|(_, unseen)| !unseen.is_empty());
+    let all: Vec<(&Outcome, &Vec<String>)> = all.collect();
+    for (index, (outcome, unseen)) in all.iter().enumerate() {
+        let files = unseen.iter().map(|path| format!("`{}`", to_line(path, NOTE_PATH_CHARS)));
+        let files = listed(files, "unseen_writes", NOTE_BYTES);
+        let note =
+            fill(UNSEEN.trim_end(), &[("agent", outcome.agent.as_str()), ("files", &files)])?;
+        match room.checked_sub(note.len() + AROUND_NOTE) {
+            Some(rest) => room = rest,
+            None => {
+                let more = all.len() - index;
+                notes.push(format!(
+                    "of {more} children more no write of files that they name was seen (see their \
+                     `unseen_writes`)"
+                ));
+                break;
+            }
+        }
+        notes.push(note);
     }
     Ok(notes)
 }
 
+/// Names with commas, within about so many bytes; of more, how many, and which field has them.
+fn listed(names: impl ExactSizeIterator<Item = String>, field: &str, most: usize) -> String {
+    let all = names.len();
+    let mut text = String::new();
+    for (index, name) in names.enumerate() {
+        if index > 0 && text.len() + name.len() > most {
+            return format!("{text} and {} more (see `{field}`)", all - index);
+        }
+        let comma = if index == 0 { "" } else { ", " };
+        text = format!("{text}{comma}{name}");
+    }
+    text
+}
+
 /// What the parent is told of files that it had read; nothing when there are none.
-fn stale_note(stale: &[StaleFile], cwd: &Path) -> Result<Option<String>, FillError> {
+fn stale_note(stale: &[StaleFile], cwd: &Path, most: usize) -> Result<Option<String>, FillError> {
     if stale.is_empty() {
         return Ok(None);
     }
-    let mut files = String::new();
-    for (index, file) in stale.iter().enumerate() {
-        if files.len() > NOTE_BYTES {
-            let more = stale.len() - index;
-            files = format!("{files} and {more} more (see `stale_paths`)");
-            break;
-        }
+    let files = stale.iter().map(|file| {
         let path = file.path.strip_prefix(cwd).unwrap_or(&file.path).to_string_lossy();
-        let path = to_line(&path, NOTE_PATH_CHARS);
-        let comma = if index == 0 { "" } else { ", " };
         let by = file.by.as_ref().map_or("a command or another program", AgentId::as_str);
         let how = if file.gone { "deleted by" } else { "by" };
-        files = format!("{files}{comma}`{path}` ({how} {by})");
-    }
+        format!("`{}` ({how} {by})", to_line(&path, NOTE_PATH_CHARS))
+    });
+    let files = listed(files, "stale_paths", NOTE_BYTES.min(most));
     fill(STALE.trim_end(), &[("files", &files)]).map(Some)
 }
 

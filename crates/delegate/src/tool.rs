@@ -185,12 +185,14 @@ impl DelegateTool {
 
         let now = self.clock.now_ms();
         let caps = Caps::of(&cx.agent, &self.policy);
-        let kept = keep(&cx.agent, &self.policy, (&plan.specs, &outcomes), caps, now);
         let stale = before.stale(files, agent, &outcomes);
         let unseen: Vec<Vec<String>> = outcomes.iter().zip(&plan.specs).map(unseen_of).collect();
         plan.specs.iter().for_each(|spec| open.forget(&spec.id));
-        let (kept, unseen, warnings) = (&*kept, &*unseen, &*plan.warnings);
-        let seen = Seen { first: 0, stale: &stale, unseen, kept, warnings };
+        let (unseen, warnings) = (&*unseen, &*plan.warnings);
+        let seen = Seen { first: 0, stale: &stale, unseen, kept: &[], warnings };
+        let by = (&*cx.agent, &self.policy);
+        let kept = keep(by, (&plan.specs, &outcomes), seen, caps, now);
+        let seen = Seen { kept: &kept, ..seen };
         let told = match (self.policy.form, outcomes.as_slice()) {
             (Form::Task, [outcome]) => plain(outcome, seen, caps).map_err(ToolError::failed)?,
             _ => Ok(report(&outcomes, seen, now.saturating_sub(begun), caps)
@@ -242,9 +244,10 @@ fn too_many_children(over: TooMany) -> CallError {
         Whose::Session => "delegation.max_children_per_session",
         Whose::Agent => "for all below this agent",
     };
+    let s = if more == 1 { "child" } else { "children" };
     let remedy = format!(
-        "{more} more children would be too many: {so_far} were started and the limit is {most} \
-         ({whose}); work with the results there are, or send fewer tasks"
+        "this call would start {more} {s}, which is too many: {so_far} were started and the limit \
+         is {most} ({whose}); work with the results there are, or send fewer tasks"
     );
     CallError::new(Code::TooManyChildren, None, ("", &json!(most)), remedy)
 }

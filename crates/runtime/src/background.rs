@@ -153,7 +153,7 @@ impl Driver {
         Ok(())
     }
 
-    /// What a message says of a child's end. What the child said stands in a frame.
+    /// What a message says of a child's end. What the child said stands in a frame of its own.
     fn told(&self, outcome: &Outcome) -> String {
         let (parts, view) = (&self.shared.parts, &self.view);
         let status = outcome.status.as_str();
@@ -163,7 +163,8 @@ impl Driver {
         };
         // No call of the parent's is numbered so: the frame is of no tool's result.
         let call = CallId { step: 0, slot: 0 };
-        let source = Source::Child(outcome.agent.to_string());
+        let source = output.source.clone();
+        let source = source.unwrap_or_else(|| Source::Child(outcome.agent.to_string()));
         let content = parts.secrets.scrub(&output.content);
         let framed = to_model(&parts.secret, view.id(), call, &source, &content);
         let mut text = format!("Your background child {} has ended: {status}.\n", outcome.agent);

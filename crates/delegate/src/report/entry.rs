@@ -1,27 +1,63 @@
 //! What is told of one child.
 
 use std::borrow::Cow;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use deputize_core::door::{Source, clean, quote, to_line};
 use deputize_core::{AgentId, Outcome, Status, ToolTrace};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{Audience, ERROR_CHARS, Kept, NAME_CHARS, PATH_CHARS, Seen, ends, seconds, stale_of};
+use super::{Audience, Kept, NAME_CHARS, PATH_CHARS, Seen, ends, seconds, stale_of};
 
 /// What is said of an external agent's account of itself.
 const CLAIMS: &str = "summary and tool_trace are what an external agent tells of itself: the host \
                       saw none of it; check what matters";
 
+/// How much of each list is shown, and how many characters of an error.
+#[derive(Clone, Copy)]
+pub(super) struct Lists {
+    pub(super) trace: usize,
+    pub(super) receipts: usize,
+    /// Files to read again, and files of which no write was seen.
+    pub(super) claims: usize,
+    pub(super) error_chars: usize,
+}
+
+impl Lists {
+    pub(super) const ALL: Self = Self {
+        trace: usize::MAX,
+        receipts: usize::MAX,
+        claims: usize::MAX,
+        error_chars: usize::MAX,
+    };
+}
+
+/// What a child said, as it is shown.
+#[derive(Default)]
+pub(super) struct Words<'a> {
+    pub(super) summary: Option<Cow<'a, str>>,
+    pub(super) output: Option<Cow<'a, Value>>,
+    /// The bytes of the value, where it is left out.
+    pub(super) output_bytes: usize,
+}
+
+impl<'a> Words<'a> {
+    /// All of it, as it is.
+    pub(super) fn whole(outcome: &'a Outcome) -> Self {
+        let summary = outcome.text.as_deref().filter(|text| !text.is_empty()).map(Cow::Borrowed);
+        Self { summary, output: outcome.output.as_ref().map(Cow::Borrowed), output_bytes: 0 }
+    }
+}
+
 #[derive(Serialize)]
 pub(super) struct Entry<'a> {
     task_index: u32,
     status: &'static str,
-    summary: Option<Cow<'a, str>>,
+    pub(super) summary: Option<Cow<'a, str>>,
     /// The value of an answer with a schema.
     #[serde(skip_serializing_if = "Option::is_none")]
-    output: Option<Cow<'a, Value>>,
+    pub(super) output: Option<Cow<'a, Value>>,
     exit_reason: &'static str,
     api_calls: u32,
     duration_seconds: f64,
@@ -31,7 +67,7 @@ pub(super) struct Entry<'a> {
     tool_trace: Vec<TraceLine<'a>>,
     receipts: ReceiptLines<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    left_out: Option<LeftOut>,
+    pub(super) left_out: Option<LeftOut>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     stale_paths: Vec<Cow<'a, str>>,
     /// Files that the answer names as written and of which no write was seen.
@@ -39,6 +75,8 @@ pub(super) struct Entry<'a> {
     unseen_writes: Vec<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     summary_path: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_path: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     diagnostic_path: Option<Cow<'a, str>>,
     agent: &'a str,
@@ -85,14 +123,25 @@ struct CommandLine<'a> {
     exit_code: Option<i32>,
 }
 
-/// How many earlier entries are not shown, and where they are.
+/// How many earlier entries are not shown, how many bytes of the value, and where all of it is.
 #[derive(Serialize)]
 pub(super) struct LeftOut {
     tool_trace: usize,
     files_written: usize,
     commands: usize,
     unfinished: usize,
+    #[serde(skip_serializing_if = "is_none")]
+    stale_paths: usize,
+    #[serde(skip_serializing_if = "is_none")]
+    unseen_writes: usize,
+    #[serde(skip_serializing_if = "is_none")]
+    output_bytes: usize,
     whole: String,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]
+fn is_none(count: &usize) -> bool {
+    *count == 0
 }
 
 /// The entry of the child at this place of what was seen.
@@ -100,37 +149,41 @@ pub(super) fn entry<'a>(
     index: u32,
     outcome: &'a Outcome,
     seen: Seen<'a>,
-    audience: Audience,
+    (audience, words): (Audience, Words<'a>),
 ) -> Entry<'a> {
     let usage = outcome.tree_usage();
-    let task_index = seen.first.saturating_add(index);
-    let index = index as usize;
-    let kept = seen.kept.get(index);
+    let kept = seen.kept_of(index);
     let path = |path: &'a Option<PathBuf>| path.as_deref().map(|path| audience.path(path));
-    let left_out = LeftOut::of(outcome, audience, kept.and_then(|kept| kept.whole.as_deref()));
+    let lists = audience.lists();
+    let left_out = LeftOut::of(index, outcome, seen, (audience, words.output_bytes));
     Entry {
-        task_index,
+        task_index: seen.first.saturating_add(index),
         status: outcome.status.as_str(),
-        summary: summary(outcome, kept, audience),
-        output: output(outcome, audience),
+        summary: words.summary,
+        output: words.output,
         exit_reason: outcome.exit_reason.as_str(),
         api_calls: outcome.iterations,
         duration_seconds: seconds(outcome.duration_ms),
         model: audience.word(&outcome.model, NAME_CHARS),
         tokens: Tokens { input: usage.input, cached: usage.cached, output: usage.output },
         cost_usd: outcome.cost_usd,
-        tool_trace: last(&outcome.trace, audience.most())
+        tool_trace: last(&outcome.trace, lists.trace)
             .map(|line| trace_line(line, audience))
             .collect(),
         receipts: receipt_lines(outcome, audience),
         left_out: left_out.any().then_some(left_out),
-        stale_paths: stale_of(outcome, seen.stale).map(|file| audience.path(&file.path)).collect(),
+        stale_paths: stale_of(outcome, seen.stale)
+            .take(lists.claims)
+            .map(|file| audience.path(&file.path))
+            .collect(),
         unseen_writes: seen
             .unseen_of(index)
             .iter()
+            .take(lists.claims)
             .map(|path| audience.word(path, PATH_CHARS))
             .collect(),
         summary_path: kept.and_then(|kept| path(&kept.summary)),
+        output_path: kept.filter(|_| words.output_bytes > 0).and_then(|kept| path(&kept.output)),
         diagnostic_path: kept.and_then(|kept| path(&kept.diagnostic)),
         agent: outcome.agent.as_str(),
         claims: outcome.external.then_some(CLAIMS),
@@ -139,14 +192,22 @@ pub(super) fn entry<'a>(
 }
 
 impl LeftOut {
-    pub(super) fn of(outcome: &Outcome, audience: Audience, kept: Option<&Path>) -> Self {
-        let receipts = &outcome.receipts;
-        let count = |n: usize| n.saturating_sub(audience.most());
+    fn of(
+        index: u32,
+        outcome: &Outcome,
+        seen: Seen<'_>,
+        (audience, output_bytes): (Audience, usize),
+    ) -> Self {
+        let (receipts, lists) = (&outcome.receipts, audience.lists());
+        let kept = seen.kept_of(index).and_then(|kept| kept.whole.as_deref());
         Self {
-            tool_trace: count(outcome.trace.len()),
-            files_written: count(receipts.files_written.len()),
-            commands: count(receipts.commands.len()),
-            unfinished: count(receipts.unfinished.len()),
+            tool_trace: outcome.trace.len().saturating_sub(lists.trace),
+            files_written: receipts.files_written.len().saturating_sub(lists.receipts),
+            commands: receipts.commands.len().saturating_sub(lists.receipts),
+            unfinished: receipts.unfinished.len().saturating_sub(lists.receipts),
+            stale_paths: stale_of(outcome, seen.stale).skip(lists.claims).count(),
+            unseen_writes: seen.unseen_of(index).len().saturating_sub(lists.claims),
+            output_bytes,
             whole: match kept {
                 Some(path) => audience.path(path).into_owned(),
                 None => whole(&outcome.agent),
@@ -154,8 +215,9 @@ impl LeftOut {
         }
     }
 
-    pub(super) fn any(&self) -> bool {
-        self.tool_trace + self.files_written + self.commands + self.unfinished > 0
+    fn any(&self) -> bool {
+        let receipts = self.files_written + self.commands + self.unfinished;
+        self.tool_trace + receipts + self.stale_paths + self.unseen_writes + self.output_bytes > 0
     }
 }
 
@@ -174,7 +236,7 @@ fn trace_line<'a>(line: &'a ToolTrace, audience: Audience) -> TraceLine<'a> {
 
 fn receipt_lines<'a>(outcome: &'a Outcome, audience: Audience) -> ReceiptLines<'a> {
     let receipts = &outcome.receipts;
-    let (most, files) = (audience.most(), receipts.files_written.len());
+    let (most, files) = (audience.lists().receipts, receipts.files_written.len());
     ReceiptLines {
         files_written: receipts
             .files_written
@@ -196,33 +258,38 @@ fn receipt_lines<'a>(outcome: &'a Outcome, audience: Audience) -> ReceiptLines<'
     }
 }
 
-/// The child's own words.
-fn summary<'a>(
-    outcome: &'a Outcome,
+/// The child's own words, if it has any: all of them, or the ends of a text that is longer than
+/// `most` bytes; its beginning alone where these are fewer than `both` bytes.
+pub(super) fn said(
+    outcome: &Outcome,
     kept: Option<&Kept>,
-    audience: Audience,
-) -> Option<Cow<'a, str>> {
+    (most, both): (usize, usize),
+) -> Option<String> {
     let text = outcome.text.as_deref().filter(|text| !text.is_empty())?;
-    let most = match audience {
-        Audience::Host => return Some(Cow::Borrowed(text)),
-        Audience::Model(share) => share.summary_bytes,
-    };
     let source = Source::Child(outcome.agent.to_string());
     if text.len() <= most {
-        return Some(Cow::Owned(quote(&source, text).into_string()));
+        return Some(quote(&source, text).into_string());
     }
-    let (head, tail) = ends(text, most);
-    let omitted = text.len() - head.len() - tail.len();
-    Some(Cow::Owned(format!(
-        "{}\n[{omitted} of {} bytes left out here; the whole answer: {}]\n{}",
-        quote(&source, head),
-        text.len(),
-        where_whole(outcome, kept),
-        quote(&source, tail)
-    )))
+    let (head, tail) = if most < both {
+        (text.get(..text.floor_char_boundary(most)).unwrap_or_default(), "")
+    } else {
+        ends(text, most)
+    };
+    let where_whole = match kept.and_then(|kept| kept.summary.as_ref()) {
+        Some(_) => "see `summary_path`".to_owned(),
+        None => whole(&outcome.agent),
+    };
+    let omitted = format!(
+        "[{} of {} bytes left out here; the whole answer: {where_whole}]",
+        text.len() - head.len() - tail.len(),
+        text.len()
+    );
+    let framed = |part: &str| (!part.is_empty()).then(|| quote(&source, part).into_string());
+    let parts = [framed(head), Some(omitted), framed(tail)];
+    Some(parts.into_iter().flatten().collect::<Vec<_>>().join("\n"))
 }
 
-/// Where the whole answer of a child is.
+/// Where the whole answer of a child is, for a text that has no `summary_path`.
 pub(super) fn where_whole(outcome: &Outcome, kept: Option<&Kept>) -> String {
     match kept.and_then(|kept| kept.summary.as_deref()) {
         Some(path) => format!("`{}`", to_line(&path.to_string_lossy(), PATH_CHARS)),
@@ -230,17 +297,9 @@ pub(super) fn where_whole(outcome: &Outcome, kept: Option<&Kept>) -> String {
     }
 }
 
-/// The answer as a value. The model gets it without what a reader cannot see, and not where
-/// its text would be cut.
-fn output(outcome: &Outcome, audience: Audience) -> Option<Cow<'_, Value>> {
-    let value = outcome.output.as_ref()?;
-    match audience {
-        Audience::Host => Some(Cow::Borrowed(value)),
-        Audience::Model(share) => {
-            let fits = value.to_string().len() <= share.summary_bytes;
-            fits.then(|| Cow::Owned(visible(value)))
-        }
-    }
+/// The answer as a value, without what a reader cannot see.
+pub(super) fn value(outcome: &Outcome) -> Option<Value> {
+    outcome.output.as_ref().map(visible)
 }
 
 fn visible(value: &Value) -> Value {
@@ -268,5 +327,9 @@ pub(super) fn error<'a>(outcome: &'a Outcome, audience: Audience) -> Option<Cow<
     }
     let error = outcome.error.as_deref().filter(|error| !error.trim().is_empty());
     let unknown = format!("ended as {} for a reason that is not known", outcome.status.as_str());
-    Some(error.map_or(Cow::Owned(unknown), |error| audience.word(error, ERROR_CHARS)))
+    Some(
+        error.map_or(Cow::Owned(unknown), |error| {
+            audience.word(error, audience.lists().error_chars)
+        }),
+    )
 }

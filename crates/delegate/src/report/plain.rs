@@ -6,7 +6,8 @@ use deputize_core::{
 };
 
 use super::entry::{error, where_whole};
-use super::{Audience, Caps, Kept, Seen, Share, ends, notes};
+use super::fit::PLAIN;
+use super::{ASIDE, Audience, Caps, Kept, Seen, ends, notes, short};
 
 /// The answer of the one child of a call. That it is cut, that a limit was reached, and what the
 /// host has to say of it stands beside it.
@@ -18,20 +19,19 @@ pub(crate) fn plain(
     seen: Seen<'_>,
     caps: Caps<'_>,
 ) -> Result<ToolCallResult, FillError> {
-    let share = Share::of(1, caps);
-    let kept = seen.kept.first();
+    let (kept, aside) = (seen.kept.first(), caps.whole(1) / ASIDE);
     let mut output = ToolOutput {
         source: Some(Source::Child(outcome.agent.to_string())),
-        ..text(outcome, kept, share)
+        ..text(outcome, kept, caps.plain())
     };
     output.notes.extend(limit(outcome));
     let diagnostic = kept.and_then(|kept| kept.diagnostic.as_ref());
     output.notes.extend(
         diagnostic.map(|path| format!("what is known of it: `{}`", path.to_string_lossy())),
     );
-    output.notes.extend(notes(std::slice::from_ref(outcome), seen, caps.cwd)?);
-    output.notes.extend(seen.warnings.iter().cloned());
-    let why = error(outcome, Audience::Model(share));
+    output.notes.extend(notes(std::slice::from_ref(outcome), seen, (caps.cwd, aside))?);
+    output.notes.extend(short(seen.warnings, aside));
+    let why = error(outcome, Audience::Model(PLAIN));
     Ok(match (outcome.status, why) {
         (Status::Completed, _) | (_, None) => Ok(output),
         (status, Some(why)) => Err(ToolError::Partly {
@@ -51,14 +51,14 @@ const fn ended(status: Status) -> &'static str {
     }
 }
 
-fn text(outcome: &Outcome, kept: Option<&Kept>, share: Share) -> ToolOutput {
+fn text(outcome: &Outcome, kept: Option<&Kept>, most: usize) -> ToolOutput {
     let Some(text) = outcome.text.as_deref().filter(|text| !text.trim().is_empty()) else {
         return ToolOutput::default().note("the child gave no answer");
     };
-    if text.len() <= share.summary_bytes {
+    if text.len() <= most {
         return ToolOutput::text(text);
     }
-    let (head, tail) = ends(text, share.summary_bytes);
+    let (head, tail) = ends(text, most);
     let (all, cut) = (text.len(), text.len() - head.len() - tail.len());
     let whole = where_whole(outcome, kept);
     ToolOutput::text(format!("{head}\n[...]\n{tail}"))

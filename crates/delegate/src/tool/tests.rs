@@ -3,6 +3,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
+use deputize_core::door::Source;
 use deputize_core::{
     Agent, AgentId, AgentSpec, AttachError, Cancel, CancelReason, Doing, ExitReason, FixedClock,
     Glance, Receipts, Role, SessionView, Spawn, Status, Store, ToolOutput, Usage, Version,
@@ -379,7 +380,7 @@ async fn a_call_that_is_dropped_gives_its_place_back() {
 async fn a_session_has_so_many_children_and_a_call_over_that_starts_none() {
     let rig = Rig::new(Policy { max_children_per_session: 4, ..Policy::default() });
     assert!(rig.call(tasks(&["a", "b"])).await.is_ok());
-    insta::assert_snapshot!(refusal(rig.call(tasks(&["c", "d", "e"])).await), @r#"{"error":"no child was started: 3 more children would be too many: 2 were started and the limit is 4 (delegation.max_children_per_session); work with the results there are, or send fewer tasks","errors":[{"code":"E_TOO_MANY_CHILDREN","task_index":null,"task":null,"field":"","value":4,"remedy":"3 more children would be too many: 2 were started and the limit is 4 (delegation.max_children_per_session); work with the results there are, or send fewer tasks"}],"warnings":[]}"#);
+    insta::assert_snapshot!(refusal(rig.call(tasks(&["c", "d", "e"])).await), @r#"{"error":"no child was started: this call would start 3 children, which is too many: 2 were started and the limit is 4 (delegation.max_children_per_session); work with the results there are, or send fewer tasks","errors":[{"code":"E_TOO_MANY_CHILDREN","task_index":null,"task":null,"field":"","value":4,"remedy":"this call would start 3 children, which is too many: 2 were started and the limit is 4 (delegation.max_children_per_session); work with the results there are, or send fewer tasks"}],"warnings":[]}"#);
     assert_eq!(rig.attached(), ["a", "b"]);
     assert!(rig.call(tasks(&["c", "d"])).await.is_ok());
     // Repeating a call costs nothing, since it attaches the same children.
@@ -508,6 +509,7 @@ async fn children_of_an_earlier_process_count_and_the_limit_is_named() {
     ];
     let told = refusal(rig.call(tasks(&["a", "b"])).await);
     assert!(told.contains("2 were started and the limit is 3 (delegation.max_ch"), "{told}");
+    assert!(told.contains("would start 2 children, which is too many"), "{told}");
     assert!(rig.call(tasks(&["a"])).await.is_ok());
 
     // The agent's own limit is another one.
@@ -542,6 +544,8 @@ async fn a_background_child_is_told_of_as_one_that_was_waited_for() {
         let found = deputize_core::Handoff::found(&background, &rig.agent, &specs[index], child);
         child.found = found.map(Box::new);
         let output = deputize_core::Handoff::told(&background, &rig.agent, child);
+        // The facts of the host stand in no frame of the child's.
+        assert_eq!(output.source, Some(Source::Tool("delegate_task".to_owned())));
         let value: Value = serde_json::from_str(&output.content).unwrap();
         (value["results"][0].clone(), output.notes.join("\n"))
     };

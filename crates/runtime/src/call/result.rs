@@ -1,5 +1,6 @@
 //! What the model and the record get of a call.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use deputize_core::door::{Source, to_line, to_model};
@@ -14,6 +15,8 @@ use crate::driver::{Driver, chain};
 const MOST_OWN_BYTES: usize = 8 * 1024;
 /// The most bytes of one result that a model gets; tools keep their own, smaller limits.
 const MOST_RESULT_BYTES: usize = 512 * 1024;
+/// The most bytes of what a tool remarks beside that.
+const MOST_NOTES_BYTES: usize = 64 * 1024;
 
 /// A call that has its result.
 pub(super) struct Done {
@@ -116,9 +119,7 @@ impl Driver {
         if cut > 0 {
             parts.push(format!("[{cut} bytes left out: a result has at most {MOST_RESULT_BYTES}]"));
         }
-        for note in &output.notes {
-            parts.push(format!("[{}]", to_line(&secrets.scrub(note), 2000)));
-        }
+        parts.extend(remarks(output.notes.iter().map(|note| secrets.scrub(note))));
         let mut hash = Sha256::new();
         for part in [lead.unwrap_or_default(), content]
             .into_iter()
@@ -133,6 +134,22 @@ impl Driver {
     }
 }
 
+/// A tool's remarks as they stand behind its content; of very many, how many more there are.
+fn remarks<'t>(notes: impl ExactSizeIterator<Item = Cow<'t, str>>) -> Vec<String> {
+    let all = notes.len();
+    let (mut shown, mut room) = (Vec::new(), MOST_NOTES_BYTES);
+    for (index, note) in notes.enumerate() {
+        let note = format!("[{}]", to_line(&note, 2000));
+        let Some(rest) = room.checked_sub(note.len()) else {
+            shown.push(format!("[{} more remarks left out]", all - index));
+            break;
+        };
+        room = rest;
+        shown.push(note);
+    }
+    shown
+}
+
 /// Cuts a content at the limit, at a character's border; tells how many bytes it cut.
 fn cap(content: &str, most: usize) -> (&str, usize) {
     if content.len() <= most {
@@ -141,4 +158,23 @@ fn cap(content: &str, most: usize) -> (&str, usize) {
     let end = content.floor_char_boundary(most);
     let kept = content.get(..end).unwrap_or_default();
     (kept, content.len() - kept.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn remarks_without_end_are_counted() {
+        let shown = |notes: usize| {
+            let notes: Vec<String> =
+                (0..notes).map(|n| format!("{n} {}", "x".repeat(998))).collect();
+            remarks(notes.iter().map(|note| Cow::Borrowed(note.as_str())))
+        };
+        assert_eq!(shown(3).len(), 3);
+        let many = shown(1000);
+        assert!(many.iter().map(String::len).sum::<usize>() < MOST_NOTES_BYTES + 100);
+        let kept = many.len() - 1;
+        assert_eq!(many.last().unwrap(), &format!("[{} more remarks left out]", 1000 - kept));
+    }
 }

@@ -1,0 +1,214 @@
+//! The entry of a child within its share of a result.
+//!
+//! Nothing of a result may be cut by its bytes: it would be no JSON, and the last children would
+//! be lost. So each entry is made to fit: lists give way before the answer, those that tell least
+//! first, and what is left out is counted.
+
+use std::borrow::Cow;
+use std::io::{self, Write};
+
+use deputize_core::Outcome;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::entry::{Entry, Lists, Words, entry, said, value};
+use super::{Audience, Cut, Seen, Share};
+
+/// How many characters of an error, and how many where there is hardly room.
+const ERROR_CHARS: usize = 500;
+const SHORT_ERROR_CHARS: usize = 120;
+/// How many bytes of an answer are shown before the last of the lists go, where it has so many.
+const ANSWER_LEAST: usize = 1000;
+/// The least of an answer that is shown by both of its ends for want of room, in bytes.
+const BOTH_ENDS: usize = 400;
+/// How many bytes of an answer may be behind one that is shown: the others cannot be seen.
+const UNSEEN: usize = 4;
+/// How near to the most that fits an answer is cut, in bytes.
+const NEAR: usize = 32;
+
+/// How much of the lists a text has that names none of them.
+pub(super) const PLAIN: Lists = Lists { error_chars: ERROR_CHARS, ..Lists::ALL };
+
+const fn lists(trace: usize, receipts: usize, claims: usize) -> Lists {
+    Lists { trace, receipts, claims, error_chars: ERROR_CHARS }
+}
+
+/// What of the lists is shown where the whole answer is; the first that fits.
+const BESIDE_ALL: [Lists; 7] = [
+    lists(20, 20, usize::MAX),
+    lists(5, 20, usize::MAX),
+    lists(2, 20, usize::MAX),
+    lists(2, 5, usize::MAX),
+    lists(2, 2, usize::MAX),
+    lists(2, 2, 20),
+    lists(2, 2, 2),
+];
+/// What of them is shown where a part of it is; the first that leaves room for enough of it.
+const BESIDE_PART: [Lists; 4] = [
+    lists(2, 2, 2),
+    lists(0, 2, 2),
+    lists(0, 0, 2),
+    Lists { trace: 0, receipts: 0, claims: 0, error_chars: SHORT_ERROR_CHARS },
+];
+
+/// What is shown of a child.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(super) enum Shown<'a> {
+    Entry(Box<Entry<'a>>),
+    Bare(Bare<'a>),
+}
+
+/// Only how it ended: where there is room for no more.
+#[derive(Serialize)]
+pub(super) struct Bare<'a> {
+    task_index: u32,
+    status: &'static str,
+    exit_reason: &'static str,
+    agent: &'a str,
+}
+
+/// The entry of the child at this place within its share, and what it leaves out.
+pub(super) fn fit<'a>(
+    index: u32,
+    outcome: &'a Outcome,
+    seen: Seen<'a>,
+    share: Share,
+) -> (Shown<'a>, Cut) {
+    let fitting = Fitting::of(index, outcome, seen, share);
+    let fitted = fitting.beside_all().or_else(|| fitting.beside_part());
+    fitted.unwrap_or_else(|| {
+        let bare = Bare {
+            task_index: seen.first.saturating_add(index),
+            status: outcome.status.as_str(),
+            exit_reason: outcome.exit_reason.as_str(),
+            agent: outcome.agent.as_str(),
+        };
+        // The whole entry has the answer and its value too.
+        (Shown::Bare(bare), Cut { entry: true, ..Cut::default() })
+    })
+}
+
+struct Fitting<'a> {
+    index: u32,
+    outcome: &'a Outcome,
+    seen: Seen<'a>,
+    share: Share,
+    /// The answer within what any answer may have.
+    said: Option<String>,
+    /// The value, if it is within that too.
+    value: Option<Value>,
+    /// How many bytes it has.
+    value_bytes: usize,
+}
+
+impl<'a> Fitting<'a> {
+    fn of(index: u32, outcome: &'a Outcome, seen: Seen<'a>, share: Share) -> Self {
+        let value = value(outcome);
+        let value_bytes = value.as_ref().map_or(0, bytes);
+        Self {
+            said: said(outcome, seen.kept_of(index), (share.summary_bytes, 0)),
+            value: value.filter(|_| value_bytes <= share.summary_bytes),
+            value_bytes,
+            index,
+            outcome,
+            seen,
+            share,
+        }
+    }
+
+    /// The entry with so much of the lists, with the value or without it, and without the answer.
+    fn silent(&self, lists: Lists, with_value: bool) -> Entry<'a> {
+        let output = self.value.as_ref().filter(|_| with_value).cloned().map(Cow::Owned);
+        let output_bytes = if output.is_some() { 0 } else { self.value_bytes };
+        let words = Words { summary: None, output, output_bytes };
+        entry(self.index, self.outcome, self.seen, (Audience::Model(lists), words))
+    }
+
+    /// As much of the lists as there is room for beside the whole answer and its value.
+    fn beside_all(&self) -> Option<(Shown<'a>, Cut)> {
+        let said = self.said.as_ref().map_or(0, bytes);
+        let fits = |entry: &Entry<'a>| bytes(entry) + said <= self.share.bytes;
+        let entry = BESIDE_ALL.into_iter().map(|lists| self.silent(lists, true)).find(fits)?;
+        Some(self.shown(entry, self.said.clone(), false))
+    }
+
+    /// As much of the answer as there is room for.
+    fn beside_part(&self) -> Option<(Shown<'a>, Cut)> {
+        let all = self.said.as_ref().map_or(0, bytes);
+        let least = all.min(ANSWER_LEAST);
+        let beside = |lists: Lists, with_value: bool| {
+            let entry = self.silent(lists, with_value);
+            let room = self.share.bytes.checked_sub(bytes(&entry));
+            room.map(|room| (entry, room))
+        };
+        let enough = |found: &(Entry<'a>, usize)| found.1 >= least;
+        // The value before the lists: it is what was asked for.
+        let choices = [true, false].into_iter().flat_map(|with| BESIDE_PART.map(|it| (it, with)));
+        let (entry, room) = choices
+            .filter_map(|(lists, with_value)| beside(lists, with_value))
+            .find(enough)
+            .or_else(|| beside(*BESIDE_PART.last()?, false))?;
+        if all <= room {
+            return Some(self.shown(entry, self.said.clone(), false));
+        }
+        let part = self.part(room)?;
+        Some(self.shown(entry, Some(part), true))
+    }
+
+    /// As much of the answer as fits, with what says so; nothing: not even that fits.
+    fn part(&self, room: usize) -> Option<String> {
+        let text = self.outcome.text.as_deref().unwrap_or_default();
+        let most = self.share.summary_bytes;
+        let at = |bytes_of_it: usize| {
+            let kept = self.seen.kept_of(self.index);
+            let said = said(self.outcome, kept, (bytes_of_it, BOTH_ENDS.min(most)))?;
+            (bytes(&said) <= room).then_some(said)
+        };
+        let (mut best, mut low) = (at(0)?, 0);
+        let mut high = text.len().min(most).min(room.saturating_mul(UNSEEN));
+        while high - low > NEAR {
+            let middle = low.midpoint(high);
+            match at(middle) {
+                Some(said) => (best, low) = (said, middle),
+                None => high = middle,
+            }
+        }
+        Some(best)
+    }
+
+    fn shown(&self, mut entry: Entry<'a>, said: Option<String>, cut: bool) -> (Shown<'a>, Cut) {
+        let text = self.outcome.text.as_deref().unwrap_or_default();
+        let cut = Cut {
+            summary: cut || text.len() > self.share.summary_bytes,
+            output: self.value_bytes > 0 && entry.output.is_none(),
+            entry: entry.left_out.is_some(),
+        };
+        entry.summary = said.map(Cow::Owned);
+        (Shown::Entry(Box::new(entry)), cut)
+    }
+}
+
+/// A sink that only counts.
+struct Count(usize);
+
+impl Write for Count {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// How many bytes of JSON a value takes.
+pub(super) fn bytes(value: &(impl Serialize + ?Sized)) -> usize {
+    let mut count = Count(0);
+    match serde_json::to_writer(&mut count, value) {
+        Ok(()) => count.0,
+        // Then it is nothing that fits.
+        Err(_) => usize::MAX,
+    }
+}
