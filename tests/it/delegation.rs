@@ -266,6 +266,30 @@ async fn the_task_tool_takes_a_text_and_gives_one() {
     insta::assert_snapshot!(frames);
 }
 
+#[tokio::test]
+async fn the_task_tool_takes_a_text_that_is_no_json_too() {
+    let lab = Lab::new();
+    let server = model(|asked| match (is_child(asked), asked.results().len()) {
+        (false, 0) => {
+            let raw = |text: &str| RawCall { name: "task".to_owned(), arguments: text.to_owned() };
+            let calls = vec![raw("Look at \"one\""), raw("TODO")];
+            Answer::reply(&Reply { calls, ..Reply::text("served-1", "") })
+        }
+        (false, _) => say("Looked."),
+        (true, _) => say("I looked."),
+    })
+    .await;
+    run(&lab, &server, &["delegation.tool_name=task"], "Go").await;
+    let requests = server.requests();
+    let told = messages(requests.last().unwrap(), "tool");
+    assert!(told[0].contains("\nI looked.\n"), "{told:?}");
+    assert!(
+        told[1].starts_with("error: ") && told[1].contains("`description` only stands for"),
+        "{told:?}"
+    );
+    assert_eq!(requests.len(), 3);
+}
+
 /// Without the boundaries of frames, which nobody can guess.
 fn regex_like(text: &str) -> String {
     let mut out = String::new();
@@ -555,6 +579,14 @@ async fn nonsense_is_answered_with_what_is_wrong_and_starts_nobody() {
         assert_eq!(end["status"], "error", "{end}");
         assert!(end["result_bytes"].as_u64().unwrap() < 9000, "{end}");
     }
+    // Whatever it was, the answer is one object of the same form.
+    let last = server.requests().pop().unwrap();
+    for told in messages(&last, "tool") {
+        let begin = told.find('{').unwrap_or_else(|| panic!("{told}"));
+        let mut values = serde_json::Deserializer::from_str(&told[begin..]).into_iter::<Value>();
+        let value = values.next().unwrap().unwrap();
+        assert!(value["error"].is_string() && value["errors"][0]["code"].is_string(), "{value}");
+    }
     assert_eq!(ended.events("agent.start").len(), 1);
     assert_eq!(ended.events("model.response").pop().unwrap()["text"], "I give up.");
 }
@@ -701,6 +733,12 @@ async fn the_tools_of_a_child_are_explained() {
     assert_eq!((&value["role"], &value["depth"]), (&json!("orchestrator"), &json!(2)));
     let all = value["tools"].as_array().unwrap();
     assert!(all.iter().all(|tool| tool["kept"] == true && tool["why"].is_null()), "{value:#}");
+    let foreign = resolved(&["--set", "delegation.acp_command=/bin/true", "--json"], 0).await.out;
+    let value: Value = serde_json::from_str(&foreign).unwrap();
+    assert_eq!(value["toolsets"], json!([]));
+    let all = value["tools"].as_array().unwrap();
+    let own = |tool: &Value| tool["kept"] == false && tool["why"].is_string();
+    assert!(!all.is_empty() && all.iter().all(own), "{value:#}");
     let unknown = resolved(&["-t", "nope"], 2).await.err;
     assert!(unknown.contains("there is no such toolset; you have file, terminal"), "{unknown}");
     let deep = resolved(&["--depth", "2"], 2).await.err;

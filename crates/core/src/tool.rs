@@ -254,6 +254,13 @@ pub trait Tool: Send + Sync {
     fn declare(&self, _agent: &AgentView) -> Option<ToolDecl> {
         None
     }
+
+    /// Whether it reads its arguments itself, because it takes more than its schema says, or says
+    /// better what is wrong. Then they are not checked: they may be any value, and a text that is
+    /// no JSON comes as a string.
+    fn reads_itself(&self) -> bool {
+        false
+    }
 }
 
 /// A tool as its author writes it: a name, a sentence, typed arguments, one function.

@@ -5,8 +5,11 @@ use std::collections::BTreeSet;
 
 use deputize_core::door::{clean, to_line};
 use deputize_core::{Role, bounded_schema};
+use jsonschema::ValidationError;
+use jsonschema::error::ValidationErrorKind;
 use serde_json::{Map, Value};
 
+use crate::placeholder::{PLACEHOLDER, is_placeholder};
 use crate::policy::Policy;
 use crate::refusal::{CallError, Code};
 
@@ -90,8 +93,13 @@ pub struct Reading {
 #[must_use]
 pub fn read(arguments: &Value, policy: &Policy) -> Reading {
     let mut out = Reading::default();
-    let Some(map) = arguments.as_object() else {
-        let remedy = "the arguments must be an object with `goal` or `tasks`";
+    let nothing = Value::Object(Map::new());
+    let decoded = if arguments.is_null() { Some(nothing) } else { decode(arguments) };
+    let Some(map) = decoded.as_ref().unwrap_or(arguments).as_object() else {
+        let remedy = format!(
+            "the arguments must be one JSON object with `goal` or `tasks`{}",
+            broken(arguments)
+        );
         out.errors.push(CallError::new(Code::Arguments, None, ("", arguments), remedy));
         return out;
     };
@@ -118,6 +126,13 @@ pub fn read(arguments: &Value, policy: &Policy) -> Reading {
         }
     }
     out
+}
+
+/// Where arguments break off that were meant to be an object.
+fn broken(arguments: &Value) -> String {
+    let text = arguments.as_str().filter(|text| text.trim_start().starts_with('{'));
+    let error = text.and_then(|text| serde_json::from_str::<Value>(text).err());
+    error.map(|error| format!(", and these are no JSON: {error}")).unwrap_or_default()
 }
 
 fn batch(top: &Fields<'_>, tasks: &[Value], defaults: &Task, out: &mut Reading) {
@@ -160,6 +175,23 @@ fn batch(top: &Fields<'_>, tasks: &[Value], defaults: &Task, out: &mut Reading) 
         out.errors.push(CallError::new(Code::Type, None, (BACKGROUND, &value), remedy));
     }
     out.background = each.contains(&true);
+}
+
+/// Why a value is no JSON Schema, and where in it.
+fn no_schema(error: &ValidationError<'_>) -> String {
+    let path = error.instance_path().to_string();
+    let at = if path.is_empty() { String::new() } else { format!("at `{path}`: ") };
+    match error.kind() {
+        // Also what no part of it leads to must be there.
+        ValidationErrorKind::Referencing(_) => {
+            "it refers to something outside itself; put that under `$defs`".to_owned()
+        }
+        // What would be allowed there is said in terms of schemas about schemas.
+        ValidationErrorKind::AnyOf { .. } | ValidationErrorKind::OneOfNotValid { .. } => {
+            format!("{at}{} is nothing that may stand there", error.instance())
+        }
+        _ => format!("{at}{error}"),
+    }
 }
 
 /// The fields of a call or of one of its tasks.
@@ -218,7 +250,12 @@ impl Fields<'_> {
             };
             out.errors.push(self.error(code, ("goal", value), remedy));
         }
-        goal.unwrap_or_default()
+        let goal = goal.unwrap_or_default();
+        if is_placeholder(&goal) {
+            let of = ("goal", &Value::String(goal.clone()));
+            out.errors.push(self.error(Code::Goal, of, PLACEHOLDER));
+        }
+        goal
     }
 
     /// A text, without what a reader cannot see; that something was removed is told.
@@ -425,10 +462,7 @@ fn unusable(schema: &Value) -> Option<String> {
     if let Err(error) = bounded_schema(schema) {
         return Some(error.to_string());
     }
-    let error = jsonschema::validator_for(schema).err()?.to_string();
-    // Also what no part of it leads to must be there.
-    let outside = "it refers to something outside itself; put that under `$defs`";
-    Some(if error.contains("registry") { outside.to_owned() } else { error })
+    jsonschema::validator_for(schema).err().map(|error| no_schema(&error))
 }
 
 /// What a text holds that is JSON.
@@ -542,7 +576,7 @@ mod tests {
         Some(3) "D" schema {"type":"object"}
         Some(4) "E" schema {"type":"object"}
         error {"code":"E_MODEL","task_index":1,"task":"t1","field":"model","value":"p/large","remedy":"task 1: `model` must be one of p/small, or left out"}
-        error {"code":"E_SCHEMA","task_index":2,"task":"t2","field":"output_schema","value":{"type":"no such type"},"remedy":"task 2: `output_schema` must be a JSON Schema: \"no such type\" is not valid under any of the schemas listed in the 'anyOf' keyword"}
+        error {"code":"E_SCHEMA","task_index":2,"task":"t2","field":"output_schema","value":{"type":"no such type"},"remedy":"task 2: `output_schema` must be a JSON Schema: at `/type`: \"no such type\" is nothing that may stand there"}
         error {"code":"E_SCHEMA","task_index":3,"task":"t3","field":"output_schema","value":[1],"remedy":"task 3: `output_schema` must be a JSON Schema: it is no object"}
         error {"code":"E_SCHEMA","task_index":4,"task":"t4","field":"output_schema","value":{"$ref":"https://localhost:9/x.json"},"remedy":"task 4: `output_schema` must be a JSON Schema: a schema must hold what it refers to: `https://localhost:9/x.json` is not in it; put that under `$defs`"}
         "#);

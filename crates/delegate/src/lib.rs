@@ -39,6 +39,7 @@ mod files;
 mod fixture;
 mod found;
 mod keep;
+mod placeholder;
 mod plan;
 mod policy;
 mod prompt;

@@ -5,6 +5,7 @@ use deputize_core::door::clean;
 use serde_json::{Map, Value};
 
 use crate::args::{Reading, Task, unknown_fields};
+use crate::placeholder::{PLACEHOLDER, is_placeholder};
 use crate::refusal::{CallError, Code};
 
 /// The one field.
@@ -28,6 +29,10 @@ pub(crate) fn read_task(arguments: &Value) -> Reading {
             let goal = cleaned.text.into_owned();
             if goal.trim().is_empty() {
                 out.errors.push(blank(&Value::String(text.clone())));
+            } else if is_placeholder(&goal) {
+                let of = (FIELD, &Value::String(goal.clone()));
+                let remedy = PLACEHOLDER.replace("`goal`", &format!("`{FIELD}`"));
+                out.errors.push(CallError::new(Code::Goal, None, of, remedy));
             }
             out.tasks.push(Task { goal, ..Task::default() });
         }

@@ -49,8 +49,7 @@ impl DelegateTool {
     /// # Errors
     /// Never with a released core: the parameters are a constant of this crate.
     pub fn new(policy: Policy, clock: Arc<dyn Clock>) -> Result<Self, SchemaError> {
-        // Wide open, because arguments are read leniently and each mistake gets an answer of
-        // ours. What the model is told is narrower, see `declare`.
+        // What the model is told is narrower, see `declare`.
         let parameters = Schema::new(&json!({"type": "object"}))?;
         let spec = ToolSpec {
             decl: ToolDecl { name: policy.tool(), description: HEADLINE.to_owned(), parameters },
@@ -219,6 +218,11 @@ impl Tool for DelegateTool {
 
     fn declare(&self, agent: &AgentView) -> Option<ToolDecl> {
         describe(Parent::of(agent), &self.policy).ok()
+    }
+
+    // Leniently, and each mistake gets an answer of ours.
+    fn reads_itself(&self) -> bool {
+        true
     }
 }
 

@@ -136,7 +136,7 @@ impl Driver {
             let text = format!("{} cannot be used now: {why}", call.name);
             return Ok(Err(Done::own(CallStatus::Error, text)));
         }
-        let arguments = match self.shared.checker.check(spec, &call.arguments) {
+        let arguments = match self.shared.checker.read(&*entry.tool, &call.arguments) {
             Ok(arguments) => arguments,
             Err(text) => return Ok(Err(Done::own(CallStatus::Error, text))),
         };

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use deputize_core::{Schema, ToolName, ToolSpec, looks_within};
+use deputize_core::{Schema, Tool, ToolName, ToolSpec, looks_within};
+use jsonschema::error::ValidationErrorKind;
 use jsonschema::{ValidationError, Validator};
 use serde_json::Value;
 
@@ -13,6 +14,8 @@ const MOST_TOLD: usize = 8;
 const MOST_LOOKS: u64 = 100_000;
 /// The longest value that an error repeats, in bytes of JSON.
 const LONGEST_FOUND: usize = 120;
+/// How long a list of what may be chosen from is told whole, in bytes.
+const LONGEST_CHOICES: usize = 600;
 
 /// Checks arguments. Schemas are compiled at their first use, once a tool.
 #[derive(Debug, Default)]
@@ -21,14 +24,25 @@ pub(crate) struct Checker {
 }
 
 impl Checker {
+    /// What a tool gets of the arguments of a call: parsed and checked, unless it reads them itself.
+    ///
+    /// # Errors
+    /// As [`Checker::check`].
+    pub(crate) fn read(&self, tool: &dyn Tool, arguments: &str) -> Result<Value, String> {
+        if !tool.reads_itself() {
+            return self.check(tool.spec(), arguments);
+        }
+        let text = || Value::String(arguments.to_owned());
+        Ok(serde_json::from_str(or_none(arguments)).unwrap_or_else(|_| text()))
+    }
+
     /// Parses and checks the arguments of a call.
     ///
     /// # Errors
     /// With a text for the model that names each mistake and its place.
     pub(crate) fn check(&self, spec: &ToolSpec, arguments: &str) -> Result<Value, String> {
         let name = &spec.decl.name;
-        let text = if arguments.trim().is_empty() { "{}" } else { arguments };
-        let value: Value = serde_json::from_str(text).map_err(|error| {
+        let value: Value = serde_json::from_str(or_none(arguments)).map_err(|error| {
             format!("the arguments of {name} are not JSON: {error}. Send one JSON object.")
         })?;
         let schema = &spec.decl.parameters;
@@ -50,6 +64,11 @@ impl Checker {
         compiled.insert(name.clone(), Arc::clone(&validator));
         Ok(validator)
     }
+}
+
+/// Some models send nothing where there is nothing to say.
+fn or_none(arguments: &str) -> &str {
+    if arguments.trim().is_empty() { "{}" } else { arguments }
 }
 
 /// What is wrong with a value, a line for each mistake; nothing when it fits. `whole` names
@@ -90,7 +109,27 @@ pub(crate) fn mistakes(
 /// What is expected, and what was found where that is short.
 fn words(error: &ValidationError<'_>) -> String {
     let found = error.instance().to_string();
-    if found.len() <= LONGEST_FOUND { error.to_string() } else { error.masked().to_string() }
+    let found = if found.len() <= LONGEST_FOUND { found.as_str() } else { "value" };
+    if let ValidationErrorKind::Enum { options } = error.kind()
+        && let Some(options) = options.as_array()
+    {
+        return format!("{found} is not one of {}", choices(options));
+    }
+    if found == "value" { error.masked().to_string() } else { error.to_string() }
+}
+
+/// What may be chosen from, all of it where that is not very long.
+fn choices(options: &[Value]) -> String {
+    let mut told = String::new();
+    for (index, option) in options.iter().enumerate() {
+        let option = option.to_string();
+        if told.len() + option.len() > LONGEST_CHOICES {
+            return format!("{told} and {} more", options.len() - index);
+        }
+        let comma = if index == 0 { "" } else { ", " };
+        told = format!("{told}{comma}{option}");
+    }
+    told
 }
 
 #[cfg(test)]
@@ -166,5 +205,18 @@ mod tests {
     fn a_pattern_that_goes_back_and_forth_ends() {
         let backtracks = json!({"type": "string", "pattern": r"^(?=(a+)+$)(a|aa)+\1$"});
         assert!(told(&backtracks, &json!("a".repeat(200) + "!")).is_some());
+    }
+
+    #[test]
+    fn what_may_be_chosen_is_told_whole() {
+        let four = json!({"properties": {"action": {"enum": ["list", "message", "stop", "join"]}}});
+        assert_eq!(
+            told(&four, &json!({"action": "bogus"})).unwrap(),
+            r#"/action: "bogus" is not one of "list", "message", "stop", "join""#
+        );
+        let many: Vec<String> = (0..500).map(|n| format!("choice {n}")).collect();
+        let told = told(&json!({ "enum": many }), &json!("x".repeat(1000))).unwrap();
+        assert!(told.starts_with(r#"it: value is not one of "choice 0", "choice 1", "#), "{told}");
+        assert!(told.ends_with(" more") && told.len() < 700, "{told}");
     }
 }

@@ -197,7 +197,7 @@ impl Actor {
         if !entry.tool.spec().spawns {
             return Err(fail(format!("`{tool}` is no tool that starts agents")));
         }
-        let checked = self.driver.shared.checker.check(entry.tool.spec(), arguments);
+        let checked = self.driver.shared.checker.read(&*entry.tool, arguments);
         let arguments = checked.map_err(|error| fail(format!("the call is refused: {error}")))?;
         let cx = ToolCx { call, agent: Arc::clone(view), cancel: self.driver.cancel.child() };
         let tool = Arc::clone(&entry.tool);

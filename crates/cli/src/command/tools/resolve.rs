@@ -11,6 +11,9 @@ use crate::compose::Composition;
 use crate::exit::CliError;
 use crate::surroundings::{print, tell};
 
+/// Why a child that may have a tool does not get it all the same.
+const EXTERNAL: &str = "the child is another program (delegation.acp_command), with its own tools";
+
 /// Prints the outcome of the computation that a call goes through.
 pub(super) fn resolve(
     composition: &Composition,
@@ -32,11 +35,14 @@ pub(super) fn resolve(
         return Err(CliError::failed("no child"));
     };
     let parent = Parent::of(&parent);
+    let external = !composition.delegation.external_needs.is_empty();
+    let toolsets = if external { Vec::new() } else { spec.toolsets.clone() };
     let rows: Vec<[String; 4]> = parent
         .tools()
         .map(|entry| {
             let why = dropped.iter().find(|dropped| dropped.tool == *entry.name());
             let (gets, why) = match why {
+                None if external => ("no", EXTERNAL.to_owned()),
                 None if kept_although_unnamed(&entry.origin, entry.toolset.as_str(), asked) => {
                     ("yes", "from an MCP server (delegation.inherit_mcp_toolsets)".to_owned())
                 }
@@ -57,7 +63,7 @@ pub(super) fn resolve(
         let shown = json!({
             "role": spec.role.as_str(),
             "depth": spec.depth,
-            "toolsets": spec.toolsets,
+            "toolsets": toolsets,
             "tools": tools,
             "warnings": warnings,
         });
