@@ -141,7 +141,7 @@ async fn a_command_of_a_later_version_and_a_task_without_run_are_told_as_such() 
     for (args, said) in [
         (&["chat"][..], "error: `deputize chat` is not in this version ("),
         (&["workflow", "run", "x.yaml"], "error: `deputize workflow` is not in this version ("),
-        (&["tools", "enable", "web"], "error: `deputize tools enable` is not in this version ("),
+        (&["trace", "x"], "error: `deputize trace` is not in this version ("),
         (&["review this change"], "error: a task is given to `run`: deputize run \"…\""),
         (&["rnu"], "error: unrecognized subcommand 'rnu'"),
     ] {

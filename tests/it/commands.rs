@@ -90,6 +90,47 @@ async fn tools_and_toolsets() {
 }
 
 #[tokio::test]
+async fn toolsets_are_chosen_in_the_persons_file() {
+    let lab = Lab::new();
+    let file = lab.path("home/config.yaml");
+    write(&file, "# mine\nmodel: offline   # no key\n");
+    let told = transcript(
+        &lab,
+        &[
+            &["tools", "disable", "delegation"],
+            &["tools", "disable", "delegation"],
+            &["toolsets", "list"],
+            &["tools", "disable", "file"],
+            &["tools", "disable", "terminal"],
+            &["tools", "enable", "delegation", "--set", "toolsets=[file]"],
+            &["tools", "enable", "delegation"],
+            &["tools", "enable", "delegate_task"],
+            &["tools", "enable", "web"],
+            &["tools", "disable", "termnal"],
+        ],
+    )
+    .await;
+    let now = fs::read_to_string(&file).unwrap();
+    holds(&lab, "tools_chosen", &format!("{told}=== the file\n{now}"));
+
+    // Nobody hands work on who has no tool for it.
+    let prompt = ["prompt", "--tools", "-m", "offline"];
+    let with = ended(&lab, &prompt).await.with_code(0).out;
+    assert!(with.contains("delegate_task"), "{with}");
+    ended(&lab, &["tools", "disable", "delegation"]).await.with_code(0);
+    let without = ended(&lab, &prompt).await.with_code(0).out;
+    assert!(!without.contains("delegate_task"), "{without}");
+
+    // What is broken, or written otherwise, is left as it is.
+    for broken in ["model: [offline\ntoolsets: [file]\n", "toolsets: [file,\n  terminal]\n"] {
+        fs::write(&file, broken).unwrap();
+        let refused = ended(&lab, &["tools", "disable", "file"]).await;
+        assert_ne!(refused.code, Some(0), "{}", refused.err);
+        assert_eq!(fs::read_to_string(&file).unwrap(), broken);
+    }
+}
+
+#[tokio::test]
 async fn a_good_configuration_and_a_broken_one() {
     let lab = Lab::new();
     write(&lab.path("home/config.yaml"), "model: offline\ndelegation:\n  max_spawn_depth: 2\n");

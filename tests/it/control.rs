@@ -59,7 +59,7 @@ async fn seen(lab: &Lab) -> Value {
 }
 
 /// Waits until a run answers at its socket.
-async fn reachable(lab: &Lab) -> String {
+pub(crate) async fn reachable(lab: &Lab) -> String {
     let listens = async {
         loop {
             let sockets = fs::read_dir(lab.path("home/control")).into_iter().flatten().flatten();

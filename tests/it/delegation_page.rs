@@ -4,9 +4,10 @@ use std::fs;
 use std::path::Path;
 
 use deputize_core::Reply;
-use deputize_testkit::{Answer, HttpRequest, MockServer};
+use deputize_testkit::{Answer, Gate, HttpRequest, MockServer};
 use serde_json::{Value, json};
 
+use crate::control::reachable;
 use crate::program::{Asked, Lab, PROGRAM, Running};
 
 /// A call of the page, with the settings that stand before it and the result behind it.
@@ -157,7 +158,11 @@ async fn each_call_of_the_page_has_the_result_that_stands_there() {
         let mut args: Vec<String> = set.flat_map(|set| ["--set".to_owned(), set]).collect();
         args.push("go".to_owned());
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
-        lab.run(&server, &args).end().await.with_code(0);
+        let ended = lab.run(&server, &args).end().await.with_code(0);
+        if result["results"][0]["tool_trace"][0]["status"] == "denied" {
+            let warned = "denied without asking: ls";
+            assert!(ended.err.contains(warned), "{}", ended.err);
+        }
         let requests = server.requests();
         let mut top = requests.iter().map(Asked::of).filter(|asked| !is_child(asked));
         let told = top.nth(1).expect("a request with the result").results()[0].to_owned();
@@ -183,6 +188,80 @@ async fn the_commands_of_the_page_run() {
     let ended = Running::start(command).end().await.with_code(0);
     for part in ["a leaf does not hand work on", "Count the tests", "Survey of"] {
         assert!(ended.out.contains(part), "no `{part}` in:\n{}", ended.out);
+    }
+}
+
+#[tokio::test]
+async fn the_settings_of_the_page_are_taken_as_they_stand_there() {
+    let page = page();
+    let fences = fences(&page, "yaml");
+    assert!(fences.len() >= 3, "{}", fences.len());
+    let lab = Lab::new();
+    for (number, (_, yaml)) in fences.into_iter().enumerate() {
+        let name = format!("{number}.yaml");
+        fs::write(lab.work(&name), yaml).unwrap();
+        let check = lab.deputize(&["config", "check", "--config", &name]);
+        Running::start(check).end().await.with_code(0);
+    }
+}
+
+/// The commands in the tables of the page, each with every option that stands in brackets behind
+/// it.
+fn in_tables(page: &str) -> Vec<String> {
+    let rows = page.lines().filter(|line| line.starts_with('|'));
+    let mut commands: Vec<String> = Vec::new();
+    for cell in rows.flat_map(|row| row.split('|')) {
+        let spans: Vec<&str> = cell.split('`').skip(1).step_by(2).collect();
+        for (at, command) in spans.iter().enumerate() {
+            if command.starts_with("deputize ") {
+                commands.push((*command).to_owned());
+                let options = spans[at + 1..].iter().take_while(|span| span.starts_with("--"));
+                commands.extend(options.map(|option| format!("{command} {option}")));
+            }
+        }
+    }
+    commands
+}
+
+#[tokio::test]
+async fn the_commands_in_the_tables_of_the_page_run() {
+    let commands = in_tables(&page());
+    assert!(commands.len() >= 8, "{commands:?}");
+    for command in commands {
+        let (lab, gate) = (Lab::new(), Gate::closed());
+        let held = gate.clone();
+        let server = crate::program::model(move |asked| {
+            let say = |text: &str| Answer::reply(&Reply::text("mock", text));
+            match (is_child(asked), asked.results().len()) {
+                (true, _) => say("Two entries.").held_by(&held),
+                (false, 0) => {
+                    let goal = json!({"goal": "List the entries."});
+                    Answer::reply(&Reply::calls("mock", [("delegate_task", goal)]))
+                }
+                (false, _) => say("Done."),
+            }
+        })
+        .await;
+        let running = lab.run(&server, &["go"]);
+        server.until_requests(2).await;
+        reachable(&lab).await;
+        let session = lab.session();
+        let line = command.replace("SESSION", &session);
+        let line = line.replace("AGENT", &format!("{session}/1.0.0"));
+        let args: Vec<&str> = line.split(' ').skip(1).collect();
+        // What goes on with a session wants one that nobody has.
+        let after = args[0] == "run";
+        if !after {
+            Running::start(lab.deputize(&args)).end().await.with_code(0);
+        }
+        if args[0] == "pause" {
+            Running::start(lab.deputize(&["unpause"])).end().await.with_code(0);
+        }
+        gate.open();
+        running.end().await.with_code(0);
+        if after {
+            Running::start(lab.deputize(&args)).end().await.with_code(0);
+        }
     }
 }
 

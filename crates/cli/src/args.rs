@@ -43,7 +43,7 @@ pub(crate) enum Command {
     Acp(Box<Acp>),
     /// Print what a model would be sent, without sending it
     Prompt(Box<Prompt>),
-    /// Show the tools there are
+    /// Show the tools there are, and choose those that agents have
     #[command(subcommand)]
     Tools(Tools),
     /// Show the sets that tools are given in
@@ -279,6 +279,19 @@ pub(crate) enum Tools {
         #[command(flatten)]
         view: View,
     },
+    /// Give agents a toolset: names it in the configuration file
+    Enable(Choice),
+    /// Give agents a toolset no longer: `disable delegation`, and no agent hands work on
+    Disable(Choice),
+}
+
+/// A toolset that agents are to have, or not.
+#[derive(Debug, Args)]
+pub(crate) struct Choice {
+    /// The toolset, as `toolsets list` names it
+    pub(crate) toolset: String,
+    #[command(flatten)]
+    pub(crate) settings: Settings,
 }
 
 #[derive(Debug, Subcommand)]

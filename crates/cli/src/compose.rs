@@ -21,7 +21,7 @@ use jiff::Timestamp;
 
 use crate::config::{
     ApprovalMode, Config, JournalSync, LATER_TOOLSETS, ModelOverrides, PrefillRole,
-    ReasoningEffort, Sources, resolve_child_model, resolve_model,
+    ReasoningEffort, SERVER_TOOLSETS, Sources, resolve_child_model, resolve_model,
 };
 use crate::exit::CliError;
 use crate::policy::ByEffects;
@@ -472,7 +472,7 @@ fn toolsets(config: &Config, catalog: &Catalog) -> Result<Vec<ToolsetName>, Comp
             }
         } else if !LATER_TOOLSETS.contains(&name.as_str())
             // Why a server's tools are not to be had was told already.
-            && !mcp::toolsets(config).any(|set| set == name)
+            && !name.starts_with(SERVER_TOOLSETS)
         {
             let known = known.iter().map(ToString::to_string).collect();
             return Err(ComposeError::Toolset { name, known });

@@ -1,10 +1,8 @@
 //! Commands that are written down and that this version does not have.
 
 /// A command, and what it will do.
-const LATER: [(&str, &str); 8] = [
+const LATER: [(&str, &str); 6] = [
     ("chat", "talks with an agent over several turns; until then `run --resume SESSION` goes on"),
-    ("tools enable", "gives agents a toolset; until then the key `toolsets` names those they get"),
-    ("tools disable", "takes a toolset away; until then the key `toolsets` names those they get"),
     (
         "trace",
         "shows where the time of a session went; until then `sessions export` has its events",
@@ -42,9 +40,9 @@ mod tests {
 
     #[test]
     fn a_command_of_a_later_version_is_told_as_such() {
-        let told = told(&["tools", "enable"]).unwrap();
-        assert!(told.starts_with("`deputize tools enable` is not in this version ("), "{told}");
-        assert_eq!(super::told(&["enable"]), None);
+        let told = told(&["trace"]).unwrap();
+        assert!(told.starts_with("`deputize trace` is not in this version ("), "{told}");
+        assert_eq!(super::told(&["run"]), None);
         assert_eq!(super::told(&["chat", "x"]), None);
     }
 }

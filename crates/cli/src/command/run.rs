@@ -196,12 +196,15 @@ pub(crate) fn overrides(choice: &ModelChoice) -> ModelOverrides {
 }
 
 /// A session asks the model that it asked before, where it asked it: its conversation goes to no
-/// other address unless that is said.
+/// other address unless that is said. At another address it is the same model all the same.
 pub(crate) fn go_on_with(overrides: &mut ModelOverrides, start: &SessionStart) {
-    if overrides.model.is_some() || overrides.base_url.is_some() {
+    if overrides.model.is_some() {
         return;
     }
     overrides.model = Some(start.model.clone());
+    if overrides.base_url.is_some() {
+        return;
+    }
     if let Some(endpoint) = &start.endpoint {
         overrides.base_url = Some(endpoint.base_url.clone());
         if overrides.api_key_env.is_none() {

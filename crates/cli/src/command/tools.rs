@@ -4,13 +4,14 @@ use deputize_core::door::{to_line, to_question};
 use deputize_core::{Entry, ToolCrate, Usable, headline};
 use serde_json::{Value, json};
 
-use crate::args::{Tools, Toolsets, View};
+use crate::args::{Settings, Tools, Toolsets};
 use crate::command::table;
 use crate::compose::{Composition, Ingredients};
 use crate::config::nearest;
 use crate::exit::CliError;
 use crate::surroundings::{Surroundings, print, tell};
 
+mod choose;
 mod resolve;
 
 /// The most characters of what a tool does, in the list.
@@ -30,7 +31,7 @@ pub(crate) fn tools(
 ) -> Result<(), CliError> {
     match command {
         Tools::List { view } => {
-            let composition = compose(links, around, view)?;
+            let composition = compose(links, around, &view.settings)?;
             if view.json {
                 let tools: Vec<Value> = composition.catalog.iter().map(row_json).collect();
                 return print(&format!("{:#}\n", json!(tools)));
@@ -39,9 +40,11 @@ pub(crate) fn tools(
             print(&table(["TOOL", "TOOLSET", "FROM", "USABLE", "WHAT IT DOES"], rows))
         }
         Tools::Show { name, view } => {
-            let composition = compose(links, around, view)?;
+            let composition = compose(links, around, &view.settings)?;
             show(&composition, name, view.json)
         }
+        Tools::Enable(choice) => choose::choose(links, around, choice, true),
+        Tools::Disable(choice) => choose::choose(links, around, choice, false),
     }
 }
 
@@ -54,11 +57,11 @@ pub(crate) fn toolsets(
     let view = match command {
         Toolsets::List { view } => view,
         Toolsets::Resolve { child, view } => {
-            let composition = compose(links, around, view)?;
+            let composition = compose(links, around, &view.settings)?;
             return resolve::resolve(&composition, child, view.json);
         }
     };
-    let composition = compose(links, around, view)?;
+    let composition = compose(links, around, &view.settings)?;
     let sets: Vec<(String, Vec<String>)> = composition
         .catalog
         .toolsets()
@@ -89,9 +92,9 @@ pub(crate) fn toolsets(
 fn compose(
     links: &[ToolCrate],
     around: &Surroundings,
-    view: &View,
+    settings: &Settings,
 ) -> Result<Composition, CliError> {
-    let sources = around.sources(&view.settings, Vec::new())?;
+    let sources = around.sources(settings, Vec::new())?;
     let loaded = around.load(&sources)?;
     let composition =
         Composition::new(&Ingredients::here(links, &loaded.config, around, &sources))?;

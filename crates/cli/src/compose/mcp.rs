@@ -79,7 +79,7 @@ pub(super) fn toolsets_of_editor(config: &Config) -> impl Iterator<Item = String
 }
 
 /// The toolsets of the servers that are configured.
-pub(super) fn toolsets(config: &Config) -> impl Iterator<Item = String> {
+pub(crate) fn toolsets(config: &Config) -> impl Iterator<Item = String> {
     config.mcp_servers.keys().map(|name| format!("mcp-{name}"))
 }
 

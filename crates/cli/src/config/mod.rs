@@ -32,6 +32,7 @@ mod check;
 mod child;
 mod clamp;
 mod delegation;
+pub(crate) mod edit;
 mod keys;
 mod known;
 mod later;
@@ -78,5 +79,5 @@ pub use self::resolve::{
 pub use self::schema::json_schema;
 pub use self::secret::Secret;
 pub use self::show::{Output, Verb, VerbError, run};
-pub(crate) use self::toolsets::LATER as LATER_TOOLSETS;
+pub(crate) use self::toolsets::{LATER as LATER_TOOLSETS, SERVERS as SERVER_TOOLSETS};
 pub use self::tree::{MAX_ALIASES, MAX_DEPTH, MAX_VALUES};

@@ -9,6 +9,9 @@ use super::tree::{Node, Value};
 /// Toolsets of later versions: naming one is no mistake.
 pub(crate) const LATER: [&str; 5] = ["browser", "code", "memory", "skills", "web"];
 
+/// What the names of MCP servers' toolsets begin with.
+pub(crate) const SERVERS: &str = "mcp-";
+
 /// The keys that list toolsets.
 const KEYS: [&[&str]; 3] =
     [&["toolsets"], &["delegation", "default_toolsets"], &["delegation", "toolset_ceiling"]];
@@ -35,6 +38,12 @@ pub(super) fn check(config: &Node, known: &BTreeSet<String>, found: &mut Finding
             if LATER.contains(&name.as_str()) {
                 let name = shown(name);
                 let message = format!("`{key}`: toolset `{name}` has no tools in this version");
+                found.warn(&item.place, message);
+            } else if name.starts_with(SERVERS) {
+                // The server may be configured elsewhere, or be taken out for a while.
+                let name = shown(name);
+                let message =
+                    format!("`{key}`: no server of `mcp_servers` gives the toolset `{name}`");
                 found.warn(&item.place, message);
             } else {
                 found.error(&item.place, format!("`{key}`: {}", unknown(name, known)));

@@ -1,37 +1,16 @@
 //! A server put into the person's configuration file, or taken out. The rest of the file stays as
 //! it is, byte for byte; what cannot be done so is left to the person.
 
-use std::fs;
-use std::io::{self, Write as _};
 use std::path::PathBuf;
 
 use serde_json::Value;
 
-use crate::config::{Config, Sources, load};
+use crate::config::Sources;
+use crate::config::edit::{change, indent, place, says_nothing};
 use crate::exit::CliError;
 
 /// The key under which servers stand.
 const KEY: &str = "mcp_servers";
-
-#[derive(Debug, thiserror::Error)]
-enum FileError {
-    #[error("there is no place for a configuration: set DEPUTIZE_HOME to a directory")]
-    NoPlace,
-    #[error("cannot read `{}`", path.display())]
-    Read {
-        path: PathBuf,
-        #[source]
-        source: io::Error,
-    },
-    #[error("cannot write `{}`", path.display())]
-    Write {
-        path: PathBuf,
-        #[source]
-        source: io::Error,
-    },
-    #[error("`{}` is written in a way that is not changed by a program", .0.display())]
-    Form(PathBuf),
-}
 
 /// Adds a server. Where it was added.
 pub(super) fn add(sources: &Sources, name: &str, entry: &Value) -> Result<PathBuf, CliError> {
@@ -66,73 +45,9 @@ pub(super) fn remove(sources: &Sources, name: &str) -> Result<PathBuf, CliError>
     )
 }
 
-/// Changes the text of the file, and holds that it then says what it is to say. An error tells
-/// whether the person may do it by hand.
-fn change(
-    sources: &Sources,
-    edit: impl FnOnce(&str) -> Option<String>,
-    is_right: impl FnOnce(&Config, &Config) -> bool,
-) -> Result<PathBuf, (CliError, bool)> {
-    let failed = |error: FileError| (CliError::failed(error), false);
-    let path = sources.user_file().ok_or(FileError::NoPlace).map_err(failed)?;
-    // A link stays one: what it leads to is changed.
-    let path = path.canonicalize().unwrap_or(path);
-    let text = match fs::read_to_string(&path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-        Err(source) => return Err(failed(FileError::Read { path, source })),
-    };
-    // The file alone: what is set elsewhere has no say in what it must mean.
-    let alone = |file: PathBuf| Sources {
-        config_file: Some(file),
-        cwd: "/dev/null".into(),
-        ..Sources::default()
-    };
-    let before = if text.is_empty() {
-        Config::default()
-    } else {
-        load(&alone(path.clone())).map_err(|error| (CliError::usage(error), false))?.config
-    };
-    let by_hand = || (CliError::failed(FileError::Form(path.clone())), true);
-    let changed = edit(&text).ok_or_else(by_hand)?;
-    let wrong = |source| failed(FileError::Write { path: path.clone(), source });
-    let folder = path.parent().unwrap_or(std::path::Path::new("."));
-    fs::create_dir_all(folder).map_err(wrong)?;
-    let mut file = tempfile::NamedTempFile::new_in(folder).map_err(wrong)?;
-    file.write_all(changed.as_bytes()).map_err(wrong)?;
-    let now = load(&alone(file.path().to_owned())).map_err(|_| by_hand())?.config;
-    if !is_right(&before, &now) {
-        return Err(by_hand());
-    }
-    if let Ok(old) = fs::metadata(&path) {
-        fs::set_permissions(file.path(), old.permissions()).map_err(wrong)?;
-    }
-    file.as_file().sync_all().map_err(wrong)?;
-    file.persist(&path).map_err(|error| wrong(error.error))?;
-    Ok(path)
-}
-
-/// The place of the servers in a file: its lines, and which of them is the key's.
-fn place(text: &str) -> (Vec<&str>, Option<usize>) {
-    let lines: Vec<&str> = text.split_inclusive('\n').collect();
-    let is_key =
-        |line: &&str| line.strip_prefix(KEY).and_then(|rest| rest.strip_prefix(':')).is_some();
-    let at = lines.iter().position(is_key);
-    (lines, at)
-}
-
-fn indent(line: &str) -> usize {
-    line.len() - line.trim_start_matches(' ').len()
-}
-
-fn says_nothing(line: &str) -> bool {
-    let line = line.trim();
-    line.is_empty() || line.starts_with('#')
-}
-
 /// The text with a line more under the key; nothing where the key is not written as a block.
 fn with(text: &str, line: &str) -> Option<String> {
-    let (lines, at) = place(text);
+    let (lines, at) = place(text, KEY);
     let Some(at) = at else {
         let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
         return Some(format!("{text}{end}{KEY}:\n  {line}\n"));
@@ -151,7 +66,7 @@ fn with(text: &str, line: &str) -> Option<String> {
 
 /// The text without the lines of a server; nothing where they are not found.
 fn without(text: &str, name: &str) -> Option<String> {
-    let (lines, at) = place(text);
+    let (lines, at) = place(text, KEY);
     let at = at?;
     let is_its = |line: &str| {
         let own = line.trim_start_matches(' ');
@@ -182,6 +97,8 @@ fn without(text: &str, name: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use serde_json::json;
 

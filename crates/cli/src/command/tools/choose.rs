@@ -1,0 +1,118 @@
+//! `deputize tools enable|disable`: which toolsets agents have, in the person's configuration.
+
+use std::collections::BTreeSet;
+
+use deputize_core::ToolCrate;
+use deputize_core::door::to_question;
+
+use super::compose;
+use crate::args::Choice;
+use crate::compose::Composition;
+use crate::compose::mcp::toolsets;
+use crate::config::edit::{Item, Own, change, with_item};
+use crate::config::{Config, LATER_TOOLSETS, Sources, load, nearest};
+use crate::exit::CliError;
+use crate::surroundings::{Surroundings, tell};
+
+/// The key that names the toolsets of agents; an empty list is all of them.
+const KEY: &str = "toolsets";
+
+#[derive(Debug, thiserror::Error)]
+enum ChoiceError {
+    #[error("there is no toolset `{}`", to_question(.0))]
+    Unknown(String),
+    #[error("the toolset `{0}` has no tools in this version")]
+    Later(String),
+    #[error("`{0}` is the last toolset, and an empty list gives agents all of them")]
+    Last(String),
+}
+
+/// Writes into the person's file that agents have a toolset, or that they have it no longer.
+pub(super) fn choose(
+    links: &[ToolCrate],
+    around: &Surroundings,
+    choice: &Choice,
+    enable: bool,
+) -> Result<(), CliError> {
+    let name = choice.toolset.as_str();
+    let sources = around.sources(&choice.settings, Vec::new())?;
+    let own = Own::read(&sources)?;
+    let composition = compose(links, around, &choice.settings)?;
+    let there = there(&composition);
+    let listed = &own.config.toolsets;
+    if !there.contains(name) && (enable || !listed.iter().any(|it| it == name)) {
+        return Err(unknown(name, &composition, &there));
+    }
+    let given = if listed.is_empty() { there.iter().cloned().collect() } else { listed.clone() };
+    let (word, path) = (if enable { "enabled" } else { "disabled" }, own.path.display());
+    if given.iter().any(|it| it == name) == enable {
+        tell(&format!("{word} already: {name}; {path} stays as it is"));
+        return told_if_overruled(&sources, listed);
+    }
+    let mut wanted = given;
+    if enable {
+        wanted.push(name.to_owned());
+    } else {
+        wanted.retain(|it| it != name);
+    }
+    if wanted.is_empty() {
+        let last = CliError::usage(ChoiceError::Last(name.to_owned()));
+        return Err(last.hint("enable another one first: `deputize toolsets list` shows them"));
+    }
+    write(&sources, name, enable, &wanted)?;
+    tell(&format!("{word}: {name}; `{KEY}` in {path} is now [{}]", wanted.join(", ")));
+    if listed.is_empty() {
+        tell(
+            "note: until now it named none, which gives all; what comes later, as by a plugin or an \
+             MCP server, is given with `deputize tools enable NAME`",
+        );
+    }
+    told_if_overruled(&sources, &wanted)
+}
+
+/// The toolsets there are, and those of servers that have not said yet what they have.
+fn there(composition: &Composition) -> BTreeSet<String> {
+    let servers = toolsets(&composition.config);
+    composition.catalog.toolsets().iter().map(ToString::to_string).chain(servers).collect()
+}
+
+fn unknown(name: &str, composition: &Composition, there: &BTreeSet<String>) -> CliError {
+    if LATER_TOOLSETS.contains(&name) {
+        return CliError::usage(ChoiceError::Later(name.to_owned()));
+    }
+    let error = CliError::usage(ChoiceError::Unknown(name.to_owned()));
+    if let Some(entry) = composition.catalog.get(name) {
+        return error.hint(format!("that is a tool of the toolset `{}`", entry.toolset));
+    }
+    match nearest(name, there.iter().map(String::as_str)) {
+        Some(near) => error.hint(format!("the nearest name is `{near}`")),
+        None => error.hint("`deputize toolsets list` shows those there are"),
+    }
+}
+
+fn write(sources: &Sources, name: &str, enable: bool, all: &[String]) -> Result<(), CliError> {
+    let item = if enable { Item::Add(name) } else { Item::Remove(name) };
+    let is_right = |before: &Config, now: &Config| {
+        now.toolsets == all
+            && Config { toolsets: before.toolsets.clone(), ..now.clone() } == *before
+    };
+    let written = change(sources, |text| with_item(text, KEY, item, all), is_right);
+    written.map(|_| ()).map_err(|(error, by_hand)| {
+        if by_hand {
+            error.hint(format!("write this there: {KEY}: [{}]", all.join(", ")))
+        } else {
+            error
+        }
+    })
+}
+
+/// The file may not have the last word.
+fn told_if_overruled(sources: &Sources, wanted: &[String]) -> Result<(), CliError> {
+    let loaded = load(sources).map_err(CliError::usage)?;
+    if loaded.config.toolsets != wanted
+        && let Some(place) = loaded.origins.get(KEY)
+    {
+        tell(&format!("note: `{KEY}` is set by {place} too, which is stronger than the file"));
+    }
+    Ok(())
+}
