@@ -191,6 +191,9 @@ pub(crate) async fn exchange<P: EventParser>(
         }
         Err(failure) => Err(failure),
     };
+    if reply.is_ok() {
+        remote.keys.answered();
+    }
     reply.map_err(|failure| {
         let fault = failure.server().and_then(KeyFault::of);
         let turn = used.zip(fault);

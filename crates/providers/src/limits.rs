@@ -29,6 +29,8 @@ pub const AFTER_FINISH: Duration = Duration::from_secs(5);
 pub const AFTER_DONE: Duration = Duration::from_millis(200);
 /// How long a key rests that was used too much, when the provider does not say.
 pub const KEY_REST: Duration = Duration::from_secs(60);
+/// How long a key rests at least that was used too much, whatever the provider says.
+pub const LEAST_REST: Duration = Duration::from_millis(500);
 /// How soon after a request the close of a kept connection is taken for the end that the request
 /// met. A server that closes later had begun to work on it.
 pub const AT_ONCE: Duration = Duration::from_millis(50);

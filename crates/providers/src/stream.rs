@@ -184,23 +184,25 @@ pub(crate) struct ReplyBytes<P> {
     parser: P,
     body: Body,
     received: usize,
+    /// Bytes of a body that is no stream, without space: servers send that to keep a connection.
+    solid: u64,
 }
 
 impl<P: EventParser> ReplyBytes<P> {
     pub(crate) fn new(parser: P) -> Self {
-        Self { parser, body: Body::Unknown(Vec::new()), received: 0 }
+        Self { parser, body: Body::Unknown(Vec::new()), received: 0, solid: 0 }
     }
 
     pub(crate) fn parser(&self) -> &P {
         &self.parser
     }
 
-    /// Bytes of data until now: what counts as a sign of life.
+    /// How much has come until now of what counts as a sign of life.
     pub(crate) fn life(&self) -> u64 {
         match &self.body {
             Body::Unknown(_) => 0,
             Body::Events(_) => self.parser.moves(),
-            Body::Document(bytes) | Body::Page(bytes) => bytes.len() as u64,
+            Body::Document(_) | Body::Page(_) => self.solid,
         }
     }
 
@@ -217,6 +219,10 @@ impl<P: EventParser> ReplyBytes<P> {
     }
 
     fn take(&mut self, bytes: &[u8], live: &mut Live<'_>) -> Result<Flow, StreamError> {
+        if matches!(self.body, Body::Document(_) | Body::Page(_)) {
+            let solid = bytes.iter().filter(|byte| !byte.is_ascii_whitespace()).count();
+            self.solid += solid as u64;
+        }
         match &mut self.body {
             Body::Unknown(_) => Ok(Flow::More),
             Body::Events(decoder) => {

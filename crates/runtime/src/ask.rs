@@ -14,7 +14,8 @@ use crate::driver::Driver;
 use crate::live::Live;
 use crate::parts::Route;
 
-/// How often one request may go on with another key without that counting as an attempt.
+/// How often one request may go on with another key without that counting as an attempt, whatever
+/// a model says of its keys.
 const MOST_ROTATIONS: u32 = 32;
 
 /// What follows a failed attempt.
@@ -39,7 +40,7 @@ impl Driver {
                 return Ok(());
             }
             let asked = Instant::now();
-            let (error, next) = match self.attempt(iteration, &route).await? {
+            let (error, next) = match self.attempt(iteration, &route, rotations).await? {
                 Ok(mut reply) => {
                     let ms = u64::try_from(asked.elapsed().as_millis()).unwrap_or(u64::MAX);
                     let cost_usd = self.pay(&mut reply, &route);
@@ -51,8 +52,8 @@ impl Driver {
                 Err((error, next)) => (error.limited(), next),
             };
             let cost = self.pay_broken(&error, &route);
-            // Another key is another try of the same attempt, as often as keys may go round.
-            let rotated = error.other_key && rotations < MOST_ROTATIONS;
+            // Another key is another try of the same attempt.
+            let rotated = error.other_key;
             match self.after(attempt, (self.scrubbed(error), cost), next).await? {
                 After::Again if rotated => rotations += 1,
                 After::Again => attempt += 1,
@@ -92,6 +93,7 @@ impl Driver {
         &self,
         iteration: u32,
         route: &Route,
+        rotations: u32,
     ) -> Result<Result<Reply, (ModelError, Next)>, JournalError> {
         let Step::Ask { tools, .. } = self.run.step() else {
             let error = ModelError::new(FailureKind::Cancelled, "nothing to ask");
@@ -141,6 +143,10 @@ impl Driver {
         };
         let reply = route.model.reply(&request, &mut live, &work);
         let reply = self.until_deadline(&work, reply).await;
+        let reply = reply.map_err(|mut error| {
+            error.other_key &= rotations < MOST_ROTATIONS;
+            error
+        });
         shown.end(&mut |delta| self.shared.bus.live(&spec.id, delta));
         let next = pass.ended(reply.as_ref().map(|_| ()));
         Ok(reply.map_err(|error| (error, next)))

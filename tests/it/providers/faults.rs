@@ -214,6 +214,50 @@ async fn a_reply_that_does_not_come_to_its_end_is_none_in_every_wire() {
     assert_snapshot!(rows.concat());
 }
 
+/// Events that a server may send for ever without moving its reply on.
+fn idling(wire: Wire) -> &'static [&'static str] {
+    match wire {
+        Wire::OpenAiChat => &[
+            r#"{"choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}"#,
+            r#"{"choices":[],"usage":{"prompt_tokens":1}}"#,
+            r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f"}}]}}]}"#,
+        ],
+        Wire::OpenAiResponses => &[
+            r#"{"type":"response.created","response":{"model":"m"}}"#,
+            r#"{"type":"response.keepalive"}"#,
+            r#"{"type":"response.output_text.delta","output_index":0,"delta":""}"#,
+            r#"{"type":"response.output_item.added","output_index":9,"item":{"type":"function_call","id":"a","name":"f"}}"#,
+        ],
+        Wire::AnthropicMessages => &[
+            r#"{"type":"message_start","message":{"model":"m"}}"#,
+            r#"{"type":"ping"}"#,
+            r#"{"type":"content_block_start","index":9,"content_block":{"type":"tool_use","id":"a","name":"f","input":{}}}"#,
+            r#"{"type":"content_block_start","index":9,"content_block":{"type":"thinking","thinking":"","signature":""}}"#,
+            r#"{"type":"content_block_delta","index":9,"delta":{"type":"signature_delta","signature":""}}"#,
+        ],
+    }
+}
+
+#[tokio::test]
+async fn what_moves_no_reply_on_is_no_sign_of_life() {
+    let often = Duration::from_millis(2);
+    for wire in WIRES {
+        let part = &hello(wire)[..middle(&hello(wire))];
+        for event in idling(wire) {
+            let again = format!("data: {event}\n\n");
+            let told = outcome(wire, Answer::sse(part).then_forever(again, often), Short::Idle);
+            let told = tokio::time::timeout(Duration::from_secs(30), told).await;
+            let told = told.unwrap_or_else(|_| panic!("{wire:?} waits for ever: {event}"));
+            assert!(told.contains("stream_idle_timeout_seconds"), "{wire:?}: {told}");
+        }
+        let blanks = Answer::body("application/json", "{").then_forever("\n ", often);
+        let told =
+            tokio::time::timeout(Duration::from_secs(30), outcome(wire, blanks, Short::Idle));
+        let told = told.await.unwrap_or_else(|_| panic!("{wire:?} waits for ever: blanks"));
+        assert!(told.contains("stream_idle_timeout_seconds"), "{wire:?}: {told}");
+    }
+}
+
 #[tokio::test]
 async fn no_call_is_run_of_a_reply_that_may_have_been_cut() {
     let never = Gate::closed();

@@ -93,6 +93,17 @@ async fn when_all_keys_rest_nothing_is_sent_until_the_first_is_ready() {
 }
 
 #[tokio::test]
+async fn keys_that_rest_for_no_time_at_all_do_not_take_turns_at_once() {
+    for wait in ["0", "0.001"] {
+        let told = attempts(3, &["A", "B"], move |_| limited(wait)).await;
+        let told: Vec<_> = told.lines().map(|line| line.split(" s").next().unwrap()).collect();
+        assert!(told[0].starts_with("Transient at once: "), "{told:?}");
+        assert_eq!(told[1..3], ["Transient 10"; 2], "{told:?}");
+        assert_eq!(told[3], "sent: A B");
+    }
+}
+
+#[tokio::test]
 async fn a_key_that_is_refused_or_used_up_gives_way_too_and_the_last_one_is_told() {
     let quota = r#"{"error":{"message":"no credit","code":"insufficient_quota"}}"#;
     let rule = move |key: &str| match key {

@@ -1,6 +1,7 @@
 //! From the configuration to the request, with the program as a person starts it.
 
 use std::fs;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use deputize_core::Reply;
 use deputize_testkit::{Answer, HttpRequest, MockServer, chat_sse, messages_sse, responses_sse};
@@ -169,6 +170,27 @@ async fn several_keys_rotate_at_once_and_none_is_told() {
     for (_, key) in keys {
         lab.holds_no(key, &ended);
     }
+}
+
+#[tokio::test]
+async fn when_all_keys_were_tried_the_next_round_is_waited_for() {
+    let lab = Lab::new();
+    let asked = AtomicU32::new(0);
+    let limited = move |request: &HttpRequest| match asked.fetch_add(1, Ordering::SeqCst) {
+        0..3 => Answer::error(429, "slow down").header("retry-after", "0"),
+        _ => answer(request),
+    };
+    let server = MockServer::start_with(limited).await.unwrap();
+    let config =
+        format!("model: a/large\nproviders:\n{}", entry("a", &server, "api_key_envs: [ONE, TWO]"));
+    let keys = [("ONE", "one-key-1234"), ("TWO", "two-key-1234")];
+    let ended = run(&lab, &config, &["run", "--output", "events", "Hello."], &keys).await;
+    let ended = ended.with_code(0);
+    let retries = ended.events("model.retry");
+    let waits: Vec<_> = retries.iter().map(|it| it["wait_ms"].as_u64().unwrap()).collect();
+    let [other_key, first, second] = waits[..] else { panic!("{waits:?}") };
+    assert_eq!(other_key, 0);
+    assert!((500..=750).contains(&first) && (1500..=2250).contains(&second), "{waits:?}");
 }
 
 #[tokio::test]

@@ -44,23 +44,25 @@ impl Blocks {
         self.calls > 0
     }
 
-    /// Takes a block's start, which may hold all of it; says whether it held anything.
+    /// Takes a block's start, which may hold all of it; says whether that changed anything.
     pub(super) fn start(
         &mut self,
         index: Option<u64>,
         piece: &Piece<'_>,
         live: &mut Live<'_>,
     ) -> Result<bool, StreamError> {
-        match piece.word("type") {
-            "text" => self.say(index, piece.word("text"), piece.marked, live),
-            "thinking" => self.start_thinking(index, piece, live).map(|()| true),
-            "tool_use" => self.start_call(index, piece).map(|()| true),
-            _ if !piece.value.is_object() => Ok(false),
-            _ => self.start_other(index, piece).map(|()| true),
-        }
+        let before = self.blocks.len();
+        let grown = match piece.word("type") {
+            "text" => self.say(index, piece.word("text"), piece.marked, live)?,
+            "thinking" => self.start_thinking(index, piece, live)?,
+            "tool_use" => self.start_call(index, piece).map(|()| false)?,
+            _ if !piece.value.is_object() => false,
+            _ => self.start_other(index, piece).map(|()| false)?,
+        };
+        Ok(grown || self.blocks.len() > before)
     }
 
-    /// Takes a piece of a block; says whether it held anything.
+    /// Takes a piece of a block; says whether that changed anything.
     pub(super) fn delta(
         &mut self,
         index: Option<u64>,
@@ -71,7 +73,9 @@ impl Blocks {
         match piece.word("type") {
             "text_delta" => self.say(index, piece.word("text"), piece.marked, live),
             "thinking_delta" => self.think(index, piece.word("thinking"), piece.marked, live),
-            "signature_delta" => self.sign(index, piece).map(|()| true),
+            "signature_delta" => {
+                self.sign(index, piece).map(|()| !piece.word("signature").is_empty())
+            }
             "input_json_delta" => self.argue(index, piece),
             "citations_delta" => Ok(false),
             "" if has("text") => self.say(index, piece.word("text"), piece.marked, live),
@@ -153,7 +157,7 @@ impl Blocks {
         index: Option<u64>,
         piece: &Piece<'_>,
         live: &mut Live<'_>,
-    ) -> Result<(), StreamError> {
+    ) -> Result<bool, StreamError> {
         let again = self.blocks.iter().rfind(|it| index.is_some() && it.index == index);
         let again = again.is_some_and(|it| matches!(it.kind, Kind::Thinking(_)) && !it.stopped);
         if !again {
@@ -161,14 +165,14 @@ impl Blocks {
             rest.retain(|key, _| !matches!(key.as_str(), "type" | "thinking" | "signature"));
             self.push(index, Kind::Thinking(Thinking { rest, ..Thinking::default() }))?;
         }
-        self.think(index, piece.word("thinking"), piece.marked, live)?;
+        let grown = self.think(index, piece.word("thinking"), piece.marked, live)?;
         if piece.value.get("signature").is_some_and(Value::is_string) {
             self.sign(index, piece)?;
         }
-        if again {
-            return Ok(());
+        if !again {
+            self.with_thinking(index, |thinking| thinking.raw = Some(piece.settled()))?;
         }
-        self.with_thinking(index, |thinking| thinking.raw = Some(piece.settled()))
+        Ok(grown)
     }
 
     fn think(
@@ -286,7 +290,7 @@ impl Blocks {
             Kind::Other(other) => Some(other),
             Kind::Text { .. } | Kind::Thinking(_) | Kind::Call(_) => None,
         });
-        found.map(|other| other.unknown = true).is_some()
+        found.is_some_and(|other| !std::mem::replace(&mut other.unknown, true))
     }
 
     /// The finished content. `cut` tells that the output limit ended it.

@@ -91,7 +91,7 @@ impl Failure {
             partial: told.partial,
             partial_left_out: told.partial_left_out,
             usage: Some(told.usage).filter(|usage| *usage != Usage::default()).map(Box::new),
-            other_key: next.is_some_and(|next| next.wait.is_zero()),
+            other_key: next.is_some_and(|next| next.wait.is_zero() && !next.tried),
             ..ModelError::new(kind, told.endpoint.scrub(&message))
         }
     }
@@ -280,10 +280,10 @@ fn turned(turn: &Turn) -> String {
         None => format!("the key in {variable} is not used again"),
     };
     match next {
-        Some(Next { variable, wait }) if wait.is_zero() => {
+        Some(Next { variable, wait, .. }) if wait.is_zero() => {
             format!("{now}, the one in {variable} is next")
         }
-        Some(Next { variable, wait }) => {
+        Some(Next { variable, wait, .. }) => {
             let wait = rest(*wait);
             format!("{now}, the one in {variable} is next, in {wait}")
         }

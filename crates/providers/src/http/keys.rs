@@ -1,14 +1,14 @@
 //! Several keys for one endpoint: which of them an agent has, and when it gets another. No clock
 //! here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use reqwest::header::{HeaderName, HeaderValue};
 use tokio::time::Instant;
 
-use crate::limits::KEY_REST;
+use crate::limits::{KEY_REST, LEAST_REST};
 use crate::server_error::ServerError;
 
 /// The keys of an endpoint, and how many agents have each.
@@ -30,7 +30,16 @@ struct State {
 /// the fewest agents have.
 pub(super) struct Lease {
     ring: Arc<KeyRing>,
-    held: Mutex<Option<usize>>,
+    held: Mutex<Held>,
+}
+
+/// What an agent has, and has had.
+#[derive(Default)]
+struct Held {
+    key: Option<usize>,
+    /// Keys that failed since something was last answered. They are no reason to try at once
+    /// again, else a short rest would send an agent round and round.
+    tried: BTreeSet<usize>,
 }
 
 #[derive(Clone, Copy)]
@@ -110,6 +119,8 @@ pub(super) struct Next {
     pub(super) variable: String,
     /// How long it still rests; zero: it is ready.
     pub(super) wait: Duration,
+    /// Whether it failed for this request before.
+    pub(super) tried: bool,
 }
 
 /// What becomes of a key that failed.
@@ -134,26 +145,26 @@ impl KeyRing {
     }
 
     /// The key for an attempt that goes out now.
-    fn take(&self, held: &mut Option<usize>, now: Instant) -> Taken {
+    fn take(&self, held: &mut Held, now: Instant) -> Taken {
         if self.keys.is_empty() {
             return Taken::Nothing;
         }
         let mut state = self.state();
-        let mine = held.and_then(|mine| Some((mine, state.wait(mine, now)?)));
-        match mine.filter(|(_, wait)| wait.is_zero()).or_else(|| state.best(*held, now)) {
+        let mine = held.key.and_then(|mine| Some((mine, state.wait(mine, now)?)));
+        match mine.filter(|(_, wait)| wait.is_zero()).or_else(|| state.best(held.key, now)) {
             Some((number, wait)) if wait.is_zero() => {
-                state.hold(held, number);
+                state.hold(&mut held.key, number);
                 Taken::Key(number)
             }
-            Some((number, wait)) => Taken::Resting(self.next(number, wait)),
+            Some((number, wait)) => Taken::Resting(self.next(held, number, wait)),
             // All were refused: the provider says once more what is wrong with this one.
-            None => Taken::Key(held.unwrap_or_default()),
+            None => Taken::Key(held.key.unwrap_or_default()),
         }
     }
 
     fn failed(
         &self,
-        held: &mut Option<usize>,
+        held: &mut Held,
         (used, fault): (usize, KeyFault),
         now: Instant,
     ) -> Option<Turn> {
@@ -162,7 +173,7 @@ impl KeyRing {
         let alone = others.all(|(_, rest)| matches!(rest, Rest::Refused));
         let rests = match fault {
             KeyFault::Limited(_) if alone => return None,
-            KeyFault::Limited(wait) => Some(wait.unwrap_or(KEY_REST)),
+            KeyFault::Limited(wait) => Some(wait.unwrap_or(KEY_REST).max(LEAST_REST)),
             KeyFault::Refused => None,
         };
         let (variable, _) = self.keys.get(used)?;
@@ -173,19 +184,21 @@ impl KeyRing {
         if self.keys.len() < 2 {
             return None;
         }
+        held.tried.insert(used);
         let next = state.best(Some(used), now);
         if let Some((number, wait)) = next
             && wait.is_zero()
         {
-            state.hold(held, number);
+            state.hold(&mut held.key, number);
         }
-        let next = next.map(|(number, wait)| self.next(number, wait));
+        let next = next.map(|(number, wait)| self.next(held, number, wait));
         Some(Turn { variable: variable.clone(), rests, next })
     }
 
-    fn next(&self, number: usize, wait: Duration) -> Next {
+    fn next(&self, held: &Held, number: usize, wait: Duration) -> Next {
         let variable = self.keys.get(number).map(|(variable, _)| variable.clone());
-        Next { variable: variable.unwrap_or_default(), wait }
+        let tried = held.tried.contains(&number);
+        Next { variable: variable.unwrap_or_default(), wait, tried }
     }
 }
 
@@ -262,7 +275,12 @@ impl Lease {
         self.ring.failed(&mut self.held(), (used, fault), now)
     }
 
-    fn held(&self) -> MutexGuard<'_, Option<usize>> {
+    /// Something was answered: what failed before is past.
+    pub(super) fn answered(&self) {
+        self.held().tried.clear();
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -270,7 +288,7 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         let mut held = self.held();
-        self.ring.state().give_back(&mut held);
+        self.ring.state().give_back(&mut held.key);
     }
 }
 
@@ -287,6 +305,14 @@ mod tests {
 
     fn seconds(n: u64) -> Duration {
         Duration::from_secs(n)
+    }
+
+    fn next(variable: &str, wait: u64) -> Next {
+        Next { variable: variable.to_owned(), wait: seconds(wait), tried: false }
+    }
+
+    fn next_tried(variable: &str, wait: u64) -> Next {
+        Next { tried: true, ..next(variable, wait) }
     }
 
     #[test]
@@ -308,16 +334,30 @@ mod tests {
         assert_eq!(ring.take(start), Taken::Key(0));
         let turn = ring.failed(0, KeyFault::Limited(Some(seconds(5))), start).unwrap();
         assert_eq!((turn.variable.as_str(), turn.rests), ("A", Some(seconds(5))));
-        assert_eq!(turn.next, Some(Next { variable: "B".into(), wait: Duration::ZERO }));
+        assert_eq!(turn.next, Some(next("B", 0)));
         assert_eq!(ring.take(start + seconds(6)), Taken::Key(1), "a key in use stays in use");
         let turn = ring.failed(1, KeyFault::Limited(None), start).unwrap();
         assert_eq!(turn.rests, Some(KEY_REST));
         assert_eq!(turn.next.unwrap().variable, "C");
         let turn = ring.failed(2, KeyFault::Limited(None), start + seconds(1)).unwrap();
-        assert_eq!(turn.next, Some(Next { variable: "A".into(), wait: seconds(4) }));
-        let resting = Taken::Resting(Next { variable: "A".into(), wait: seconds(3) });
+        assert_eq!(turn.next, Some(next_tried("A", 4)));
+        let resting = Taken::Resting(next_tried("A", 3));
         assert_eq!(ring.take(start + seconds(2)), resting);
         assert_eq!(ring.take(start + seconds(5)), Taken::Key(0));
+    }
+
+    #[test]
+    fn a_key_that_was_tried_is_no_other_key_until_something_is_answered() {
+        let (ring, start) = (ring(&["A", "B"]), Instant::now());
+        let short = KeyFault::Limited(Some(Duration::ZERO));
+        let fails = |used, now| ring.failed(used, short, now).unwrap();
+        let turn = fails(0, start);
+        assert_eq!((turn.rests, turn.next), (Some(LEAST_REST), Some(next("B", 0))));
+        let turn = fails(1, start + seconds(1));
+        assert_eq!(turn.next, Some(next_tried("A", 0)), "it is ready, but was tried");
+        assert_eq!(ring.take(start + seconds(1)), Taken::Key(0));
+        ring.answered();
+        assert_eq!(fails(0, start + seconds(9)).next, Some(next("B", 0)));
     }
 
     #[test]

@@ -51,7 +51,7 @@ impl<'v> Piece<'v> {
 }
 
 impl Calls {
-    /// Takes a piece of a call; says whether it held anything.
+    /// Takes a piece of a call; says whether that changed anything.
     pub(super) fn add(&mut self, value: &Value, marked: bool) -> Result<bool, StreamError> {
         let piece = Piece::of(value);
         if piece.is_empty() {
@@ -64,10 +64,7 @@ impl Calls {
         if place == self.0.len() {
             self.0.push(Call { index: piece.index, ..Call::default() });
         }
-        if let Some(call) = self.0.get_mut(place) {
-            call.take(&piece, marked);
-        }
-        Ok(true)
+        Ok(self.0.get_mut(place).is_some_and(|call| call.take(&piece, marked)))
     }
 
     pub(super) const fn is_empty(&self) -> bool {
@@ -138,7 +135,9 @@ impl Call {
             && !(same_id && piece.index.is_some() && piece.index == self.index)
     }
 
-    fn take(&mut self, piece: &Piece<'_>, marked: bool) {
+    /// Takes a piece; says whether it changed anything.
+    fn take(&mut self, piece: &Piece<'_>, marked: bool) -> bool {
+        let before = (self.id.is_empty(), self.name.len());
         if self.id.is_empty() {
             piece.id.clone_into(&mut self.id);
         }
@@ -156,6 +155,8 @@ impl Call {
             self.arguments.push(&piece.arguments, marked);
             self.shape = self.shape.with(&piece.arguments);
         }
+        let grown = !again && !piece.arguments.is_empty();
+        grown || (self.id.is_empty(), self.name.len()) != before
     }
 }
 

@@ -219,10 +219,10 @@ impl EventParser for ChatParser {
 
     fn may_end(&self) -> bool {
         match self.finish {
-            Some(_) => self.done || !self.went_on,
+            Some(_) if !self.went_on => true,
             // A relay writes the mark also behind what its upstream cut off: calls are believed
             // only where their arguments came to an end.
-            None => self.done && !self.calls.are_open(),
+            Some(_) | None => self.done && !self.calls.are_open(),
         }
     }
 
@@ -231,7 +231,8 @@ impl EventParser for ChatParser {
         // Without the mark, the way it ended tells whether the finish reason is to be believed.
         let told = self.finish.is_some()
             && match ending {
-                Ending::InOrder => true,
+                // The reason was not the last: calls behind it are believed as with the mark alone.
+                Ending::InOrder => !self.went_on || !self.calls.are_open(),
                 Ending::Closed => self.calls.is_empty(),
                 Ending::Silent => !self.went_on,
                 Ending::Broken => false,
@@ -323,5 +324,6 @@ mod tests {
         for more in [r#"{"content":"x"}"#, r#"{"reasoning":"x"}"#, call] {
             assert!(moves(more), "{more}");
         }
+        assert!(!moves(call), "the same again");
     }
 }

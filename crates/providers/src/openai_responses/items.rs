@@ -27,9 +27,15 @@ pub(super) type Grown = (usize, Key, String);
 pub(super) struct Items {
     list: Vec<Item>,
     next_serial: usize,
+    steps: u64,
 }
 
 impl Items {
+    /// How often an item began or ended.
+    pub(super) const fn steps(&self) -> u64 {
+        self.steps
+    }
+
     /// Whether none of them says anything.
     pub(super) fn are_empty(&self) -> bool {
         self.list.iter().all(Item::is_empty)
@@ -79,6 +85,7 @@ impl Items {
         }
         item.serial = self.next_serial;
         self.next_serial += 1;
+        self.steps += 1;
         self.list.push(item);
         Ok(self.list.len() - 1)
     }
@@ -126,6 +133,7 @@ impl Items {
 
     fn absorb(&mut self, place: usize, whole: Item) -> Vec<Grown> {
         let Some(item) = self.list.get_mut(place) else { return Vec::new() };
+        self.steps += u64::from(whole.closed && !item.closed);
         item.closed |= whole.closed;
         let serial = item.serial;
         item.absorb(whole).into_iter().map(|(key, text)| (serial, key, text)).collect()

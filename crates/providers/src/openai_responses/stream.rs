@@ -29,7 +29,7 @@ pub(super) struct ResponsesParser {
     items: Items,
     shown: Shown,
     usage: Usage,
-    /// How many events brought something.
+    /// How often it began, or a text grew.
     moves: u64,
     /// Whether anything of a reply was seen at all.
     begun: bool,
@@ -76,10 +76,9 @@ impl ResponsesParser {
             return Err(StreamError::Server(error));
         }
         let kind = event.kind();
-        let again = matches!(kind, "response.in_progress" | "response.queued") && self.begun;
-        let empty = event.get("delta").and_then(Value::as_str) == Some("");
-        self.moves += u64::from(kind.starts_with("response.") && !again && !empty);
-        self.begun |= kind.starts_with("response.");
+        if kind.starts_with("response.") && !std::mem::replace(&mut self.begun, true) {
+            self.moves += 1;
+        }
         match kind {
             "error" => return Err(StreamError::Server(ServerError::of_value(value))),
             "response.created" | "response.in_progress" | "response.queued" => {
@@ -267,6 +266,7 @@ impl ResponsesParser {
         let Some(item) = self.items.at(part.kind(), event.address())? else { return Ok(()) };
         let (serial, shows) = (item.serial, item.shows(part));
         let grown = item.push(key, piece, event.json.marked)?;
+        self.moves += 1;
         if shows {
             self.shown.add(serial, key, grown, live);
         }
@@ -304,6 +304,7 @@ impl ResponsesParser {
     }
 
     fn show(&mut self, grown: Vec<Grown>, live: &mut Live<'_>) {
+        self.moves += u64::from(grown.iter().any(|(_, _, text)| !text.is_empty()));
         for (serial, key, text) in grown {
             if self.items.shows(serial, key.0) {
                 self.shown.add(serial, key, &text, live);
@@ -342,7 +343,7 @@ impl EventParser for ResponsesParser {
     }
 
     fn moves(&self) -> u64 {
-        self.moves
+        self.moves + self.items.steps()
     }
 
     fn usage(&self) -> Usage {

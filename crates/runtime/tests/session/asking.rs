@@ -71,6 +71,27 @@ impl Model for Down {
     }
 }
 
+/// A model that always says that another key is ready.
+struct EndlessKeys(AtomicU32);
+
+impl Model for EndlessKeys {
+    fn reply<'a>(
+        &'a self,
+        _request: &'a Request<'a>,
+        _live: &'a mut (dyn FnMut(Delta<'_>) + Send),
+        _cancel: &'a Cancel,
+    ) -> BoxFuture<'a, Result<Reply, ModelError>> {
+        let asked = self.0.fetch_add(1, Ordering::SeqCst);
+        Box::pin(async move {
+            if asked > 200 {
+                return Ok(Reply::text("keys", "done"));
+            }
+            let error = ModelError::new(FailureKind::Transient, "429");
+            Err(ModelError { status: Some(429), other_key: true, ..error })
+        })
+    }
+}
+
 /// Sessions side by side that share one gate.
 async fn side_by_side(count: usize, model: Arc<dyn Model>) -> Vec<Outcome> {
     let folder = tempfile::tempdir().unwrap();
@@ -113,6 +134,16 @@ async fn a_provider_that_is_down_is_asked_by_one_for_all_and_all_are_told() {
     assert!(outcomes.iter().all(|outcome| outcome.provider_unavailable), "{:?}", outcomes[0]);
     // Fifty at once, then one alone for each of the four tries that are left.
     assert_eq!(down.0.load(Ordering::SeqCst), 54);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_that_never_runs_out_of_keys_is_asked_a_bounded_number_of_times_and_waited_for() {
+    let (model, start) = (Arc::new(EndlessKeys(AtomicU32::new(0))), tokio::time::Instant::now());
+    let outcomes = side_by_side(1, Arc::clone(&model) as Arc<dyn Model>).await;
+    assert!(outcomes[0].provider_unavailable, "{:?}", outcomes[0]);
+    // 32 other keys, and five attempts that are waited for.
+    assert_eq!(model.0.load(Ordering::SeqCst), 37);
+    assert!(start.elapsed() >= Duration::from_secs(20), "{:?}", start.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
