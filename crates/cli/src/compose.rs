@@ -47,6 +47,13 @@ pub(crate) use model::{
     Asked, Use, ca_file_fault, environment_secrets, name, whole_endpoint, wire,
 };
 
+/// The values that programs of others are given and that nobody else may see.
+pub(crate) fn given_secrets(config: &Config, around: &Surroundings, secrets: &mut Secrets) {
+    external::secrets(config, around, secrets);
+    mcp::secrets(config, around, secrets);
+    plugins::secrets(config, around, secrets);
+}
+
 /// What a composition is made from.
 pub(crate) struct Ingredients<'a> {
     pub(crate) links: &'a [ToolCrate],

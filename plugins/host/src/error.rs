@@ -127,6 +127,9 @@ pub enum PluginError {
     /// What its host process told, in the words that this program would have.
     #[error("{0}")]
     Told(String),
+    /// The memory of its host process cannot be limited.
+    #[error("the memory of the plugin's process cannot be limited")]
+    Memory(#[source] io::Error),
     /// A thread could not be started.
     #[error("no thread can be started for the call")]
     Thread(#[source] io::Error),

@@ -25,6 +25,9 @@ const WORDS_LIMIT: Duration = Duration::from_millis(200);
 const WORDS_BYTES: usize = 4096;
 /// The most characters of them that are told.
 const WORDS_CHARS: usize = 300;
+/// What libraries say when they get no memory and give up.
+const NO_MEMORY: [&str; 4] =
+    ["memory allocation of", "bad_alloc", "out of memory", "Cannot allocate memory"];
 
 /// A host process with its plugin loaded. Dropping it ends the process.
 #[derive(Debug)]
@@ -40,6 +43,7 @@ struct Shared {
     state: Mutex<State>,
     out: mpsc::UnboundedSender<Vec<u8>>,
     kill: CancellationToken,
+    memory_mb: u32,
 }
 
 #[derive(Debug, Default)]
@@ -85,16 +89,16 @@ impl Host {
     pub(crate) async fn start(
         service: Service,
         path: &str,
-        sha256: &str,
+        (sha256, memory_mb): (&str, u32),
     ) -> Result<Self, PluginError> {
         let (out, outgoing) = mpsc::unbounded_channel();
-        let shared =
-            Arc::new(Shared { state: Mutex::default(), out, kill: CancellationToken::new() });
+        let (state, kill) = (Mutex::default(), CancellationToken::new());
+        let shared = Arc::new(Shared { state, out, kill, memory_mb });
         let mut task = JoinSet::new();
         task.spawn(serve(service, outgoing, Arc::clone(&shared)));
         let host = Self { shared, next: AtomicU64::new(1), _task: task };
         let sha256 = sha256.to_owned();
-        host.within(host.ask(|id| Ask::Load { id, sha256 }, path)).await?;
+        host.within(host.ask(|id| Ask::Load { id, sha256, memory_mb }, path)).await?;
         Ok(host)
     }
 
@@ -224,7 +228,7 @@ async fn serve(
         () = write => None,
         () = hearing => None,
     };
-    let how = match why {
+    let mut how = match why {
         Some(why) => why,
         None => exit(&mut life).await,
     };
@@ -232,7 +236,12 @@ async fn serve(
     // A descendant may hold the stream.
     let _rest = timeout(WORDS_LIMIT, hear(&mut stderr, &mut words)).await;
     shared.kill.cancel();
-    shared.ended(how, told(&words));
+    let words = told(&words);
+    if NO_MEMORY.iter().any(|said| words.contains(said)) {
+        let most = shared.memory_mb;
+        how = format!("{how}: it got no more memory (`memory_mb` of the plugin is {most})");
+    }
+    shared.ended(how, words);
 }
 
 /// Takes what the process tells, until its end; why it is to be ended, if that is its fault.

@@ -24,6 +24,9 @@ pub struct HostProgram {
     pub args: Vec<OsString>,
     /// Its whole environment, which the plugin sees.
     pub env: BTreeMap<OsString, OsString>,
+    /// How much memory it may take once it loads the plugin, in MB (1,048,576 bytes), beside what
+    /// it has by then. Linux holds it to that.
+    pub memory_mb: u32,
 }
 
 /// Who owns the processes of a call's session; without a call, those of the program.
@@ -81,7 +84,7 @@ impl Isolated {
         command.env.clone_from(&self.program.env);
         let service = owner.open(&command).await.map_err(PluginError::Start)?;
         let path = self.path.to_string_lossy();
-        Host::start(service, &path, &self.sha256).await
+        Host::start(service, &path, (&self.sha256, self.program.memory_mb)).await
     }
 
     /// The session's process for this plugin; another one where the last has gone.

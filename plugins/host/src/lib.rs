@@ -49,6 +49,7 @@ mod host;
 mod inside;
 mod isolated;
 mod load;
+mod memory;
 mod serve;
 mod tool;
 mod wire;

@@ -15,6 +15,7 @@ use crate::boundary::MAX_NOTES;
 use crate::error::{PluginError, chain};
 use crate::file::PluginFile;
 use crate::load::load;
+use crate::memory::limit_memory;
 use crate::wire::{Ask, Tell, read_blocking, write};
 
 /// Calls that run side by side at most.
@@ -100,7 +101,7 @@ fn serve(mut input: File, output: File) -> io::Result<()> {
     let mut plugin = None;
     while let Some((ask, text)) = read_blocking::<Ask>(&mut input)? {
         match (ask, plugin) {
-            (Ask::Load { id, sha256 }, _) => match loaded(&text, &sha256) {
+            (Ask::Load { id, sha256, memory_mb }, _) => match loaded(&text, &sha256, memory_mb) {
                 Ok(loaded) => {
                     plugin = Some(loaded);
                     shared.answer(id, Ok(String::new()));
@@ -129,7 +130,8 @@ fn serve(mut input: File, output: File) -> io::Result<()> {
     Ok(())
 }
 
-fn loaded(path: &str, sha256: &str) -> Result<Plugin, PluginError> {
+fn loaded(path: &str, sha256: &str, memory_mb: u32) -> Result<Plugin, PluginError> {
+    limit_memory(memory_mb).map_err(PluginError::Memory)?;
     load(&PluginFile::read(Path::new(path))?.pinned(sha256)?)
 }
 

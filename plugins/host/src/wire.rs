@@ -15,8 +15,9 @@ const MAX_HEAD_BYTES: usize = 1024 * 1024;
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "snake_case")]
 pub(crate) enum Ask {
-    /// Load the file of the text's path, if it has this digest.
-    Load { id: u64, sha256: String },
+    /// Take no more memory than this from now on, and load the file of the text's path, if it has
+    /// this digest.
+    Load { id: u64, sha256: String, memory_mb: u32 },
     /// Say what the plugin has.
     Describe { id: u64 },
     /// Make a call; its arguments are the text.

@@ -1,5 +1,6 @@
 //! A plugin that panics, hangs and talks: what the tests of plugins load.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -67,6 +68,17 @@ tool!(Exits, "trouble_exit", "End the process.", 60_000, |_cx| {
 
 tool!(Overflows, "trouble_overflow", "Use up the stack.", 60_000, |_cx| {
     Ok(ToolOutput::text(deeper(0).to_string()))
+});
+
+tool!(Eats, "trouble_eat", "Take 256 MB of memory, one at a time.", 60_000, |_cx| {
+    let eaten: Vec<Vec<u8>> = (0..256).map(|_| std::hint::black_box(vec![1; 1 << 20])).collect();
+    Ok(ToolOutput::text(format!("ate {} MB", eaten.len())))
+});
+
+tool!(Sees, "trouble_env", "Name the variables of the environment.", 60_000, |_cx| {
+    let names = std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned());
+    let names: BTreeSet<String> = names.collect();
+    Ok(ToolOutput::text(format!("{names:?}")))
 });
 
 tool!(Where, "trouble_where", "Say where it is and what it may do.", 60_000, |cx| {

@@ -58,6 +58,58 @@ async fn an_isolated_plugin_that_dies_is_started_anew() {
     assert_eq!(lab.processes(), []);
 }
 
+/// Gives the only plugin of the configuration more keys.
+fn with_keys(lab: &Lab, keys: &str) {
+    let file = lab.path("home/config.yaml");
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, text + keys).unwrap();
+}
+
+#[tokio::test]
+async fn a_plugin_that_eats_memory_is_one_failed_call_that_says_so() {
+    let lab = Lab::new();
+    configure(&lab, &[(&library("trouble"), true)]);
+    let calls = ["trouble_fine", "trouble_eat", "trouble_fine"].map(|it| (it, nothing()));
+    with_keys(&lab, "    memory_mb: 64\n");
+    let (told, ended) = results(&lab, &calls, &[]).await;
+    assert_eq!(ended.events("tool.end")[1]["status"], "error");
+    assert!(told[1].contains("the tool failed"), "{told:?}");
+    let words = "got no more memory (`memory_mb` of the plugin is 64)";
+    assert!(ended.err.contains(words), "{}", ended.err);
+    assert!(told[2].contains("asked 1 times"), "another process: {told:?}");
+    assert_eq!(lab.processes(), []);
+
+    // Another limit, and it is enough.
+    let lab = Lab::new();
+    configure(&lab, &[(&library("trouble"), true)]);
+    with_keys(&lab, "    memory_mb: 512\n");
+    let (told, _) = results(&lab, &calls, &[]).await;
+    assert!(told[1].contains("ate 256 MB"), "{told:?}");
+    assert!(told[2].contains("asked 2 times"), "the same process: {told:?}");
+}
+
+#[tokio::test]
+async fn an_isolated_plugin_sees_the_variables_that_the_person_named_and_no_others() {
+    let lab = Lab::new();
+    configure(&lab, &[(&library("trouble"), true)]);
+    with_keys(&lab, "    env: [WORDS_API_KEY, LD_PRELOAD, NOT_SET]\n");
+    let server = caller(&[("trouble_env", nothing())]).await;
+    let mut command = lab.run_command(&server, &["--output", "events", "go"]);
+    command.env("WORDS_API_KEY", "words-key-0123456789").env("OTHER_API_KEY", "0123456789");
+    let ended = crate::program::Running::start(command).end().await.with_code(0);
+    let responses = ended.events("model.response");
+    let told = responses.last().unwrap()["text"].as_str().unwrap();
+    assert!(told.contains(r#""WORDS_API_KEY""#) && told.contains(r#""PATH""#), "{told}");
+    let names: Vec<&str> = told.split('"').skip(1).step_by(2).collect();
+    let known = ["HOME", "LANG", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER"];
+    let others = names.iter().filter(|name| !known.contains(name) && !name.starts_with("LC_"));
+    // The mark by which the process is found again, and what was named.
+    let others: Vec<&&str> = others.collect();
+    assert_eq!(others, [&"DEPUTIZE_OWNER", &"WORDS_API_KEY"], "{told}");
+    // Its value is a secret from now on.
+    lab.holds_no("words-key-0123456789", &ended);
+}
+
 #[tokio::test]
 async fn a_slow_call_ends_at_its_limit_and_gives_what_it_has() {
     for isolated in [true, false] {

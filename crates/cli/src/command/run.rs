@@ -15,7 +15,7 @@ use serde_json::json;
 
 use self::stage::{Place, Plan, Stage, own};
 use crate::args::{Approve, ModelChoice, RunOptions};
-use crate::compose::{Composition, Ingredients, approver_mode, external, mcp};
+use crate::compose::{Composition, Ingredients, approver_mode, external, given_secrets, mcp};
 use crate::config::{Config, FlagValue, Loaded, ModelOverrides};
 use crate::exit::CliError;
 use crate::hooks;
@@ -70,8 +70,7 @@ pub(crate) fn run(
     }
     let program = external::program(&loaded.config, around)?;
     let mut chosen = composition.models(&overrides, around)?;
-    external::secrets(&loaded.config, around, &mut chosen.secrets);
-    mcp::secrets(&loaded.config, around, &mut chosen.secrets);
+    given_secrets(&loaded.config, around, &mut chosen.secrets);
     let mode = mode(&loaded, around);
     let id = match &stored {
         Some(stored) => stored.header.session.clone(),

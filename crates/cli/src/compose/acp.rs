@@ -15,7 +15,9 @@ use deputize_runtime::{Continue, Gates, Parts, ResumeError, Session, SessionDir,
 use deputize_tools::Processes;
 use tokio::task::spawn_blocking;
 
-use super::{Chosen, Composition, Ingredients, approver_mode, external, mcp};
+use super::{
+    Chosen, Composition, Ingredients, approver_mode, external, given_secrets, mcp,
+};
 use crate::args::{RunOptions, Settings};
 use crate::command::run::{flags, go_on_with, new_session, overrides, staff};
 use crate::config::{Loaded, ModelOverrides};
@@ -145,8 +147,7 @@ impl Work {
         }
         let program = external::program(&loaded.config, around)?;
         let mut chosen = composition.models(&overrides, around)?;
-        external::secrets(&loaded.config, around, &mut chosen.secrets);
-        mcp::secrets(&loaded.config, around, &mut chosen.secrets);
+        given_secrets(&loaded.config, around, &mut chosen.secrets);
         let id = place.stored.clone().unwrap_or_else(|| new_session(ingredients.clock.now_ms()));
         notes.extend(composition.warnings.iter().chain(&chosen.warnings).cloned());
         let facts = Facts {

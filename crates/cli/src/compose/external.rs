@@ -66,7 +66,7 @@ pub(crate) fn program(config: &Config, around: &Surroundings) -> Result<Option<P
 }
 
 /// The values that the external agent is given and that nobody else may see.
-pub(crate) fn secrets(config: &Config, around: &Surroundings, secrets: &mut Secrets) {
+pub(super) fn secrets(config: &Config, around: &Surroundings, secrets: &mut Secrets) {
     for name in config.delegation.acp_env.iter().filter(|name| looks_secret(name)) {
         if let Some(value) = around.var(name) {
             secrets.add(name, value);

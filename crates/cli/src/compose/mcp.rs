@@ -156,7 +156,7 @@ fn expand<'v>(value: &'v str, around: &Surroundings) -> Result<String, &'v str> 
 }
 
 /// The values that servers are given and that nobody else may see.
-pub(crate) fn secrets(config: &Config, around: &Surroundings, secrets: &mut Secrets) {
+pub(super) fn secrets(config: &Config, around: &Surroundings, secrets: &mut Secrets) {
     for (name, entry) in &config.mcp_servers {
         // What comes from the environment was kept out of the file for a reason.
         let secret = |(key, value): &(&String, &Secret)| {

@@ -14,7 +14,7 @@ use deputize_tools::Processes;
 use serde_json::{Map, Value, json};
 use tokio::task::spawn_blocking;
 
-use super::{Chosen, Composition, Ingredients, approver_mode, external, mcp};
+use super::{Chosen, Composition, Ingredients, approver_mode, external, given_secrets, mcp};
 use crate::args::{RunOptions, Settings};
 use crate::command::mcp_serve::progress::Progress;
 use crate::command::run::{flags, new_session, overrides};
@@ -216,8 +216,7 @@ impl Prepared {
         let composition = Composition::new(&ingredients)?;
         let program = external::program(&loaded.config, around)?;
         let mut chosen = composition.models(&overrides(&options.model), around)?;
-        external::secrets(&loaded.config, around, &mut chosen.secrets);
-        mcp::secrets(&loaded.config, around, &mut chosen.secrets);
+        given_secrets(&loaded.config, around, &mut chosen.secrets);
         let warnings = composition.warnings.iter().chain(&chosen.warnings);
         warnings.for_each(|warning| tell(&format!("warning: {warning}")));
         // Nobody can be asked.

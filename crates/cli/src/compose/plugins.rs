@@ -1,10 +1,11 @@
 //! Dynamic plugins: which there are, what they have, and how their calls are reached.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use deputize_core::door::Secrets;
 use deputize_core::{Catalog, CatalogError, Entry, Origin, ToolName, ToolsetName};
 use deputize_plugin_host::{
     Boundary, Description, HostProgram, Inside, Isolated, PluginError, PluginFile, entries,
@@ -14,7 +15,8 @@ use deputize_tools::Processes;
 use serde::{Deserialize, Serialize};
 
 use super::Ingredients;
-use crate::config::PluginEntry;
+use super::model::looks_secret;
+use crate::config::{Config, MEMORY_MB, PluginEntry};
 use crate::processes::{self, PLUGIN_HOST};
 use crate::surroundings::Surroundings;
 
@@ -24,8 +26,19 @@ pub(crate) struct FoundPlugin {
     pub(crate) path: PathBuf,
     pub(crate) sha256: String,
     pub(crate) isolated: bool,
+    /// What its own process gets; no recording tells of that.
+    #[serde(skip)]
+    room: Room,
     /// Its own answer to what it has.
     pub(crate) description: String,
+}
+
+/// What the process of a plugin gets.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Room {
+    /// Names of variables.
+    env: Vec<String>,
+    memory_mb: u32,
 }
 
 /// Why the configuration's plugins cannot be used.
@@ -66,6 +79,7 @@ pub(crate) fn one(entry: &PluginEntry, around: &Surroundings) -> Result<FoundPlu
         path: path.clone(),
         sha256: file.sha256().to_owned(),
         isolated: entry.isolated,
+        room: Room { env: entry.env.clone(), memory_mb: entry.memory_mb },
         description: String::new(),
     };
     let kept = kept_at(&found.sha256, around);
@@ -117,7 +131,7 @@ fn other_owner(catalog: &Catalog, entry: &Entry) -> Option<Origin> {
 }
 
 fn boundary(plugin: &FoundPlugin, around: &Surroundings) -> Arc<dyn Boundary> {
-    let FoundPlugin { path, sha256, isolated, .. } = plugin;
+    let FoundPlugin { path, sha256, isolated, room, .. } = plugin;
     if !isolated {
         return Arc::new(Inside::new(path.clone(), sha256.clone()));
     }
@@ -125,22 +139,36 @@ fn boundary(plugin: &FoundPlugin, around: &Surroundings) -> Arc<dyn Boundary> {
         Some(cx) => cx.agent.session.settings.get_or_insert_with(Processes::default).shared(),
         None => Supervisor::start().map(Arc::new),
     };
-    Arc::new(Isolated::new(path.clone(), sha256.clone(), host_program(around), owned))
+    Arc::new(Isolated::new(path.clone(), sha256.clone(), host_program(around, room), owned))
 }
 
 /// A plugin in a process that this supervisor owns, whoever calls it.
 pub(crate) fn isolated(file: &PluginFile, around: &Surroundings, by: &Arc<Supervisor>) -> Isolated {
     let by = Arc::clone(by);
     let (path, sha256) = (file.path().to_owned(), file.sha256().to_owned());
-    Isolated::new(path, sha256, host_program(around), move |_| Ok(Arc::clone(&by)))
+    let room = Room { memory_mb: MEMORY_MB, ..Room::default() };
+    Isolated::new(path, sha256, host_program(around, &room), move |_| Ok(Arc::clone(&by)))
 }
 
 /// This program, as the process of a plugin.
-fn host_program(around: &Surroundings) -> HostProgram {
+fn host_program(around: &Surroundings, room: &Room) -> HostProgram {
     let mut env = base_env(&around.os_env);
+    let named = room.env.iter().filter_map(|name| around.os_env.get_key_value(OsStr::new(name)));
+    env.extend(named.map(|(name, value)| (name.clone(), value.clone())));
     drop_hooks(&mut env);
     let program = processes::this_program().unwrap_or_else(|| PathBuf::from("/proc/self/exe"));
-    HostProgram { program, args: vec![OsString::from(PLUGIN_HOST)], env }
+    let args = vec![OsString::from(PLUGIN_HOST)];
+    HostProgram { program, args, env, memory_mb: room.memory_mb }
+}
+
+/// The values that plugins are given and that nobody else may see.
+pub(super) fn secrets(config: &Config, around: &Surroundings, secrets: &mut Secrets) {
+    let named = config.plugins.iter().flat_map(|plugin| &plugin.env);
+    for name in named.filter(|name| looks_secret(name)) {
+        if let Some(value) = around.var(name) {
+            secrets.add(name, value);
+        }
+    }
 }
 
 /// Has a plugin say what it has, where it will run. A thread of its own waits, since whoever
@@ -159,7 +187,7 @@ fn ask(found: &FoundPlugin, around: &Surroundings) -> Result<String, PluginFault
             let by = Arc::new(supervisor);
             let owned = move |_: Option<&_>| Ok(Arc::clone(&by));
             let (path, sha256) = (found.path.clone(), found.sha256.clone());
-            let isolated = Isolated::new(path, sha256, host_program(around), owned);
+            let isolated = Isolated::new(path, sha256, host_program(around, &found.room), owned);
             runtime.block_on(isolated.describe()).map_err(failed)
         });
         asked.join()

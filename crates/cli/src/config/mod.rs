@@ -70,6 +70,7 @@ pub use self::load::{ConfigError, Loaded, Sources, load};
 pub use self::mcp::{McpServer, ToolFilter};
 pub(crate) use self::place::nearest;
 pub use self::place::{Place, Problem, Source};
+pub(crate) use self::plugin::MEMORY_MB;
 pub use self::plugin::PluginEntry;
 pub use self::provider::{Api, ProviderEntry, ToolCalling};
 pub use self::resolve::{

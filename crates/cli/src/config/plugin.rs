@@ -20,10 +20,26 @@ pub struct PluginEntry {
     /// and its faults may end the program: for plugins that you built yourself.
     #[serde(default = "yes")]
     pub isolated: bool,
+    /// Variables of this program's environment that its own process gets, by name, beside PATH,
+    /// HOME and the like; it gets no others.
+    #[serde(default)]
+    pub env: Vec<String>,
+    /// How much memory its own process may take, in MB (1,048,576 bytes), beside what the process
+    /// takes without it.
+    #[serde(default = "some_memory")]
+    #[schemars(range(min = 16, max = 1_048_576))]
+    pub memory_mb: u32,
 }
+
+/// The memory of a plugin that is told nothing.
+pub(crate) const MEMORY_MB: u32 = 1024;
 
 fn yes() -> bool {
     true
+}
+
+fn some_memory() -> u32 {
+    MEMORY_MB
 }
 
 /// What a schema cannot tell: where the files are, and that the person said so. The environment is
@@ -49,5 +65,16 @@ pub(super) fn check(config: &Node, found: &mut Findings) {
             found.error(&path.place, format!("`plugins` has `{}` twice", shown(text)));
         }
         paths.push(text);
+        let inside = item.at(&["isolated"]).is_some_and(|it| it.value == Value::Bool(false));
+        for key in ["env", "memory_mb"] {
+            if let Some(extra) = item.entry(key).filter(|_| inside) {
+                let message = format!(
+                    "`plugins`: `{key}` of `{}` does nothing without a process of its own \
+                     (`isolated: true`)",
+                    shown(text)
+                );
+                found.error(&extra.key, message);
+            }
+        }
     }
 }
