@@ -15,9 +15,7 @@ use deputize_runtime::{Continue, Gates, Parts, ResumeError, Session, SessionDir,
 use deputize_tools::Processes;
 use tokio::task::spawn_blocking;
 
-use super::{
-    Chosen, Composition, Ingredients, approver_mode, external, given_secrets, mcp,
-};
+use super::{Chosen, Composition, Ingredients, approver_mode, external, given_secrets, mcp};
 use crate::args::{RunOptions, Settings};
 use crate::command::run::{flags, go_on_with, new_session, overrides, staff};
 use crate::config::{Loaded, ModelOverrides};
