@@ -17,6 +17,10 @@ doc-test:
 doc:
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
 
+# A fan-out of children, interrupted at so many places by chance. See docs/simulation.md.
+cancels places="10000":
+    DEPUTIZE_SIM_CANCELS={{places}} cargo test --release --locked -p deputize-tests --test sim fan_out -- --nocapture
+
 # Each fuzz target for so many minutes. Needs cargo-fuzz and a C++ compiler.
 fuzz minutes="1":
     fuzz/run {{minutes}}

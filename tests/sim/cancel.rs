@@ -1,13 +1,14 @@
 //! A fan-out that is interrupted at places by chance: no result is lost, none comes twice, nothing
-//! is left, and every call has one result.
+//! is left, and every call has one result; of children that are waited for and of others.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use deputize_core::{AgentId, CallId, CallStatus, Event, Record};
 use deputize_runtime::SyncMode;
 use deputize_testkit::Seed;
+use serde_json::Value;
 
 use crate::history::{finish, turn};
 use crate::life::{At, Troubles};
@@ -15,8 +16,9 @@ use crate::mind::Mind;
 use crate::seeds::{quietly, wanted};
 use crate::world::World;
 
-/// How many places; `DEPUTIZE_SIM_CANCELS=10000` for all that are promised.
+/// How many places; all 10,000 that are promised by `just cancels`.
 const POINTS: u64 = 200;
+
 /// What an interrupt met.
 #[derive(Debug, Default, Clone, Copy)]
 struct Met {
@@ -25,6 +27,8 @@ struct Met {
     kept: u64,
     /// Children that were cut short.
     cut: u64,
+    /// Ends that came as messages.
+    told: u64,
 }
 
 fn mind(seed: u64) -> Mind {
@@ -50,61 +54,130 @@ fn interrupted(seed: u64, steps: u64) -> Met {
         Troubles { cancel, ..Troubles::default() }
     };
     let done = turn(&world, None, &mut first);
-    let records = world.dir().read(&World::id()).map(|it| it.records).unwrap_or_default();
-    let mut met = judged(&records).unwrap_or_else(|wrong| panic!("seed {seed}: {wrong}"));
+    let judge = |whole| {
+        let records = world.dir().read(&World::id()).map(|it| it.records).unwrap_or_default();
+        let met = judged(&records, whole);
+        met.unwrap_or_else(|wrong| panic!("{mind:?} at step {step}, seed {seed}: {wrong}"))
+    };
+    let mut met = judge(false);
     let done = done
         .and_then(|_| turn(&world, Some("And now?"), &mut |_| Troubles::default()))
         .and_then(|_| finish(&world));
     let (figures, _) = done.unwrap_or_else(|wrong| {
         panic!("{mind:?} interrupted at step {step}, seed {seed}: {wrong}")
     });
+    met.told = judge(true).told;
     met.interrupted = figures.cancels;
     met
 }
 
-/// Holds a session that was interrupted against what was promised: a child that has ended is in
-/// the result of its parent's call.
-fn judged(records: &[Record]) -> Result<Met, String> {
+/// What is known of one child.
+#[derive(Debug)]
+struct Child {
+    parent: AgentId,
+    by: CallId,
+    index: u32,
+    background: bool,
+    ended: bool,
+    /// How often its parent was told of its end.
+    told: u32,
+}
+
+/// Holds a session that was interrupted against what was promised: a child that has ended is once in
+/// what its parent is told, in the result of the call or, if nobody waited for it, in a message. When
+/// the last turn was `whole`, the top agent was told of each of its children.
+fn judged(records: &[Record], whole: bool) -> Result<Met, String> {
     let mut met = Met::default();
-    let mut called: BTreeMap<AgentId, (AgentId, CallId)> = BTreeMap::new();
-    let mut ended: BTreeSet<AgentId> = BTreeSet::new();
-    for Record { agent, event, .. } in records {
+    let mut children: BTreeMap<AgentId, Child> = BTreeMap::new();
+    for Record { agent, event, depth, .. } in records {
         match event {
-            Event::AgentStart(start) if !start.spec.background => {
-                let (parent, by) = (start.spec.parent.clone(), start.spec.spawned_by.as_ref());
-                called
-                    .extend(parent.zip(by).map(|(parent, by)| (agent.clone(), (parent, by.call))));
-            }
-            Event::AgentEnd(_) if ended.contains(agent) => {
-                return Err(format!("{agent} ended twice"));
-            }
-            Event::AgentEnd(_) => _ = ended.insert(agent.clone()),
-            Event::ToolEnd(end) if end.tool == "delegate_task" => {
-                let call = (agent.clone(), end.result.call);
-                let mine = called.iter().filter(|(_, by)| **by == call);
-                let lost: Vec<&AgentId> = mine
-                    .clone()
-                    .map(|(child, _)| child)
-                    .filter(|child| {
-                        !ended.contains(child) || !told(end.result.text.as_str(), child)
-                    })
-                    .collect();
-                if !lost.is_empty() {
-                    return Err(format!("{call:?} says nothing of {lost:?}"));
+            Event::AgentStart(start) => {
+                let Some(by) = &start.spec.spawned_by else { continue };
+                let parent = start.spec.parent.clone().ok_or("a child without a parent")?;
+                let (by, index, background) = (by.call, by.task_index, start.spec.background);
+                let child = Child { parent, by, index, background, ended: false, told: 0 };
+                if children.insert(agent.clone(), child).is_some() {
+                    return Err(format!("{agent} began twice"));
                 }
+            }
+            Event::AgentEnd(_) if *depth > 0 => {
+                let child = children.get_mut(agent).ok_or(format!("{agent} never began"))?;
+                if std::mem::replace(&mut child.ended, true) {
+                    return Err(format!("{agent} ended twice"));
+                }
+            }
+            Event::ToolEnd(end) if end.tool == "delegate_task" => {
+                let call = (agent, end.result.call);
+                let named = entries(end.result.text.as_str());
+                let told = returned(&mut children, call, &named)?;
                 if end.result.status == CallStatus::Cancelled {
                     met.cut += 1;
-                    met.kept += mine.count() as u64;
+                    met.kept += told;
+                }
+            }
+            Event::Message(message) => {
+                let Some(from) = &message.from else { continue };
+                let child = children.get_mut(from).ok_or(format!("{from} never began"))?;
+                child.told += 1;
+                met.told += 1;
+                let said = entries(&message.text);
+                if child.parent != *agent || !child.background || !child.ended || child.told > 1 {
+                    return Err(format!("{agent} is told of the end of {from}: {child:?}"));
+                }
+                if said != [(child.index, from.to_string())] {
+                    return Err(format!("what {agent} is told of {from} is {said:?}"));
                 }
             }
             _ => {}
         }
     }
-    Ok(met)
+    let owed = |(_, child): &(&AgentId, &Child)| {
+        whole && child.parent.ancestors().next().is_none() && child.told != 1
+    };
+    match children.iter().find(owed) {
+        Some((child, known)) => Err(format!("of {child}, {known:?}, its parent does not know")),
+        None => Ok(met),
+    }
 }
 
-fn told(text: &str, child: &AgentId) -> bool {
-    text.contains(&format!("\"agent\":\"{child}\""))
+/// That a call gave each of its children once, in the order of its tasks, and nobody else: their
+/// ends, or the handles of those that nobody waits for. Gives how many ends.
+fn returned(
+    children: &mut BTreeMap<AgentId, Child>,
+    (parent, call): (&AgentId, CallId),
+    named: &[(u32, String)],
+) -> Result<u64, String> {
+    let mine = children.iter_mut().filter(|(_, child)| child.parent == *parent && child.by == call);
+    let mut mine: Vec<_> = mine.collect();
+    mine.sort_by_key(|(_, child)| child.index);
+    let began: Vec<(u32, String)> =
+        mine.iter().map(|(id, child)| (child.index, id.to_string())).collect();
+    // One that the interrupt kept from beginning has an entry all the same.
+    let given: Vec<_> = named.iter().filter(|entry| began.contains(entry)).cloned().collect();
+    let in_order = named.iter().map(|(index, _)| *index).eq((0..).take(named.len()));
+    if given != began || !in_order {
+        return Err(format!("{parent} {call} began {began:?} and gave {named:?}"));
+    }
+    let mut told = 0;
+    for (id, child) in mine.into_iter().filter(|(_, child)| !child.background) {
+        if !child.ended {
+            return Err(format!("{parent} {call} ended before {id}"));
+        }
+        child.told += 1;
+        told += 1;
+    }
+    Ok(told)
+}
+
+/// The entries of a result, with the place and the name of each child.
+fn entries(text: &str) -> Vec<(u32, String)> {
+    let json = text.lines().find(|line| line.starts_with("{\"results\""));
+    let value: Value = json.map(|json| serde_json::from_str(json).unwrap()).unwrap_or_default();
+    let entry = |entry: &Value| {
+        let index = entry["task_index"].as_u64().unwrap();
+        (u32::try_from(index).unwrap(), entry["agent"].as_str().unwrap_or_default().to_owned())
+    };
+    value["results"].as_array().into_iter().flatten().map(entry).collect()
 }
 
 #[test]
@@ -124,6 +197,7 @@ fn a_fan_out_that_is_interrupted_anywhere_loses_no_result_and_leaves_nothing() {
             sum.interrupted += met.interrupted;
             sum.kept += met.kept;
             sum.cut += met.cut;
+            sum.told += met.told;
         }
     };
     let mut sum = Met::default();
@@ -135,10 +209,11 @@ fn a_fan_out_that_is_interrupted_anywhere_loses_no_result_and_leaves_nothing() {
             sum.interrupted += met.interrupted;
             sum.kept += met.kept;
             sum.cut += met.cut;
+            sum.told += met.told;
         }
     });
     println!("{points} places in {steps} steps, {sum:?} in {:?}", started.elapsed());
     // Few come after the end of all.
     assert!(sum.interrupted * 2 > points, "{sum:?}");
-    assert!(sum.cut > 0 && sum.kept > 0, "{sum:?}");
+    assert!(sum.cut > 0 && sum.kept > 0 && sum.told > 0, "{sum:?}");
 }
