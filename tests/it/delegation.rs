@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::program::{Asked, Ended, Lab, Running, model};
 
+mod limits;
 mod mcp;
 mod prefix;
 

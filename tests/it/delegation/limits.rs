@@ -1,0 +1,91 @@
+//! Limits that agents share: who closes at the edge, and with what.
+
+use deputize_core::{Reply, Usage};
+use deputize_testkit::{Answer, MockServer};
+use serde_json::{Value, json};
+
+use super::{call, is_child, messages, of, result, run, say};
+use crate::program::{Lab, hang, model};
+
+/// Children that say a word beside each call and go on until they must close. Each reply is counted
+/// as 1,700 tokens.
+async fn talkers() -> MockServer {
+    model(|asked| {
+        let reply = match (is_child(asked), asked.results().len()) {
+            (false, 0) => {
+                let tasks = ["One", "Two", "Three"].map(|goal| json!({"goal": goal}));
+                Reply::calls("served-1", [("delegate_task", json!({ "tasks": tasks }))])
+            }
+            (false, _) => Reply::text("served-1", "All back."),
+            (true, _) if !asked.may_call() => Reply::text("served-1", "That is what I have."),
+            (true, n) => {
+                let calls = Reply::calls("served-1", [("list_dir", json!({"path": "."}))]);
+                Reply { text: format!("part {n}"), ..calls }
+            }
+        };
+        let usage = Usage { input: 1_500, output: 200, ..Usage::default() };
+        Answer::reply(&Reply { usage, ..reply })
+    })
+    .await
+}
+
+fn results(server: &MockServer, task: &str) -> Vec<Value> {
+    let requests = server.requests();
+    let (told, _) = result(&messages(of(&requests, task)[1], "tool")[0]);
+    told["results"].as_array().unwrap().clone()
+}
+
+#[tokio::test]
+async fn at_the_edge_of_a_budget_no_word_beside_a_call_passes_for_an_answer() {
+    let mut begun = 0;
+    for most in [6_000, 9_000, 12_000, 14_000, 24_000] {
+        let (lab, server) = (Lab::new(), talkers().await);
+        let budget = format!("delegation.budget.tokens={most}");
+        run(&lab, &server, &["delegation.max_output_tokens=200", &budget], "Go").await;
+        for entry in results(&server, "Go") {
+            assert_eq!(entry["exit_reason"], "budget", "{entry}");
+            if entry["api_calls"] == 0 {
+                assert_eq!((&entry["status"], &entry["summary"]), (&json!("failed"), &Value::Null));
+                assert!(entry["error"].as_str().unwrap().contains("budget was spent"), "{entry}");
+                continue;
+            }
+            begun += 1;
+            assert_eq!(entry["status"], "completed", "{most}: {entry}");
+            let summary = entry["summary"].as_str().unwrap();
+            assert!(summary.contains("That is what I have."), "{most}: {entry}");
+        }
+    }
+    assert!(begun >= 10, "{begun}");
+}
+
+#[tokio::test]
+async fn at_a_shared_limit_of_time_a_grandchild_closes_before_its_parent() {
+    let server = model(|asked| {
+        let task = asked.last_user();
+        match (asked.first_user(), asked.results().len()) {
+            (first, 0) if first.contains("Middle") && asked.may_call() => {
+                call("delegate_task", json!({"goal": "Low"}))
+            }
+            (first, 1) if first.contains("Middle") => say(asked.results()[0]),
+            (first, _) if first.contains("Low") && asked.may_call() => hang(),
+            (_, _) if task.contains("closing") => say("Low has this."),
+            (_, 0) => call("delegate_task", json!({"goal": "Middle", "role": "orchestrator"})),
+            _ => say("All back."),
+        }
+    })
+    .await;
+    let lab = Lab::new();
+    let set = [
+        "delegation.max_spawn_depth=2",
+        "delegation.budget.seconds=4",
+        "delegation.wrap_up_seconds=60",
+    ];
+    run(&lab, &server, &set, "Go").await;
+    let middle = results(&server, "Go").remove(0);
+    let ended = |entry: &Value| (entry["status"].clone(), entry["exit_reason"].clone());
+    assert_eq!(ended(&middle), (json!("completed"), json!("budget")), "{middle}");
+    let (low, _) = result(middle["summary"].as_str().unwrap());
+    let low = &low["results"][0];
+    assert_eq!(ended(low), (json!("completed"), json!("budget")), "{middle}");
+    assert!(low["summary"].as_str().unwrap().contains("Low has this."), "{middle}");
+}
