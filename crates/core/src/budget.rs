@@ -111,12 +111,18 @@ pub struct Claim {
     pub request: Cost,
     /// For the closing request: it stays until the agent ends.
     pub closing: Cost,
-    /// Whether its agent may have to wait for agents that it started, so that none of them may
-    /// wait for its end.
-    pub waits: bool,
+    /// Whether its agent had room for a request: until then it waits for others to end.
+    pub begun: bool,
+    /// Whether its agent may have to wait for agents that it started.
+    pub parent: bool,
 }
 
 impl Claim {
+    /// Whether its agent may wait for others to end, so that they must not wait for its end.
+    const fn waits(&self) -> bool {
+        self.parent || !self.begun
+    }
+
     fn total(&self) -> Cost {
         let mut total = self.request;
         total += self.closing;
@@ -150,7 +156,7 @@ pub struct Purse {
     requests: Cost,
     /// For closing requests: it comes back when their agents end.
     closings: Cost,
-    /// Of that, what agents have that may have to wait for others.
+    /// Of that, what agents have that may wait for others to end.
     closings_of_waiting: Cost,
 }
 
@@ -182,9 +188,17 @@ impl Purse {
     pub fn reserve(&mut self, own: &mut Claim, request: Cost, closing: Cost) -> Fit {
         let fit = self.fit(own, request, closing);
         if fit == Fit::Reserved {
-            self.change(own, Claim { request, closing, ..*own });
+            self.change(own, Claim { request, closing, begun: true, ..*own });
         }
         fit
+    }
+
+    /// Sets aside what a closing request would cost for an agent that finds no room to begin, if
+    /// that fits, so that those who have begun leave it as much.
+    pub fn hold(&mut self, own: &mut Claim, closing: Cost) {
+        if !own.begun && self.fit(own, NOTHING, closing) == Fit::Reserved {
+            self.change(own, Claim { closing, ..*own });
+        }
     }
 
     /// Whether that would fit now.
@@ -204,14 +218,12 @@ impl Purse {
     }
 
     /// What others have set aside that does not come back as long as this agent waits. Whoever
-    /// has something set aside waits for nobody's end: two could wait for each other.
+    /// has begun waits for nobody's end, and nobody for the end of one that waits: two could wait
+    /// for each other.
     #[must_use]
     pub fn stays(&self, own: &Claim) -> Cost {
-        if own.closing == NOTHING {
-            self.closings_of_waiting
-        } else {
-            less(self.closings, own.closing)
-        }
+        let closings = if own.begun { self.closings } else { self.closings_of_waiting };
+        less(closings, own.closing)
     }
 
     fn within(&self, taken: Cost, wanted: Cost) -> bool {
@@ -239,8 +251,10 @@ impl Purse {
         self.requests += now.request;
         self.closings = less(self.closings, own.closing);
         self.closings += now.closing;
-        if own.waits {
+        if own.waits() {
             self.closings_of_waiting = less(self.closings_of_waiting, own.closing);
+        }
+        if now.waits() {
             self.closings_of_waiting += now.closing;
         }
         *own = now;
@@ -318,7 +332,7 @@ mod tests {
     #[test]
     fn nobody_waits_for_an_end_that_waits_for_it() {
         let mut purse = purse(100);
-        let (mut parent, mut leaf) = (Claim { waits: true, ..Claim::default() }, Claim::default());
+        let (mut parent, mut leaf) = (Claim { parent: true, ..Claim::default() }, Claim::default());
         assert_eq!(purse.reserve(&mut parent, tokens(0), tokens(50)), Fit::Reserved);
         let new = Claim::default();
         assert_eq!(purse.fit(&new, tokens(40), tokens(20)), Fit::Never, "its parent has the rest");
@@ -328,6 +342,34 @@ mod tests {
         assert_eq!(purse.fit(&new, tokens(10), tokens(20)), Fit::Later, "it still may");
         // Two that have begun do not wait for each other's end.
         assert_eq!(purse.fit(&leaf, tokens(20), tokens(30)), Fit::Never);
+    }
+
+    #[test]
+    fn one_that_finds_no_room_to_begin_is_left_a_closing_request() {
+        let mut purse = purse(100);
+        let (mut one, mut new, mut other) = (Claim::default(), Claim::default(), Claim::default());
+        assert_eq!(purse.reserve(&mut one, tokens(40), tokens(20)), Fit::Reserved);
+        assert_eq!(purse.reserve(&mut new, tokens(40), tokens(20)), Fit::Later);
+        purse.hold(&mut new, tokens(30));
+        purse.hold(&mut other, tokens(30));
+        assert_eq!(
+            (new.closing, other.closing),
+            (tokens(30), tokens(0)),
+            "as long as there is room"
+        );
+        purse.pay(&mut one, tokens(30));
+        // The first one leaves it that, closes and ends.
+        assert_eq!(purse.reserve(&mut one, tokens(40), tokens(20)), Fit::Never);
+        purse.pay(&mut one, tokens(20));
+        purse.release(&mut one);
+        purse.hold(&mut other, tokens(10));
+        // Of two that wait none waits for the other.
+        assert_eq!(purse.fit(&new, tokens(40), tokens(20)), Fit::Never);
+        assert_eq!(purse.reserve(&mut new, tokens(0), tokens(30)), Fit::Reserved);
+        purse.pay(&mut new, tokens(30));
+        purse.release(&mut new);
+        assert_eq!(purse.reserve(&mut other, tokens(0), tokens(10)), Fit::Reserved);
+        assert_eq!(purse.closings_of_waiting, NOTHING);
     }
 
     proptest! {
@@ -345,7 +387,7 @@ mod tests {
             let budget = Budget { tokens: Some(tokens), usd: Some(usd) };
             let mut purse = Purse::new(budget, Cost::default());
             let mut claims = [Claim::default(); 5];
-            claims[0].waits = true;
+            claims[0].parent = true;
             for (who, request, closing, used) in asks {
                 let [request, closing] =
                     [request, closing].map(|(tokens, usd)| Cost { tokens, usd, unpriced: false });
@@ -355,6 +397,8 @@ mod tests {
                     let Cost { tokens, usd, .. } = own.request;
                     let spent = Cost { tokens: tokens * used / 100, usd: usd * share, unpriced: false };
                     purse.pay(own, spent);
+                } else if used < 20 {
+                    purse.hold(own, closing);
                 } else if purse.reserve(own, request, closing) == Fit::Never {
                     let held = own.closing;
                     prop_assert_eq!(purse.reserve(own, NOTHING, held), Fit::Reserved);

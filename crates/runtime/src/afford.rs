@@ -10,6 +10,7 @@ use deputize_core::{
 use crate::ask::bytes;
 use crate::driver::Driver;
 use crate::parts::Route;
+use crate::purse::Costs;
 
 /// Output tokens that are set aside where `max_output_tokens` says nothing.
 const USUAL_OUTPUT: u32 = 4096;
@@ -93,18 +94,17 @@ impl Driver {
     }
 
     /// What the next request may cost, and what the closing one would after it.
-    fn costs(&mut self, tools: ToolChoice, route: &Route) -> (Cost, Cost) {
+    fn costs(&mut self, tools: ToolChoice, route: &Route) -> Costs {
         let input = self.density.tokens(self.request_bytes(route));
         self.density.grew(input);
+        let least = cost(input, most_output(route, &self.affordable(ToolChoice::None)), route);
         match tools {
             ToolChoice::Auto => {
                 let most = most_output(route, &self.view.spec.options);
-                (cost(input, most, route), self.closing_cost(input, route))
+                let request = cost(input, most, route);
+                Costs { request, closing: self.closing_cost(input, route), least }
             }
-            ToolChoice::None => {
-                let most = most_output(route, &self.affordable(ToolChoice::None));
-                (Cost::default(), cost(input, most, route))
-            }
+            ToolChoice::None => Costs { request: Cost::default(), closing: least, least },
         }
     }
 

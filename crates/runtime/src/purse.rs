@@ -17,6 +17,17 @@ struct State {
     children: Purse,
 }
 
+/// What an agent needs to go on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Costs {
+    /// For the next request; nothing: it is the closing one.
+    pub(crate) request: Cost,
+    /// For the closing one.
+    pub(crate) closing: Cost,
+    /// For the closing one if it comes next.
+    pub(crate) least: Cost,
+}
+
 /// What one agent has set aside, in each purse that it pays from. Dropping it gives all of it back.
 pub(crate) struct Share {
     purses: Arc<Purses>,
@@ -46,29 +57,26 @@ impl Purses {
 
     /// The share of an agent.
     pub(crate) fn share(self: &Arc<Self>, agent: &AgentView) -> Share {
-        let waits = agent.authority.spawn_depth() > 0;
-        let claim = Claim { waits, ..Claim::default() };
+        let parent = agent.authority.spawn_depth() > 0;
+        let claim = Claim { parent, ..Claim::default() };
         Share { purses: Arc::clone(self), child: agent.spec.depth > 0, claim }
     }
 }
 
 impl Share {
     /// Sets aside, in place of what it had, what the next request may cost and what the closing
-    /// one after it would; waits while what others have set aside may come back. False: it does
-    /// not fit any more, or the wait was cancelled.
-    pub(crate) async fn reserve(
-        &mut self,
-        (request, closing): (Cost, Cost),
-        cancel: &Cancel,
-    ) -> bool {
+    /// one after it would; waits while what others have set aside may come back, and has the least
+    /// that it needs set aside meanwhile, if it has not begun. False: it does not fit any more, or
+    /// the wait was cancelled.
+    pub(crate) async fn reserve(&mut self, costs: Costs, cancel: &Cancel) -> bool {
         let purses = Arc::clone(&self.purses);
         loop {
             let mut changed = std::pin::pin!(purses.changed.notified());
             changed.as_mut().enable();
-            match self.change(request, closing) {
+            match self.change(costs.request, costs.closing) {
                 Fit::Reserved => return true,
                 Fit::Never => return false,
-                Fit::Later => {}
+                Fit::Later => self.hold(costs.least),
             }
             tokio::select! {
                 biased;
@@ -93,6 +101,19 @@ impl Share {
             state.session.reserve(&mut self.claim, request, closing);
         }
         fit
+    }
+
+    fn hold(&mut self, closing: Cost) {
+        let mut state = self.purses.lock();
+        let claim = self.claim;
+        let fits = |purse: &Purse| purse.fit(&claim, Cost::default(), closing) == Fit::Reserved;
+        if fits(&state.session) && (!self.child || fits(&state.children)) {
+            let mut theirs = claim;
+            if self.child {
+                state.children.hold(&mut theirs, closing);
+            }
+            state.session.hold(&mut self.claim, closing);
+        }
     }
 
     /// Pays what a request really cost. What its closing request needs is known better now: it is
@@ -120,7 +141,7 @@ impl Share {
 
     /// What of a request and the closing one after it does not fit into which budget, for a
     /// person: in tokens where tokens are the limit, in dollars where dollars are.
-    pub(crate) fn told(&self, (request, closing): (Cost, Cost)) -> String {
+    pub(crate) fn told(&self, Costs { request, closing, .. }: Costs) -> String {
         let state = self.purses.lock();
         let mut purses = vec![("the budget", &state.session)];
         if self.child {

@@ -37,25 +37,23 @@ fn results(server: &MockServer, task: &str) -> Vec<Value> {
 
 #[tokio::test]
 async fn at_the_edge_of_a_budget_no_word_beside_a_call_passes_for_an_answer() {
-    let mut begun = 0;
-    for most in [6_000, 9_000, 12_000, 14_000, 24_000] {
+    for most in [3_000, 6_000, 10_000, 12_000, 14_000, 24_000] {
         let (lab, server) = (Lab::new(), talkers().await);
         let budget = format!("delegation.budget.tokens={most}");
         run(&lab, &server, &["delegation.max_output_tokens=200", &budget], "Go").await;
         for entry in results(&server, "Go") {
             assert_eq!(entry["exit_reason"], "budget", "{entry}");
             if entry["api_calls"] == 0 {
+                assert!(most < 10_000, "{most} are enough for all to begin: {entry}");
                 assert_eq!((&entry["status"], &entry["summary"]), (&json!("failed"), &Value::Null));
                 assert!(entry["error"].as_str().unwrap().contains("budget was spent"), "{entry}");
                 continue;
             }
-            begun += 1;
             assert_eq!(entry["status"], "completed", "{most}: {entry}");
             let summary = entry["summary"].as_str().unwrap();
             assert!(summary.contains("That is what I have."), "{most}: {entry}");
         }
     }
-    assert!(begun >= 10, "{begun}");
 }
 
 #[tokio::test]
