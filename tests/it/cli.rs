@@ -167,6 +167,11 @@ async fn a_check_of_the_configuration_reads_the_files_that_it_names() {
         "config.yaml:8:5: provider b: ca_file ~/b.pem cannot be used: there is no certificate";
     assert!(checked.err.contains(wrong), "{}", checked.err);
     assert_eq!(checked.out, "");
+    // Another mistake hides neither of them.
+    fs::write(lab.path("home/config.yaml"), format!("{config}max_iterations: many\n")).unwrap();
+    let checked = ended(&lab, &["config", "check"]).await.with_code(2);
+    let all = [missing, wrong, "config.yaml:9:"];
+    assert!(all.iter().all(|part| checked.err.contains(part)), "{}", checked.err);
 }
 
 #[tokio::test]

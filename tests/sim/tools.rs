@@ -103,7 +103,11 @@ fn outcome(deed: Deed, agent: &str) -> ToolCallResult {
         Deed::Works | Deed::Waits | Deed::IsDeaf => {
             let path = PathBuf::from("/work").join(agent.replace('/', "-"));
             let written = Fact::FileWritten { path, version: Version::of(b"x"), created: false };
-            let command = Fact::Command { command: format!("echo {SECRET}"), exit_code: Some(0) };
+            let command = Fact::Command {
+                command: format!("echo {SECRET}"),
+                exit_code: Some(0),
+                unknown: false,
+            };
             let output = ToolOutput::text(format!("It is {SECRET}.")).note("and that is all");
             Ok(output.fact(written).fact(command))
         }

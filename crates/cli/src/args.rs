@@ -189,7 +189,7 @@ fn dollars(text: &str) -> Result<f64, String> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Approve {
-    /// Ask the person at the terminal
+    /// Ask the person: at the terminal, or in the editor
     Ask,
     /// Answer no
     Deny,

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::fmt;
+use std::io;
 use std::process::ExitCode;
 
 use deputize_core::door::to_screen;
@@ -90,11 +91,29 @@ impl fmt::Display for CliError {
             said = said.replace('\n', "\nerror: ");
         }
         write!(f, "error: {said}")?;
-        if let Some(hint) = &self.hint {
-            write!(f, "\nhint: {}", to_screen(hint))?;
+        match self.hint.as_deref() {
+            Some(hint) => write!(f, "\nhint: {}", to_screen(hint)),
+            None if is_full(self.source.as_ref()) && !said.contains("make room") => {
+                write!(f, "\nhint: make room on that disk")
+            }
+            None => Ok(()),
         }
-        Ok(())
     }
+}
+
+/// Whether something found no room on a disk.
+fn is_full(error: &(dyn Error + 'static)) -> bool {
+    let full = |error: &io::Error| {
+        matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+    };
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if error.downcast_ref::<io::Error>().is_some_and(full) {
+            return true;
+        }
+        next = error.source();
+    }
+    false
 }
 
 /// An error and its causes on one line. It may quote text from elsewhere, so it is cleaned for
@@ -118,8 +137,6 @@ impl fmt::Display for Chain<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::io;
-
     use super::*;
 
     #[derive(Debug, thiserror::Error)]
@@ -136,5 +153,7 @@ mod tests {
         assert_eq!(error.to_string(), "error: cannot open session `a`: nospace");
         let error = CliError::failed(Careless(io::Error::other("no space"))).hint("make room");
         assert_eq!(error.to_string(), "error: it failed: no space\nhint: make room");
+        let error = CliError::failed(Open(io::ErrorKind::StorageFull.into())).to_string();
+        assert!(error.ends_with("\nhint: make room on that disk"), "{error}");
     }
 }

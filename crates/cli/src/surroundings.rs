@@ -11,6 +11,7 @@ use deputize_process::{OpenFiles, raise_open_files};
 use deputize_runtime::SessionDir;
 
 use crate::args::Settings;
+use crate::command::sessions::candidates;
 use crate::config::{FlagValue, Loaded, Sources, load};
 use crate::exit::CliError;
 use crate::own::Own;
@@ -51,8 +52,8 @@ enum DirectoryError {
     NoState,
     #[error("there is no session `{0}`")]
     NoSession(String),
-    #[error("`{name}` begins the names of {count} sessions: {shown}")]
-    Ambiguous { name: String, count: usize, shown: String },
+    #[error("`{name}` begins the names of {count} sessions")]
+    Ambiguous { name: String, count: usize },
 }
 
 impl Surroundings {
@@ -203,10 +204,14 @@ pub(crate) fn session_named(dir: &SessionDir, name: &str) -> Result<SessionId, C
         [only] => Ok(only.clone()),
         several => {
             let (name, count) = (name.to_owned(), several.len());
-            let shown: Vec<&str> = several.iter().map(SessionId::as_str).take(CANDIDATES).collect();
-            let more = if count > CANDIDATES { ", …" } else { "" };
-            let shown = format!("{}{more}", shown.join(", "));
-            Err(CliError::usage(DirectoryError::Ambiguous { name, count, shown }))
+            let newest = several.iter().rev().take(CANDIDATES);
+            let shown = candidates(dir, newest);
+            let more = match count.saturating_sub(CANDIDATES) {
+                0 => String::new(),
+                more => format!("\nand {more} older"),
+            };
+            Err(CliError::usage(DirectoryError::Ambiguous { name, count })
+                .hint(format!("name one of them in full:\n{}{more}", shown.trim_end())))
         }
     }
 }

@@ -23,7 +23,10 @@ const PIECE_BYTES: usize = 64 * 1024;
 /// Why there is no task.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TaskError {
-    #[error("there is no task: give it as an argument, or pipe it to standard input")]
+    #[error(
+        "there is no task: give it as an argument, as in `deputize run 'List the files here'`, or \
+         pipe it to standard input"
+    )]
     Missing,
     #[error("the task is empty")]
     Blank,

@@ -46,8 +46,28 @@ impl fmt::Display for Source {
 /// A session's secret: frame boundaries are derived from it, so that content cannot guess
 /// them. A recording carries it, so that a replay sends the same bytes.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
+#[serde(try_from = "String", into = "String")]
 pub struct FrameSecret(String);
+
+impl From<FrameSecret> for String {
+    fn from(secret: FrameSecret) -> Self {
+        secret.0
+    }
+}
+
+/// Text that is no secret: it was changed, or cut.
+#[derive(Debug, thiserror::Error)]
+#[error("its secret is not 32 hexadecimal digits")]
+pub struct NoSecret;
+
+impl TryFrom<String> for FrameSecret {
+    type Error = NoSecret;
+
+    fn try_from(text: String) -> Result<Self, NoSecret> {
+        let is_one = data_encoding::HEXLOWER.decode(text.as_bytes()).is_ok_and(|it| it.len() == 16);
+        if is_one { Ok(Self(text)) } else { Err(NoSecret) }
+    }
+}
 
 impl FrameSecret {
     /// From random bytes.

@@ -355,9 +355,18 @@ pub trait Journal: Send + Sync {
     fn durable<'a>(&'a self, seq: u64) -> crate::model::BoxFuture<'a, Result<(), JournalError>>;
 }
 
+/// What to do where a write found no room.
+fn room(error: &std::io::Error) -> &'static str {
+    use std::io::ErrorKind::{QuotaExceeded, StorageFull};
+    match error.kind() {
+        StorageFull | QuotaExceeded => " (make room on its disk)",
+        _ => "",
+    }
+}
+
 /// A record that could not be kept.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot write session file `{}`", path.display())]
+#[error("cannot write session file `{}`{}", path.display(), room(source))]
 pub struct JournalError {
     /// Which file.
     pub path: PathBuf,

@@ -72,8 +72,12 @@ pub enum Finish {
     Stop,
     /// The output limit cut it.
     Length,
+    /// The provider stopped it half-way, and wants it back to go on.
+    Paused,
     /// The provider or model refused.
     Refused,
+    /// It says itself that the task was not done: models by rule do.
+    Undone,
 }
 
 /// One call as the wire delivered it, before we mint its id.

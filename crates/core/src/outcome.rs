@@ -108,7 +108,7 @@ impl Receipts {
             Fact::FileWritten { path, version, .. } => {
                 self.files_written.insert(path.clone(), version.clone());
             }
-            Fact::Command { command, exit_code } => {
+            Fact::Command { command, exit_code, .. } => {
                 self.commands.push((command.clone(), *exit_code));
             }
         }

@@ -30,8 +30,9 @@ const EMPTY: &str = include_str!("../prompts/empty.md");
 const CUT_CALL: &str = include_str!("../prompts/cut_call.md");
 const STOPPED_CALL: &str = include_str!("../prompts/stopped_call.md");
 
-/// Why a turn failed whose model refused without a word.
-const DECLINED: &str = "the model declined the task";
+/// Why a turn failed whose model, or the provider before it, refused.
+const REFUSED: &str = "the model's provider refused or filtered the reply: put the task in other \
+                       words, or ask another model";
 /// Why a turn failed whose model said what was in the way.
 const NOT_DONE: &str = "the task was not done: the answer says why";
 
@@ -381,11 +382,14 @@ impl Run {
             self.partial = false;
         }
         // Nothing runs them, so they would be calls without a result.
-        let no_calls = self.closing.is_some() || reply.finish == Finish::Refused;
+        let unwilling = matches!(reply.finish, Finish::Refused | Finish::Undone);
+        let no_calls = self.closing.is_some() || unwilling;
         let calls = if no_calls { Vec::new() } else { self.mint(reply) };
         let empty = reply.text.trim().is_empty() && calls.is_empty();
+        let paused = reply.finish == Finish::Paused && calls.is_empty() && self.closing.is_none();
+        let paused = paused && !(empty && reply.opaque.is_empty());
         // An empty message is refused by providers, so it does not enter the conversation.
-        if !empty {
+        if !empty || paused {
             self.push(Message::Assistant(AssistantMessage {
                 text: reply.text.clone(),
                 reasoning: reply.reasoning.clone(),
@@ -393,9 +397,12 @@ impl Run {
                 opaque: reply.opaque.clone(),
             }));
         }
-        if reply.finish == Finish::Refused {
-            let error = if empty { DECLINED } else { NOT_DONE };
+        if unwilling {
+            let error = if reply.finish == Finish::Refused { REFUSED } else { NOT_DONE };
             self.end(Status::Failed, ExitReason::Error, Some(error));
+        } else if paused {
+            // The next request sends it back as it is.
+            self.check_iterations();
         } else if !calls.is_empty() {
             self.open(calls, reply.finish);
         } else if empty {
@@ -471,7 +478,7 @@ impl Run {
             (None, Finish::Length) => {
                 self.end(Status::Completed, ExitReason::MaxOutputTokens, None);
             }
-            (None, Finish::Stop | Finish::Refused) => {
+            (None, Finish::Stop | Finish::Paused | Finish::Refused | Finish::Undone) => {
                 self.end(Status::Completed, ExitReason::Completed, None);
             }
         }

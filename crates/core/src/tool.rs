@@ -137,8 +137,11 @@ pub enum Fact {
     Command {
         /// Its text.
         command: String,
-        /// Its exit code; nothing when a signal ended it.
+        /// Its exit code; nothing when a signal ended it, or nobody saw its end.
         exit_code: Option<i32>,
+        /// Nobody saw its end: the program ended before it.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        unknown: bool,
     },
     /// The agent's shell is in another directory than before.
     ShellMoved {

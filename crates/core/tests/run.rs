@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use deputize_core::{
     AgentId, CallId, CallStatus, CancelReason, ExitReason, FailureKind, Finish, Input, Limits,
-    Message, ModelError, ModelText, RawCall, Reply, Run, SessionId, Status, Step, ToolChoice,
-    ToolResult, Usage, UserMessage, WrapUp,
+    Message, ModelError, ModelText, Opaque, RawCall, Reply, Run, SessionId, Status, Step,
+    ToolChoice, ToolResult, Usage, UserMessage, WrapUp,
 };
 use proptest::prelude::*;
 
@@ -239,17 +239,48 @@ fn a_call_that_the_output_limit_cut_is_not_run() {
 }
 
 #[test]
+fn a_paused_reply_goes_back_as_it_is_and_the_model_goes_on() {
+    let mut run = started(9);
+    let opaque = Opaque { wire: "w".into(), raw: "{}".into(), model: "m".into() };
+    let paused = Reply { finish: Finish::Paused, opaque: vec![opaque], ..Reply::text("m", "") };
+    run.apply(Input::Reply(&paused));
+    assert!(matches!(run.step(), Step::Ask { iteration: 2, .. }), "{:?}", run.step());
+    assert!(
+        matches!(&**run.messages().last().unwrap(), Message::Assistant(said) if said.opaque.len() == 1)
+    );
+    run.apply(Input::Reply(&Reply::text("m", "Found.")));
+    assert_eq!(end(&run).0, Status::Completed);
+    let mut run = started(1);
+    run.apply(Input::Reply(&Reply { text: "I search.".into(), ..paused }));
+    let Step::Ask { tools, .. } = run.step() else { panic!("{:?}", run.step()) };
+    assert_eq!(tools, ToolChoice::None, "pauses count as requests");
+}
+
+#[test]
+fn a_task_that_a_rule_could_not_do_is_told_by_its_answer() {
+    let mut run = started(9);
+    run.apply(Input::Reply(&Reply { finish: Finish::Undone, ..Reply::text("m", "No.") }));
+    assert_eq!(error(&run), Some("the task was not done: the answer says why"));
+}
+
+#[test]
 fn a_refusal_leaves_no_call_without_a_result() {
     let mut run = started(9);
     let refusal = Reply { text: "No.".into(), finish: Finish::Refused, ..calls(&["write"]) };
     run.apply(Input::Reply(&refusal));
     assert_eq!(end(&run).0, Status::Failed);
-    assert_eq!(error(&run), Some("the task was not done: the answer says why"));
+    assert!(error(&run).unwrap().contains("refused or filtered the reply"), "{:?}", error(&run));
     run.apply(Input::Message(&message("and now?")));
     assert_eq!(show(&run), "user: go\nmodel: No.\nuser: and now?");
     let silent = Reply { text: String::new(), ..refusal };
     run.apply(Input::Reply(&silent));
-    assert_eq!(error(&run), Some("the model declined the task"));
+    assert_eq!(
+        error(&run),
+        Some(
+            "the model's provider refused or filtered the reply: put the task in other words, or \
+             ask another model"
+        )
+    );
 }
 
 #[test]

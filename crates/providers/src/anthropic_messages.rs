@@ -18,8 +18,9 @@
 //! | stop reason | reply |
 //! | --- | --- |
 //! | `end_turn`, `tool_use`, `stop_sequence`, unknown ones | done |
-//! | `max_tokens`, `pause_turn` (unless there are calls to run) | cut: it is not at its end |
-//! | `model_context_window_exceeded` | cut, if there is output; else a context overflow |
+//! | `max_tokens` | cut: it is not at its end |
+//! | `pause_turn` (unless there are calls to run) | paused: it goes back, and the model goes on |
+//! | `model_context_window_exceeded` | a context overflow; what had arrived is partial |
 //! | `refusal` | refused; calls of it do not run |
 //!
 //! # Blocks that go back

@@ -79,7 +79,7 @@ const CONTEXT_CODES: [&str; 4] = [
     "model_context_window_exceeded",
 ];
 
-const CONTEXT_WORDS: [&str; 14] = [
+const CONTEXT_WORDS: [&str; 15] = [
     "maximum context length",
     "context length exceeded",
     "context_length_exceeded",
@@ -94,6 +94,7 @@ const CONTEXT_WORDS: [&str; 14] = [
     "too many tokens",
     "reduce the length of",
     "exceeds the maximum number of tokens",
+    "longer than the maximum model length",
 ];
 
 const QUOTA_WORDS: [&str; 6] = [

@@ -54,7 +54,8 @@ impl Driver {
             let cost = self.pay_broken(&error, &route);
             // Another key is another try of the same attempt.
             let rotated = error.other_key;
-            match self.after(attempt, (self.scrubbed(error), cost), next).await? {
+            let following = attempt + u32::from(!rotated);
+            match self.after(attempt, following, (self.scrubbed(error), cost), next).await? {
                 After::Again if rotated => rotations += 1,
                 After::Again => attempt += 1,
                 After::Elsewhere => attempt = 1,
@@ -166,13 +167,14 @@ impl Driver {
     async fn after(
         &mut self,
         attempt: u32,
+        following: u32,
         (error, cost): (ModelError, Option<Cost>),
         next: Next,
     ) -> Result<After, JournalError> {
         let Some(wait) = self.wait_for(attempt, &error, next) else {
             let tried =
                 if attempt > 1 { format!(" (tried {attempt} times)") } else { String::new() };
-            let message = format!("{}{tried}", error.message);
+            let message = format!("{}{}{tried}", error.message, self.too_long(&error));
             return self.fall_back(ModelError { message, ..error }, cost).await;
         };
         self.input(Event::ModelError { error: error.clone(), retried: true, cost }).await?;
@@ -180,7 +182,7 @@ impl Driver {
         let bus = &self.shared.bus;
         let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
         let (of, reason) = (self.shared.parts.retry.attempts, error.message.clone());
-        bus.record(spec, Event::ModelRetry { attempt: attempt + 1, of, reason, wait_ms })?;
+        bus.record(spec, Event::ModelRetry { attempt: following, of, reason, wait_ms })?;
         self.waited += wait;
         if self.rest(wait).await {
             // What it counted and cost is on record already.
@@ -197,6 +199,16 @@ impl Driver {
         let jitter = parts.random.lock().unwrap_or_else(PoisonError::into_inner).u32(..=1000);
         let wait = retry_wait(&parts.retry, attempt, error, jitter)?.max(opens);
         (self.waited + wait <= parts.retry.total_wait).then_some(wait)
+    }
+
+    /// Says that a wait is longer than any that is waited for.
+    fn too_long(&self, error: &ModelError) -> String {
+        let longest = self.shared.parts.retry.longest_wait;
+        let again = matches!(error.kind, FailureKind::Transient | FailureKind::Incomplete);
+        let asked = error.retry_after().filter(|asked| again && *asked > longest);
+        let told =
+            || format!("; more than {} s are not waited for, so try again then", longest.as_secs());
+        asked.map(|_| told()).unwrap_or_default()
     }
 
     /// Goes on with the next model, where there is one and it may help.

@@ -282,7 +282,7 @@ fn unknown_command(shared: &Shared, tool: &str, arguments: &str) -> Option<Fact>
     }
     let arguments: serde_json::Value = serde_json::from_str(arguments).ok()?;
     let command = shared.parts.secrets.scrub(arguments.get("command")?.as_str()?).into_owned();
-    Some(Fact::Command { command, exit_code: None })
+    Some(Fact::Command { command, exit_code: None, unknown: true })
 }
 
 /// What a session that is taken up again brings along, from its records.

@@ -44,6 +44,8 @@ pub enum SessionError {
 fn unkept(outcome: Outcome, error: &JournalError) -> Outcome {
     let unkept = format!("the end of the session could not be kept: {}", chain(error));
     let error = match &outcome.error {
+        // Once is enough where no record could be kept any more.
+        Some(first) if first.contains(&*error.path.to_string_lossy()) => first.clone(),
         Some(first) => format!("{first}; {unkept}"),
         None => unkept,
     };

@@ -20,7 +20,7 @@ pub use opening::{OPENINGS_LIMIT, Opening};
 pub use read::{Damage, ReadError, StoredSession, Tail};
 pub use real::RealDisk;
 
-pub(crate) use read::DAMAGE_CHARS;
+pub(crate) use read::{DAMAGE_CHARS, no_json, out_of_row};
 
 use deputize_core::SessionId;
 use deputize_core::door::FrameSecret;

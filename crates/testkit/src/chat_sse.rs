@@ -28,8 +28,8 @@ pub fn chat_sse(reply: &Reply) -> String {
         ));
     }
     let reason = match reply.finish {
-        Finish::Length => "length",
-        Finish::Refused => "content_filter",
+        Finish::Length | Finish::Paused => "length",
+        Finish::Refused | Finish::Undone => "content_filter",
         Finish::Stop if reply.calls.is_empty() => "stop",
         Finish::Stop => "tool_calls",
     };

@@ -38,7 +38,8 @@ pub fn messages_sse(reply: &Reply) -> String {
     }
     let reason = match reply.finish {
         Finish::Length => "max_tokens",
-        Finish::Refused => "refusal",
+        Finish::Refused | Finish::Undone => "refusal",
+        Finish::Paused => "pause_turn",
         Finish::Stop if reply.calls.is_empty() => "end_turn",
         Finish::Stop => "tool_use",
     };

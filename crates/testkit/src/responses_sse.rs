@@ -53,7 +53,9 @@ pub fn responses_sse(reply: &Reply) -> String {
     }
     let (kind, status) = match reply.finish {
         Finish::Stop => ("response.completed", "completed"),
-        Finish::Length | Finish::Refused => ("response.incomplete", "incomplete"),
+        Finish::Length | Finish::Paused | Finish::Refused | Finish::Undone => {
+            ("response.incomplete", "incomplete")
+        }
     };
     let end = response(reply, status, &body.output);
     body.event(kind, &[("response", end)]);
@@ -98,8 +100,8 @@ impl Body {
 /// A response with these items, which are JSON.
 fn response(reply: &Reply, status: &str, output: &[String]) -> String {
     let reason = match reply.finish {
-        Finish::Refused => "content_filter",
-        Finish::Stop | Finish::Length => "max_output_tokens",
+        Finish::Refused | Finish::Undone => "content_filter",
+        Finish::Stop | Finish::Length | Finish::Paused => "max_output_tokens",
     };
     let details = (status == "incomplete").then(|| json!({ "reason": reason }));
     let usage = reply.usage;

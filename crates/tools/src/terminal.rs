@@ -193,7 +193,7 @@ impl Running {
             output.notes.push(format!("the time limit was {seconds} seconds, which is the most"));
         }
         let exit_code = if let Exit::Code(code) = finished.exit { Some(code) } else { None };
-        output.facts.push(Fact::Command { command: args.command, exit_code });
+        output.facts.push(Fact::Command { command: args.command, exit_code, unknown: false });
         match finished.exit {
             Exit::Cancelled => Err(ToolError::Cancelled(Box::new(output))),
             Exit::TimedOut => Err(ToolError::Partly {
@@ -350,7 +350,10 @@ mod tests {
     async fn a_command_is_a_fact() {
         let bench = bench();
         let output = result(&bench.cx, TerminalTool, json!({"command": "exit 3"})).await.unwrap();
-        assert_eq!(output.facts, [Fact::Command { command: "exit 3".into(), exit_code: Some(3) }]);
+        assert_eq!(
+            output.facts,
+            [Fact::Command { command: "exit 3".into(), exit_code: Some(3), unknown: false }]
+        );
     }
 
     #[tokio::test]

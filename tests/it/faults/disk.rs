@@ -87,6 +87,8 @@ async fn a_disk_that_fills_stops_the_turn_and_keeps_what_was_acknowledged() {
     assert!(ended.err.contains("No space left on device"), "{}", ended.err);
     let requests = server.requests().len();
     assert!((3..40).contains(&requests), "{requests} requests");
+    assert_eq!(ended.err.matches("No space left").count(), 1, "told once: {}", ended.err);
+    assert!(ended.err.contains("make room"), "{}", ended.err);
 
     let sessions = disk.path(&home.join("sessions"));
     let files: Vec<_> = fs::read_dir(sessions).unwrap().map(|it| it.unwrap().path()).collect();

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use deputize_core::Reply;
+use deputize_core::{Finish, Reply};
 use deputize_testkit::{Answer, Gate, MockServer, chat_sse};
 use serde_json::{Value, json};
 
@@ -45,10 +45,14 @@ async fn what_no_retry_heals_ends_at_once_and_says_what_to_do() {
         Answer::body("text/plain", "").status(307).header("location", to)
     };
     let overflow = "This model's maximum context length is 8192 tokens";
+    let vllm = "The decoder prompt (length 9000) is longer than the maximum model length of 4096";
+    let larger = "with a model of a larger context, `deputize run --resume ";
+    let filtered = Reply { finish: Finish::Refused, ..Reply::text("mock", "") };
+    let filtered = Answer::reply(&filtered);
     let quota = r#"{"error":{"message":"no credit","code":"insufficient_quota"}}"#;
     let page = "<html><title>Please sign in</title></html>";
     let line = [b"data: ".as_slice(), &vec![b'x'; 10 << 20], b"\n\n"].concat();
-    let cases: [(&str, Answer, i32, &[&str]); 12] = [
+    let cases: [(&str, Answer, i32, &[&str]); 15] = [
         (
             "401",
             error(401, &format!("wrong key {KEY}")),
@@ -58,12 +62,25 @@ async fn what_no_retry_heals_ends_at_once_and_says_what_to_do() {
         ("403", error(403, "not you"), 3, &["openai", "`mock`", "key in MOCK_KEY"]),
         ("404", error(404, "no such model"), 3, &["no model `mock`", "base_url"]),
         ("quota", Answer::body("application/json", quota).status(429), 3, &["quota", "MOCK_KEY"]),
-        ("waits long", error(429, "no").header("retry-after", "7200"), 3, &["to wait 2 h"]),
+        (
+            "waits long",
+            error(429, "no").header("retry-after", "7200"),
+            3,
+            &["to wait 2 h", "more than 60 s are not waited for"],
+        ),
+        (
+            "61 s",
+            error(429, "no").header("retry-after", "61"),
+            3,
+            &["to wait 1 min 1 s", "more than 60 s"],
+        ),
         ("redirect", redirect(), 3, &["127.0.0.1:9", "not followed", "base_url"]),
         ("sign-in page", Answer::body("text/html", page), 3, &["`Please sign in`", "base_url"]),
         ("no reply", Answer::json(&json!({"status": "ok"})), 3, &["no reply of a model"]),
         ("400", error(400, "tools[0] is wrong"), 1, &["was refused", "tools[0] is wrong"]),
-        ("overflow", error(400, overflow), 1, &["too long for model `mock`", "8192"]),
+        ("overflow", error(400, overflow), 1, &["too long for model `mock`", "8192", larger]),
+        ("overflow of vLLM", error(400, vllm), 1, &["too long for model `mock`", "9000", larger]),
+        ("filtered", filtered, 1, &["provider refused or filtered", "ask another model"]),
         ("a line of 10 MB", Answer::sse(line), 1, &["the limit is 1048576"]),
         ("overflow, large", error(413, "too large"), 1, &["too long for model `mock`"]),
     ];

@@ -350,10 +350,31 @@ async fn a_proxy_that_does_not_serve_is_told_by_its_address() {
     assert_eq!(error.kind, FailureKind::Transient);
     lines.push(error.message.replace(&gone.to_string(), "GONE"));
     assert_snapshot!(lines.join("\n"), @"
-    Unavailable: provider mock: cannot reach https://models.example/v1/chat/completions through the proxy http://127.0.0.1:PORT: client error (Connect): tunnel error: proxy authorization required
-    Transient: provider mock: cannot reach https://models.example/v1/chat/completions through the proxy http://127.0.0.1:PORT: client error (Connect): tunnel error: unsuccessful
+    Unavailable: provider mock: the proxy http://127.0.0.1:PORT asks for a user name and a password (HTTP 407): name it with them in the environment, as HTTPS_PROXY=http://USER:PASSWORD@HOST:PORT (HTTP_PROXY for http://), without the key `proxy`
+    Transient: provider mock: the proxy http://127.0.0.1:PORT did not connect to models.example: it answered CONNECT with a status other than 200; look whether it is the right proxy and may reach models.example, or set `proxy: none`
     provider mock: connection refused; is the proxy running at http://GONE?
     ");
+}
+
+#[tokio::test]
+async fn who_speaks_no_tls_to_a_server_that_does_is_asked_whether_it_does() {
+    let own = Authority::new();
+    let server = Served::tls(own.server("127.0.0.1", false)).await;
+    let error = ask(&model(server.endpoint("http"))).await.unwrap_err();
+    assert!(error.message.ends_with("; is it https://?"), "{}", error.message);
+}
+
+#[tokio::test]
+async fn a_model_that_is_not_there_without_a_key_is_not_told_of_keys() {
+    let server = Served::closed_proxy("404 Not Found").await;
+    let endpoint = Endpoint { keys: Vec::new(), ..server.endpoint("http") };
+    let missing = told(ask(&model(endpoint)).await, &[&server]);
+    assert!(missing.ends_with("(HTTP 404); check the model's name and base_url"), "{missing}");
+    let mut through = Endpoint::new("mock", "http://models.example/v1");
+    let proxy = Served::closed_proxy("407 Proxy Authentication Required").await;
+    through.proxy = Proxy::At(proxy.at("http"));
+    let asked = told(ask(&model(through)).await, &[&proxy]);
+    assert!(asked.contains("asks for a user name and a password (HTTP 407)"), "{asked}");
 }
 
 /// Runs the program against an address.

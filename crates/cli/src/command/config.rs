@@ -1,9 +1,12 @@
 //! `deputize config`.
 
+use std::path::Path;
+
 use crate::args::Config;
 use crate::compose::ca_file_fault;
 use crate::config::{
-    ConfigError, Loaded, Output, Problem, ProviderEntry, Sources, Verb, VerbError, load, run,
+    ConfigError, Loaded, Output, Place, Problem, ProviderEntry, Sources, Verb, VerbError, in_order,
+    load, run,
 };
 use crate::exit::CliError;
 use crate::surroundings::{Surroundings, print, tell};
@@ -19,8 +22,11 @@ pub(crate) fn config(around: &Surroundings, command: &Config) -> Result<(), CliE
         }
     };
     let mut result = run(verb, &sources);
-    if let (Verb::Check, Ok(loaded)) = (verb, load(&sources)) {
-        result = with_files(result, &loaded, around);
+    if verb == Verb::Check {
+        result = match (load(&sources), result) {
+            (Ok(loaded), result) => with_files(result, &loaded, around),
+            (Err(error), _) => Err(VerbError::Config(and_files(error, around))),
+        };
     }
     let warnings = match &result {
         Ok(output) => output.warnings.as_slice(),
@@ -47,5 +53,19 @@ fn with_files(
     if problems.is_empty() {
         return result;
     }
-    Err(VerbError::Config(ConfigError { problems, warnings: loaded.warnings.clone() }))
+    let (warnings, ca_files) = (loaded.warnings.clone(), Vec::new());
+    Err(VerbError::Config(ConfigError { problems, warnings, ca_files }))
+}
+
+/// What is wrong with a configuration and with the files that it names: each mistake at once.
+fn and_files(mut error: ConfigError, around: &Surroundings) -> ConfigError {
+    let fault = |(provider, file, place): &(String, String, Place)| {
+        // A path that is none is a mistake of its own.
+        let is_path = file.starts_with("~/") || Path::new(file).is_absolute();
+        let fault = is_path.then(|| ca_file_fault(provider, file, around)).flatten()?;
+        Some(Problem::new(place, fault))
+    };
+    error.problems.extend(error.ca_files.iter().filter_map(fault));
+    error.problems = in_order(error.problems);
+    error
 }

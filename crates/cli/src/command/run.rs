@@ -82,8 +82,7 @@ pub(crate) fn run(
     let material = piped.map(|bytes| Material::new(bytes, most, &dir.spill(&id), &chosen.secrets));
     announce(job, &composition, mode, (&looked, &chosen.warnings));
     let before = stored.as_ref().map_or(&[][..], |stored| &stored.records);
-    let mut stage = Stage::set(around, options, &cwd, &composition, before)?;
-    stage.goes_on = Some(id.clone());
+    let stage = Stage::set(around, options, &cwd, &composition, before)?.of(&id);
     let (model, model_options) = (chosen.name.clone(), chosen.options.clone());
     let plan = Plan { model, options: model_options, mode, cwd, task, material };
     let mut parts = stage.parts(composition.parts(chosen));

@@ -30,6 +30,9 @@ const MODEL_CHARS: usize = 40;
 /// The most characters of a directory in it.
 const CWD_CHARS: usize = 30;
 
+/// The status of a session that did not come to its end.
+const UNFINISHED: &str = "unfinished";
+
 /// Does what the command says; `resume` is a run and done elsewhere.
 pub(crate) fn sessions(around: &Surroundings, command: &Sessions) -> Result<(), CliError> {
     let dir = around.sessions()?;
@@ -52,6 +55,18 @@ pub(crate) fn sessions(around: &Surroundings, command: &Sessions) -> Result<(), 
             ids?.iter().try_for_each(|id| dir.remove(id).map_err(CliError::failed))
         }
     }
+}
+
+/// Sessions one of which was meant: what each is about, and from when.
+pub(crate) fn candidates<'s>(
+    dir: &SessionDir,
+    sessions: impl Iterator<Item = &'s SessionId>,
+) -> String {
+    let row = |id: &SessionId| match dir.read(id).map(|stored| Glance::of(&stored)) {
+        Ok(glance) => [id.to_string(), local(glance.created), glance.goal],
+        Err(_) => [id.to_string(), String::new(), "(it cannot be read)".to_owned()],
+    };
+    table(["SESSION", "WHEN", "GOAL"], sessions.map(row).collect())
 }
 
 fn read(dir: &SessionDir, name: &str) -> Result<StoredSession, CliError> {
@@ -86,7 +101,7 @@ impl Glance {
         let mut glance = Self {
             id: stored.header.session.clone(),
             created: stored.header.created,
-            status: "unfinished",
+            status: UNFINISHED,
             goal: String::new(),
             model: stored.last_start().map(|start| start.model.clone()).unwrap_or_default(),
             cwd: stored.last_start().map(|start| start.cwd.clone()).unwrap_or_default(),
@@ -95,7 +110,7 @@ impl Glance {
         };
         for record in &stored.records {
             match &record.event {
-                Event::SessionStart(_) => glance.status = "unfinished",
+                Event::SessionStart(_) => glance.status = UNFINISHED,
                 Event::AgentStart(start) if record.depth == 0 => {
                     glance.goal = to_line(&start.spec.goal, GOAL_CHARS);
                 }

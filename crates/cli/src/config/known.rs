@@ -98,6 +98,9 @@ pub enum UrlFault {
     /// A query or fragment, to which no path can be added.
     #[error("must end with its path: leave out `?` or `#` and what follows")]
     Query,
+    /// The path of a request, which would be there twice.
+    #[error("ends with `{0}`, which each request adds: leave it out")]
+    Request(&'static str),
     /// User or password in the address of a proxy.
     #[error(
         "holds a user name or password; leave out the key and set HTTPS_PROXY in the environment, \
@@ -108,6 +111,9 @@ pub enum UrlFault {
     #[error("names a host and a port and no path, such as http://proxy.example:3128")]
     ProxyPath,
 }
+
+/// What the protocols add to an endpoint's address.
+const REQUESTS: [&str; 3] = ["/chat/completions", "/responses", "/messages"];
 
 /// Parses an endpoint's address; the result has no slash at its end.
 pub(super) fn endpoint(text: &str) -> Result<Url, UrlFault> {
@@ -122,6 +128,9 @@ pub(super) fn endpoint(text: &str) -> Result<Url, UrlFault> {
         return Err(UrlFault::Query);
     }
     let path = url.path().trim_end_matches('/').to_owned();
+    if let Some(request) = REQUESTS.into_iter().find(|request| path.ends_with(request)) {
+        return Err(UrlFault::Request(request));
+    }
     url.set_path(&path);
     Ok(url)
 }
@@ -136,7 +145,7 @@ pub(super) fn proxy(text: &str) -> Result<Proxy, UrlFault> {
     }
     let url = endpoint(text).map_err(|fault| match fault {
         UrlFault::UserInfo => UrlFault::ProxyUserInfo,
-        UrlFault::Query => UrlFault::ProxyPath,
+        UrlFault::Query | UrlFault::Request(_) => UrlFault::ProxyPath,
         other => other,
     })?;
     if url.path() != "/" {
@@ -159,6 +168,17 @@ mod tests {
             assert!(known.api_key_env.is_none_or(is_env_name), "{}", known.name);
         }
         assert!(KNOWN.is_sorted_by_key(|known| known.name));
+    }
+
+    #[test]
+    fn an_address_holds_no_path_of_a_request() {
+        for request in REQUESTS {
+            for end in ["", "/"] {
+                let fault = endpoint(&format!("https://models.example/v1{request}{end}"));
+                assert_eq!(fault, Err(UrlFault::Request(request)));
+            }
+        }
+        assert!(endpoint("https://responses.example/messages/v1").is_ok());
     }
 
     #[test]

@@ -96,6 +96,8 @@ pub struct ConfigError {
     pub problems: Vec<Problem>,
     /// What the operator should know besides.
     pub warnings: Vec<Problem>,
+    /// Files of authorities that providers name, which nobody has read: by whom, which, and where.
+    pub ca_files: Vec<(String, String, Place)>,
 }
 
 impl ConfigError {
@@ -173,11 +175,12 @@ fn ignore_project(path: &Path, user: Option<&Path>, found: &mut Findings) {
 }
 
 fn refusal(found: Findings) -> ConfigError {
-    ConfigError { problems: in_order(found.errors), warnings: in_order(found.warnings) }
+    let (problems, warnings) = (in_order(found.errors), in_order(found.warnings));
+    ConfigError { problems, warnings, ca_files: found.ca_files }
 }
 
 /// By layer and line; twice the same is told once.
-fn in_order(mut problems: Vec<Problem>) -> Vec<Problem> {
+pub(crate) fn in_order(mut problems: Vec<Problem>) -> Vec<Problem> {
     problems.sort();
     problems.dedup();
     problems

@@ -66,6 +66,7 @@ pub use self::keys::{
 pub use self::known::{OFFLINE, UrlFault};
 pub use self::later::{Chat, Compaction, Fetch, Hooks, Sandbox, Unsandboxed, WhenBusy};
 pub use self::layer::{FlagValue, MAX_FILE_BYTES};
+pub(crate) use self::load::in_order;
 pub use self::load::{ConfigError, Loaded, Sources, load};
 pub use self::mcp::{McpServer, ToolFilter};
 pub(crate) use self::place::nearest;

@@ -14,6 +14,8 @@ use super::tree::{Entry, Node, Value};
 pub(super) struct Findings {
     pub(super) errors: Vec<Problem>,
     pub(super) warnings: Vec<Problem>,
+    /// Files of authorities that providers name: by whom, which, and where.
+    pub(super) ca_files: Vec<(String, String, Place)>,
 }
 
 impl Findings {
@@ -72,6 +74,11 @@ fn providers(config: &Node, found: &mut Findings) {
         }
         headers_rule(&path, &entry.node, found);
         network_rules(&path, &entry.node, found);
+        if let Some(file) = entry.node.entry("ca_file")
+            && let Value::Text(text) = &file.node.value
+        {
+            found.ca_files.push((name.clone(), text.clone(), file.key.clone()));
+        }
         body_rule(&path, &entry.node, found);
         if let Some(several) = entry.node.entry("api_key_envs")
             && entry.node.entry("api_key_env").is_some()

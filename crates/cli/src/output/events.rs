@@ -251,8 +251,8 @@ fn model_response(iteration: u32, reply: &Reply, (ms, cost_usd): (u64, Option<f6
 
 fn outcome_of(reply: &Reply) -> &'static str {
     match reply.finish {
-        Finish::Refused => "refused",
-        Finish::Length => "truncated",
+        Finish::Refused | Finish::Undone => "refused",
+        Finish::Length | Finish::Paused => "truncated",
         Finish::Stop if !reply.calls.is_empty() => "tool_calls",
         Finish::Stop if reply.text.trim().is_empty() => "empty",
         Finish::Stop => "final",

@@ -19,8 +19,23 @@ const CHARS: usize = 160;
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     files: BTreeMap<PathBuf, File>,
-    commands: Vec<(String, Option<i32>)>,
+    commands: Vec<(String, End)>,
     denied: usize,
+}
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Code(i32),
+    Signal,
+    /// Nobody saw it.
+    Unknown,
+}
+
+impl End {
+    fn is_failure(self) -> bool {
+        !matches!(self, Self::Code(0) | Self::Unknown)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -39,8 +54,13 @@ impl Changes {
         for fact in &end.facts {
             match fact {
                 Fact::FileWritten { path, created, .. } => self.wrote(path, *created, end),
-                Fact::Command { command, exit_code } => {
-                    self.commands.push((command.clone(), *exit_code));
+                Fact::Command { command, exit_code, unknown } => {
+                    let end = match exit_code {
+                        _ if *unknown => End::Unknown,
+                        Some(code) => End::Code(*code),
+                        None => End::Signal,
+                    };
+                    self.commands.push((command.clone(), end));
                 }
                 Fact::FileRead { .. } | Fact::ShellMoved { .. } => {}
             }
@@ -72,12 +92,14 @@ impl Changes {
             lines.extend(more(self.files.len(), FILES));
         }
         if !self.commands.is_empty() {
-            let failed = self.commands.iter().filter(|(_, code)| *code != Some(0)).count();
+            let failed = self.commands.iter().filter(|(_, end)| end.is_failure()).count();
             let failed = if failed > 0 { format!(", {failed} failed") } else { String::new() };
-            let title = format!("{} run{failed}:", count(self.commands.len(), "command"));
+            let unknown = self.commands.iter().filter(|(_, end)| *end == End::Unknown).count();
+            let unknown = if unknown > 0 { format!(", {unknown} unknown") } else { String::new() };
+            let title = format!("{} run{failed}{unknown}:", count(self.commands.len(), "command"));
             lines.push(Line::default().with(Style::Bold, title));
-            let mut order: Vec<&(String, Option<i32>)> = self.commands.iter().collect();
-            order.sort_by_key(|(_, code)| *code == Some(0));
+            let mut order: Vec<&(String, End)> = self.commands.iter().collect();
+            order.sort_by_key(|(_, end)| *end == End::Code(0));
             lines.extend(order.into_iter().take(COMMANDS).map(ran));
             lines.extend(more(self.commands.len(), COMMANDS));
             let rest = "  files that commands changed are not listed";
@@ -121,13 +143,14 @@ fn row(path: &Path, file: &File, cwd: &Path) -> Line {
     line
 }
 
-fn ran((command, code): &(String, Option<i32>)) -> Line {
+fn ran((command, end): &(String, End)) -> Line {
     let command = as_is(command, CHARS);
     let line = Line::default().with(Style::Plain, format!("  {command}"));
-    match code {
-        Some(0) => line,
-        Some(code) => line.with(Style::Bad, format!("  (exit code {code})")),
-        None => line.with(Style::Bad, "  (ended by a signal)"),
+    match end {
+        End::Code(0) => line,
+        End::Code(code) => line.with(Style::Bad, format!("  (exit code {code})")),
+        End::Signal => line.with(Style::Bad, "  (ended by a signal)"),
+        End::Unknown => line.with(Style::Bad, "  (outcome unknown)"),
     }
 }
 
@@ -154,7 +177,7 @@ mod tests {
     }
 
     fn ran(command: &str, exit_code: Option<i32>) -> Event {
-        let fact = Fact::Command { command: command.to_owned(), exit_code };
+        let fact = Fact::Command { command: command.to_owned(), exit_code, unknown: false };
         returned(CALL, "terminal", CallStatus::Ok, "ok", vec![fact])
     }
 
@@ -176,15 +199,18 @@ mod tests {
         tape.add(&child(1), ran("cargo test\n--all", Some(0)));
         tape.add(&child(1), ran("false", Some(1)));
         tape.add(&child(1), ran("sleep 9", None));
+        let unseen = Fact::Command { command: "make".into(), exit_code: None, unknown: true };
+        tape.add(&child(1), returned(CALL, "terminal", CallStatus::Error, "?", vec![unseen]));
         let text = "denied by user (commands can do anything)";
         tape.add(&child(1), returned(CALL, "terminal", CallStatus::Denied, text, Vec::new()));
         insta::assert_snapshot!(tell(&tape), @r"
         2 files changed:
           mod /repo/else/b\u{1b}[2J.txt
           new src/a.rs +3 -2
-        3 commands run, 2 failed:
+        4 commands run, 2 failed, 1 unknown:
           false  (exit code 1)
           sleep 9  (ended by a signal)
+          make  (outcome unknown)
           cargo test ⏎ --all
           files that commands changed are not listed
         1 call denied

@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use deputize_core::{AgentId, CallId, Clock, Delta, Observer, Record};
+use deputize_core::{AgentId, CallId, Clock, Delta, Event, Observer, Record};
 use tokio::sync::Notify;
 
 use super::Detail;
@@ -66,6 +66,8 @@ pub(super) struct State {
     pub(super) tree: Tree,
     plain: Plain,
     pub(super) changes: Changes,
+    /// Why a model was last waited for.
+    waits_for: Option<String>,
     /// Lines that wait to be printed, for good.
     pub(super) lines: Waiting,
     pub(super) pauses: usize,
@@ -287,6 +289,7 @@ impl State {
             tree: Tree::default(),
             plain: Plain::default(),
             changes: Changes::default(),
+            waits_for: None,
             lines: Waiting::default(),
             pauses: 0,
             held: false,
@@ -302,7 +305,14 @@ impl State {
         self.changes.apply(record);
         let lines = self.plain.lines(&self.tree, record, self.detail);
         // A live tree tells what plain lines tell; only remarks and details stand above it.
-        let remark = matches!(record.event, deputize_core::Event::Log { .. });
+        let remark = match &record.event {
+            Event::Log { .. } => true,
+            // The row has room for the count alone; why it waits is told once for all who do.
+            Event::ModelRetry { reason, .. } => {
+                self.waits_for.replace(reason.clone()).as_ref() != Some(reason)
+            }
+            _ => false,
+        };
         if !self.live || remark || self.detail == Detail::Verbose {
             self.lines.extend(lines);
         }

@@ -126,8 +126,7 @@ fn worth(tree: &Tree, record: &Record, detail: Detail) -> Option<Line> {
         Event::ToolEnd(end) => returned(line(), end, detail),
         Event::ModelRetry { attempt, of, reason, wait_ms } => {
             let reason = to_line(reason, REMARK_CHARS);
-            let wait = seconds(*wait_ms);
-            let text = format!("attempt {attempt} of {of} in {wait}: {reason}");
+            let text = again((*attempt, *of), *wait_ms, &reason);
             Some(line().with(Style::Asking, text))
         }
         Event::AgentStart(_) if detail == Detail::Verbose => {
@@ -137,7 +136,9 @@ fn worth(tree: &Tree, record: &Record, detail: Detail) -> Option<Line> {
         Event::AgentWrapUp { limit } => {
             let limit = match limit {
                 WrapUp::Time => "the time is up",
-                WrapUp::Budget => "the budget is nearly spent",
+                WrapUp::Budget => {
+                    "the budget does not allow another request beside that for the closing answer"
+                }
             };
             Some(line().with(Style::Asking, format!("{limit}: it is asked for a closing answer")))
         }
@@ -171,6 +172,15 @@ fn worth(tree: &Tree, record: &Record, detail: Detail) -> Option<Line> {
         | Event::AgentHeartbeat { .. }
         | Event::AgentResume { .. }
         | Event::SessionEnd { .. } => None,
+    }
+}
+
+/// Another request after one that failed: which of how many, when, and why.
+fn again((attempt, of): (u32, u32), wait_ms: u64, reason: &str) -> String {
+    match wait_ms {
+        // Another key is not waited for, and is no attempt of its own.
+        0 => format!("again at once, with another key: {reason}"),
+        _ => format!("attempt {attempt} of {of} in {}: {reason}", seconds(wait_ms)),
     }
 }
 

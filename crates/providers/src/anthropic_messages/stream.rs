@@ -287,14 +287,19 @@ impl EventParser for MessagesParser {
             return Err(if empty { StreamError::Empty } else { StreamError::NoEndMark });
         }
         let finish = match self.stop {
-            Some(Stop::Window) if self.blocks.is_empty() => {
+            Some(Stop::Window) => {
+                let words = if self.blocks.is_empty() {
+                    "the request fills the model's context"
+                } else {
+                    "request and reply fill the model's context"
+                };
                 return Err(StreamError::Server(ServerError {
                     code: "model_context_window_exceeded".to_owned(),
-                    ..ServerError::words("the request fills the model's context")
+                    ..ServerError::words(words)
                 }));
             }
-            Some(Stop::Limit | Stop::Window) => Finish::Length,
-            Some(Stop::Pause) if !self.blocks.has_calls() => Finish::Length,
+            Some(Stop::Limit) => Finish::Length,
+            Some(Stop::Pause) if !self.blocks.has_calls() => Finish::Paused,
             Some(Stop::End | Stop::Pause) | None => Finish::Stop,
             Some(Stop::Refusal) => Finish::Refused,
         };

@@ -171,6 +171,23 @@ impl Told<'_> {
         }
     }
 
+    /// The proxy on the way, in words.
+    fn proxy(&self) -> String {
+        match &self.endpoint.proxy {
+            Proxy::At(proxy) => format!("the proxy {proxy}"),
+            Proxy::Environment | Proxy::None => "the proxy that the environment names".to_owned(),
+        }
+    }
+
+    /// What to do about a model that is not found.
+    fn model_advice(&self) -> String {
+        if self.key.is_none() && self.endpoint.headers.is_empty() {
+            return "check the model's name and base_url".to_owned();
+        }
+        let key = self.key_advice();
+        format!("check the model's name, base_url and {}", key.trim_start_matches("check "))
+    }
+
     /// What to do about the key.
     fn key_advice(&self) -> String {
         match self.key {
@@ -214,10 +231,40 @@ fn unsent(error: &reqwest::Error, told: &Told<'_>) -> String {
     }
     if error.is_connect() {
         let details = chain(error);
+        if let Some(refused) = no_tunnel(&details, told) {
+            return refused;
+        }
         let why = no_address(&details, told).unwrap_or(details);
         return format!("cannot reach {}: {why}", told.way());
     }
-    format!("the request was not answered: {}", chain(error))
+    // A server that speaks TLS hangs up on who does not.
+    let tls = if told.url.scheme() == "http" { "; is it https://?" } else { "" };
+    format!("the request was not answered: {}{tls}", chain(error))
+}
+
+/// Why a proxy gave no tunnel, with what to do. The library tells of it in words alone.
+fn no_tunnel(details: &str, told: &Told<'_>) -> Option<String> {
+    let host = told.url.host_str().unwrap_or_default();
+    if details.contains("proxy authorization required") {
+        return Some(no_pass(told));
+    }
+    details.contains("tunnel error: unsuccessful").then(|| {
+        format!(
+            "{} did not connect to {host}: it answered CONNECT with a status other than 200; look \
+             whether it is the right proxy and may reach {host}, or set `proxy: none`",
+            told.proxy()
+        )
+    })
+}
+
+/// A proxy that wants to know who asks.
+fn no_pass(told: &Told<'_>) -> String {
+    format!(
+        "{} asks for a user name and a password (HTTP 407): name it with them in the environment, \
+         as HTTPS_PROXY=http://USER:PASSWORD@HOST:PORT (HTTP_PROXY for http://), without the key \
+         `proxy`",
+        told.proxy()
+    )
 }
 
 /// What a failed look-up of a name means to a person. The system tells of it in words alone.
@@ -249,11 +296,10 @@ fn refused(error: &ServerError, told: &Told<'_>) -> String {
                  to another key{kept}"
             )
         }
-        (FailureKind::Unavailable, Some(404 | 405 | 410)) => format!(
-            "no model `{model}` at {} ({error}); check the model's name, base_url and {}",
-            told.address(),
-            advice.trim_start_matches("check ")
-        ),
+        (FailureKind::Unavailable, Some(404 | 405 | 410)) => {
+            format!("no model `{model}` at {} ({error}); {}", told.address(), told.model_advice())
+        }
+        (FailureKind::Unavailable, Some(407)) => no_pass(told),
         (FailureKind::Unavailable, Some(300..=399)) => {
             format!("{} answers with {error}; check base_url", told.address())
         }

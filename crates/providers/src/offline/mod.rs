@@ -112,7 +112,7 @@ fn answer(request: &Request<'_>) -> Reply {
     };
     match next {
         Next::Say(text) => Reply::text(NAME, text),
-        Next::Refuse(text) => Reply { finish: Finish::Refused, ..Reply::text(NAME, text) },
+        Next::Refuse(text) => Reply { finish: Finish::Undone, ..Reply::text(NAME, text) },
         Next::Calls(calls) => {
             let raw = |call: Call| RawCall {
                 name: call.tool.to_owned(),

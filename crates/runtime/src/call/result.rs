@@ -54,9 +54,9 @@ impl Driver {
     /// What the host saw, without secrets.
     pub(super) fn scrubbed_fact(&self, fact: Fact) -> Fact {
         match fact {
-            Fact::Command { command, exit_code } => {
+            Fact::Command { command, exit_code, unknown } => {
                 let command = self.shared.parts.secrets.scrub(&command).into_owned();
-                Fact::Command { command, exit_code }
+                Fact::Command { command, exit_code, unknown }
             }
             fact @ (Fact::FileRead { .. } | Fact::FileWritten { .. } | Fact::ShellMoved { .. }) => {
                 fact

@@ -192,9 +192,23 @@ fn parse(line: &[u8], seq: u64) -> Result<(Record, u64), Bad> {
     Ok((record, line.durable))
 }
 
+/// What is wrong with a line that is no JSON. Which line it is, is said by who reads it.
+pub(crate) fn no_json(line: &[u8], error: &serde_json::Error) -> String {
+    if line.trim_ascii().is_empty() {
+        return "it is empty".to_owned();
+    }
+    error.to_string().replace(" at line 1 column ", " at column ")
+}
+
+/// What is wrong with a line that does not follow the one before it.
+pub(crate) fn out_of_row(what: &str, found: u64, next: u64) -> String {
+    let why = if found > next { "a line is missing before it" } else { "it stood there before" };
+    format!("{why}: its {what} is {found} and should be {next}")
+}
+
 /// A line, if it is what was written.
 fn whole(line: &[u8], seq: u64) -> Result<Line<'_>, String> {
-    let line: Line<'_> = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+    let line: Line<'_> = serde_json::from_slice(line).map_err(|error| no_json(line, &error))?;
     let bytes = line.record.get().as_bytes();
     if line.len != bytes.len() {
         return Err(format!("it has {} bytes and says {}", bytes.len(), line.len));
@@ -204,7 +218,7 @@ fn whole(line: &[u8], seq: u64) -> Result<Line<'_>, String> {
         return Err(format!("its checksum is {crc} and it says {}", line.crc));
     }
     if line.seq != seq {
-        return Err(format!("its number is {} and should be {seq}", line.seq));
+        return Err(out_of_row("number", line.seq, seq));
     }
     Ok(line)
 }

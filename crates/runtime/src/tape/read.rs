@@ -13,6 +13,7 @@ use serde_json::value::RawValue;
 
 use super::order::Order;
 use super::{FORMAT, Header, Line, RecordingError, Sent};
+use crate::store::{no_json, out_of_row};
 
 /// The longest line that is read, in bytes.
 const LONGEST_LINE: u64 = 256 * 1024 * 1024;
@@ -164,7 +165,7 @@ fn parse_header(path: &Path, line: &[u8]) -> Result<Header, RecordingError> {
         return Err(RecordingError::Newer { path: path.to_owned(), found: format.recording });
     }
     serde_json::from_slice(line)
-        .map_err(|error| RecordingError::damaged(path, 1, &error.to_string()))
+        .map_err(|error| RecordingError::damaged(path, 1, &no_json(line, &error)))
 }
 
 /// A recording while it is read.
@@ -227,7 +228,7 @@ impl Scan {
 
     fn number_of(&mut self, record: &Record) -> Result<(), String> {
         if record.seq != self.next {
-            return Err(format!("its record is {} and should be {}", record.seq, self.next));
+            return Err(out_of_row("record", record.seq, self.next));
         }
         self.next += 1;
         if let Event::AgentStart(start) = &record.event {
@@ -247,7 +248,7 @@ fn whole(line: &[u8]) -> Result<Line, String> {
         #[serde(borrow)]
         line: &'l RawValue,
     }
-    let framed: Framed<'_> = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+    let framed: Framed<'_> = serde_json::from_slice(line).map_err(|error| no_json(line, &error))?;
     let bytes = framed.line.get().as_bytes();
     if framed.len != bytes.len() {
         return Err(format!("it has {} bytes and says {}", bytes.len(), framed.len));
@@ -302,6 +303,33 @@ mod tests {
         assert!(told.contains("line 2 of recording"), "{told}");
         assert!(!told.contains(['\u{7f}', '\u{202e}']), "{told:?}");
         assert!(told.len() < 800, "{} bytes", told.len());
+    }
+
+    #[test]
+    fn what_was_changed_or_is_missing_is_told_in_words() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("r.jsonl");
+        let told = |secret: &str, rest: &str| {
+            let header = json!({
+                "recording": 1, "program": "p", "session": "s", "created": 0,
+                "secret": secret, "taken_up": false,
+            });
+            std::fs::write(&path, format!("{header}\n{rest}")).unwrap();
+            let told = Recording::read(&path).map(|_| ()).map_err(|error| error.to_string());
+            told.map_err(|told| told.replace(&path.display().to_string(), "R"))
+        };
+        let whole = "0".repeat(32);
+        assert_eq!(told(&whole, ""), Ok(()));
+        for changed in ["zz", "", &"0".repeat(31), &"z".repeat(32)] {
+            let error = told(changed, "").unwrap_err();
+            assert!(error.starts_with("line 1 of recording `R` is damaged: its secret is not 32"));
+            assert!(!error.contains(" at line"), "{error}");
+        }
+        let blank = "line 2 of recording `R` is damaged: it is empty";
+        assert_eq!(told(&whole, "\n"), Err(blank.to_owned()));
+        let missing = "a line is missing before it: its record is 4 and should be 3";
+        assert_eq!(out_of_row("record", 4, 3), missing);
+        assert!(out_of_row("record", 2, 3).starts_with("it stood there before"));
     }
 
     #[test]

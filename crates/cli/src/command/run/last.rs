@@ -82,7 +82,7 @@ impl<'s> Ending<'s> {
         }
         if let Some(remark) = remark(outcome, self.limit) {
             stage.tell(&remark);
-            stage.hint_to_go_on();
+            stage.hint_to_go_on(outcome.exit_reason);
         }
         Ok(code)
     }
@@ -128,7 +128,8 @@ fn remark(outcome: &Outcome, limit: u32) -> Option<String> {
     use ExitReason::{MaxIterations, MaxOutputTokens};
     match (outcome.status, outcome.exit_reason) {
         (Status::Completed, MaxIterations) => Some(format!(
-            "warning: the limit of {} (max_iterations) was reached: the answer is partial",
+            "warning: the limit of {} (max_iterations) was reached: the answer is partial; \
+             --max-iterations allows more",
             count(limit as usize, "model request")
         )),
         (Status::Completed, MaxOutputTokens) => {
@@ -136,9 +137,13 @@ fn remark(outcome: &Outcome, limit: u32) -> Option<String> {
         }
         (Status::Completed, _) => None,
         (Status::Interrupted, _) => Some("interrupted".to_owned()),
-        (Status::Failed | Status::Error | Status::Timeout, _) => {
+        (Status::Failed | Status::Error | Status::Timeout, reason) => {
             let error = outcome.error.as_deref().unwrap_or("it failed without a word");
-            Some(format!("error: {error}"))
+            let more = match reason {
+                MaxIterations => "; --max-iterations allows more",
+                _ => "",
+            };
+            Some(format!("error: {error}{more}"))
         }
     }
 }

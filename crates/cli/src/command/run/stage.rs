@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use deputize_core::door::to_screen;
 use deputize_core::{
-    ApproverMode, Cancel, Clock, ModelOptions, Observer, Outcome, Record, SessionId,
+    ApproverMode, Cancel, Clock, ExitReason, ModelOptions, Observer, Outcome, Record, SessionId,
 };
 use deputize_runtime::{
     Continue, Parts, Recovery, ResumeError, SLOW_SYNC, Session, SessionDir, SystemClock, Tape,
@@ -110,6 +110,11 @@ impl Stage {
         Ok(Self { screen, children, out, output, out_is_terminal, cancel, goes_on, events })
     }
 
+    /// The same for a session that is there afterwards.
+    pub(super) fn of(self, session: &SessionId) -> Self {
+        Self { goes_on: Some(session.clone()), ..self }
+    }
+
     pub(super) fn parts(&self, parts: Parts) -> Parts {
         let mut observers: Vec<Arc<dyn Observer>> =
             vec![self.screen.clone(), self.children.clone()];
@@ -148,7 +153,7 @@ impl Stage {
             if code.is_none() {
                 self.screen.finish();
                 self.tell("left before everything had ended");
-                self.hint_to_go_on();
+                self.hint_to_go_on(ExitReason::Interrupted);
                 let _shown = tokio::time::timeout(GLANCE, self.screen.settled()).await;
             }
             Ok(code.unwrap_or(Exit::Interrupted.code()))
@@ -264,10 +269,17 @@ impl Stage {
     }
 
     /// Says how to go on with the session, where it is there afterwards.
-    pub(super) fn hint_to_go_on(&self) {
-        if let Some(session) = &self.goes_on {
-            self.tell(&format!("hint: go on with `deputize run --resume {session}`"));
-        }
+    pub(super) fn hint_to_go_on(&self, reason: ExitReason) {
+        let Some(session) = &self.goes_on else { return };
+        let resume = format!("deputize run --resume {session}");
+        self.tell(&match reason {
+            // The same model would say the same of the same conversation.
+            ExitReason::ContextOverflow => format!(
+                "hint: go on with a model of a larger context, `{resume} -m PROVIDER/MODEL`, or \
+                 begin a new session"
+            ),
+            _ => format!("hint: go on with `{resume}`"),
+        });
     }
 
     /// Tells the person, after everything else that is on its way to the screen.

@@ -6,7 +6,7 @@ use deputize_core::door::{to_line, to_screen};
 use deputize_core::{AgentId, Event, Message, Outcome};
 use deputize_runtime::StoredSession;
 
-use super::{Glance, local, mark, said, status_of};
+use super::{Glance, UNFINISHED, local, mark, said, status_of};
 use crate::agent_name::{AgentName, short};
 use crate::exit::CliError;
 use crate::screen::summary::{dollars, of_call, seconds, tokens};
@@ -62,6 +62,10 @@ pub(super) fn shown(stored: &StoredSession, wanted: Option<&str>) -> Result<Stri
         out.push('\n');
     }
     out.push_str(&conversation(stored, chosen));
+    if wanted.is_none() && Glance::of(stored).status == UNFINISHED {
+        let session = &stored.header.session;
+        out.push_str(&format!("\nunfinished: go on with `deputize run --resume {session}`\n"));
+    }
     Ok(out)
 }
 

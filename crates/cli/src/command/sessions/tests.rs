@@ -80,6 +80,13 @@ fn a_session_without_an_agent_is_shown_as_such() {
 }
 
 #[test]
+fn of_a_session_that_did_not_end_it_is_told_how_to_go_on() {
+    let (_folder, stored) = stored(&session());
+    let text = show::shown(&stored, None).unwrap();
+    assert!(text.ends_with("\nunfinished: go on with `deputize run --resume s1`\n"), "{text}");
+}
+
+#[test]
 fn a_directory_is_told_by_its_end() {
     assert_eq!(end_of(Path::new("/repo/project")), "/repo/project");
     let long = format!("/home/{}/project", "x".repeat(60));
@@ -100,8 +107,13 @@ fn a_session_is_named_by_its_beginning_where_no_other_begins_so() {
     }
     assert_eq!(named("s1"), Ok("s1".to_owned()), "what it is called exactly");
     assert_eq!(named("s12"), Ok("s12".to_owned()));
-    let several = "`s` begins the names of 11 sessions: s1, s10, s11, s12, s13, s14, s15, s16, …";
-    assert_eq!(named("s"), Err(several.to_owned()));
+    assert_eq!(named("s"), Err("`s` begins the names of 11 sessions".to_owned()));
+    let told = session_named(&dir, "s").unwrap_err().to_string();
+    let rows: Vec<&str> = told.lines().collect();
+    assert_eq!(rows.len(), 1 + 1 + 1 + 8 + 1, "{told}");
+    assert!(rows[2].starts_with("SESSION") && rows[2].ends_with("GOAL"), "{told}");
+    assert!(rows[3].starts_with("s19 "), "the newest first: {told}");
+    assert_eq!(rows[11], "and 3 older");
     for none in ["t", "", "../s1", "s123"] {
         assert_eq!(named(none), Err(format!("there is no session `{none}`")));
     }

@@ -174,6 +174,30 @@ fn a_live_run_leaves_its_remarks_and_the_last_tree() {
 }
 
 #[test]
+fn above_a_live_tree_it_is_told_once_why_a_model_is_waited_for() {
+    let mut state = State::new(Detail::Normal, true);
+    let mut tape = Tape::default();
+    let retry = |attempt, reason: &str| {
+        let (of, wait_ms, reason) = (5, 1400, reason.to_owned());
+        Event::ModelRetry { attempt, of, reason, wait_ms }
+    };
+    tape.add(&root(), started(&root(), "a"));
+    tape.add(&child(0), started(&child(0), "b"));
+    tape.add(&root(), retry(2, "provider local: 503"));
+    tape.add(&child(0), retry(2, "provider local: 503"));
+    tape.add(&root(), retry(3, "provider local: 429"));
+    tape.records.iter().for_each(|record| state.see(record));
+    let lines: Vec<String> = state.lines.take().iter().map(|line| line.render(false)).collect();
+    assert_eq!(
+        lines,
+        [
+            "attempt 2 of 5 in 1.4 s: provider local: 503",
+            "attempt 3 of 5 in 1.4 s: provider local: 429"
+        ]
+    );
+}
+
+#[test]
 fn plain_lines_are_printed_at_once() {
     let (screen, sink) = screen(Detail::Normal, false);
     let tape = session();
