@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::nested::{Ran, cargo, lock, profiles, root, target, write};
 
 /// The fixture with the path of this checkout in its manifests.
-static WORKSPACE: LazyLock<PathBuf> = LazyLock::new(|| {
+pub(crate) static WORKSPACE: LazyLock<PathBuf> = LazyLock::new(|| {
     let fixture = root().join("tests/fixtures/downstream");
     let folder = target().join("workspace");
     copy(&fixture, &folder);
@@ -42,6 +42,11 @@ fn build(program: &str) -> Ran {
 /// Builds a program and runs it, with a home of its own.
 fn run(program: &str, args: &[&str], home: &Path) -> Ran {
     build(program).passes();
+    built(program, args, home)
+}
+
+/// Runs a program that is built, with a home of its own.
+pub(crate) fn built(program: &str, args: &[&str], home: &Path) -> Ran {
     let mut command = Command::new(target().join("debug").join(program));
     command.args(args).current_dir(home).env("DEPUTIZE_HOME", home.join("home"));
     Ran::of(&command.output().unwrap())

@@ -9,3 +9,4 @@ mod front_pages;
 mod linking;
 mod nested;
 mod new_tool;
+mod plugins;

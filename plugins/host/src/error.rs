@@ -54,8 +54,8 @@ pub enum PluginError {
     },
     /// The library exports several tables.
     #[error(
-        "`{}` holds {} plugins ({}), and it is not known which is meant; leave out all but one \
-         `export_plugin!` of the crates in it",
+        "`{}` holds {} plugins ({}), and it is not known which is meant; say \
+         `export_plugin!(links: …)` in the crate that is built, which then stands for all",
         path.display(), names.len(), names.join(", ")
     )]
     Several {

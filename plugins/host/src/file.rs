@@ -101,21 +101,32 @@ impl PluginFile {
         }
         tables.sort();
         let refused = |source| PluginError::Table { path: path(), source };
-        let mut spoken = tables.iter().filter(|(_, version, _)| *version == ABI);
-        let Some((name, _, address)) = spoken.next() else {
-            return Err(match tables.first() {
-                Some((_, version, _)) => refused(TableError::Abi { plugin: *version, host: ABI }),
-                None => PluginError::NoTable { path: path() },
-            });
+        let spoken: Vec<_> = tables.iter().filter(|(_, version, _)| *version == ABI).collect();
+        let for_all: Vec<_> =
+            spoken.iter().copied().filter(|(name, ..)| is_for_all(name)).collect();
+        let (name, _, address) = match (spoken.as_slice(), for_all.as_slice()) {
+            ([], _) => {
+                return Err(match tables.first() {
+                    Some((_, other, _)) => refused(TableError::Abi { plugin: *other, host: ABI }),
+                    None => PluginError::NoTable { path: path() },
+                });
+            }
+            ([only], _) | (_, [only]) => only,
+            _ => {
+                let names = tables.into_iter().map(|(name, ..)| name).collect();
+                return Err(PluginError::Several { path: path(), names });
+            }
         };
-        if spoken.next().is_some() {
-            let names = tables.into_iter().map(|(name, ..)| name).collect();
-            return Err(PluginError::Several { path: path(), names });
-        }
         let head = head(&library, *address).ok_or(PluginError::NoTable { path: path() })?;
         head.check().map_err(refused)?;
         Ok(name.clone())
     }
+}
+
+/// Whether a table stands for all others of its library: its name has two `_` behind the version.
+fn is_for_all(name: &str) -> bool {
+    name.strip_prefix(PREFIX)
+        .is_some_and(|rest| rest.trim_start_matches(char::is_numeric).starts_with("__"))
 }
 
 /// The version in a table's name, if it is one: `deputize_plugin_v1`, with or without `_` and a
@@ -173,6 +184,9 @@ mod tests {
         assert_eq!(names.map(version_of), [Some(1), Some(12), None]);
         assert_eq!(version_of("deputize_plugin_vx_1"), None);
         assert_eq!(version_of("other_v1"), None);
+        assert_eq!(version_of("deputize_plugin_v1__all_0_1_0"), Some(1));
+        let names = ["deputize_plugin_v1", "deputize_plugin_v1_all", "deputize_plugin_v1__all"];
+        assert_eq!(names.map(is_for_all), [false, false, true]);
     }
 
     #[test]

@@ -39,8 +39,9 @@ pub trait Tools {
 /// those of other tool crates; both need the feature `tools`. `export_plugin!(Type)` exports a type's own [`Tools`].
 ///
 /// The crate is a `cdylib` with `panic = "unwind"`, and may be an `rlib` too, to be linked as well as loaded;
-/// it may deny `unsafe_code`, not forbid it. Once in a crate, and in one crate of a library: with two in it nobody
-/// could say which is meant, so it is refused.
+/// it may deny `unsafe_code`, not forbid it. Once in a crate. A program links as many such crates as it likes. A
+/// library has one plugin: where crates in it bring several, that of `links:` stands for all, and without one it is
+/// refused, since nobody could say which is meant.
 ///
 /// ```
 /// # use deputize_plugin::{Answer, CallHost, Tools};
@@ -61,9 +62,12 @@ pub trait Tools {
 macro_rules! export_plugin {
     () => {
         // The `LINK` of the crate that says it.
-        $crate::export_plugin!(links: self::LINK);
+        $crate::export_plugin!(@links "_", self::LINK);
     };
     (links: $($link:path),+ $(,)?) => {
+        $crate::export_plugin!(@links "__", $($link),+);
+    };
+    (@links $mark:literal, $($link:path),+) => {
         #[doc(hidden)]
         #[derive(Debug)]
         pub struct DeputizePlugin;
@@ -84,15 +88,29 @@ macro_rules! export_plugin {
             &[$($link),+],
         );
 
-        $crate::export_plugin!(DeputizePlugin);
+        $crate::export_plugin!(@table $mark, DeputizePlugin);
     };
-    ($tools:ty) => {
+    (@table $mark:literal, $tools:ty) => {
         /// This library's tools, for a host that opens it.
         #[expect(non_upper_case_globals, reason = "the name is the ABI's")]
         #[expect(unsafe_code, reason = "the ABI fixes the name")]
-        // SAFETY: the name is this ABI's own with this crate's behind it; nothing else has it.
-        #[unsafe(export_name = concat!("deputize_plugin_v1_", env!("CARGO_CRATE_NAME")))]
+        // SAFETY: the name is this ABI's own with this crate's and its version behind it; nothing
+        // else has it.
+        #[unsafe(export_name = concat!(
+            "deputize_plugin_v1",
+            $mark,
+            env!("CARGO_CRATE_NAME"),
+            "_",
+            env!("CARGO_PKG_VERSION_MAJOR"),
+            "_",
+            env!("CARGO_PKG_VERSION_MINOR"),
+            "_",
+            env!("CARGO_PKG_VERSION_PATCH"),
+        ))]
         pub static deputize_plugin_v1: $crate::TableV1 = $crate::table::<$tools>();
+    };
+    ($tools:ty) => {
+        $crate::export_plugin!(@table "_", $tools);
     };
 }
 

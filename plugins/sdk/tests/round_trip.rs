@@ -59,7 +59,14 @@ export_plugin!(Sample);
 /// The table as a host finds it: by name.
 fn table() -> &'static TableV1 {
     unsafe extern "C" {
-        #[link_name = "deputize_plugin_v1_round_trip"]
+        #[link_name = concat!(
+            "deputize_plugin_v1_round_trip_",
+            env!("CARGO_PKG_VERSION_MAJOR"),
+            "_",
+            env!("CARGO_PKG_VERSION_MINOR"),
+            "_",
+            env!("CARGO_PKG_VERSION_PATCH"),
+        )]
         static TABLE: TableV1;
     }
     // SAFETY: this program exports it, just above.
