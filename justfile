@@ -30,6 +30,10 @@ bench *args:
     cargo build --release --locked -p deputize
     cargo run --release --locked -p deputize-bench -- {{args}}
 
+# A call of one tool, by each way to it: linked, loaded, isolated, MCP. See docs/extending.md.
+bench-calls *args:
+    cargo run --release --locked -p deputize-bench -- --only calls {{args}}
+
 # The inner parts, each by itself.
 bench-parts *args:
     cargo bench --locked -p deputize-bench --bench parts -- {{args}}

@@ -1,11 +1,13 @@
 //! What is measured, and what is to be reached.
 
 use std::io;
+use std::path::Path;
 
 use clap::ValueEnum;
 use serde_json::Value;
 
 use crate::Options;
+use crate::calls;
 use crate::lab::{Lab, Run};
 use crate::script::Script;
 use crate::spread::Spread;
@@ -24,6 +26,8 @@ pub(crate) enum Figure {
     Waiting,
     /// The size of the program.
     Binary,
+    /// A call of one tool: linked, loaded, in a process of its own, behind an MCP server.
+    Calls,
 }
 
 /// Files that the steps read.
@@ -35,30 +39,45 @@ const LATENCY: u64 = 50;
 /// Steps are short: so many runs more than of other things.
 const MORE_RUNS: usize = 2;
 
-/// Measures what the options want.
-pub(crate) fn measure(lab: &Lab, options: &Options) -> io::Result<Report> {
+/// Measures what the options want: of a program, by this one, which is also its own helpers.
+pub(crate) fn measure(bench: &Path, program: &Path, options: &Options) -> io::Result<Report> {
     let wanted = |figure| options.only.is_empty() || options.only.contains(&figure);
     let mut report = Report::default();
+    if options.only != [Figure::Calls] {
+        of_program(&Lab::new(bench, program)?, options, &wanted, &mut report)?;
+    }
+    if wanted(Figure::Calls) {
+        calls::measure(bench, options.runs, &mut report)?;
+    }
+    Ok(report)
+}
+
+fn of_program(
+    lab: &Lab,
+    options: &Options,
+    wanted: &dyn Fn(Figure) -> bool,
+    report: &mut Report,
+) -> io::Result<()> {
     if wanted(Figure::Start) {
-        start(lab, options.runs * MORE_RUNS, &mut report)?;
+        start(lab, options.runs * MORE_RUNS, report)?;
     }
     if wanted(Figure::Steps) {
-        steps(lab, options.runs * MORE_RUNS, &mut report)?;
+        steps(lab, options.runs * MORE_RUNS, report)?;
     }
     for children in &options.children {
         if wanted(Figure::Children) {
-            fan_out(lab, *children, options.runs, &mut report)?;
+            fan_out(lab, *children, options.runs, report)?;
         }
     }
     if wanted(Figure::Waiting) {
         let most = options.children.iter().max().copied().unwrap_or(1);
-        waiting(lab, most, options.runs.min(3), &mut report)?;
+        waiting(lab, most, options.runs.min(3), report)?;
     }
     if wanted(Figure::Binary) {
         let bytes = lab.program_bytes()?;
         report.row("program file", "MB", (None, Spread::of([bytes / 1e6])), Goal::AtMost(25.0));
     }
-    Ok(report)
+    Ok(())
 }
 
 impl Report {

@@ -6,8 +6,10 @@
 //! just bench                        # builds what it needs, measures, prints the table
 //! just bench --runs 21 --json       # more runs; all figures as JSON
 //! just bench --only start,steps     # some of the figures
+//! just bench-calls                  # a call of a tool, by each way to it
 //! ```
 
+mod calls;
 mod figures;
 mod lab;
 mod script;
@@ -23,7 +25,6 @@ use clap::Parser;
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 use crate::figures::Figure;
-use crate::lab::Lab;
 
 /// Measures what Deputize costs by itself.
 #[derive(Debug, Parser)]
@@ -49,6 +50,10 @@ struct Options {
 fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
         Some("serve") => done(serve::serve()),
+        Some(calls::PLUGIN_HOST) => deputize_plugin_host::host_main(),
+        Some(calls::MCP_SERVER) => {
+            done(calls::serve(std::env::args_os().nth(2).map(PathBuf::from)))
+        }
         // The smallest test of this program has no other program to measure.
         #[cfg(debug_assertions)]
         Some("run") => deputize::Cli::new().tools(deputize_tools::LINK).run(),
@@ -66,8 +71,7 @@ fn bench(options: &Options) -> io::Result<()> {
     raise_file_limit()?;
     let bench = std::env::current_exe()?;
     let program = options.program.clone().unwrap_or_else(|| bench.with_file_name("deputize"));
-    let lab = Lab::new(&bench, &program)?;
-    let report = figures::measure(&lab, options)?;
+    let report = figures::measure(&bench, &program, options)?;
     let text = if options.json { report.to_json() } else { report.to_table() };
     writeln!(io::stdout(), "{text}")
 }

@@ -32,6 +32,14 @@ fn the_smallest_measurement_gives_every_figure() {
             "a waiting child of 2, first request",
             "a waiting child of 2, last request",
             "program file",
+            "a call: linked",
+            "a call: a plugin in this process",
+            "a call: an isolated plugin",
+            "a call: an MCP server, stdio",
+            "the first call: linked",
+            "the first call: a plugin in this process",
+            "the first call: an isolated plugin",
+            "the first call: an MCP server, stdio",
         ]
     );
     for row in rows {
