@@ -5,7 +5,8 @@
 //! With it, the first failure closes the gate for all. After the wait a **trial** goes alone,
 //! or, after a rate limit, half as many requests as were under way; answers open the gate
 //! again, and a limit doubles with each round of answers. When the attempts are used up
-//! the gate **gives up**: everyone who waits is told, and what comes soon after is not sent.
+//! the gate **gives up**: everyone who waits is told. Who comes after is a trial: it may have been
+//! one agent's request that the provider cannot take.
 
 use std::time::Duration;
 
@@ -44,7 +45,7 @@ pub enum Next {
     GiveUp,
 }
 
-/// How long after giving up requests are answered with the failure instead of being sent.
+/// How long after giving up on a provider that asked for a wait nothing is sent.
 const REST: Duration = Duration::from_secs(5);
 /// Without a failure for so long, failures do not count as a row.
 const FORGET: Duration = Duration::from_secs(60);
@@ -152,8 +153,9 @@ impl GateState {
             self.limit = None;
         }
         let waited = ticket.given_up != self.given_up;
-        if let Some(error) = self.down.as_ref().filter(|_| waited || now < self.last_failure + REST)
-        {
+        let rests = now < self.last_failure + REST;
+        let told = |error: &&ModelError| waited || rests && error.retry_after().is_some();
+        if let Some(error) = self.down.as_ref().filter(told) {
             return Admission::GivenUp(error.clone());
         }
         if now < self.closed_until {
@@ -360,13 +362,40 @@ mod tests {
             }
         }
         assert_eq!(gate.enter(waiting, now + secs(9)), Admission::GivenUp(failure(503)));
-        assert_eq!(gate.enter(gate.ticket(), now), Admission::GivenUp(failure(503)));
-        let late = go(&mut gate, now + REST);
-        let next = gate.leave(late, now + REST, Err(&failure(503)), 0);
+        let late = go(&mut gate, now);
+        let beside = gate.ticket();
+        assert_eq!(gate.enter(beside, now), Admission::AfterOthers);
+        let next = gate.leave(late, now, Err(&failure(503)), 0);
         assert_eq!(next, Next::GiveUp, "one trial, not five");
-        let fresh = go(&mut gate, now + REST + FORGET + secs(1));
+        assert_eq!(gate.enter(beside, now), Admission::GivenUp(failure(503)));
+        let fresh = go(&mut gate, now + FORGET + secs(1));
         let next = gate.leave(fresh, now, Err(&failure(503)), 0);
         assert_eq!(next, Next::Wait(secs(1)));
+    }
+
+    #[test]
+    fn who_comes_after_a_request_that_nobody_could_serve_is_served() {
+        let mut gate = GateState::new(POLICY);
+        let mut now = secs(0);
+        while let Next::Wait(wait) = {
+            let leave = go(&mut gate, now);
+            gate.leave(leave, now, Err(&failure(500)), 0)
+        } {
+            now += wait;
+        }
+        let healthy = go(&mut gate, now);
+        assert_eq!(gate.leave(healthy, now, Ok(()), 0), Next::Wait(secs(0)));
+        assert_eq!(gate.room(), None);
+    }
+
+    #[test]
+    fn nothing_is_sent_soon_after_giving_up_on_who_asked_for_a_wait() {
+        let mut gate = GateState::new(POLICY);
+        let asks = ModelError { retry_after_ms: Some(61_000), ..failure(429) };
+        let leave = go(&mut gate, secs(0));
+        assert_eq!(gate.leave(leave, secs(0), Err(&asks), 0), Next::GiveUp);
+        assert_eq!(gate.enter(gate.ticket(), secs(1)), Admission::GivenUp(asks));
+        let _later = go(&mut gate, REST);
     }
 
     #[test]
