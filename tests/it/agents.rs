@@ -60,7 +60,9 @@ impl Model for Slow {
                 Message::User(user) => Some(user.text.as_str()),
                 Message::Assistant(_) | Message::Tool(_) => None,
             });
-            let task = users.into_iter().next().unwrap_or_default();
+            // What else a child is told may stand before its goal.
+            let task = users.into_iter().next().and_then(|task| task.lines().last());
+            let task = task.unwrap_or_default();
             let results = request.messages.iter().filter(|m| matches!(***m, Message::Tool(_)));
             let (seconds, reply) = (self.0)(task, results.count());
             if request.tool_choice == ToolChoice::None {

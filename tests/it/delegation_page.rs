@@ -94,7 +94,7 @@ fn child(asked: &Asked, model: &str) -> Answer {
 }
 
 fn is_child(asked: &Asked) -> bool {
-    asked.system().contains("YOUR TASK:")
+    asked.system().contains("YOUR TASK:") || asked.first_user().contains("YOUR TASK:")
 }
 
 async fn server(tool: &'static str, call: Value) -> MockServer {
