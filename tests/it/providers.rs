@@ -120,7 +120,7 @@ async fn what_is_sent_is_the_body_and_the_key_and_nothing_more() {
     for _ in 0..2 {
         let mut live = String::new();
         let mut see = |delta: Delta<'_>| {
-            let (Delta::Text(text) | Delta::Reasoning(text)) = delta;
+            let (Delta::Text(text) | Delta::Reasoning(text)) = delta else { return };
             live.push_str(text);
         };
         let reply = ask_with(&model, &mut see, &Cancel::new()).await.unwrap();

@@ -231,7 +231,7 @@ impl Observer for Watch {
     }
 
     fn live(&self, agent: &AgentId, delta: Delta<'_>) {
-        let (Delta::Text(text) | Delta::Reasoning(text)) = delta;
+        let (Delta::Text(text) | Delta::Reasoning(text)) = delta else { return };
         self.0.state().shown.entry(agent.clone()).or_default().push_str(text);
     }
 }

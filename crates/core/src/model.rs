@@ -62,6 +62,9 @@ pub enum Delta<'a> {
     Text(&'a str),
     /// A piece of the reasoning.
     Reasoning(&'a str),
+    /// A call began or grew. Nothing of it is shown before the reply is whole; it tells that the
+    /// reply goes on.
+    Call,
 }
 
 /// Why the model stopped.

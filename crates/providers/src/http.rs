@@ -226,9 +226,8 @@ async fn receive<P: EventParser>(
     if !response.status().is_success() {
         return Err(refusal(remote, response).await);
     }
-    let coding = response.headers().get(header::CONTENT_ENCODING);
-    if let Some(coding) = coding.filter(|coding| *coding != "identity") {
-        return Err(Failure::Compressed(String::from_utf8_lossy(coding.as_bytes()).into_owned()));
+    if let Some(coding) = coding(response.headers()) {
+        return Err(Failure::Compressed(coding));
     }
     let end = if is_framed(&response) { Ending::InOrder } else { Ending::Closed };
     let mut alive = Instant::now();
@@ -259,6 +258,14 @@ async fn receive<P: EventParser>(
             return Err(late);
         }
     }
+}
+
+/// How a body is compressed, if it is.
+fn coding(headers: &HeaderMap) -> Option<String> {
+    let coding = headers.get(header::CONTENT_ENCODING)?;
+    let coding = String::from_utf8_lossy(coding.as_bytes()).trim().to_owned();
+    let plain = coding.is_empty() || coding.eq_ignore_ascii_case("identity");
+    (!plain).then_some(coding)
 }
 
 /// Whether the transport tells the end of a body from a cut.
@@ -297,8 +304,7 @@ async fn refusal(remote: &Remote, mut response: Response) -> Failure {
     }
     let cut = body.len() >= ERROR_BODY_BYTES;
     body.truncate(ERROR_BODY_BYTES);
-    let coding = header("content-encoding").filter(|coding| coding != "identity");
-    let unreadable = match coding {
+    let unreadable = match coding(&headers) {
         Some(coding) => Some(format!("a compressed body ({})", crate::line::shown(&coding))),
         None if is_binary(&body) => {
             let more = if cut { " or more" } else { "" };

@@ -9,8 +9,9 @@ pub(crate) fn from_headers(
     now_ms: u64,
 ) -> Option<Duration> {
     let ms = header("retry-after-ms").and_then(|text| number(&text));
-    if let Some(ms) = ms {
-        return seconds(ms / 1000.0);
+    // One that is no time does not hide the other header.
+    if let Some(wait) = ms.and_then(|ms| seconds(ms / 1000.0)) {
+        return Some(wait);
     }
     let text = header("retry-after")?;
     if let Some(amount) = number(&text) {
@@ -99,10 +100,22 @@ fn pair(
     }
 }
 
+/// The two older forms of an HTTP date, which a server may still send: that of RFC 850 and that of
+/// `asctime`.
+const OLDER_DATES: [&str; 2] = ["%A, %d-%b-%y %H:%M:%S GMT", "%a %b %d %H:%M:%S %Y"];
+
 /// Milliseconds since 1970 of an HTTP date.
 fn date(text: &str) -> Option<i64> {
-    let zoned = jiff::fmt::rfc2822::DateTimeParser::new().parse_zoned(text.trim()).ok()?;
-    Some(zoned.timestamp().as_millisecond())
+    // `asctime` pads the day with a space.
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let usual = jiff::fmt::rfc2822::DateTimeParser::new().parse_zoned(&text);
+    let older = |form: &str| {
+        let civil = jiff::civil::DateTime::strptime(form, &text).ok()?;
+        Some(civil.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp())
+    };
+    let usual = usual.ok().map(|zoned| zoned.timestamp());
+    let timestamp = usual.or_else(|| OLDER_DATES.into_iter().find_map(older))?;
+    Some(timestamp.as_millisecond())
 }
 
 #[cfg(test)]
@@ -122,6 +135,13 @@ mod tests {
         assert_eq!(ms(&[("retry-after", " 0.4 ")]), Some(400));
         assert_eq!(ms(&[("retry-after", "9"), ("retry-after-ms", "150")]), Some(150));
         assert_eq!(ms(&[("retry-after", "Sun, 06 Nov 1994 08:49:47 GMT")]), Some(10_000));
+        assert_eq!(ms(&[("retry-after", "Sunday, 06-Nov-94 08:49:47 GMT")]), Some(10_000));
+        assert_eq!(ms(&[("retry-after", "Sun Nov  6 08:49:47 1994")]), Some(10_000));
+        assert_eq!(ms(&[("retry-after", "Sun Nov 16 08:49:37 1994")]), None, "no such day");
+        for no_time in ["-1", "NaN", "soon", ""] {
+            let both = [("retry-after-ms", no_time), ("retry-after", "2")];
+            assert_eq!(ms(&both), Some(2000), "{no_time}");
+        }
         let date = ("date", "Sun, 06 Nov 1994 08:49:44 GMT");
         assert_eq!(ms(&[("retry-after", "Sun, 06 Nov 1994 08:49:47 GMT"), date]), Some(3000));
         assert_eq!(ms(&[("retry-after", "Sun, 06 Nov 1994 08:00:00 GMT")]), Some(0));

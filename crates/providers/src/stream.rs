@@ -2,6 +2,7 @@
 //! with it on the other. No IO here, and no clock.
 
 use deputize_core::{Delta, FailureKind, Reply, Usage};
+use serde_json::Value;
 
 use crate::json::{self, JsonError};
 use crate::limits::{
@@ -71,6 +72,18 @@ pub enum StreamError {
         /// What it is, or its beginning.
         shown: String,
     },
+    /// The whole body is the page of a gateway, of a trouble that passes.
+    #[error("the answer is {shown}, and no reply of a model")]
+    GatewayPage {
+        /// The page.
+        shown: String,
+    },
+    /// It is of another API than the one that was asked for.
+    #[error("the answer is no reply of this API; it looks like {api}: set `api: {api}`")]
+    OtherApi {
+        /// The configuration's word for the one that it looks like.
+        api: &'static str,
+    },
     /// One event is too long.
     #[error("an event of the stream has {found} bytes or more; the limit is {limit}")]
     EventTooLong {
@@ -109,9 +122,9 @@ impl StreamError {
     #[must_use]
     pub fn kind(&self, output: bool) -> FailureKind {
         match self {
-            Self::Empty => FailureKind::Transient,
+            Self::Empty | Self::GatewayPage { .. } => FailureKind::Transient,
             Self::NoEndMark | Self::NotJson { .. } => FailureKind::Incomplete,
-            Self::NotAReply { .. } => FailureKind::Unavailable,
+            Self::NotAReply { .. } | Self::OtherApi { .. } => FailureKind::Unavailable,
             Self::Server(error) => match error.kind() {
                 FailureKind::Transient if output => FailureKind::Incomplete,
                 kind => kind,
@@ -137,6 +150,9 @@ impl StreamError {
 
 /// What a wire format makes of events.
 pub(crate) trait EventParser {
+    /// The configuration's word for it.
+    const API: &'static str;
+
     /// Takes one event of a stream.
     fn event(&mut self, event: SseEvent<'_>, live: &mut Live<'_>) -> Result<Flow, StreamError>;
 
@@ -186,11 +202,13 @@ pub(crate) struct ReplyBytes<P> {
     received: usize,
     /// Bytes of a body that is no stream, without space: servers send that to keep a connection.
     solid: u64,
+    /// What it looks like, when that is another API and nothing of it was understood.
+    other_api: Option<&'static str>,
 }
 
 impl<P: EventParser> ReplyBytes<P> {
     pub(crate) fn new(parser: P) -> Self {
-        Self { parser, body: Body::Unknown(Vec::new()), received: 0, solid: 0 }
+        Self { parser, body: Body::Unknown(Vec::new()), received: 0, solid: 0, other_api: None }
     }
 
     pub(crate) fn parser(&self) -> &P {
@@ -226,8 +244,13 @@ impl<P: EventParser> ReplyBytes<P> {
         match &mut self.body {
             Body::Unknown(_) => Ok(Flow::More),
             Body::Events(decoder) => {
-                let parser = &mut self.parser;
-                decoder.feed(bytes, &mut |event| parser.event(event, live))
+                let (parser, other_api) = (&mut self.parser, &mut self.other_api);
+                decoder.feed(bytes, &mut |event| {
+                    if parser.moves() == 0 && other_api.is_none() {
+                        *other_api = other_than(P::API, event.data);
+                    }
+                    parser.event(event, live)
+                })
             }
             Body::Document(document) => {
                 document.extend_from_slice(bytes);
@@ -256,7 +279,13 @@ impl<P: EventParser> ReplyBytes<P> {
             }
             Body::Document(document) => {
                 let document = std::mem::take(document);
-                self.parser.document(&String::from_utf8_lossy(&document), live)
+                let text = String::from_utf8_lossy(&document);
+                self.parser.document(&text, live).map_err(|error| match error {
+                    StreamError::NotAReply { .. } => {
+                        other_than(P::API, &text).map_or(error, |api| StreamError::OtherApi { api })
+                    }
+                    error => error,
+                })
             }
             Body::Page(page) => Err(page_error(page)),
         }
@@ -264,8 +293,41 @@ impl<P: EventParser> ReplyBytes<P> {
 
     /// The reply, if it is complete.
     pub(crate) fn finish(self, ending: Ending) -> Result<Reply, StreamError> {
-        self.parser.finish(ending)
+        let Self { parser, other_api, .. } = self;
+        parser.finish(ending).map_err(|error| match (error, other_api) {
+            (StreamError::Empty, Some(api)) => StreamError::OtherApi { api },
+            (error, _) => error,
+        })
     }
+}
+
+pub(crate) const OPENAI_CHAT: &str = "openai-chat";
+pub(crate) const OPENAI_RESPONSES: &str = "openai-responses";
+pub(crate) const ANTHROPIC_MESSAGES: &str = "anthropic-messages";
+
+/// Which API other than the one that was asked for a text looks like, told by what only that has.
+fn other_than(own: &str, text: &str) -> Option<&'static str> {
+    const EVENTS: [&str; 5] = [
+        "message_start",
+        "content_block_start",
+        "content_block_delta",
+        "message_delta",
+        "message_stop",
+    ];
+    let value = json::parse(text).ok()?.value;
+    let word = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default();
+    let has_list = |key: &str| value.get(key).is_some_and(Value::is_array);
+    let kind = word("type");
+    let api = if has_list("choices") {
+        OPENAI_CHAT
+    } else if kind.starts_with("response.") || word("object") == "response" {
+        OPENAI_RESPONSES
+    } else if EVENTS.contains(&kind) || (kind == "message" && has_list("content")) {
+        ANTHROPIC_MESSAGES
+    } else {
+        return None;
+    };
+    (api != own).then_some(api)
 }
 
 /// Whether each line is a JSON text or the mark `done`: from servers that forget what stands
@@ -276,7 +338,16 @@ pub(crate) fn each_line_is_whole(data: &str, done: &str) -> bool {
 }
 
 fn page_error(page: &[u8]) -> StreamError {
-    StreamError::NotAReply { shown: page_title(&String::from_utf8_lossy(page)) }
+    // What gateways say of a server that is away for now. Other pages, such as one to sign in, stay.
+    const PASSING: [&str; 7] =
+        ["502", "503", "504", "gateway", "unavailable", "overloaded", "maintenance"];
+    let shown = page_title(&String::from_utf8_lossy(page));
+    let title = shown.to_ascii_lowercase();
+    if PASSING.iter().any(|word| title.contains(word)) {
+        StreamError::GatewayPage { shown }
+    } else {
+        StreamError::NotAReply { shown }
+    }
 }
 
 /// Looks at the first bytes that are neither space nor byte order marks; gives the bytes that belong to the body.

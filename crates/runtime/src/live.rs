@@ -21,6 +21,7 @@ impl<'s> Live<'s> {
         let (held, kind) = match delta {
             Delta::Text(text) => (append(&mut self.text, text), Delta::Text as fn(_) -> _),
             Delta::Reasoning(text) => (append(&mut self.reasoning, text), Delta::Reasoning as _),
+            Delta::Call => return show(Delta::Call),
         };
         let clean = self.secrets.scrub(held);
         let (ready, rest) = clean.split_at(clean.len() - self.secrets.begun(&clean));
@@ -56,7 +57,7 @@ mod tests {
         let mut seen = Vec::new();
         let mut live = Live::new(&secrets);
         let mut show = |delta: Delta<'_>| {
-            let (Delta::Text(text) | Delta::Reasoning(text)) = delta;
+            let (Delta::Text(text) | Delta::Reasoning(text)) = delta else { return };
             seen.push(text.to_owned());
         };
         pieces.iter().for_each(|piece| live.take(Delta::Text(piece), &mut show));

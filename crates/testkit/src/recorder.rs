@@ -102,7 +102,7 @@ impl Observer for Recorder {
 
     fn live(&self, agent: &AgentId, delta: Delta<'_>) {
         let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
-        let (Delta::Text(text) | Delta::Reasoning(text)) = delta;
+        let (Delta::Text(text) | Delta::Reasoning(text)) = delta else { return };
         live.entry(agent.clone()).or_default().push_str(text);
     }
 }

@@ -178,6 +178,9 @@ impl Model for ScriptedModel {
             if !reply.text.is_empty() {
                 live(Delta::Text(&reply.text));
             }
+            if !reply.calls.is_empty() {
+                live(Delta::Call);
+            }
             Ok(reply)
         })
     }

@@ -193,18 +193,29 @@ impl Running {
             output.notes.push(format!("the time limit was {seconds} seconds, which is the most"));
         }
         let exit_code = if let Exit::Code(code) = finished.exit { Some(code) } else { None };
-        output.facts.push(Fact::Command { command: args.command, exit_code, unknown: false });
-        match finished.exit {
-            Exit::Cancelled => Err(ToolError::Cancelled(Box::new(output))),
-            Exit::TimedOut => Err(ToolError::Partly {
-                text: ModelText::own(format!(
-                    "timed out after {}; the command and all that it started were ended",
-                    count(seconds.into(), "second")
-                )),
-                output: Box::new(output),
-            }),
-            Exit::Code(_) | Exit::Signal(_) | Exit::Unknown => Ok(output),
-        }
+        let unknown = finished.exit == Exit::Unknown;
+        output.facts.push(Fact::Command { command: args.command, exit_code, unknown });
+        settled(finished.exit, seconds, output)
+    }
+}
+
+/// What a command that ended so comes to.
+fn settled(exit: Exit, seconds: u32, output: ToolOutput) -> ToolCallResult {
+    let partly = |text: String| {
+        Err(ToolError::Partly { text: ModelText::own(text), output: Box::new(output.clone()) })
+    };
+    match exit {
+        Exit::Cancelled => Err(ToolError::Cancelled(Box::new(output))),
+        Exit::TimedOut => partly(format!(
+            "timed out after {}; the command and all that it started were ended",
+            count(seconds.into(), "second")
+        )),
+        Exit::Unknown => partly(
+            "outcome unknown: the process that owned the command was killed, so nobody saw how it \
+             ended; look at what it did before it is run again"
+                .to_owned(),
+        ),
+        Exit::Code(_) | Exit::Signal(_) => Ok(output),
     }
 }
 
@@ -344,6 +355,13 @@ mod tests {
         assert_eq!(run_in(&bench, " \n").await, "refused: the command is empty");
         let nul = run_in(&bench, "echo a\0b").await;
         assert!(nul.starts_with("refused: ") && nul.contains("NUL"), "{nul}");
+    }
+
+    #[test]
+    fn a_command_whose_owner_was_killed_has_no_known_outcome() {
+        let text = show(&settled(Exit::Unknown, 1, ToolOutput::text("some")));
+        assert!(text.starts_with("refused: outcome unknown: "), "{text}");
+        assert!(text.contains("before it is run again\nsome"), "{text}");
     }
 
     #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use deputize_core::{Cancel, ModelOptions, Reply};
+use deputize_core::{Cancel, Delta, ModelOptions, Reply};
 use deputize_providers::{Endpoint, Wire, http_client};
 use deputize_testkit::{Answer, Gate, MockServer, chat_sse, messages_sse, responses_sse};
 use insta::assert_snapshot;
@@ -283,6 +283,69 @@ async fn no_call_is_run_of_a_reply_that_may_have_been_cut() {
         .await,
     ];
     assert_snapshot!(rows.concat());
+}
+
+#[tokio::test]
+async fn a_call_is_told_of_while_it_arrives_in_every_wire() {
+    for wire in WIRES {
+        let body = call(wire);
+        let server = MockServer::start([Answer::sse(body)]).await.unwrap();
+        let http = http_client(std::sync::Arc::new(deputize_core::FixedClock(NOW_MS)));
+        let model = wire.model(endpoint(&server), &http).unwrap();
+        let (messages, options, mut told) = (messages(), ModelOptions::default(), 0);
+        let mut live = |delta: Delta<'_>| told += u32::from(matches!(delta, Delta::Call));
+        let cancel = Cancel::new();
+        model.reply(&request(&messages, &options), &mut live, &cancel).await.unwrap();
+        assert!(told > 0, "{wire:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_reply_of_another_api_is_told_with_the_one_that_it_looks_like() {
+    let names = ["openai-chat", "openai-responses", "anthropic-messages"];
+    for wire in WIRES {
+        for (other, name) in WIRES.into_iter().zip(names).filter(|(other, _)| *other != wire) {
+            for body in [hello(other), call(other)] {
+                let told = outcome(wire, Answer::sse(body), Short::Nothing).await;
+                let means = format!("it looks like {name}: set `api: {name}`");
+                assert!(told.starts_with("Unavailable: ") && told.ends_with(&means), "{told}");
+            }
+        }
+    }
+    for (wire, body, name) in [
+        (Wire::OpenAiChat, r#"{"type":"message","content":[]}"#, names[2]),
+        (Wire::OpenAiChat, r#"{"object":"response","output":[]}"#, names[1]),
+        (Wire::OpenAiResponses, r#"{"type":"message","content":[]}"#, names[2]),
+        (Wire::AnthropicMessages, r#"{"choices":[{"message":{"content":"x"}}]}"#, names[0]),
+    ] {
+        let told = outcome(wire, Answer::body("application/json", body), Short::Nothing).await;
+        assert!(told.ends_with(&format!("set `api: {name}`")), "{wire:?}: {told}");
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_is_not_compressed_may_say_so_in_any_way() {
+    for coding in ["identity", "Identity", " IDENTITY ", ""] {
+        let answer = Answer::sse(hello(Wire::OpenAiChat)).header("content-encoding", coding);
+        let told = outcome(Wire::OpenAiChat, answer, Short::Nothing).await;
+        assert_eq!(told, "reply \"Hello, this is a longer text.\"", "{coding:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_page_of_a_gateway_passes_and_one_to_sign_in_stays() {
+    for (title, kind) in [
+        ("Service Temporarily Unavailable", "Transient"),
+        ("504 Gateway Time-out", "Transient"),
+        ("Down for maintenance", "Transient"),
+        ("Sign in", "Unavailable"),
+        ("", "Unavailable"),
+    ] {
+        let page = format!("<html><title>{title}</title></html>");
+        let told = outcome(Wire::OpenAiChat, Answer::body("text/html", page), Short::Nothing);
+        let told = told.await;
+        assert!(told.starts_with(&format!("{kind}: ")), "{title}: {told}");
+    }
 }
 
 #[tokio::test]

@@ -92,6 +92,7 @@ impl Telling {
                 self.pieces.reasoning = true;
                 self.thought(text)
             }
+            Delta::Call => return None,
         })
     }
 

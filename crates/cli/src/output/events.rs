@@ -162,17 +162,18 @@ fn subject(record: &Record) -> (&AgentId, Option<&AgentId>, u32) {
     }
 }
 
-/// The line of a piece of a reply that is arriving. It is no record and has no number.
+/// The line of a piece of a reply that is arriving, where there is something to show. It is no record and has no number.
 pub(crate) fn delta_line(
     agent: &AgentId,
     at: u64,
     delta: Delta<'_>,
-) -> Result<String, serde_json::Error> {
+) -> Option<Result<String, serde_json::Error>> {
     let body = match delta {
         Delta::Text(text) => Body::Delta { text: Some(text), reasoning: None },
         Delta::Reasoning(text) => Body::Delta { text: None, reasoning: Some(text) },
+        Delta::Call => return None,
     };
-    unstored_line(agent, at, body)
+    Some(unstored_line(agent, at, body))
 }
 
 /// What a running call tells of itself. It has no number: it is no fact.

@@ -42,8 +42,10 @@ impl Observer for EventStream {
     }
 
     fn live(&self, agent: &AgentId, delta: Delta<'_>) {
-        if self.deltas {
-            self.print(delta_line(agent, self.clock.now_ms(), delta));
+        if self.deltas
+            && let Some(line) = delta_line(agent, self.clock.now_ms(), delta)
+        {
+            self.print(line);
         }
     }
 

@@ -69,7 +69,7 @@ impl Plain {
 
     /// The lines that a piece of a reply completes.
     pub(crate) fn delta(&mut self, tree: &Tree, agent: &AgentId, delta: Delta<'_>) -> Vec<Line> {
-        let (Delta::Text(text) | Delta::Reasoning(text)) = delta;
+        let (Delta::Text(text) | Delta::Reasoning(text)) = delta else { return Vec::new() };
         let held = self.arriving.entry(agent.clone()).or_default();
         held.push_str(text);
         let end = match held.rfind('\n') {

@@ -55,7 +55,10 @@ impl Blocks {
         let grown = match piece.word("type") {
             "text" => self.say(index, piece.word("text"), piece.marked, live)?,
             "thinking" => self.start_thinking(index, piece, live)?,
-            "tool_use" => self.start_call(index, piece).map(|()| false)?,
+            "tool_use" => {
+                live(Delta::Call);
+                self.start_call(index, piece).map(|()| false)?
+            }
             _ if !piece.value.is_object() => false,
             _ => self.start_other(index, piece).map(|()| false)?,
         };
@@ -76,10 +79,10 @@ impl Blocks {
             "signature_delta" => {
                 self.sign(index, piece).map(|()| !piece.word("signature").is_empty())
             }
-            "input_json_delta" => self.argue(index, piece),
+            "input_json_delta" => self.argue(index, piece, live),
             "citations_delta" => Ok(false),
             "" if has("text") => self.say(index, piece.word("text"), piece.marked, live),
-            "" if has("partial_json") => self.argue(index, piece),
+            "" if has("partial_json") => self.argue(index, piece, live),
             _ => Ok(self.mystify(index)),
         }
     }
@@ -255,11 +258,17 @@ impl Blocks {
 
     /// Takes a piece of arguments. Those of a block that never began are a call without a
     /// name: the model is told of it, where it would else wait for nothing.
-    fn argue(&mut self, index: Option<u64>, piece: &Piece<'_>) -> Result<bool, StreamError> {
+    fn argue(
+        &mut self,
+        index: Option<u64>,
+        piece: &Piece<'_>,
+        live: &mut Live<'_>,
+    ) -> Result<bool, StreamError> {
         let text = text_of(piece.value.get("partial_json"));
         if text.is_empty() {
             return Ok(false);
         }
+        live(Delta::Call);
         let found = self.find(index, |kind| match kind {
             Kind::Call(call) => Some(&mut call.pieces),
             Kind::Other(other) => Some(&mut other.input),

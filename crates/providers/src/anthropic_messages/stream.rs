@@ -222,6 +222,8 @@ impl MessagesParser {
 }
 
 impl EventParser for MessagesParser {
+    const API: &'static str = crate::stream::ANTHROPIC_MESSAGES;
+
     fn event(&mut self, event: SseEvent<'_>, live: &mut Live<'_>) -> Result<Flow, StreamError> {
         if event.name == "error" {
             return Err(StreamError::Server(ServerError::of_event(event.data)));

@@ -94,9 +94,11 @@ fn received(text: &str) -> Option<Vec<&RawValue>> {
     #[derive(Deserialize)]
     struct Choice<'a> {
         #[serde(default)]
-        index: u64,
-        #[serde(borrow, alias = "message")]
-        delta: Option<Message<'a>>,
+        index: Value,
+        #[serde(borrow)]
+        delta: Option<&'a RawValue>,
+        #[serde(borrow)]
+        message: Option<&'a RawValue>,
     }
     #[derive(Deserialize)]
     struct Message<'a> {
@@ -104,8 +106,12 @@ fn received(text: &str) -> Option<Vec<&RawValue>> {
         reasoning_details: Vec<&'a RawValue>,
     }
     let chunk: Chunk<'_> = serde_json::from_str(text).ok()?;
-    let choice = chunk.choices.into_iter().find(|choice| choice.index == 0)?;
-    choice.delta.map(|message| message.reasoning_details)
+    let mut choices = chunk.choices.into_iter();
+    let choice = choices.find(|choice| choice.index.as_u64().unwrap_or(0) == 0)?;
+    let is_object = |raw: &&RawValue| raw.get().starts_with('{');
+    let message = choice.delta.filter(is_object).or(choice.message)?;
+    let message: Message<'_> = serde_json::from_str(message.get()).ok()?;
+    Some(message.reasoning_details)
 }
 
 #[cfg(test)]

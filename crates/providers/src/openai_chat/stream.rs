@@ -124,7 +124,10 @@ impl ChatParser {
         };
         let old_style = delta.get("function_call").filter(|it| it.is_object());
         for call in calls.iter().chain(old_style) {
-            grown |= self.calls.add(call, marked)?;
+            if self.calls.add(call, marked)? {
+                grown = true;
+                live(Delta::Call);
+            }
         }
         Ok(grown)
     }
@@ -178,6 +181,8 @@ impl ChatParser {
 }
 
 impl EventParser for ChatParser {
+    const API: &'static str = crate::stream::OPENAI_CHAT;
+
     fn event(&mut self, event: SseEvent<'_>, live: &mut Live<'_>) -> Result<Flow, StreamError> {
         if event.name == "error" {
             return Err(StreamError::Server(ServerError::of_event(event.data)));

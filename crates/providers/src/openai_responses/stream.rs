@@ -1,6 +1,6 @@
 //! From events to a reply.
 
-use deputize_core::{Finish, RawCall, Reply, Usage};
+use deputize_core::{Delta, Finish, RawCall, Reply, Usage};
 use serde_json::Value;
 
 use super::event::{Event, word};
@@ -13,7 +13,9 @@ use crate::arguments::{self, mended};
 use crate::json::{self, JsonError};
 use crate::server_error::ServerError;
 use crate::sse::SseEvent;
-use crate::stream::{Ending, EventParser, Flow, Live, StreamError, each_line_is_whole};
+use crate::stream::{
+    Ending, EventParser, Flow, Live, OPENAI_CHAT, StreamError, each_line_is_whole,
+};
 
 /// The mark that some servers send after the last event. It ends nothing: that is for the
 /// event before it to say.
@@ -112,8 +114,7 @@ impl ResponsesParser {
         {
             Some(response) => self.response(event, response, live),
             None if value.get("choices").is_some_and(Value::is_array) => {
-                let shown = "this is Chat Completions (api: openai-chat)".to_owned();
-                Err(StreamError::NotAReply { shown })
+                Err(StreamError::OtherApi { api: OPENAI_CHAT })
             }
             None => Ok(Flow::More),
         }
@@ -203,6 +204,9 @@ impl ResponsesParser {
         let raw = raw::item(event.text);
         let Some(mut item) = Item::read(value, event.json.marked, raw)? else { return Ok(()) };
         item.index = event.number("output_index");
+        if item.kind == Kind::Call && !done {
+            live(Delta::Call);
+        }
         let grown = if done { self.items.close(item)? } else { self.items.open(item)? };
         self.show(grown, live);
         Ok(())
@@ -270,6 +274,9 @@ impl ResponsesParser {
         if shows {
             self.shown.add(serial, key, grown, live);
         }
+        if part == Part::Arguments {
+            live(Delta::Call);
+        }
         Ok(())
     }
 
@@ -314,6 +321,8 @@ impl ResponsesParser {
 }
 
 impl EventParser for ResponsesParser {
+    const API: &'static str = crate::stream::OPENAI_RESPONSES;
+
     fn event(&mut self, event: SseEvent<'_>, live: &mut Live<'_>) -> Result<Flow, StreamError> {
         if event.name == "error" {
             return Err(StreamError::Server(ServerError::of_event(event.data)));

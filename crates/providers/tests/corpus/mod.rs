@@ -75,6 +75,8 @@ pub(crate) fn outcome<'b, P: Parser>(
             writeln!(seen, "text: {text:?}").unwrap();
         }
         Delta::Reasoning(text) => writeln!(seen, "reasoning: {text:?}").unwrap(),
+        // Nothing of it is shown.
+        Delta::Call => {}
     };
     let mut stream = P::new("asked-1");
     let mut fed = Ok(Flow::More);

@@ -57,7 +57,13 @@ impl SessionDir {
             }
             file => file,
         };
-        let file = opened(file, &path)?;
+        // Another process is counting at this moment, and will have the session.
+        let file = match file {
+            Err(OpenError::InUse(owner)) => {
+                return Err(ReadError::InUse { path: self.file(id), owner });
+            }
+            file => opened(file, &path)?,
+        };
         let kept = file.append(ONE).and_then(|()| file.sync_now());
         kept.map_err(|source| ReadError::Open { path: path.clone(), source })?;
         Ok(Arc::new(Opening { disk, path, counts: AtomicBool::new(true) }))
@@ -162,6 +168,16 @@ mod tests {
             opening.see(&rest);
             std::mem::forget(opening);
         }
+    }
+
+    #[test]
+    fn one_that_is_being_opened_elsewhere_is_named_with_its_owner() {
+        let (_folder, dir, id) = a_session();
+        dies(&dir, &id);
+        let _other = dir.disk().open(&dir.openings(&id)).unwrap();
+        let told = dir.opening(&id).unwrap_err().to_string();
+        assert!(told.contains("s.jsonl` is in use by process "), "{told}");
+        assert!(!told.contains("openings"), "{told}");
     }
 
     #[test]

@@ -142,13 +142,16 @@ fn owner(file: &File) -> String {
     #[cfg(target_os = "linux")]
     {
         use std::os::unix::fs::MetadataExt as _;
-        let Ok(inode) = file.metadata().map(|meta| meta.ino()) else { return unknown };
+        let Ok(meta) = file.metadata() else { return unknown };
+        let (major, minor) = device(meta.dev());
+        // An inode's number alone may be that of a file on another disk.
+        let place = format!("{major:02x}:{minor:02x}:{}", meta.ino());
         let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
         let holder = locks.lines().find_map(|line| {
             let fields: Vec<&str> = line.split_whitespace().collect();
-            let place = fields.iter().position(|field| *field == "WRITE")?;
-            let held = fields.get(place + 2)?.rsplit(':').next()?;
-            (held == inode.to_string()).then(|| fields.get(place + 1).copied()).flatten()
+            let at = fields.iter().position(|field| *field == "WRITE")?;
+            let held = *fields.get(at + 2)?;
+            (held == place).then(|| fields.get(at + 1).copied()).flatten()
         });
         holder.map_or(unknown, |pid| format!("process {pid}"))
     }
@@ -157,6 +160,14 @@ fn owner(file: &File) -> String {
         let _unused = file;
         unknown
     }
+}
+
+/// The two numbers of a device, as Linux packs them into one.
+#[cfg(target_os = "linux")]
+const fn device(packed: u64) -> (u64, u64) {
+    let major = ((packed >> 8) & 0xfff) | ((packed >> 32) & !0xfff);
+    let minor = (packed & 0xff) | ((packed >> 12) & !0xff);
+    (major, minor & 0xffff_ffff)
 }
 
 fn owner_only(path: &Path) -> io::Result<()> {
@@ -175,6 +186,35 @@ fn owner_only(path: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What the system is asked to sync and cannot tells that it is asked at all: the other end of
+    /// a pipe, and a folder that is on no disk.
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn the_system_is_asked_to_sync_files_and_names() {
+        let (_reader, writer) = io::pipe().unwrap();
+        let file = RealFile::lock(File::from(std::os::fd::OwnedFd::from(writer))).unwrap();
+        let refused = |result: io::Result<()>| result.unwrap_err().kind();
+        assert_eq!(refused(file.sync_now()), io::ErrorKind::InvalidInput);
+        assert_eq!(refused(file.sync().await), io::ErrorKind::InvalidInput);
+        let folder = tempfile::tempdir().unwrap();
+        RealDisk.sync_names(vec![folder.path().to_owned()]).await.unwrap();
+        let names = vec![folder.path().to_owned(), PathBuf::from("/proc/self")];
+        assert_eq!(refused(RealDisk.sync_names(names).await), io::ErrorKind::InvalidInput);
+    }
+
+    #[test]
+    fn what_is_rewritten_is_written_and_stays_what_it_was() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s.jsonl");
+        let text = vec![b'x'; PIECE + 7];
+        fs::write(&path, &text).unwrap();
+        let long_ago = std::time::SystemTime::UNIX_EPOCH;
+        OpenOptions::new().write(true).open(&path).unwrap().set_modified(long_ago).unwrap();
+        RealDisk.rewrite(&path, 5).unwrap();
+        assert!(fs::metadata(&path).unwrap().modified().unwrap() > long_ago);
+        assert!(fs::read(&path).unwrap() == text);
+    }
 
     #[test]
     fn a_file_let_go_is_free_though_a_process_being_started_has_its_handle_too() {

@@ -71,6 +71,38 @@ impl Model for Down {
     }
 }
 
+/// A server that is away at first. Then each reply begins at once with a call, and takes a while.
+struct Calling {
+    asked: AtomicU32,
+    inside: AtomicU32,
+    most: AtomicU32,
+}
+
+impl Model for Calling {
+    fn reply<'a>(
+        &'a self,
+        request: &'a Request<'a>,
+        live: &'a mut (dyn FnMut(Delta<'_>) + Send),
+        _cancel: &'a Cancel,
+    ) -> BoxFuture<'a, Result<Reply, ModelError>> {
+        Box::pin(async move {
+            if self.asked.fetch_add(1, Ordering::SeqCst) < 4 {
+                let error = ModelError::new(FailureKind::Transient, "503");
+                return Err(ModelError { status: Some(503), ..error });
+            }
+            if request.messages.len() > 1 {
+                return Ok(Reply::text("calling", "done"));
+            }
+            let inside = self.inside.fetch_add(1, Ordering::SeqCst) + 1;
+            self.most.fetch_max(inside, Ordering::SeqCst);
+            live(Delta::Call);
+            tokio::time::sleep(Duration::from_secs(100)).await;
+            self.inside.fetch_sub(1, Ordering::SeqCst);
+            Ok(Reply::calls("calling", [("no_such_tool", serde_json::json!({}))]))
+        })
+    }
+}
+
 /// A model that always says that another key is ready.
 struct EndlessKeys(AtomicU32);
 
@@ -144,6 +176,15 @@ async fn a_model_that_never_runs_out_of_keys_is_asked_a_bounded_number_of_times_
     // 32 other keys, and five attempts that are waited for.
     assert_eq!(model.0.load(Ordering::SeqCst), 37);
     assert!(start.elapsed() >= Duration::from_secs(20), "{:?}", start.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_an_outage_a_reply_that_begins_with_a_call_lets_the_others_in() {
+    let none = || AtomicU32::new(0);
+    let model = Arc::new(Calling { asked: none(), inside: none(), most: none() });
+    let outcomes = side_by_side(4, Arc::clone(&model) as Arc<dyn Model>).await;
+    assert!(outcomes.iter().all(|it| it.text.as_deref() == Some("done")), "{outcomes:?}");
+    assert_eq!(model.most.load(Ordering::SeqCst), 4, "all at once");
 }
 
 #[tokio::test(start_paused = true)]

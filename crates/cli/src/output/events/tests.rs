@@ -119,8 +119,8 @@ fn numbers_have_no_gaps_and_every_line_has_the_common_fields() {
 
 #[test]
 fn a_piece_of_a_reply_has_no_number() {
-    let top = delta_line(&root(), START, Delta::Text("Hel")).unwrap();
-    let kid = delta_line(&id("s1/1.0.1/2.0.0"), START, Delta::Reasoning("hm")).unwrap();
+    let top = delta_line(&root(), START, Delta::Text("Hel")).unwrap().unwrap();
+    let kid = delta_line(&id("s1/1.0.1/2.0.0"), START, Delta::Reasoning("hm")).unwrap().unwrap();
     insta::assert_snapshot!(format!("{top}\n{kid}"));
 }
 
