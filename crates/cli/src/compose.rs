@@ -384,7 +384,9 @@ impl Composition {
 
     /// The parts of a session that is played from a recording: no model is there to be asked.
     pub(crate) fn played(&self) -> Parts {
-        let (name, models) = (String::new(), Models::default());
+        let (name, mut models) = (String::new(), Models::default());
+        // Which of them answered is on record, and must be one of them.
+        models.fallback(self.config.fallback_models.clone());
         let (options, secrets) = (ModelOptions::default(), Secrets::default());
         let parts = self.parts(Chosen { name, options, models, secrets, warnings: Vec::new() });
         // What children could do is on record, and nothing is done again; the memory was told then.

@@ -77,6 +77,13 @@ impl Models {
         self.fallback = names;
     }
 
+    /// Whether an agent of one model may go on with the other, known at its provider as told: by
+    /// the names of those to fall back on, because a replay needs no way to them.
+    pub(crate) fn may_serve(&self, own: &str, (other, at_provider): (&str, &str)) -> bool {
+        let known = other == own || self.fallback.iter().any(|name| name == other);
+        known && self.routes.get(other).is_none_or(|route| route.at_provider == at_provider)
+    }
+
     /// The model of this name, and after it those to fall back on.
     pub(crate) fn routes(&self, name: &str) -> Option<Vec<Route>> {
         let own = self.routes.get(name)?;

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deputize_core::{
-    AgentSpec, Authority, BoxFuture, Cancel, Catalog, Effects, Entry, FailureKind, FixedClock,
-    Grant, ModelError, Origin, Outcome, Reply, Schema, SessionId, Tool, ToolCallResult, ToolCx,
-    ToolDecl, ToolName, ToolOutput, ToolSpec, ToolsetName,
+    AgentSpec, Authority, BoxFuture, Budget, Cancel, Catalog, Effects, Entry, Event, FailureKind,
+    FixedClock, Grant, ModelError, ModelOptions, Origin, Outcome, Reply, Schema, SessionId, Tool,
+    ToolCallResult, ToolChoice, ToolCx, ToolDecl, ToolName, ToolOutput, ToolSpec, ToolsetName,
+    Usage, WrapUp,
 };
 use deputize_delegate::{DelegateTool, OverLimit, Policy};
-use deputize_runtime::{Parts, Session, SessionDir, Tape};
+use deputize_runtime::{Budgets, Parts, Session, SessionDir, Tape};
 use deputize_testkit::{Recorder, Replayed, ScriptedModel, SeenRequest, Turn, replay};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -41,6 +42,9 @@ struct Program {
     max_iterations: u32,
     children: Policy,
     more_tools: bool,
+    model: &'static str,
+    options: ModelOptions,
+    budgets: Budgets,
 }
 
 impl Default for Program {
@@ -53,6 +57,9 @@ impl Default for Program {
             max_iterations: 5,
             children: Policy { over_limit: OverLimit::Queue, ..children },
             more_tools: false,
+            model: "test/m",
+            options: ModelOptions::default(),
+            budgets: Budgets::default(),
         }
     }
 }
@@ -85,11 +92,12 @@ impl Program {
         }
         let delegate = DelegateTool::new(self.children.clone(), Arc::new(FixedClock(0))).unwrap();
         catalog.insert(delegate.into_entry()).unwrap();
-        Parts::new(catalog)
+        Parts { budgets: self.budgets, ..Parts::new(catalog) }
     }
 
     fn agent(&self, session: &Session) -> (AgentSpec, Authority) {
-        let mut spec = session.top_agent("test/m", self.task, Path::new("/nowhere"));
+        let mut spec = session.top_agent(self.model, self.task, Path::new("/nowhere"));
+        spec.options = self.options.clone();
         spec.system = vec![self.system.into()];
         spec.limits.max_iterations = self.max_iterations;
         let grant = Grant { spawn_depth: Some(1), spawn_number: Some(50), ..Grant::default() };
@@ -99,7 +107,7 @@ impl Program {
     async fn record(&self, folder: &Path, model: ScriptedModel) -> (PathBuf, Outcome, Recorder) {
         let (file, recorder) = (folder.join("t.jsonl"), Recorder::default());
         let mut parts = self.parts(true);
-        parts.models.insert("test/m", "m", Arc::new(model));
+        parts.models.insert(self.model, "m", Arc::new(model));
         parts.observers.push(Arc::new(recorder.clone()));
         parts.tape = Some(Arc::new(Tape::create(&file).unwrap()));
         let dir = SessionDir::new(folder.join("sessions"));
@@ -156,6 +164,8 @@ async fn a_program_that_sends_something_else_is_shown_where() {
         child_base: vec!["You are a child.".into()],
         ..program.children.clone()
     };
+    let options = ModelOptions { reasoning_effort: Some("low".into()), ..ModelOptions::default() };
+    let hasty = Policy { child_timeout_seconds: 77, ..program.children.clone() };
     let changed = [
         ("system", Program { system, ..program.clone() }),
         ("description", Program { description, ..program.clone() }),
@@ -163,6 +173,9 @@ async fn a_program_that_sends_something_else_is_shown_where() {
         ("task", Program { task: "Count thrice.", ..program.clone() }),
         ("child", Program { children: classic, ..program.clone() }),
         ("fewer", Program { max_iterations: 1, ..program.clone() }),
+        ("model", Program { model: "test/other", ..program.clone() }),
+        ("options", Program { options, ..program.clone() }),
+        ("child's limits", Program { children: hasty, ..program.clone() }),
     ];
     let mut told = String::new();
     for (name, program) in changed {
@@ -170,6 +183,77 @@ async fn a_program_that_sends_something_else_is_shown_where() {
         told.push_str(&format!("=== {name}\n{error}\n"));
     }
     insta::assert_snapshot!(told);
+}
+
+#[tokio::test]
+async fn a_run_that_closes_on_a_budget_is_played_parent_and_children() {
+    let reply = |seen: &SeenRequest| match (seen.says("YOUR TASK:"), seen.tool_choice) {
+        (_, ToolChoice::None) => Reply::text("m", "That is all I could pay for."),
+        (false, _) if seen.replies() == 0 => {
+            Reply::calls("m", [("delegate_task", json!({"goal": "one"}))])
+        }
+        _ => Reply::calls("m", [("count", json!({"text": seen.number}))]),
+    };
+    let usage = Usage { input: 10_000, output: 100, ..Usage::default() };
+    let model = ScriptedModel::rule(move |seen: &SeenRequest| {
+        Some(Turn::from(Reply { usage, ..reply(seen) }))
+    });
+    let options = ModelOptions { max_output_tokens: Some(2_000), ..ModelOptions::default() };
+    let children = Budget { tokens: Some(60_000), ..Budget::default() };
+    let session = Budget { tokens: Some(150_000), ..Budget::default() };
+    let budgets = Budgets { session, children };
+    let program = Program { max_iterations: 90, options, budgets, ..Program::default() };
+    let folder = tempfile::tempdir().unwrap();
+    let (file, outcome, recorder) = program.record(folder.path(), model).await;
+    let closings = recorder
+        .records()
+        .iter()
+        .filter(|record| matches!(record.event, Event::AgentWrapUp { limit: WrapUp::Budget }))
+        .map(|record| record.depth)
+        .collect::<Vec<_>>();
+    assert_eq!(closings, [1, 0], "both close: {outcome:?}");
+    let replayed = program.replay(&file).await.unwrap();
+    assert_eq!(replayed.outcome, outcome);
+    // Without the budget other options would be sent.
+    let unlimited = Program { budgets: Budgets::default(), ..program.clone() };
+    let told = unlimited.replay(&file).await.unwrap_err();
+    assert!(told.contains("differs from the recording in the options"), "{told}");
+}
+
+#[tokio::test]
+async fn a_model_to_fall_back_on_is_played_where_the_program_names_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = Program::default();
+    let file = folder.path().join("t.jsonl");
+    let gone = ModelError::new(FailureKind::Unavailable, "gone");
+    let mut parts = program.parts(true);
+    let gone = ScriptedModel::turns([Turn::Fail(gone)]);
+    parts.models.insert("test/m", "m", Arc::new(gone));
+    let other = ScriptedModel::turns([Reply::text("n", "Done.")]);
+    parts.models.insert("test/n", "n", Arc::new(other));
+    parts.models.fallback(vec!["test/n".to_owned()]);
+    parts.tape = Some(Arc::new(Tape::create(&file).unwrap()));
+    let dir = SessionDir::new(folder.path().join("sessions"));
+    let session = Session::create(&dir, SessionId::literal("s"), parts).unwrap();
+    let (spec, authority) = program.agent(&session);
+    let outcome = session.run(spec, authority, &Cancel::new()).await;
+    assert_eq!(outcome.text.as_deref(), Some("Done."));
+    let mut parts = program.parts(false);
+    parts.models.fallback(vec!["test/n".to_owned()]);
+    let played = replay(&file, parts, |session| program.agent(session)).await.unwrap();
+    assert_eq!(played.outcome, outcome);
+    let told = program.replay(&file).await.unwrap_err();
+    assert!(told.contains("the model is test/m, with no fallback to test/n"), "{told}");
+}
+
+#[tokio::test]
+async fn a_request_that_may_call_tools_now_and_not_then_is_told() {
+    let told = edited(|lines| {
+        let last = lines.iter_mut().rfind(|line| line["request"]["agent"] == "s").unwrap();
+        last["request"]["tool_choice"] = json!("none");
+    })
+    .await;
+    assert!(told.contains("in whether tools may be called"), "{told}");
 }
 
 /// Changes the lines of a recording, after its header, and numbers its records anew.

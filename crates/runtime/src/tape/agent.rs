@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use deputize_core::{
-    AgentId, BoxFuture, CallId, CallStatus, Event, HookDecision, HookPoint, Input, Message,
-    Outcome, Record, Request, Status, Step, ToolCall, ToolCx, UserMessage,
+    AgentId, AgentSpec, BoxFuture, CallId, CallStatus, Event, HookDecision, HookPoint, Input,
+    Message, Outcome, Record, Request, Status, Step, ToolCall, ToolCx, UserMessage,
 };
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 
@@ -105,6 +105,7 @@ impl Actor {
     async fn check(&mut self, record: &Record) -> Result<(), Over> {
         let step = self.driver.run.step();
         match &record.event {
+            Event::AgentStart(start) if record.depth > 0 => self.starts_so(record, &start.spec),
             Event::ModelRequest { iteration, .. } => match step {
                 Step::Ask { iteration: now, .. } if now == *iteration => self.request(record),
                 _ => Err(self.otherwise(record)),
@@ -146,6 +147,30 @@ impl Actor {
         self.driver.view.spec.depth > 0 && !self.play.recording.records().any(asks)
     }
 
+    /// Holds what makes a child, beside its texts, against what was recorded: the requests tell
+    /// of those.
+    fn starts_so(&self, record: &Record, recorded: &AgentSpec) -> Result<(), Over> {
+        let own = &*self.driver.view.spec;
+        let made = |spec: &AgentSpec| {
+            let toolsets: Vec<_> = spec.toolsets.iter().map(ToString::to_string).collect();
+            let (role, limits) = (spec.role, spec.limits);
+            [
+                ("role", format!("{role:?}")),
+                ("model", spec.model.clone()),
+                ("toolsets", toolsets.join(", ")),
+                ("most iterations", limits.max_iterations.to_string()),
+                ("time limit in ms", limits.time_ms.to_string()),
+            ]
+        };
+        let mut pairs = made(recorded).into_iter().zip(made(own));
+        match pairs.find(|(recorded, now)| recorded != now) {
+            None => Ok(()),
+            Some(((what, recorded), (_, now))) => {
+                Err(self.fail(record, format!("its {what} would be `{now}`, not `{recorded}`")))
+            }
+        }
+    }
+
     /// Holds a request against the recorded one.
     fn request(&mut self, record: &Record) -> Result<(), Over> {
         let play = Arc::clone(&self.play);
@@ -158,14 +183,23 @@ impl Actor {
         self.sent.truncate(sent.kept);
         self.sent.extend(sent.added.iter().cloned());
         let spec = &self.driver.view.spec;
+        let models = &self.driver.shared.parts.models;
+        if !models.may_serve(&spec.model, (&sent.model, &sent.at_provider)) {
+            let now = format!(
+                "the model is {}, with no fallback to {} (at its provider {})",
+                spec.model, sent.model, sent.at_provider
+            );
+            return Err(self.fail(record, now));
+        }
         let messages = readable_by(self.driver.run.messages(), &sent.model);
+        let options = self.driver.affordable(tools);
         let now = Request {
             model: &sent.at_provider,
             system: &spec.system,
             tools: &self.driver.view.declared,
             messages: &messages,
             tool_choice: tools,
-            options: &spec.options,
+            options: &options,
         };
         compare(sent, &self.sent, &play.recording.texts, &now).map_err(|difference| {
             play.fail(ReplayError::Request {
