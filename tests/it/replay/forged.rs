@@ -42,7 +42,7 @@ async fn a_record_that_was_changed_is_told_with_its_place_although_its_checksum_
         ("tool.end", "\"text\":\"", "\"text\":\"(forged) ", 1, "differs from the recording"),
         ("model.response", "I saw", "I never saw", 1, "differs from the recording"),
         ("tool.start", "\"type\":\"tool.start\"", "\"type\":\"tool.begin\"", 2, "is damaged"),
-        ("tool.start", "\"seq\":", "\"seq\":9", 2, "is damaged: its record is 9"),
+        ("tool.start", "\"seq\":", "\"seq\":9", 2, "is missing before it: its record is 9"),
         ("agent.start", "\"grant\":", "\"granted\":", 2, "is damaged"),
         ("session.end", "\"agent\":\"", "\"agent\":\"x", 1, "recording"),
     ] {
