@@ -62,8 +62,11 @@ fn examples(page: &str) -> Vec<Example> {
 fn child(asked: &Asked, model: &str) -> Answer {
     let say = |text: &str| Answer::reply(&Reply::text(model, text));
     let call = |tool: &str, arguments| Answer::reply(&Reply::calls(model, [(tool, arguments)]));
-    let goal = asked.first_user().split([' ', '.']).next().unwrap_or_default().to_owned();
-    match (goal.as_str(), asked.results().len()) {
+    // A child with its parent's tools has its prompt in its first message.
+    let first = asked.first_user();
+    let task = first.split_once("YOUR TASK:\n").map_or(first, |(_, task)| task);
+    let goal = task.split([' ', '.']).next().unwrap_or_default();
+    match (goal, asked.results().len()) {
         ("List", 0) => call("list_dir", json!({})),
         ("List", _) => say("Two entries: README.md and src."),
         ("Write", 0) => call("write_file", json!({"path": "notes.txt", "content": "Kites fly.\n"})),

@@ -42,12 +42,14 @@ pub enum SessionError {
 
 /// An outcome whose record may be lost: it is no success any more.
 fn unkept(outcome: Outcome, error: &JournalError) -> Outcome {
-    let unkept = format!("the end of the session could not be kept: {}", chain(error));
+    let unkept = "the end of the session could not be kept";
     let error = match &outcome.error {
-        // Once is enough where no record could be kept any more.
-        Some(first) if first.contains(&*error.path.to_string_lossy()) => first.clone(),
-        Some(first) => format!("{first}; {unkept}"),
-        None => unkept,
+        // Why is told once where no record could be kept any more.
+        Some(first) if first.contains(&*error.path.to_string_lossy()) => {
+            format!("{first}; {unkept}")
+        }
+        Some(first) => format!("{first}; {unkept}: {}", chain(error)),
+        None => format!("{unkept}: {}", chain(error)),
     };
     let (status, exit_reason) = match outcome.status {
         Status::Completed => (Status::Error, ExitReason::Error),

@@ -44,7 +44,8 @@ async fn at_the_edge_of_a_budget_no_word_beside_a_call_passes_for_an_answer() {
         for entry in results(&server, "Go") {
             assert_eq!(entry["exit_reason"], "budget", "{entry}");
             if entry["api_calls"] == 0 {
-                assert!(most < 10_000, "{most} are enough for all to begin: {entry}");
+                // How many are enough depends on who has asked when the next one begins.
+                assert!(most < 24_000, "{most} are enough for all to begin: {entry}");
                 assert_eq!((&entry["status"], &entry["summary"]), (&json!("failed"), &Value::Null));
                 assert!(entry["error"].as_str().unwrap().contains("budget was spent"), "{entry}");
                 continue;
