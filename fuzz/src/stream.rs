@@ -142,12 +142,10 @@ pub fn check<W: Wire>(body: &[u8]) {
 
 fn read<W: Wire>(pieces: &[&[u8]], ending: Ending) -> Seen {
     let mut seen = Vec::new();
-    let mut live = |delta: Delta<'_>| {
-        match delta {
-            Delta::Text(text) => seen.push((false, text.to_owned())),
-            Delta::Reasoning(text) => seen.push((true, text.to_owned())),
-            Delta::Call => {}
-        }
+    let mut live = |delta: Delta<'_>| match delta {
+        Delta::Text(text) => seen.push((false, text.to_owned())),
+        Delta::Reasoning(text) => seen.push((true, text.to_owned())),
+        Delta::Call => {}
     };
     let mut wire = W::begin();
     let mut fed = Ok(Flow::More);

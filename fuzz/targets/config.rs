@@ -27,7 +27,7 @@ fuzz_target!(|input: &[u8]| {
         ..Sources::default()
     };
     match ALLOWED.during(input.len(), || load(&sources)) {
-        Err(ConfigError { problems, warnings }) => {
+        Err(ConfigError { problems, warnings, .. }) => {
             assert!(!problems.is_empty());
             problems.iter().chain(&warnings).for_each(|problem| within(problem, file));
         }
