@@ -46,6 +46,10 @@ fn framed(text: &str) {
         let (head, rest) = framed.split_once(">\n").expect("a first line");
         let (_, boundary) = head.split_once(' ').expect("a boundary");
         assert_eq!(boundary.len(), 12, "{framed:?}");
+        // Nobody outside knows it; here the comparisons below tell it to the fuzzer.
+        if clean(text).text.contains(boundary) {
+            continue;
+        }
         let end = format!("</{boundary}>");
         let (content, notes) = rest.rsplit_once(&end).expect("an end");
         assert!(!content.contains(&end), "{framed:?}");
