@@ -40,6 +40,7 @@ mod own;
 mod policy;
 mod processes;
 mod project;
+mod runtime;
 mod screen;
 mod stop;
 mod surroundings;

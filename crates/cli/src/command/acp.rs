@@ -1,10 +1,7 @@
 //! `deputize acp`: this agent for an editor, on the standard streams.
 
-use std::fs::File;
 use std::io;
-use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::time::Duration;
 
 use deputize_acp::serve::{Who, serve};
 use deputize_core::{Cancel, RetryPolicy, ToolCrate};
@@ -15,13 +12,9 @@ use crate::args::Acp;
 use crate::compose::acp::{Desk, Office};
 use crate::exit::{CliError, Exit};
 use crate::processes::{enough_open_files, setup};
+use crate::runtime::{STUCK, own, take_stdout, threads};
 use crate::stop::Signals;
-use crate::surroundings::{PrintError, Surroundings, tell};
-
-/// After the end, how long threads that are stuck are waited for: one reads standard input.
-const STUCK: Duration = Duration::from_millis(100);
-/// Threads for work on files.
-const BLOCKING_THREADS: usize = 64;
+use crate::surroundings::{Surroundings, tell};
 
 /// Serves until the editor is gone.
 pub(crate) fn acp(
@@ -35,7 +28,7 @@ pub(crate) fn acp(
     }
     around.at_editor = true;
     let input = own(io::stdin()).map_err(CliError::failed)?;
-    let output = take_stdout().map_err(|error| CliError::failed(PrintError(error)))?;
+    let output = take_stdout()?;
     let processes = Arc::new(Processes::with(setup(around.open_files)));
     let desk = Desk(Arc::new(Office {
         links: links.to_vec(),
@@ -45,11 +38,7 @@ pub(crate) fn acp(
         processes,
         gate: Arc::new(Gates::new(RetryPolicy::default(), fastrand::u64(..))),
     }));
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .max_blocking_threads(BLOCKING_THREADS)
-        .enable_all()
-        .build()
-        .map_err(CliError::failed)?;
+    let runtime = threads()?;
     let code = runtime.block_on(async {
         let mut signals = Signals::listen().map_err(CliError::failed)?;
         let end = Cancel::new();
@@ -62,17 +51,4 @@ pub(crate) fn acp(
     });
     runtime.shutdown_timeout(STUCK);
     code
-}
-
-/// Standard output, which from now on is the editor's alone: what else is printed there goes to
-/// standard error.
-fn take_stdout() -> io::Result<File> {
-    let output = own(io::stdout())?;
-    rustix::stdio::dup2_stdout(io::stderr())?;
-    Ok(output)
-}
-
-/// A descriptor of our own for a standard stream.
-fn own(stream: impl AsFd) -> io::Result<File> {
-    stream.as_fd().try_clone_to_owned().map(File::from)
 }

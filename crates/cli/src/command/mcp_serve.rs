@@ -1,10 +1,7 @@
 //! `deputize mcp-serve`: this agent for other agents, over MCP.
 
-use std::fs::File;
 use std::io;
-use std::os::fd::AsFd as _;
 use std::sync::Arc;
-use std::time::Duration;
 
 use deputize_core::{Cancel, RetryPolicy, ToolCrate};
 use deputize_mcp::serve::{Desk, Who, bind};
@@ -17,15 +14,11 @@ use crate::compose::mcp_serve::{Office, Served};
 use crate::compose::{Composition, Ingredients};
 use crate::exit::{CliError, Exit};
 use crate::processes::{enough_open_files, setup};
+use crate::runtime::{STUCK, own, take_stdout, threads};
 use crate::stop::Signals;
-use crate::surroundings::{PrintError, Surroundings, print, tell};
+use crate::surroundings::{Surroundings, print, tell};
 
 pub(crate) mod progress;
-
-/// After the end, how long threads that are stuck are waited for: one reads standard input.
-const STUCK: Duration = Duration::from_millis(100);
-/// Threads for work on files.
-const BLOCKING_THREADS: usize = 64;
 
 const INSTRUCTIONS: &str = "`run` gives a whole task to an agent; `delegate` hands one or several \
     tasks to agents side by side. Both take long: ask for progress, and cancel what is not wanted \
@@ -44,14 +37,10 @@ pub(crate) fn mcp_serve(
     }
     let output = match http {
         Some(_) => None,
-        None => Some(take_stdout().map_err(|error| CliError::failed(PrintError(error)))?),
+        None => Some(take_stdout()?),
     };
     let office = office(links, around, args)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .max_blocking_threads(BLOCKING_THREADS)
-        .enable_all()
-        .build()
-        .map_err(CliError::failed)?;
+    let runtime = threads()?;
     let code = runtime.block_on(async {
         let mut signals = Signals::listen().map_err(CliError::failed)?;
         let end = Cancel::new();
@@ -64,7 +53,7 @@ pub(crate) fn mcp_serve(
         let served = async {
             match (output, http) {
                 (Some(output), _) => {
-                    let input: File = io::stdin().as_fd().try_clone_to_owned()?.into();
+                    let input = own(io::stdin())?;
                     let [input, output] = [input, output].map(tokio::fs::File::from_std);
                     desk.streams(input, output).await
                 }
@@ -113,12 +102,4 @@ fn office(links: &[ToolCrate], around: Surroundings, args: &McpServe) -> Result<
         root,
         delegate,
     })
-}
-
-/// Standard output, which from now on is the client's alone: what else is printed there goes to
-/// standard error.
-fn take_stdout() -> io::Result<File> {
-    let output = io::stdout().as_fd().try_clone_to_owned()?;
-    rustix::stdio::dup2_stdout(io::stderr())?;
-    Ok(output.into())
 }

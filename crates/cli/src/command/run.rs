@@ -13,13 +13,14 @@ use deputize_tools::Processes;
 use jiff::Timestamp;
 use serde_json::json;
 
-use self::stage::{Place, Plan, Stage, own};
+use self::stage::{Place, Plan, Stage};
 use crate::args::{Approve, ModelChoice, RunOptions};
 use crate::compose::{Composition, Ingredients, approver_mode, external, given_secrets, mcp};
 use crate::config::{Config, FlagValue, Loaded, ModelOverrides};
 use crate::exit::CliError;
 use crate::hooks;
 use crate::processes;
+use crate::runtime::own;
 use crate::screen::summary::count;
 use crate::surroundings::{Surroundings, session_named, tell};
 use crate::task::material::Material;

@@ -9,12 +9,12 @@ use deputize_runtime::{Recording, Replay, Tape};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::stage::own;
 use super::{Job, Plan, Stage, flags};
 use crate::args::RunOptions;
 use crate::compose::{Composition, Found, Ingredients, environment_secrets};
 use crate::config::{Config, FlagValue, Sources, load};
 use crate::exit::{CliError, Exit};
+use crate::runtime::own;
 use crate::surroundings::{Surroundings, tell};
 use crate::task::material::words_of;
 use crate::task::{Input, PATIENCE, words};

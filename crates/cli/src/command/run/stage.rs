@@ -1,8 +1,6 @@
 //! A run between its preparation and its exit code: who watches it, and how it is told to end.
 
-use std::fs::File;
 use std::io;
-use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,6 +27,7 @@ use crate::output::json::Children;
 use crate::output::outlet::{Outlet, WAITING_BYTES};
 use crate::output::stream::EventStream;
 use crate::processes::enough_open_files;
+use crate::runtime::{STUCK, own, threads};
 use crate::screen::Detail;
 use crate::screen::line::{Line, Style};
 use crate::screen::live::{Screen, Size, Surface};
@@ -37,11 +36,6 @@ use crate::stop::{Heard, Signals};
 use crate::surroundings::{PrintError, Surroundings};
 use crate::task::material::{Material, message};
 
-/// After the run, how long threads that are stuck in foreign code are waited for.
-const STUCK: Duration = Duration::from_millis(100);
-/// Threads for work on files, and for questions to the person. Each costs memory of its own, so
-/// many agents that read at once share them.
-const BLOCKING_THREADS: usize = 64;
 /// How long the screen may take to show how a run stood that was left before its end.
 const GLANCE: Duration = Duration::from_millis(50);
 
@@ -131,11 +125,7 @@ impl Stage {
         max_iterations: u32,
         work: impl Future<Output = Result<Outcome, CliError>>,
     ) -> Result<u8, CliError> {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .max_blocking_threads(BLOCKING_THREADS)
-            .enable_all()
-            .build()
-            .map_err(CliError::failed)?;
+        let runtime = threads()?;
         let code = runtime.block_on(async {
             let mut signals = Signals::listen().map_err(CliError::failed)?;
             let work = Box::pin(async {
@@ -306,12 +296,6 @@ fn slow_disk(place: &Path, took: Duration) -> String {
          often it is waited for",
         place.display()
     )
-}
-
-/// A descriptor of our own for a standard stream: no lock of the standard library is held by
-/// who waits for its reader.
-pub(super) fn own(stream: impl AsFd) -> io::Result<File> {
-    stream.as_fd().try_clone_to_owned().map(File::from)
 }
 
 fn layout_name(composition: &Composition) -> &'static str {
