@@ -112,6 +112,7 @@ async fn the_server_with_everything_has_resources_prompts_images_and_progress() 
         ("mcp__all__get-tiny-image", json!({})),
         ("mcp__all__trigger-long-running-operation", json!({"duration": 1, "steps": 3})),
         ("mcp__all__list_resources", json!({})),
+        ("mcp__all__read_resource", json!({"uri": "demo://resource/dynamic/text/7"})),
         ("mcp__all__list_prompts", json!({})),
         ("mcp__all__get_prompt", json!({"name": "simple-prompt"})),
         ("mcp__all__get-env", json!({})),
@@ -129,11 +130,12 @@ async fn the_server_with_everything_has_resources_prompts_images_and_progress() 
     assert!(found[2].contains("[image/png, "), "{found:?}");
     assert!(found[3].contains("completed"), "{found:?}");
     assert!(found[4].contains("\"uri\":"), "{found:?}");
-    assert!(found[5].contains("simple-prompt"), "{found:?}");
-    assert!(found[6].contains("user:"), "{found:?}");
+    assert!(found[5].contains("Resource 7: "), "{found:?}");
+    assert!(found[6].contains("simple-prompt"), "{found:?}");
+    assert!(found[7].contains("user:"), "{found:?}");
     // It gets what its entry names, and no more; a value is nobody else's.
-    assert!(found[7].contains("\"OWN\"") && found[7].contains("KEY_FROM"), "{found:?}");
-    assert!(!found[7].contains("UNRELATED_API_KEY"), "{found:?}");
+    assert!(found[8].contains("\"OWN\"") && found[8].contains("KEY_FROM"), "{found:?}");
+    assert!(!found[8].contains("UNRELATED_API_KEY"), "{found:?}");
     lab.holds_no("token-0123456789", &ended);
     assert!(ended.out.contains("\"type\":\"tool.progress\""), "progress is shown");
     assert_eq!(lab.processes(), []);
