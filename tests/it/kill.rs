@@ -256,6 +256,19 @@ async fn nothing_is_left_when_it_breaks_down() {
     }
 }
 
+/// Kills those who start and end commands for the program.
+fn kill_helpers(running: &Running) {
+    let is_helper = |(pid, _): &(i32, u64)| {
+        fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|it| it == "process-warden\n")
+    };
+    let helpers: Vec<_> = descendants(running.pid()).into_iter().filter(is_helper).collect();
+    assert!(!helpers.is_empty());
+    for (pid, _) in helpers {
+        // The first process of a namespace has that name, too, and dies with the other one.
+        let _gone = kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL);
+    }
+}
+
 /// In a namespace everything dies with its first process, and that with who made it.
 #[tokio::test]
 async fn nothing_is_left_when_the_helper_is_killed_with_it() {
@@ -266,18 +279,37 @@ async fn nothing_is_left_when_the_helper_is_killed_with_it() {
     for name in ["proper-daemon", "lower-limits-orphan", "forks-when-asked-deaf"] {
         let tree = trees.iter().find(|tree| tree.name == name).unwrap();
         let (lab, server, running) = standing(tree, &[]).await;
-        let is_helper = |(pid, _): &(i32, u64)| {
-            fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|it| it == "process-warden\n")
-        };
-        let helpers: Vec<_> = descendants(running.pid()).into_iter().filter(is_helper).collect();
-        assert!(!helpers.is_empty(), "{name}");
-        for (pid, _) in helpers {
-            // The first process of the namespace has that name, too, and dies with the other one.
-            let _gone = kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL);
-        }
+        kill_helpers(&running);
         end_by(Signal::KILL, &lab, running).await;
         drop(server);
     }
+}
+
+/// Nobody saw how the command ended: that is what the model is told, and the next one has an owner.
+#[tokio::test]
+async fn a_command_whose_helper_was_killed_has_an_unknown_outcome() {
+    let lab = Lab::new();
+    let commands = [format!("sleep {}", lab.mark()), "echo here again".to_owned()];
+    let server = model(move |asked| match commands.get(asked.replies()) {
+        Some(command) => call("terminal", json!({ "command": command })),
+        None => text("Done."),
+    })
+    .await;
+    let running = lab.run(&server, &["--approve", "auto", "Work"]);
+    let sleeps = async {
+        while sleeping(&lab) < 1 {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    soon("the command", sleeps).await;
+    kill_helpers(&running);
+    let ended = running.end().await.with_code(0);
+    assert_eq!(ended.out, "Done.\n");
+    let last = server.requests().pop().unwrap();
+    let asked = Asked::of(&last);
+    assert!(asked.results()[0].contains("outcome unknown"), "{:?}", asked.results());
+    assert!(asked.results()[1].contains("here again"), "{:?}", asked.results());
+    assert_eq!(lab.processes(), []);
 }
 
 /// A command can stop the process that would end it, before or after the program is gone.
