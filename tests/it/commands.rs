@@ -100,6 +100,7 @@ async fn toolsets_are_chosen_in_the_persons_file() {
             &["tools", "disable", "delegation"],
             &["tools", "disable", "delegation"],
             &["toolsets", "list"],
+            &["tools", "list"],
             &["tools", "disable", "file"],
             &["tools", "disable", "terminal"],
             &["tools", "enable", "delegation", "--set", "toolsets=[file]"],

@@ -690,8 +690,8 @@ async fn files_that_a_childs_commands_change_are_told_and_not_overwritten() {
     );
     assert!(
         notes.replace(&session, "S").contains(
-            "`a.txt` (by a command or another program), `b.txt` (deleted by a command or another \
-             program), `c.txt` (by S/2.0.1)"
+            "`a.txt` (by a command or another program), `b.txt` (deleted or renamed by a \
+             command or another program), `c.txt` (by S/2.0.1)"
         ),
         "{notes}"
     );
@@ -741,7 +741,10 @@ async fn the_tools_of_a_child_are_explained() {
     let own = |tool: &Value| tool["kept"] == false && tool["why"].is_string();
     assert!(!all.is_empty() && all.iter().all(own), "{value:#}");
     let unknown = resolved(&["-t", "nope"], 2).await.err;
-    assert!(unknown.contains("there is no such toolset; you have file, terminal"), "{unknown}");
+    assert!(
+        unknown.contains("there is no toolset `nope`: name some of file, terminal"),
+        "{unknown}"
+    );
     let deep = resolved(&["--depth", "2"], 2).await.err;
     assert!(deep.contains("depth"), "{deep}");
 }

@@ -91,6 +91,9 @@ fn child(asked: &Asked, model: &str) -> Answer {
             "message": "This model's maximum context length is 4096 tokens.",
         }}))
         .status(400),
+        ("Spin", _) if asked.may_call() => call("list_dir", json!({})),
+        ("Spin", _) => say("I go in circles."),
+        ("Hush", _) => say(""),
         ("Break", _) => Answer::error(400, "no such thing"),
         other => panic!("no such child: {other:?}"),
     }
@@ -175,6 +178,78 @@ async fn each_call_of_the_page_has_the_result_that_stands_there() {
         }
     }
     assert!(wrong.is_empty(), "{wrong}");
+}
+
+#[tokio::test]
+async fn each_call_of_delegate_control_has_the_answer_that_stands_there() {
+    let page = page();
+    let parse = |(_, text): (&str, &str)| serde_json::from_str::<Value>(text).unwrap();
+    let calls: Vec<Value> = fences(&page, "json control").into_iter().map(parse).collect();
+    let answers: Vec<Value> = fences(&page, "json answer").into_iter().map(parse).collect();
+    assert!(calls.len() == answers.len() && calls.len() >= 5, "{calls:?}");
+    let (begun, never) = (Gate::closed(), Gate::closed());
+    let held = (begun.clone(), never);
+    let server = crate::program::model(move |asked| {
+        let call =
+            |tool: &str, arguments| Answer::reply(&Reply::calls("mock", [(tool, arguments)]));
+        if is_child(asked) {
+            return call("list_dir", json!({})).held_by(&held.1);
+        }
+        match asked.results().as_slice() {
+            [] => call("delegate_task", json!({"goal": "List the entries.", "background": true})),
+            [first, rest @ ..] => match calls.get(rest.len()) {
+                Some(next) => {
+                    let handle = first_object(first)["results"][0]["agent"].clone();
+                    let next = next.to_string().replace("HANDLE", handle.as_str().unwrap());
+                    call("delegate_control", serde_json::from_str(&next).unwrap()).held_by(&held.0)
+                }
+                None => Answer::reply(&Reply::text("mock", "Done.")),
+            },
+        }
+    })
+    .await;
+    let lab = Lab::new();
+    let running = lab.run(&server, &["--set", "delegation.background=true", "go"]);
+    // Until the child has asked its model.
+    server.until_requests(3).await;
+    begun.open();
+    running.end().await.with_code(0);
+    let requests = server.requests();
+    let top = requests.iter().map(Asked::of).filter(|asked| !is_child(asked));
+    let told: Vec<Vec<String>> =
+        top.map(|asked| asked.results().into_iter().map(str::to_owned).collect()).collect();
+    let told = told.into_iter().max_by_key(Vec::len).unwrap();
+    for (answer, told) in answers.iter().zip(&told[1..]) {
+        let real = first_object(told);
+        assert!(shows(answer, &real), "page: {answer:#}\nreal: {real:#}");
+    }
+}
+
+#[tokio::test]
+async fn the_tools_of_a_child_are_resolved_as_it_stands_there() {
+    let page = page();
+    let lab = Lab::new();
+    let docs = json!({"command": env!("CARGO_BIN_EXE_deputize-mcp-faulty"), "args": ["good"]});
+    let docs = format!("mcp_servers.docs={docs}");
+    // What a server has is known once it was reached.
+    let test = lab.deputize(&["mcp", "test", "docs", "--set", &docs]);
+    Running::start(test).end().await.with_code(0);
+    let shown: Vec<(&str, &str)> = page
+        .split("```text resolve ")
+        .skip(1)
+        .map(|text| text.split_once("\n```").unwrap().0.split_once('\n').unwrap())
+        .collect();
+    assert!(shown.len() >= 5, "{shown:?}");
+    for (options, table) in shown {
+        let mut args = vec!["toolsets", "resolve", "--child", "--set", &docs];
+        args.extend(options.split(' '));
+        let ended = Running::start(lab.deputize(&args)).end().await.with_code(0);
+        let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        let real: Vec<Vec<String>> = ended.out.lines().map(words).collect();
+        for line in table.lines() {
+            assert!(real.contains(&words(line)), "{options}: `{line}` is not in\n{}", ended.out);
+        }
+    }
 }
 
 #[tokio::test]

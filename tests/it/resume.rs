@@ -48,6 +48,34 @@ async fn a_pipe_gives_a_stored_session_a_new_message() {
 }
 
 #[tokio::test]
+async fn a_session_goes_on_at_another_address_when_that_is_said() {
+    let lab = Lab::new();
+    let first = model(|_| Answer::reply(&Reply::text("mock", "first answer"))).await;
+    lab.run(&first, &["first"]).end().await.with_code(0);
+    let session = lab.session();
+
+    let other = model(|asked| Answer::reply(&Reply::text("mock", asked.users().join(", ")))).await;
+    let address = other.base_url();
+    let again = |more: &[&str]| {
+        let args = ["run", "--resume", &session, "--base-url", &address];
+        let mut again = lab.deputize(&[&args, more].concat());
+        // The key is for the provider's own address.
+        again.env("OPENAI_API_KEY", "key-of-another-place").env("OWN_KEY", "key-of-this-place");
+        Running::start(again)
+    };
+    let ended = again(&["second"]).end().await.with_code(0);
+    assert!(ended.out.contains("first") && ended.out.contains("second"), "{}", ended.out);
+    let requests = other.requests();
+    assert_eq!(requests[0].json()["model"], "mock", "the same model");
+    assert!(requests.iter().all(|request| request.header("authorization").is_none()));
+    again(&["--api-key-env", "OWN_KEY", "third"]).end().await.with_code(0);
+    let requests = other.requests();
+    let key = requests.last().unwrap().header("authorization").map(str::to_owned);
+    assert_eq!(key.as_deref(), Some("Bearer key-of-this-place"));
+    assert_eq!(first.requests().len(), 1, "nothing more goes to the first address");
+}
+
+#[tokio::test]
 async fn a_reply_that_broke_off_is_no_answer() {
     let lab = Lab::new();
     let whole = deputize_testkit::chat_sse(&Reply::text("mock", "An answer that is not whole."));

@@ -7,10 +7,9 @@ use std::time::Duration;
 
 use deputize_core::door::Secrets;
 use deputize_core::{
-    AgentSpec, AgentView, ApproverMode, AssistantMessage, AttachError, Authority, Catalog,
-    CatalogError, Clock, Entry, FileLedger, FillError, Grant, Limits, Memory, Message,
-    ModelOptions, OnStaleWrite, Role, SessionId, SessionView, Store, ToolCrate, ToolDecl, ToolName,
-    ToolsetName, UserMessage,
+    AgentSpec, AgentView, ApproverMode, AssistantMessage, Authority, Catalog, CatalogError, Clock,
+    Entry, FileLedger, FillError, Grant, Limits, Memory, Message, ModelOptions, OnStaleWrite, Role,
+    SessionId, SessionView, Store, ToolCrate, ToolDecl, ToolName, ToolsetName, UserMessage,
 };
 use deputize_delegate::{
     Background, ControlTool, DelegateTool, Policy, children_grant, send_order,
@@ -226,11 +225,7 @@ impl Composition {
         task: &str,
         approver: ApproverMode,
     ) -> AgentSpec {
-        let role = if self.tools.contains(&self.delegation.tool()) {
-            Role::Orchestrator
-        } else {
-            Role::Leaf
-        };
+        let role = if self.hands_on() { Role::Orchestrator } else { Role::Leaf };
         let seconds = self.config.budget.seconds.unwrap_or_default();
         let limits = Limits {
             max_iterations: self.config.max_iterations,
@@ -281,9 +276,13 @@ impl Composition {
         };
         let mut asked = Asked::new(&model::name(&top), options);
         asked.add(top, Use::Own);
-        child.into_iter().for_each(|child| asked.add(child, Use::Own));
+        match (child, external::name(&self.config)) {
+            (Some(child), _) => asked.add_for_children(child, Use::Own),
+            (None, Some(_)) => {}
+            (None, None) => _ = asked.for_children.insert(asked.name.clone()),
+        }
         for offered in &self.delegation.models {
-            asked.add(alone(offered)?, Use::Offered);
+            asked.add_for_children(alone(offered)?, Use::Offered);
         }
         for fallback in &self.config.fallback_models {
             asked.add(alone(fallback)?, Use::Fallback);
@@ -296,6 +295,25 @@ impl Composition {
         Asked::new(name, self.options(None))
     }
 
+    /// Whether the top agent may have children.
+    fn hands_on(&self) -> bool {
+        self.tools.contains(&self.delegation.tool())
+    }
+
+    /// The key that limits dollars: those of the run, or, for what children spend, theirs.
+    fn dollars(&self, of_child: bool) -> Option<&'static str> {
+        let config = &self.config;
+        let of_run = config.budget.usd.map(|_| "budget.usd");
+        let of_children = config.delegation.budget.usd.map(|_| "delegation.budget.usd");
+        of_run.or(of_children.filter(|_| of_child))
+    }
+
+    /// The key that limits dollars which an agent may spend on a model, if there is one.
+    fn needs_price(&self, name: &str, asked: &Asked) -> Option<&'static str> {
+        let of_child = self.hands_on() && asked.for_children.contains(name);
+        self.dollars(of_child).filter(|_| of_child || name == asked.name)
+    }
+
     /// The models of a run, with their keys.
     pub(crate) fn models(
         &self,
@@ -303,10 +321,14 @@ impl Composition {
         surroundings: &Surroundings,
     ) -> Result<Chosen, CliError> {
         let asked = self.asked(overrides)?;
+        if let Some(limit) = self.dollars(true).filter(|_| self.hands_on())
+            && external::name(&self.config).is_some()
+        {
+            return Err(CliError::usage(model::UnknownCost(limit)));
+        }
         let (mut secrets, mut warnings) = (Secrets::default(), Vec::new());
         let mut models = Models::default();
-        let dollars =
-            self.config.budget.usd.is_some() || self.config.delegation.budget.usd.is_some();
+        let dollars = self.dollars(true).is_some();
         let http = deputize_providers::http_client(Arc::clone(&self.clock));
         for (choice, used) in &asked.choices {
             if let Some(why) = used.passed_over(choice, surroundings) {
@@ -327,8 +349,9 @@ impl Composition {
             }
             match model::price(choice, &self.config) {
                 Some(price) => models.price(&name, price),
-                None if self.config.budget.usd.is_some() && *used == Use::Own => {
-                    return Err(CliError::usage(AttachError::NoPrice(name)));
+                None if let Some(limit) = self.needs_price(&name, &asked) => {
+                    let provider = choice.provider.clone();
+                    return Err(CliError::usage(model::NoPrice { limit, name, provider }));
                 }
                 None if dollars && *used == Use::Fallback => {
                     warnings.push(format!(

@@ -19,7 +19,7 @@ pub(crate) struct ByEffects {
 /// The class of a call that may do anything.
 const DANGEROUS: &str = "dangerous";
 /// The rule that asks.
-const REASON: &str = "nothing on this system bounds what it does, so each call is asked for";
+const REASON: &str = "nothing on this system bounds what it does, so each call needs a yes";
 
 impl Policy for ByEffects {
     fn judge(&self, tool: &ToolSpec, arguments: &Value, _: &AgentView) -> Verdict {

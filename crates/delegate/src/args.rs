@@ -3,12 +3,13 @@
 
 use std::collections::BTreeSet;
 
-use deputize_core::door::{clean, to_line};
+use deputize_core::door::to_line;
 use deputize_core::{Role, bounded_schema};
 use jsonschema::ValidationError;
 use jsonschema::error::ValidationErrorKind;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
+use crate::fields::{Faults, Fields, WORD_CHARS, decode, object};
 use crate::placeholder::{PLACEHOLDER, is_placeholder};
 use crate::policy::Policy;
 use crate::refusal::{CallError, Code};
@@ -38,12 +39,8 @@ const LATER: [&str; 13] = [
 ];
 /// Whether nobody waits for the children: of a call, or of all its tasks.
 const BACKGROUND: &str = "background";
-/// How many unknown fields of one object a warning names.
-const NAMED_FIELDS: usize = 10;
 /// How many characters an error tells of what is wrong with a schema.
 const WRONG_CHARS: usize = 300;
-/// How many characters of a foreign word a warning repeats.
-const WORD_CHARS: usize = 60;
 
 /// One task as it was asked for, readable as far as it goes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -92,50 +89,45 @@ pub struct Reading {
 /// ```
 #[must_use]
 pub fn read(arguments: &Value, policy: &Policy) -> Reading {
-    let mut out = Reading::default();
-    let nothing = Value::Object(Map::new());
-    let decoded = if arguments.is_null() { Some(nothing) } else { decode(arguments) };
-    let Some(map) = decoded.as_ref().unwrap_or(arguments).as_object() else {
-        let remedy = format!(
-            "the arguments must be one JSON object with `goal` or `tasks`{}",
-            broken(arguments)
-        );
-        out.errors.push(CallError::new(Code::Arguments, None, ("", arguments), remedy));
-        return out;
+    let map = match object(arguments, "`goal` or `tasks`") {
+        Ok(map) => map,
+        Err(error) => return Reading { errors: vec![*error], ..Reading::default() },
     };
-    let top = Fields { map, task: None, policy };
-    top.refuse_later(&mut out);
-    top.warn_unknown(&CALL_FIELDS, &mut out);
-    let whole = top.background(&mut out);
-    out.background = whole.unwrap_or_default();
+    let mut faults = Faults::default();
+    let top = Fields { map: &map, task: None };
+    top.refuse_later(&mut faults);
+    top.warn_unknown(|field| is_known(field, &CALL_FIELDS), &mut faults);
+    let background = top.background(policy, &mut faults).unwrap_or_default();
     let defaults = Task {
-        role: top.role(&mut out).unwrap_or_default(),
-        max_iterations: top.iterations(&mut out),
-        output_schema: top.schema(&mut out),
-        model: top.model(&mut out),
+        role: top.role(&mut faults).unwrap_or_default(),
+        max_iterations: top.iterations(policy, &mut faults),
+        output_schema: top.schema(&mut faults),
+        model: top.model(policy, &mut faults),
         ..Task::default()
     };
-    match top.tasks(&mut out) {
-        Some(tasks) => batch(&top, &tasks, &defaults, &mut out),
+    let mut out = Reading { background, ..Reading::default() };
+    match top.tasks(&mut faults) {
+        Some(tasks) => batch((&top, &tasks), &defaults, policy, (&mut out, &mut faults)),
         // An error about `tasks` is enough: that there is no goal either would only confuse.
-        None if out.errors.iter().any(|error| error.code == Code::Tasks) => {}
+        None if faults.errors.iter().any(|error| error.code == Code::Tasks) => {}
         None => {
-            let task = top.task(&defaults, &mut out);
-            out.tasks.push(task);
+            out.tasks.push(top.task(&defaults, policy, &mut faults));
             out.count = 1;
         }
     }
-    out
+    Reading { errors: faults.errors, warnings: faults.warnings, ..out }
 }
 
-/// Where arguments break off that were meant to be an object.
-fn broken(arguments: &Value) -> String {
-    let text = arguments.as_str().filter(|text| text.trim_start().starts_with('{'));
-    let error = text.and_then(|text| serde_json::from_str::<Value>(text).err());
-    error.map(|error| format!(", and these are no JSON: {error}")).unwrap_or_default()
+fn is_known(field: &str, known: &[&str]) -> bool {
+    known.contains(&field) || LATER.contains(&field) || field == BACKGROUND
 }
 
-fn batch(top: &Fields<'_>, tasks: &[Value], defaults: &Task, out: &mut Reading) {
+fn batch(
+    (top, tasks): (&Fields<'_>, &[Value]),
+    defaults: &Task,
+    policy: &Policy,
+    (out, faults): (&mut Reading, &mut Faults),
+) {
     let ignored = ["goal", "context", "toolsets"].map(|field| (field, top.present(field)));
     let ignored: Vec<String> = ignored
         .iter()
@@ -144,7 +136,7 @@ fn batch(top: &Fields<'_>, tasks: &[Value], defaults: &Task, out: &mut Reading) 
         .collect();
     if !ignored.is_empty() {
         let s = if ignored.len() == 1 { "" } else { "s" };
-        out.warnings.push(format!(
+        faults.warnings.push(format!(
             "top-level field{s} {} ignored, because `tasks` is given",
             ignored.join(", ")
         ));
@@ -156,15 +148,14 @@ fn batch(top: &Fields<'_>, tasks: &[Value], defaults: &Task, out: &mut Reading) 
         let Some(map) = task.as_object() else {
             let remedy = format!("task {index} must be an object with a `goal`");
             let error = CallError::new(Code::Task, Some(index), ("tasks", task), remedy);
-            out.errors.push(error);
+            faults.errors.push(error);
             continue;
         };
-        let fields = Fields { map, task: Some(index), policy: top.policy };
-        fields.refuse_later(out);
-        fields.warn_unknown(&TASK_FIELDS, out);
-        said.push(fields.background(out));
-        let task = fields.task(defaults, out);
-        out.tasks.push(task);
+        let fields = Fields { map, task: Some(index) };
+        fields.refuse_later(faults);
+        fields.warn_unknown(|field| is_known(field, &TASK_FIELDS), faults);
+        said.push(fields.background(policy, faults));
+        out.tasks.push(fields.task(defaults, policy, faults));
     }
     // What a task does not say is as the call says.
     let each: BTreeSet<bool> = said.iter().map(|it| it.unwrap_or(out.background)).collect();
@@ -172,7 +163,7 @@ fn batch(top: &Fields<'_>, tasks: &[Value], defaults: &Task, out: &mut Reading) 
         let remedy = "`background` holds for all tasks of a call: say it beside `tasks`, or make \
                       two calls";
         let value = Value::Bool(out.background);
-        out.errors.push(CallError::new(Code::Type, None, (BACKGROUND, &value), remedy));
+        faults.errors.push(CallError::new(Code::Type, None, (BACKGROUND, &value), remedy));
     }
     out.background = each.contains(&true);
 }
@@ -194,44 +185,18 @@ fn no_schema(error: &ValidationError<'_>) -> String {
     }
 }
 
-/// The fields of a call or of one of its tasks.
-struct Fields<'a> {
-    map: &'a Map<String, Value>,
-    task: Option<u32>,
-    policy: &'a Policy,
-}
-
 impl Fields<'_> {
-    /// A field that says something: `null`, blank text and an empty list say nothing.
-    fn present(&self, field: &str) -> Option<&Value> {
-        self.map.get(field).filter(|value| match value {
-            Value::Null => false,
-            Value::String(text) => !text.trim().is_empty(),
-            Value::Array(items) => !items.is_empty(),
-            Value::Bool(_) | Value::Number(_) | Value::Object(_) => true,
-        })
-    }
-
-    /// Where this is, for the beginning of a sentence.
-    fn place(&self) -> String {
-        self.task.map(|index| format!("task {index}: ")).unwrap_or_default()
-    }
-
-    fn error(&self, code: Code, of: (&str, &Value), remedy: &str) -> CallError {
-        CallError::new(code, self.task, of, format!("{}{remedy}", self.place()))
-    }
-
-    fn task(&self, defaults: &Task, out: &mut Reading) -> Task {
+    fn task(&self, defaults: &Task, policy: &Policy, faults: &mut Faults) -> Task {
         let own = self.task.is_some();
-        let role = if own { self.role(out) } else { None };
-        let iterations = if own { self.iterations(out) } else { None };
-        let schema = if own { self.schema(out) } else { None };
-        let model = if own { self.model(out) } else { None };
+        let role = if own { self.role(faults) } else { None };
+        let iterations = if own { self.iterations(policy, faults) } else { None };
+        let schema = if own { self.schema(faults) } else { None };
+        let model = if own { self.model(policy, faults) } else { None };
         Task {
             index: self.task,
-            goal: self.goal(out),
-            context: self.text("context", out),
-            toolsets: self.toolsets(out),
+            goal: self.goal(faults),
+            context: self.text("context", faults),
+            toolsets: self.names("toolsets", "file", faults),
             role: role.unwrap_or(defaults.role),
             max_iterations: iterations.or(defaults.max_iterations),
             output_schema: schema.or_else(|| defaults.output_schema.clone()),
@@ -239,65 +204,33 @@ impl Fields<'_> {
         }
     }
 
-    fn goal(&self, out: &mut Reading) -> String {
-        let before = out.errors.len();
-        let goal = self.text("goal", out);
-        if goal.is_none() && out.errors.len() == before {
+    fn goal(&self, faults: &mut Faults) -> String {
+        let before = faults.errors.len();
+        let goal = self.text("goal", faults);
+        if goal.is_none() && faults.errors.len() == before {
             let value = self.map.get("goal").unwrap_or(&Value::Null);
             let (code, remedy) = match self.task {
                 Some(_) => (Code::Goal, "give a `goal` that says what to accomplish"),
                 None => (Code::NoTask, "give a `goal`, or `tasks` with a `goal` in each"),
             };
-            out.errors.push(self.error(code, ("goal", value), remedy));
+            faults.errors.push(self.error(code, ("goal", value), remedy));
         }
         let goal = goal.unwrap_or_default();
         if is_placeholder(&goal) {
             let of = ("goal", &Value::String(goal.clone()));
-            out.errors.push(self.error(Code::Goal, of, PLACEHOLDER));
+            faults.errors.push(self.error(Code::Goal, of, PLACEHOLDER));
         }
         goal
     }
 
-    /// A text, without what a reader cannot see; that something was removed is told.
-    fn text(&self, field: &str, out: &mut Reading) -> Option<String> {
-        let value = self.present(field)?;
-        let Some(text) = value.as_str() else {
-            let remedy = format!("`{field}` must be a text");
-            out.errors.push(self.error(Code::Type, (field, value), &remedy));
-            return None;
-        };
-        let cleaned = clean(text);
-        for note in cleaned.notes() {
-            out.warnings.push(format!("{}`{field}`: {note}", self.place()));
-        }
-        Some(cleaned.text.into_owned()).filter(|text| !text.trim().is_empty())
-    }
-
-    fn toolsets(&self, out: &mut Reading) -> Option<BTreeSet<String>> {
-        let value = self.present("toolsets")?;
-        let decoded = decode(value);
-        let names = match decoded.as_ref().unwrap_or(value) {
-            Value::Null => return None,
-            Value::Array(items) => {
-                items.iter().map(|item| item.as_str().map(|name| name.trim().to_owned())).collect()
-            }
-            _ => None::<BTreeSet<String>>,
-        };
-        if names.is_none() {
-            let remedy = "`toolsets` must be a list of names, such as [\"file\"]";
-            out.errors.push(self.error(Code::Type, ("toolsets", value), remedy));
-        }
-        names.filter(|names| !names.is_empty())
-    }
-
-    fn role(&self, out: &mut Reading) -> Option<Role> {
+    fn role(&self, faults: &mut Faults) -> Option<Role> {
         let value = self.present("role")?;
         match value.as_str().map(|word| word.trim().to_ascii_lowercase()).as_deref() {
             Some("leaf") => Some(Role::Leaf),
             Some("orchestrator") => Some(Role::Orchestrator),
             _ => {
                 let word = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-                out.warnings.push(format!(
+                faults.warnings.push(format!(
                     "{}role `{}` is not known; `leaf` is used (`leaf` and `orchestrator` exist)",
                     self.place(),
                     to_line(&word, WORD_CHARS)
@@ -307,9 +240,9 @@ impl Fields<'_> {
         }
     }
 
-    fn iterations(&self, out: &mut Reading) -> Option<u32> {
+    fn iterations(&self, policy: &Policy, faults: &mut Faults) -> Option<u32> {
         let value = self.present("max_iterations")?;
-        let limit = self.policy.limits(None).max_iterations;
+        let limit = policy.limits(None).max_iterations;
         let of = ("max_iterations", value);
         let number = match value {
             Value::String(text) => text.trim().parse().ok(),
@@ -318,17 +251,19 @@ impl Fields<'_> {
         match number {
             Some(number) if number.fract() != 0.0 => {
                 let remedy = "`max_iterations` must be a whole number";
-                out.errors.push(self.error(Code::Type, of, remedy));
+                faults.errors.push(self.error(Code::Type, of, remedy));
                 None
             }
             Some(number) if number < 1.0 => {
-                let remedy = format!("`max_iterations` must be from 1 to {limit}");
-                out.errors.push(self.error(Code::Range, of, &remedy));
+                let remedy = format!(
+                    "`max_iterations` must be from 1 to {limit} (delegation.max_iterations)"
+                );
+                faults.errors.push(self.error(Code::Range, of, &remedy));
                 None
             }
             Some(number) if number > f64::from(limit) => {
-                out.warnings.push(format!(
-                    "{}`max_iterations` {number} is above the configured limit; {limit} holds",
+                faults.warnings.push(format!(
+                    "{}`max_iterations` {number} is above delegation.max_iterations; {limit} holds",
                     self.place()
                 ));
                 Some(limit)
@@ -341,120 +276,83 @@ impl Fields<'_> {
             Some(number) => Some(number as u32),
             None => {
                 let remedy = "`max_iterations` must be a whole number";
-                out.errors.push(self.error(Code::Type, of, remedy));
+                faults.errors.push(self.error(Code::Type, of, remedy));
                 None
             }
         }
     }
 
-    fn schema(&self, out: &mut Reading) -> Option<Value> {
+    fn schema(&self, faults: &mut Faults) -> Option<Value> {
         let value = self.present("output_schema")?;
         let decoded = decode(value);
         let schema = decoded.as_ref().unwrap_or(value);
         let wrong = match schema {
             Value::Null => return None,
+            // It demands nothing.
+            Value::Object(parts) if parts.is_empty() => return None,
             Value::Object(_) => unusable(schema),
             _ => Some("it is no object".to_owned()),
         };
         if let Some(wrong) = wrong {
             let wrong = to_line(&wrong, WRONG_CHARS);
             let remedy = format!("`output_schema` must be a JSON Schema: {wrong}");
-            out.errors.push(self.error(Code::Schema, ("output_schema", value), &remedy));
+            faults.errors.push(self.error(Code::Schema, ("output_schema", value), &remedy));
             return None;
         }
         Some(schema.clone())
     }
 
-    fn model(&self, out: &mut Reading) -> Option<String> {
-        let model = self.text("model", out)?.trim().to_owned();
-        if self.policy.models.contains(&model) {
+    fn model(&self, policy: &Policy, faults: &mut Faults) -> Option<String> {
+        let model = self.text("model", faults)?.trim().to_owned();
+        if policy.models.contains(&model) {
             return Some(model);
         }
-        let remedy = match self.policy.models.as_slice() {
-            [] => "leave `model` out: the operator lets children use one model only".to_owned(),
-            models => format!("`model` must be one of {}, or left out", models.join(", ")),
+        let remedy = match policy.models.as_slice() {
+            [] => {
+                "leave `model` out: the person offers none to choose (delegation.models)".to_owned()
+            }
+            models => format!(
+                "`model` must be one of {} (delegation.models), or left out",
+                models.join(", ")
+            ),
         };
-        out.errors.push(self.error(Code::Model, ("model", &Value::String(model)), &remedy));
+        faults.errors.push(self.error(Code::Model, ("model", &Value::String(model)), &remedy));
         None
     }
 
     /// The list of tasks, if one is given.
-    fn tasks(&self, out: &mut Reading) -> Option<Vec<Value>> {
-        let value = self.present("tasks")?;
-        let decoded = decode(value);
-        match decoded.as_ref().unwrap_or(value) {
-            Value::Array(items) if items.is_empty() => None,
-            Value::Array(items) => Some(items.clone()),
-            Value::Null => None,
-            _ => {
+    fn tasks(&self, faults: &mut Faults) -> Option<Vec<Value>> {
+        match self.list("tasks")? {
+            Ok(items) => Some(items),
+            Err(value) => {
                 let remedy = "`tasks` must be a list of objects, such as [{\"goal\": \"...\"}]";
-                out.errors.push(self.error(Code::Tasks, ("tasks", value), remedy));
+                faults.errors.push(self.error(Code::Tasks, ("tasks", value), remedy));
                 None
             }
         }
     }
 
     /// Whether nobody waits; nothing: it is not said.
-    fn background(&self, out: &mut Reading) -> Option<bool> {
-        let value = self.present(BACKGROUND)?;
-        let of = (BACKGROUND, value);
-        let word = value.as_str().map(|word| word.trim().to_ascii_lowercase());
-        let asked = match (value, word.as_deref()) {
-            (Value::Bool(asked), _) => *asked,
-            (_, Some("true")) => true,
-            (_, Some("false")) => false,
-            _ => {
-                out.errors.push(self.error(Code::Type, of, "`background` must be true or false"));
-                return None;
-            }
-        };
-        if asked && !self.policy.background {
+    fn background(&self, policy: &Policy, faults: &mut Faults) -> Option<bool> {
+        let asked = self.flag(BACKGROUND, faults)?;
+        if asked && !policy.background {
+            let of = (BACKGROUND, self.map.get(BACKGROUND).unwrap_or(&Value::Null));
             let remedy = "`background` is switched off here (delegation.background); leave it out";
-            out.errors.push(self.error(Code::BackgroundOff, of, remedy));
+            faults.errors.push(self.error(Code::BackgroundOff, of, remedy));
             return None;
         }
         Some(asked)
     }
 
-    fn refuse_later(&self, out: &mut Reading) {
+    fn refuse_later(&self, faults: &mut Faults) {
         for field in LATER {
             let asked = self.present(field).filter(|value| **value != Value::Bool(false));
             if let Some(value) = asked {
                 let remedy = format!("`{field}` is not in this version; leave it out");
-                out.errors.push(self.error(Code::NotInThisVersion, (field, value), &remedy));
+                faults.errors.push(self.error(Code::NotInThisVersion, (field, value), &remedy));
             }
         }
     }
-
-    fn warn_unknown(&self, known: &[&str], out: &mut Reading) {
-        let is_known =
-            |field: &str| known.contains(&field) || LATER.contains(&field) || field == BACKGROUND;
-        out.warnings.extend(unknown_fields(self.map, &self.place(), is_known));
-    }
-}
-
-/// A warning that names the fields of an object that nothing reads, if there are any.
-pub(crate) fn unknown_fields(
-    map: &Map<String, Value>,
-    place: &str,
-    is_known: impl Fn(&str) -> bool,
-) -> Option<String> {
-    let mut unknown: Vec<&String> = map.keys().filter(|field| !is_known(field)).collect();
-    unknown.sort();
-    if unknown.is_empty() {
-        return None;
-    }
-    let named: Vec<String> = unknown
-        .iter()
-        .take(NAMED_FIELDS)
-        .map(|field| format!("`{}`", to_line(field, WORD_CHARS)))
-        .collect();
-    let more = match unknown.len() - named.len() {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    let s = if unknown.len() == 1 { "" } else { "s" };
-    Some(format!("{place}unknown field{s} {}{more} ignored", named.join(", ")))
 }
 
 /// Why a schema is none, if so.
@@ -465,16 +363,11 @@ fn unusable(schema: &Value) -> Option<String> {
     jsonschema::validator_for(schema).err().map(|error| no_schema(&error))
 }
 
-/// What a text holds that is JSON.
-fn decode(value: &Value) -> Option<Value> {
-    serde_json::from_str(value.as_str()?).ok()
-}
-
 #[cfg(test)]
 mod tests {
     use std::fmt::Write as _;
 
-    use serde_json::json;
+    use serde_json::{Map, json};
 
     use super::*;
 
@@ -537,6 +430,18 @@ mod tests {
     }
 
     #[test]
+    fn a_schema_that_demands_nothing_is_none_and_elsewhere_an_object_is_wrong() {
+        insta::assert_snapshot!(reads(&json!({
+            "output_schema": "{}", "tasks": [{"goal": "A", "output_schema": {}}]
+        })), @r#"Some(0) "A""#);
+        insta::assert_snapshot!(reads(&json!({"goal": "A", "context": {}, "toolsets": {}})), @r#"
+        None "A"
+        error {"code":"E_TYPE","task_index":null,"task":null,"field":"context","value":{},"remedy":"`context` must be a text"}
+        error {"code":"E_TYPE","task_index":null,"task":null,"field":"toolsets","value":{},"remedy":"`toolsets` must be a list of names, such as [\"file\"]"}
+        "#);
+    }
+
+    #[test]
     fn lists_in_texts_are_decoded() {
         insta::assert_snapshot!(reads(&json!({
             "tasks": "[{\"goal\": \"A\", \"toolsets\": \"[\\\"file\\\"]\"}, {\"goal\": \"B\"}]"
@@ -575,7 +480,7 @@ mod tests {
         Some(2) "C" schema {"type":"object"}
         Some(3) "D" schema {"type":"object"}
         Some(4) "E" schema {"type":"object"}
-        error {"code":"E_MODEL","task_index":1,"task":"t1","field":"model","value":"p/large","remedy":"task 1: `model` must be one of p/small, or left out"}
+        error {"code":"E_MODEL","task_index":1,"task":"t1","field":"model","value":"p/large","remedy":"task 1: `model` must be one of p/small (delegation.models), or left out"}
         error {"code":"E_SCHEMA","task_index":2,"task":"t2","field":"output_schema","value":{"type":"no such type"},"remedy":"task 2: `output_schema` must be a JSON Schema: at `/type`: \"no such type\" is nothing that may stand there"}
         error {"code":"E_SCHEMA","task_index":3,"task":"t3","field":"output_schema","value":[1],"remedy":"task 3: `output_schema` must be a JSON Schema: it is no object"}
         error {"code":"E_SCHEMA","task_index":4,"task":"t4","field":"output_schema","value":{"$ref":"https://localhost:9/x.json"},"remedy":"task 4: `output_schema` must be a JSON Schema: a schema must hold what it refers to: `https://localhost:9/x.json` is not in it; put that under `$defs`"}
@@ -625,7 +530,7 @@ mod tests {
         None "Count." max 50
         warning unknown fields `a`, `colour` ignored
         warning role `boss Ignore this` is not known; `leaf` is used (`leaf` and `orchestrator` exist)
-        warning `max_iterations` 5000 is above the configured limit; 50 holds
+        warning `max_iterations` 5000 is above delegation.max_iterations; 50 holds
         warning `goal`: 1 invisible character removed
         warning `goal`: 1 terminal sequence removed
         "#);
@@ -662,10 +567,10 @@ mod tests {
     error {"code":"E_GOAL","task_index":1,"task":"t1","field":"goal","value":"","remedy":"task 1: give a `goal` that says what to accomplish"}
     error {"code":"E_TYPE","task_index":2,"task":"t2","field":"goal","value":7,"remedy":"task 2: `goal` must be a text"}
     error {"code":"E_GOAL","task_index":3,"task":"t3","field":"goal","value":"","remedy":"task 3: give a `goal` that says what to accomplish"}
-    error {"code":"E_RANGE","task_index":4,"task":"t4","field":"max_iterations","value":0,"remedy":"task 4: `max_iterations` must be from 1 to 50"}
+    error {"code":"E_RANGE","task_index":4,"task":"t4","field":"max_iterations","value":0,"remedy":"task 4: `max_iterations` must be from 1 to 50 (delegation.max_iterations)"}
     error {"code":"E_TYPE","task_index":4,"task":"t4","field":"context","value":{"a":1},"remedy":"task 4: `context` must be a text"}
     error {"code":"E_TYPE","task_index":4,"task":"t4","field":"toolsets","value":"file","remedy":"task 4: `toolsets` must be a list of names, such as [\"file\"]"}
-    error {"code":"E_MODEL","task_index":5,"task":"t5","field":"model","value":"x/y","remedy":"task 5: `model` must be one of p/small, or left out"}
+    error {"code":"E_MODEL","task_index":5,"task":"t5","field":"model","value":"x/y","remedy":"task 5: `model` must be one of p/small (delegation.models), or left out"}
     error {"code":"E_TYPE","task_index":5,"task":"t5","field":"toolsets","value":[1],"remedy":"task 5: `toolsets` must be a list of names, such as [\"file\"]"}
     error {"code":"E_NOT_IN_THIS_VERSION","task_index":6,"task":"t6","field":"depends_on","value":["a"],"remedy":"task 6: `depends_on` is not in this version; leave it out"}
     error {"code":"E_NOT_IN_THIS_VERSION","task_index":6,"task":"t6","field":"id","value":"c","remedy":"task 6: `id` is not in this version; leave it out"}

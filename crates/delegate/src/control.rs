@@ -5,7 +5,7 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-use deputize_core::door::{Source, clean, to_line};
+use deputize_core::door::{Source, to_line};
 use deputize_core::{
     AgentId, AgentSpec, AgentView, BoxFuture, ChildFound, Clock, Doing, Effects, Entry, Glance,
     Handoff, Origin, Outcome, Schema, SchemaError, Tool, ToolCallResult, ToolCx, ToolDecl,
@@ -13,11 +13,13 @@ use deputize_core::{
 };
 use serde_json::{Value, json};
 
+use crate::fields::{Faults, Fields, WORD_CHARS, object};
 use crate::files::Before;
 use crate::found::{Begun, found};
 use crate::keep::keep;
 use crate::plan::Plan;
 use crate::policy::Policy;
+use crate::refusal::{CallError, Code, Refusal, bounded};
 use crate::report::{Caps, Seen, report};
 use crate::slots::Slots;
 use crate::tool::started;
@@ -27,13 +29,14 @@ use crate::toolset::TOOLSET;
 pub const CONTROL: ToolName = ToolName::literal("delegate_control");
 
 const ACTIONS: [&str; 4] = ["list", "message", "stop", "join"];
+/// What `join` waits for.
+const WAITS: [&str; 2] = ["any", "all"];
+const FIELDS: [&str; 5] = ["action", "agents", "all", "message", "wait_for"];
 const DESCRIPTION: &str = include_str!("../prompts/control.md");
 /// How many agents a list shows; more are counted.
 const LISTED: usize = 100;
 /// How many characters of a goal a list shows.
 const GOAL_CHARS: usize = 120;
-/// How many characters of a word that is wrong an error repeats.
-const WORD_CHARS: usize = 80;
 /// The most bytes of one message to a child.
 const MESSAGE_BYTES: usize = 64 * 1024;
 
@@ -140,20 +143,17 @@ impl ControlTool {
     /// Never with a released core: the parameters are a constant of this crate.
     pub fn new() -> Result<Self, SchemaError> {
         let agents = "Handles; absent: all that run below you, but not for `stop`";
-        // Lists are read leniently, so more is taken than is told.
         let parameters = Schema::new(&json!({
             "type": "object",
             "properties": {
                 "action": {"type": "string", "enum": ACTIONS},
-                "agents": {"type": ["array", "string", "null"], "items": {"type": "string"},
-                           "description": agents},
+                "agents": {"type": "array", "items": {"type": "string"}, "description": agents},
                 "all": {"type": "boolean", "description": "For `stop`: all that run below you"},
                 "message": {"type": "string", "description": "For `message`: what to say"},
-                "wait_for": {"type": "string", "enum": ["any", "all"], "default": "all",
+                "wait_for": {"type": "string", "enum": WAITS, "default": "all",
                              "description": "For `join`"},
             },
             "required": ["action"],
-            "additionalProperties": false,
         }))?;
         let decl =
             ToolDecl { name: CONTROL, description: DESCRIPTION.trim_end().to_owned(), parameters };
@@ -189,69 +189,138 @@ impl Tool for ControlTool {
     fn call<'a>(&'a self, arguments: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolCallResult> {
         Box::pin(async move { control(&arguments, cx).await })
     }
+
+    // As a call of `delegate_task` is read.
+    fn reads_itself(&self) -> bool {
+        true
+    }
+}
+
+/// What a call asks for, as far as it could be read.
+#[derive(Default)]
+struct Order {
+    action: &'static str,
+    agents: Vec<String>,
+    all: bool,
+    message: Option<String>,
+    any: bool,
+}
+
+/// Reads a call as one of `delegate_task` is read.
+fn order(arguments: &Value, faults: &mut Faults) -> Order {
+    let map = match object(arguments, "an `action`") {
+        Ok(map) => map,
+        Err(error) => {
+            faults.errors.push(*error);
+            return Order::default();
+        }
+    };
+    let fields = Fields { map: &map, task: None };
+    fields.warn_unknown(|field| FIELDS.contains(&field), faults);
+    let action = fields.choice(("action", Code::Action), &ACTIONS, faults);
+    if fields.present("action").is_none() {
+        let remedy = format!("give an `action`: one of {}", ACTIONS.join(", "));
+        faults.errors.push(fields.error(Code::Action, ("action", &Value::Null), &remedy));
+    }
+    Order {
+        action: action.unwrap_or_default(),
+        agents: named(&fields, faults),
+        all: fields.flag("all", faults).unwrap_or_default(),
+        message: fields.text("message", faults),
+        any: fields.choice(("wait_for", Code::Type), &WAITS, faults) == Some("any"),
+    }
+}
+
+/// The handles that a call names: a list, or one alone.
+fn named(fields: &Fields<'_>, faults: &mut Faults) -> Vec<String> {
+    match fields.list("agents") {
+        Some(Err(Value::String(one))) => vec![one.trim().to_owned()],
+        _ => fields.names("agents", "SESSION/1.0.0", faults).into_iter().flatten().collect(),
+    }
 }
 
 async fn control(arguments: &Value, cx: &ToolCx) -> ToolCallResult {
     let below = cx.agent.session.spawn.below(cx.agent.id());
-    let named = named(arguments)?;
-    let chosen = chosen(&named, &below)?;
-    let all = arguments.get("all").and_then(Value::as_bool) == Some(true);
-    match arguments.get("action").and_then(Value::as_str).unwrap_or_default() {
-        "message" => message(arguments, &chosen, cx),
-        "stop" if named.is_empty() && !all => Err(ToolError::refused(
+    let mut faults = Faults::default();
+    let order = order(arguments, &mut faults);
+    let chosen = chosen(&order.agents, &below, &mut faults);
+    faults.errors.extend(wanting(&order));
+    let Faults { errors, warnings } = faults;
+    if !errors.is_empty() {
+        let refusal = Refusal::of("nothing was done", errors, warnings);
+        return Err(ToolError::refused(refusal.to_json()));
+    }
+    let mut told = match (order.action, order.message) {
+        ("message", Some(text)) => message(&text, &chosen, cx),
+        ("stop", _) => stop(&chosen, cx),
+        ("join", _) => return join(&chosen, !order.any, warnings, cx).await,
+        _ => list(&below, &order.agents, &chosen),
+    };
+    warn(&mut told, warnings);
+    Ok(ToolOutput::text(told.to_string()))
+}
+
+/// What an action needs and a call does not say.
+fn wanting(order: &Order) -> Option<CallError> {
+    let wrong =
+        |code, field, value, remedy| Some(CallError::new(code, None, (field, &value), remedy));
+    match (order.action, &order.message) {
+        ("stop", _) if order.agents.is_empty() && !order.all => wrong(
+            Code::Agents,
+            "agents",
+            Value::Null,
             "`stop` needs `agents`, the handles of those to stop, or `all`: true for all that run \
-             below you",
-        )),
-        "stop" => Ok(stop(&chosen, cx)),
-        "join" => join(arguments, &chosen, cx).await,
-        _ => Ok(list(&below, &named, &chosen)),
+             below you"
+                .to_owned(),
+        ),
+        ("message", None) => wrong(
+            Code::Message,
+            "message",
+            Value::Null,
+            "`message` needs `message`: what to say".to_owned(),
+        ),
+        ("message", Some(text)) if text.len() > MESSAGE_BYTES => wrong(
+            Code::Message,
+            "message",
+            json!(text.len()),
+            format!(
+                "the message has {} bytes, and a child takes at most {MESSAGE_BYTES}: write it to \
+                 a file that the child may read, and name that",
+                text.len()
+            ),
+        ),
+        _ => None,
     }
 }
 
-/// The handles that a call names: a list, its JSON as a text, or one handle.
-fn named(arguments: &Value) -> Result<Vec<String>, ToolError> {
-    let list = match arguments.get("agents") {
-        None | Some(Value::Null) => return Ok(Vec::new()),
-        Some(Value::String(text)) => match serde_json::from_str(text) {
-            Ok(Value::Array(list)) => list,
-            Ok(Value::Null) => return Ok(Vec::new()),
-            _ if text.trim().is_empty() => return Ok(Vec::new()),
-            _ => vec![Value::String(text.clone())],
-        },
-        Some(Value::Array(list)) => list.clone(),
-        Some(other) => vec![other.clone()],
-    };
-    let handle = |value: Value| match value {
-        Value::String(name) => Ok(name),
-        other => Err(ToolError::refused(format!(
-            "`agents` must be a list of handles, and {} is none",
-            to_line(&other.to_string(), WORD_CHARS)
-        ))),
-    };
-    list.into_iter().map(handle).collect()
+/// Puts warnings beside what is told, if there are any.
+fn warn(told: &mut Value, warnings: Vec<String>) {
+    if let Some(told) = told.as_object_mut().filter(|_| !warnings.is_empty()) {
+        told.insert("warnings".to_owned(), json!(bounded(warnings)));
+    }
 }
 
 /// The agents that a call means: those it names, or all that run.
-fn chosen<'g>(named: &[String], below: &'g [Glance]) -> Result<Vec<&'g Glance>, ToolError> {
+fn chosen<'g>(named: &[String], below: &'g [Glance], faults: &mut Faults) -> Vec<&'g Glance> {
     if named.is_empty() {
-        return Ok(below.iter().filter(|agent| !agent.doing.has_ended()).collect());
+        return below.iter().filter(|agent| !agent.doing.has_ended()).collect();
     }
     let mut chosen = Vec::new();
-    let mut unknown = Vec::new();
     for name in named {
-        match below.iter().find(|agent| agent.id.as_str() == name.trim()) {
-            Some(agent) => chosen.push(agent),
-            None => unknown.push(format!("`{}`", to_line(name, WORD_CHARS))),
+        if let Some(agent) = below.iter().find(|agent| agent.id.as_str() == name) {
+            chosen.push(agent);
+            continue;
         }
+        let remedy = format!(
+            "no agent `{}` is below you; you reach only those: `list` without `agents` shows them",
+            to_line(name, WORD_CHARS)
+        );
+        faults.errors.push(CallError::new(Code::Agents, None, ("agents", &json!(name)), remedy));
     }
-    if unknown.is_empty() {
-        return Ok(chosen);
-    }
-    let remedy = "you reach only agents below you: `list` without `agents` shows those that run";
-    Err(ToolError::refused(format!("no agent {} is below you; {remedy}", unknown.join(", "))))
+    chosen
 }
 
-fn list(below: &[Glance], named: &[String], chosen: &[&Glance]) -> ToolOutput {
+fn list(below: &[Glance], named: &[String], chosen: &[&Glance]) -> Value {
     let all: Vec<&Glance> = if named.is_empty() { below.iter().collect() } else { chosen.to_vec() };
     // Those that have not ended first.
     let (open, ended): (Vec<&Glance>, Vec<&Glance>) =
@@ -267,7 +336,7 @@ fn list(below: &[Glance], named: &[String], chosen: &[&Glance]) -> ToolOutput {
     {
         told.insert("left_out".to_owned(), json!(more));
     }
-    ToolOutput::text(told.to_string())
+    told
 }
 
 fn row(agent: &Glance) -> Value {
@@ -286,49 +355,37 @@ fn row(agent: &Glance) -> Value {
     })
 }
 
-fn message(arguments: &Value, chosen: &[&Glance], cx: &ToolCx) -> ToolCallResult {
-    let text = arguments.get("message").and_then(Value::as_str).unwrap_or_default();
-    let text = clean(text).text.into_owned();
-    if text.trim().is_empty() {
-        return Err(ToolError::refused("`message` needs `message`: what to say"));
-    }
-    if text.len() > MESSAGE_BYTES {
-        return Err(ToolError::refused(format!(
-            "the message has {} bytes, and a child takes at most {MESSAGE_BYTES}: write it to a \
-             file that the child may read, and name that",
-            text.len()
-        )));
-    }
+fn message(text: &str, chosen: &[&Glance], cx: &ToolCx) -> Value {
     let letter = format!("A message of the agent that started you:\n{text}");
     let mut told = Vec::new();
     for agent in chosen {
         let delivery = cx.agent.session.spawn.message(&agent.id, letter.clone());
         told.push(json!({"agent": agent.id, "message": delivery.told()}));
     }
-    Ok(ToolOutput::text(json!({"agents": told}).to_string()))
+    json!({"agents": told})
 }
 
-fn stop(chosen: &[&Glance], cx: &ToolCx) -> ToolOutput {
+fn stop(chosen: &[&Glance], cx: &ToolCx) -> Value {
     let stopped = |agent: &&Glance| {
         let told = cx.agent.session.spawn.stop(&agent.id);
         let status = if told { "told to end" } else { "had ended" };
         json!({"agent": agent.id, "status": status})
     };
     let told: Vec<Value> = chosen.iter().map(stopped).collect();
-    ToolOutput::text(json!({"agents": told}).to_string())
+    json!({"agents": told})
 }
 
-async fn join(arguments: &Value, chosen: &[&Glance], cx: &ToolCx) -> ToolCallResult {
-    let all = arguments.get("wait_for").and_then(Value::as_str) != Some("any");
+async fn join(chosen: &[&Glance], all: bool, warnings: Vec<String>, cx: &ToolCx) -> ToolCallResult {
     let ids: Vec<AgentId> = chosen.iter().map(|agent| agent.id.clone()).collect();
     let spawn = &cx.agent.session.spawn;
     let cancelled = told_to_end(spawn.join(&ids, all), cx).await;
     let now = spawn.below(cx.agent.id());
     let rows: Vec<Value> = now.iter().filter(|it| ids.contains(&it.id)).map(row).collect();
-    let told = json!({
+    let mut told = json!({
         "agents": rows,
         "note": "the entry of each background child that has ended comes as a message of its own",
     });
+    warn(&mut told, warnings);
     let output = ToolOutput::text(told.to_string());
     if cancelled { Err(ToolError::Cancelled(Box::new(output))) } else { Ok(output) }
 }

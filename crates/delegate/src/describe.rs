@@ -1,9 +1,10 @@
 //! What an agent's model is told of `delegate_task`: built from the live settings when the agent
 //! is made, and then fixed.
 
-use deputize_core::{FillError, Schema, SchemaError, ToolDecl, ToolName, fill};
+use deputize_core::{Entry, FillError, Origin, Schema, SchemaError, ToolDecl, ToolName, fill};
 use serde_json::{Value, json};
 
+use crate::plan::MOST_TASKS;
 use crate::policy::{Form, OverLimit, Policy};
 use crate::toolset::{Parent, TASK, TOOL, is_never, nests, offered};
 
@@ -102,10 +103,19 @@ fn instead(parent: Parent<'_>) -> String {
 }
 
 fn limit(policy: &Policy) -> String {
-    let most = policy.concurrency();
+    let most = most_tasks(policy);
     match policy.over_limit {
         OverLimit::Refuse => format!("at most {most} in a call"),
-        OverLimit::Queue => format!("any number, {most} at a time"),
+        OverLimit::Queue => format!("at most {most} in a call, {} at a time", policy.concurrency()),
+    }
+}
+
+/// How many tasks a call may have, whatever was started before it.
+fn most_tasks(policy: &Policy) -> usize {
+    match (policy.over_limit, policy.max_children_per_session as usize) {
+        (OverLimit::Refuse, _) => (policy.concurrency() as usize).min(MOST_TASKS),
+        (OverLimit::Queue, 0) => MOST_TASKS,
+        (OverLimit::Queue, session) => session.min(MOST_TASKS),
     }
 }
 
@@ -168,10 +178,8 @@ fn parameters(parent: Parent<'_>, policy: &Policy, nesting: bool) -> Value {
         "items": {"type": "object", "properties": task, "required": ["goal"]},
         "description": "Batch mode; `goal`, `context` and `toolsets` beside it are then ignored",
     });
-    if policy.over_limit == OverLimit::Refuse
-        && let Some(tasks) = tasks.as_object_mut()
-    {
-        tasks.insert("maxItems".to_owned(), json!(policy.concurrency()));
+    if let Some(tasks) = tasks.as_object_mut() {
+        tasks.insert("maxItems".to_owned(), json!(most_tasks(policy)));
     }
     if let Some(fields) = call.as_object_mut() {
         fields.insert("tasks".to_owned(), tasks);
@@ -217,7 +225,12 @@ fn toolsets_text(parent: Parent<'_>, policy: &Policy) -> String {
     let uses: Vec<String> = sets.iter().map(|(name, tools)| use_of(name, tools)).collect();
     let uses = uses.join("; ");
     let list = if uses.len() <= USES_BYTES { uses } else { names_only(sets.keys().copied()) };
-    format!("Which of your toolsets it gets: {list}. {absent}")
+    let is_kept = |entry: &Entry| {
+        matches!(entry.origin, Origin::Mcp { .. }) && sets.contains_key(entry.toolset.as_str())
+    };
+    let stays = policy.inherit_mcp_toolsets && parent.tools().any(is_kept);
+    let stays = if stays { " Tools of MCP servers come along though not named." } else { "" };
+    format!("Which of your toolsets it gets: {list}. {absent}{stays}")
 }
 
 fn use_of(toolset: &str, tools: &[&ToolName]) -> String {

@@ -34,6 +34,7 @@ mod ceiling;
 mod claims;
 mod control;
 mod describe;
+mod fields;
 mod files;
 #[cfg(test)]
 mod fixture;

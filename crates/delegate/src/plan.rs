@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
+use deputize_core::door::to_line;
 use deputize_core::{
     AgentSpec, CallId, FillError, Grant, ModelOptions, Role, SpawnedBy, ToolDecl, ToolsetName,
 };
@@ -17,8 +18,10 @@ use crate::toolset::{ChildTools, Dropped, Parent, Reason, child_tools, offered};
 
 /// How many names a sentence lists before it counts the rest.
 const LISTED: usize = 20;
+/// How many characters of a name that is none an error repeats.
+const NAME_CHARS: usize = 80;
 /// How many tasks a call may have at most: the result of a call has room for so many entries.
-const MOST_TASKS: usize = 2000;
+pub(crate) const MOST_TASKS: usize = 2000;
 
 /// The children that a call makes.
 #[derive(Debug, Clone, PartialEq)]
@@ -97,16 +100,16 @@ fn whole_call(count: usize, parent: Parent<'_>, policy: &Policy) -> Vec<CallErro
     let most = policy.concurrency();
     if policy.over_limit == OverLimit::Refuse && count > most as usize {
         let remedy = format!(
-            "{count} tasks in one call, and at most {most} may run at once: send fewer tasks, send \
-             several calls one after the other, or have the person raise \
-             delegation.max_concurrent_children"
+            "`tasks` has {count} entries, and at most {most} may run at once \
+             (delegation.max_concurrent_children): send fewer tasks, send several calls one after \
+             the other, or have the person raise that"
         );
         errors.push(CallError::new(Code::TooManyTasks, None, ("tasks", &json!(count)), remedy));
     }
     if count > MOST_TASKS {
         let remedy = format!(
-            "{count} tasks in one call, and the result of one has room for {MOST_TASKS}: make several \
-             calls"
+            "`tasks` has {count} entries, and the result of one call has room for {MOST_TASKS}, \
+             whatever the settings: make several calls"
         );
         errors.push(CallError::new(Code::TooManyTasks, None, ("tasks", &json!(count)), remedy));
     }
@@ -124,7 +127,9 @@ fn whole_call(count: usize, parent: Parent<'_>, policy: &Policy) -> Vec<CallErro
 /// An error when a task's model is not one that this agent may use.
 fn model_refused(task: &Task, parent: Parent<'_>) -> Option<CallError> {
     let model = task.model.as_ref().filter(|model| !parent.authority.may_use_model(model))?;
-    let remedy = format!("this agent may not use the model `{model}`; leave `model` out");
+    let remedy = format!(
+        "`model`: this agent may not use `{model}`, though delegation.models has it; leave `model` out"
+    );
     Some(CallError::new(Code::Model, task.index, ("model", &json!(model)), remedy))
 }
 
@@ -172,16 +177,19 @@ fn requested(
 
 fn unknown_toolset(name: &str, task: &Task, (parent, policy): (Parent<'_>, &Policy)) -> CallError {
     let own: Vec<&str> = offered(parent, policy).into_keys().collect();
+    let shown = to_line(name, NAME_CHARS);
     let hint = match parent.catalog.get(name) {
-        Some(entry) => format!("that is a tool of the toolset `{}`", entry.toolset),
-        None => "there is no such toolset".to_owned(),
+        Some(entry) => format!("`{shown}` is a tool of the toolset `{}`", entry.toolset),
+        None => format!("there is no toolset `{shown}`"),
     };
     let available = if own.is_empty() {
-        "you have none".to_owned()
+        "you have none to give: leave `toolsets` out".to_owned()
     } else {
-        format!("you have {}", list(&own))
+        format!("name some of {}, or leave `toolsets` out", list(&own))
     };
-    let remedy = format!("{hint}; {available}");
+    let remedy = format!(
+        "{hint}: {available} (the configuration's `toolsets` and delegation.toolset_ceiling decide)"
+    );
     let value = Value::String(name.to_owned());
     CallError::new(Code::Toolset, task.index, ("toolsets", &value), remedy)
 }

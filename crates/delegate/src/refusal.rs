@@ -49,6 +49,12 @@ pub enum Code {
     BackgroundOff,
     /// A field that this version does not serve.
     NotInThisVersion,
+    /// No such action of `delegate_control`.
+    Action,
+    /// No such agent, or none where one must be named.
+    Agents,
+    /// A message without a text, or with too long a one.
+    Message,
 }
 
 impl Code {
@@ -74,6 +80,9 @@ impl Code {
             Self::Schema => "E_SCHEMA",
             Self::BackgroundOff => "E_BACKGROUND_OFF",
             Self::NotInThisVersion => "E_NOT_IN_THIS_VERSION",
+            Self::Action => "E_ACTION",
+            Self::Agents => "E_AGENTS",
+            Self::Message => "E_MESSAGE",
         }
     }
 }
@@ -142,20 +151,22 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    pub(crate) fn new(mut errors: Vec<CallError>, warnings: Vec<String>) -> Self {
+    pub(crate) fn new(errors: Vec<CallError>, warnings: Vec<String>) -> Self {
+        Self::of("no child was started", errors, warnings)
+    }
+
+    /// With what comes of it.
+    pub(crate) fn of(comes: &str, mut errors: Vec<CallError>, warnings: Vec<String>) -> Self {
         errors.sort_by_key(|error| error.task_index);
         let error = match errors.as_slice() {
-            [only] => format!("no child was started: {}", only.remedy),
+            [only] => format!("{comes}: {}", only.remedy),
             several => {
                 let first = if several.len() > LISTED {
                     format!("the first {LISTED} are in `errors`")
                 } else {
                     "see `errors`".to_owned()
                 };
-                format!(
-                    "no child was started: {} things in this call are wrong, {first}",
-                    several.len()
-                )
+                format!("{comes}: {} things in this call are wrong, {first}", several.len())
             }
         };
         errors.truncate(LISTED);

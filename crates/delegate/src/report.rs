@@ -365,7 +365,7 @@ fn stale_note(stale: &[StaleFile], cwd: &Path, most: usize) -> Result<Option<Str
     let files = stale.iter().map(|file| {
         let path = file.path.strip_prefix(cwd).unwrap_or(&file.path).to_string_lossy();
         let by = file.by.as_ref().map_or("a command or another program", AgentId::as_str);
-        let how = if file.gone { "deleted by" } else { "by" };
+        let how = if file.gone { "deleted or renamed by" } else { "by" };
         format!("`{}` ({how} {by})", to_line(&path, NOTE_PATH_CHARS))
     });
     let files = listed(files, "stale_paths", NOTE_BYTES.min(most));

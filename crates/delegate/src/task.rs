@@ -4,7 +4,8 @@
 use deputize_core::door::clean;
 use serde_json::{Map, Value};
 
-use crate::args::{Reading, Task, unknown_fields};
+use crate::args::{Reading, Task};
+use crate::fields::{Faults, Fields};
 use crate::placeholder::{PLACEHOLDER, is_placeholder};
 use crate::refusal::{CallError, Code};
 
@@ -13,14 +14,16 @@ const FIELD: &str = "description";
 
 /// Reads the arguments of a call of `task`.
 pub(crate) fn read_task(arguments: &Value) -> Reading {
-    let mut out = Reading { count: 1, ..Reading::default() };
+    let mut faults = Faults::default();
     let none = Map::new();
     // Some models send the text itself.
     let (text, fields) = match arguments {
         Value::Object(fields) => (fields.get(FIELD), fields),
         other => (Some(other), &none),
     };
-    out.warnings.extend(unknown_fields(fields, "", |field| field == FIELD));
+    Fields { map: fields, task: None }.warn_unknown(|field| field == FIELD, &mut faults);
+    let Faults { errors, warnings } = faults;
+    let mut out = Reading { count: 1, errors, warnings, ..Reading::default() };
     match text {
         Some(Value::String(text)) => {
             let cleaned = clean(text);

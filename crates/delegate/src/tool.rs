@@ -246,7 +246,7 @@ fn too_many_children(over: TooMany) -> CallError {
     let TooMany { so_far, more, most, whose } = over;
     let whose = match whose {
         Whose::Session => "delegation.max_children_per_session",
-        Whose::Agent => "for all below this agent",
+        Whose::Agent => "for all below this agent, of delegation.max_children_per_session",
     };
     let s = if more == 1 { "child" } else { "children" };
     let remedy = format!(

@@ -6,7 +6,7 @@ use deputize_core::Reply;
 use deputize_testkit::{Answer, MockServer};
 use serde_json::{Value, json};
 
-use crate::program::{Asked, Lab, Running, model};
+use crate::program::{Asked, Ended, Lab, Running, model};
 
 const SERVER: &str = env!("CARGO_BIN_EXE_deputize-mcp-faulty");
 
@@ -20,16 +20,19 @@ fn told(server: &MockServer) -> Vec<Vec<String>> {
     server.requests().iter().map(|request| names(request.json())).collect()
 }
 
-/// A model that calls `echo`, hands on to a child that calls it too, and calls it again.
+/// A model that calls `echo`, hands on to a child that calls it too, and calls it again. Parent and
+/// child then call `more`, which the server has by now.
 async fn three_calls() -> MockServer {
     model(|asked: &Asked| {
         let echo = |text: &str| Reply::calls("mock", [("mcp__w__echo", json!({"text": text}))]);
+        let more = || Reply::calls("mock", [("mcp__w__more", json!({}))]);
         let child = !asked.first_user().ends_with("go");
         Answer::reply(&match (child, asked.replies()) {
             (false, 0) => echo("one"),
             (false, 1) => Reply::calls("mock", [("delegate_task", json!({"goal": "Look"}))]),
             (false, 2) => echo("three"),
             (true, 0) => echo("two"),
+            (false, 3 | 5) | (true, 1) => more(),
             _ => Reply::text("mock", asked.results().join("\n")),
         })
     })
@@ -47,20 +50,29 @@ async fn a_list_that_changes_is_for_the_next_session_and_no_agents_tools_change_
 
         // The server tells of its new tool in the first call.
         let server = three_calls().await;
-        let ended = lab.run(&server, &auto).end().await.with_code(0);
+        let events = [&["--output", "events"], &auto[..]].concat();
+        let ended = lab.run(&server, &events).end().await.with_code(0);
         for words in ["echo: one", "echo: two", "echo: three"] {
             assert!(ended.out.contains(words), "{words}: {}", ended.out);
         }
         let requests = told(&server);
-        assert_eq!(requests.len(), 6, "four of the top agent, two of the child");
+        assert_eq!(requests.len(), 8, "five of the top agent, three of the child");
         let top: BTreeSet<&Vec<String>> =
             requests.iter().filter(|tools| tools.contains(&"delegate_task".to_owned())).collect();
         assert_eq!(top.len(), 1, "the same tools in the same order: {top:?}");
+        let before = top.first().copied().unwrap();
         assert!(requests.iter().all(|tools| tools.contains(&"mcp__w__echo".to_owned())));
         let more = |requests: &[Vec<String>]| {
             requests.iter().filter(|tools| tools.contains(&"mcp__w__more".to_owned())).count()
         };
         assert_eq!(more(&requests), 0, "also a child that began afterwards");
+        let calls = |ended: &Ended| {
+            let ends = ended.events("tool.end");
+            let ends = ends.iter().filter(|end| end["tool"] == "mcp__w__more");
+            ends.map(|end| end["status"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(calls(&ended), ["error", "error"], "nobody may do more than before");
+        let session = lab.session();
 
         // It is known from then on, and waits for the person.
         let server = three_calls().await;
@@ -73,6 +85,16 @@ async fn a_list_that_changes_is_for_the_next_session_and_no_agents_tools_change_
         lab.run(&server, &auto).end().await.with_code(0);
         let requests = told(&server);
         assert_eq!(more(&requests), requests.len(), "top agent and child, from the first request");
+
+        // An agent that began before goes on as it began, though the program has the tool now.
+        let server = three_calls().await;
+        let address = server.base_url();
+        let resume = ["run", "--resume", &session, "--base-url", &address, "--output", "events"];
+        let resume = lab.deputize(&[&resume, &auto[..]].concat());
+        let ended = Running::start(resume).end().await.with_code(0);
+        assert_eq!(calls(&ended), ["error"], "{}", ended.err);
+        let requests = told(&server);
+        assert!(requests.iter().all(|tools| *tools == *before), "{requests:?} {before:?}");
         assert_eq!(lab.processes(), []);
     }
 }

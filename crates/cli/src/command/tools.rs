@@ -33,10 +33,11 @@ pub(crate) fn tools(
         Tools::List { view } => {
             let composition = compose(links, around, &view.settings)?;
             if view.json {
-                let tools: Vec<Value> = composition.catalog.iter().map(row_json).collect();
+                let tools = composition.catalog.iter().map(|entry| row_json(entry, &composition));
+                let tools: Vec<Value> = tools.collect();
                 return print(&format!("{:#}\n", json!(tools)));
             }
-            let rows = composition.catalog.iter().map(row).collect();
+            let rows = composition.catalog.iter().map(|entry| row(entry, &composition)).collect();
             print(&table(["TOOL", "TOOLSET", "FROM", "USABLE", "WHAT IT DOES"], rows))
         }
         Tools::Show { name, view } => {
@@ -102,11 +103,20 @@ fn compose(
     Ok(composition)
 }
 
-fn usable(entry: &Entry) -> String {
-    match &entry.tool.spec().usable {
-        Usable::Yes => "yes".to_owned(),
-        Usable::No(why) => format!("no: {why}"),
+/// Why agents cannot use a tool now, if they cannot.
+fn why_not(entry: &Entry, composition: &Composition) -> Option<String> {
+    let set = &entry.toolset;
+    if !composition.toolsets.contains(set) {
+        return Some(format!("not enabled (deputize tools enable {set})"));
     }
+    match &entry.tool.spec().usable {
+        Usable::Yes => None,
+        Usable::No(why) => Some(why.clone()),
+    }
+}
+
+fn usable(entry: &Entry, composition: &Composition) -> String {
+    why_not(entry, composition).map_or_else(|| "yes".to_owned(), |why| format!("no: {why}"))
 }
 
 /// What stands first in a description, on one line.
@@ -116,27 +126,24 @@ fn first_sentence(description: &str) -> String {
     to_line(line.get(..end).unwrap_or(&line), WHAT_CHARS)
 }
 
-fn row(entry: &Entry) -> [String; 5] {
+fn row(entry: &Entry, composition: &Composition) -> [String; 5] {
     [
         entry.name().to_string(),
         entry.toolset.to_string(),
         entry.origin.to_string(),
-        usable(entry),
+        usable(entry, composition),
         first_sentence(&entry.tool.spec().decl.description),
     ]
 }
 
-fn row_json(entry: &Entry) -> Value {
+fn row_json(entry: &Entry, composition: &Composition) -> Value {
     let spec = entry.tool.spec();
-    let why = match &spec.usable {
-        Usable::Yes => Value::Null,
-        Usable::No(why) => json!(why),
-    };
+    let why = why_not(entry, composition);
     json!({
         "name": entry.name(),
         "toolset": entry.toolset,
         "origin": entry.origin,
-        "usable": spec.usable == Usable::Yes,
+        "usable": why.is_none(),
         "why_not": why,
         "effects": spec.effects,
         "description": spec.decl.description,
@@ -155,7 +162,7 @@ fn show(composition: &Composition, name: &str, as_json: bool) -> Result<(), CliE
     let decl = composition.declared(entry);
     let schema: Value = serde_json::from_str(decl.parameters.as_str()).map_err(CliError::failed)?;
     if as_json {
-        let mut shown = row_json(entry);
+        let mut shown = row_json(entry, composition);
         if let Some(map) = shown.as_object_mut() {
             map.insert("description".to_owned(), json!(decl.description));
             map.insert("parameters".to_owned(), schema);
@@ -166,7 +173,7 @@ fn show(composition: &Composition, name: &str, as_json: bool) -> Result<(), CliE
         "{name}\ntoolset: {}\nfrom:    {}\nusable:  {}\n\n{}\n\n{schema:#}\n",
         entry.toolset,
         entry.origin,
-        usable(entry),
+        usable(entry, composition),
         decl.description
     ))
 }

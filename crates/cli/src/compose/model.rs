@@ -1,5 +1,6 @@
 //! From resolved models to those that answer.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::PathBuf;
@@ -30,6 +31,27 @@ struct MissingKey {
     provider: String,
     variables: Vec<String>,
 }
+
+/// Dollars are limited, and nobody knows what a model costs.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "`{limit}` is a limit in dollars, and the price of `{name}` is not known: set \
+     providers.{provider}.prices, or limit tokens instead"
+)]
+pub(super) struct NoPrice {
+    pub(super) limit: &'static str,
+    pub(super) name: String,
+    pub(super) provider: String,
+}
+
+/// The same where children are runs of a program.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "`{0}` is a limit in dollars, and nobody here knows what children cost that are another \
+     program (`delegation.acp_command`): limit `delegation.budget.seconds` instead, or take one of \
+     the two out"
+)]
+pub(super) struct UnknownCost(pub(super) &'static str);
 
 /// Where a key stands that is configured as such.
 const OWN_KEY: &str = "delegation.api_key";
@@ -100,6 +122,8 @@ pub(crate) struct Asked {
     pub(crate) name: String,
     /// What is wanted of it.
     pub(crate) options: ModelOptions,
+    /// The names of those that children may have.
+    pub(super) for_children: BTreeSet<String>,
     /// Each of them once, the top agent's first.
     pub(crate) choices: Vec<(ModelChoice, Use)>,
     /// The names of those to go on with, in this order.
@@ -108,7 +132,8 @@ pub(crate) struct Asked {
 
 impl Asked {
     pub(super) fn new(name: &str, options: ModelOptions) -> Self {
-        Self { name: name.to_owned(), options, choices: Vec::new(), fallback: Vec::new() }
+        let (for_children, choices, fallback) = (BTreeSet::new(), Vec::new(), Vec::new());
+        Self { name: name.to_owned(), options, for_children, choices, fallback }
     }
 
     pub(super) fn add(&mut self, choice: ModelChoice, used: Use) {
@@ -120,6 +145,11 @@ impl Asked {
         if self.find(&name).is_none() {
             self.choices.push((choice, used));
         }
+    }
+
+    pub(super) fn add_for_children(&mut self, choice: ModelChoice, used: Use) {
+        self.for_children.insert(name(&choice));
+        self.add(choice, used);
     }
 
     fn find(&self, name: &str) -> Option<&ModelChoice> {

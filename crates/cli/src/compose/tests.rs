@@ -141,6 +141,52 @@ fn a_limit_in_dollars_tells_that_a_model_here_counts_as_free() {
 }
 
 #[test]
+fn a_limit_in_dollars_wants_the_price_of_each_model_that_an_agent_may_have() {
+    let bench = Bench::new();
+    let refused = |set: &[&str], model: &str| {
+        let overrides = ModelOverrides { model: Some(model.to_owned()), ..Default::default() };
+        let far = "providers.far={base_url: 'https://far.example/v1', prices: {cheap: {input: 1, \
+                   output: 2}}}";
+        let set: Vec<&str> = set.iter().copied().chain([far]).collect();
+        let chosen = bench.compose(&set).unwrap().models(&overrides, &bench.around);
+        chosen.err().map(|error| {
+            assert_eq!(error.exit().code(), 2);
+            error.chain()
+        })
+    };
+    let (run, children) = ("budget.usd=1", "delegation.budget.usd=1");
+    let unknown = |limit: &str| {
+        Some(format!(
+            "`{limit}` is a limit in dollars, and the price of `far/dear` is not known: set \
+             providers.far.prices, or limit tokens instead"
+        ))
+    };
+    // The top agent's own, which its children have too unless something says otherwise.
+    assert_eq!(refused(&[run], "far/dear"), unknown("budget.usd"));
+    assert_eq!(refused(&[children], "far/dear"), unknown("delegation.budget.usd"));
+    let other = "delegation.model=far/cheap";
+    assert_eq!(refused(&[children, other], "far/dear"), None);
+    assert_eq!(refused(&[run, other], "far/dear"), unknown("budget.usd"));
+    // Those that only children have.
+    for of_child in ["delegation.model=far/dear", "delegation.models=[far/cheap, far/dear]"] {
+        assert_eq!(refused(&[of_child], "offline"), None);
+        assert_eq!(refused(&[run, of_child], "offline"), unknown("budget.usd"));
+        assert_eq!(refused(&[children, of_child], "offline"), unknown("delegation.budget.usd"));
+        let alone = "toolsets=[file]";
+        assert_eq!(refused(&[run, of_child, alone], "offline"), None, "nobody has children");
+    }
+    // Another program says of itself what it costs, and nobody can look.
+    let program = "delegation.acp_command=some-agent";
+    assert_eq!(refused(&[program], "offline"), None);
+    for limit in [run, children] {
+        let told = refused(&[limit, program], "offline").unwrap();
+        let key = limit.trim_end_matches("=1");
+        assert!(told.starts_with(&format!("`{key}` is a limit in dollars, and nobody")), "{told}");
+        assert!(told.contains("`delegation.acp_command`"), "{told}");
+    }
+}
+
+#[test]
 fn a_model_to_fall_back_on_is_not_left_out_in_silence() {
     let mut bench = Bench::new();
     let file = "fallback_models=[openrouter/some]";

@@ -28,7 +28,8 @@ pub struct Delegation {
     pub reasoning_effort: ReasoningEffort,
     /// Names of models that the parent may choose for a task.
     pub models: Vec<String>,
-    /// Whether children keep the parent's MCP tools although the call does not name them.
+    /// Whether children keep the parent's MCP tools although `toolsets` of the call, or
+    /// `default_toolsets`, does not name them. Where neither names any, they have them anyway.
     pub inherit_mcp_toolsets: bool,
     /// Toolsets of a child when the call names none. Empty: all the parent's.
     pub default_toolsets: Vec<String>,
@@ -59,8 +60,7 @@ pub struct Delegation {
     /// How children's requests are answered. Absent: `auto` with `subagent_auto_approve`, else
     /// `deny`.
     pub approvals: Option<ApprovalMode>,
-    /// Bytes of a child's answer that its parent is shown.
-    #[schemars(range(min = 1))]
+    /// Bytes of a child's answer that its parent is shown. 0: as many as there is room for.
     pub max_summary_bytes: u32,
     /// Children of one session, all levels together. 0: none.
     pub max_children_per_session: u32,

@@ -173,8 +173,13 @@ fn models(config: &Node, found: &mut Findings) {
     if empty(&["delegation", "provider"]) && empty(&["delegation", "base_url"]) {
         named.push(("delegation.model", config.at(&["delegation", "model"])));
     }
-    let fallbacks = config.at(&["fallback_models"]).into_iter().flat_map(|node| node.items());
-    named.extend(fallbacks.map(|item| ("fallback_models", Some(item))));
+    for (key, path) in [
+        ("fallback_models", &["fallback_models"][..]),
+        ("delegation.models", &["delegation", "models"]),
+    ] {
+        let items = config.at(path).into_iter().flat_map(|node| node.items());
+        named.extend(items.map(|item| (key, Some(item))));
+    }
     for (key, node) in named {
         let Some((node, text)) = node.and_then(|node| Some((node, node.text()?))) else { continue };
         match known::split_model(text) {
@@ -221,6 +226,17 @@ fn delegation(config: &Node, found: &mut Findings) {
                 );
                 found.error(&other.key, message);
             }
+        }
+    }
+    for key in ["acp_args", "acp_env"] {
+        if let Some(entry) = node.entry(key).filter(|entry| filled(&entry.node))
+            && set("acp_command").is_none()
+        {
+            let message = format!(
+                "`delegation.{key}` does nothing without `delegation.acp_command`: children are \
+                 agents of this program"
+            );
+            found.warn(&entry.key, message);
         }
     }
     let ways = ["provider", "base_url", "model"];

@@ -20,6 +20,8 @@ use crate::config::Hooks;
 const BLOCKS: i32 = 2;
 /// Bytes of standard error that are kept for the reason; the rest is read and counted.
 const REASON_BYTES: usize = 16 * 1024;
+/// A text has one character in so many at most that is none, as in another encoding than UTF-8.
+const STRANGE_SHARE: usize = 2;
 /// Bytes read at once.
 const CHUNK: usize = 16 * 1024;
 
@@ -151,9 +153,7 @@ async fn converse(service: Service, document: &[u8], cancel: &Cancel) -> HookAns
 }
 
 fn judge(exit: Exit, reason: &Heard) -> HookAnswer {
-    let said = String::from_utf8_lossy(&reason.kept).trim().to_owned();
-    let cut = reason.bytes - reason.kept.len() as u64;
-    let said = if cut > 0 { format!("{said} [{cut} more bytes left out]") } else { said };
+    let said = reason.text();
     let decision = match exit {
         Exit::Code(0) => return HookAnswer::pass(),
         Exit::Code(BLOCKS) => HookDecision::Block,
@@ -184,6 +184,20 @@ struct Heard {
 impl Heard {
     fn keeping(keep: usize) -> Self {
         Self { kept: Vec::new(), keep, bytes: 0 }
+    }
+
+    /// What it says; of what is no text, how much there is.
+    fn text(&self) -> String {
+        let said = String::from_utf8_lossy(&self.kept);
+        let strange = |c: &char| *c == char::REPLACEMENT_CHARACTER || c.is_ascii_control();
+        let strange = said.trim().chars().filter(strange).count();
+        if said.contains('\0') || strange * STRANGE_SHARE > said.chars().count() {
+            return format!("[{} bytes that are no text]", self.bytes);
+        }
+        match self.bytes - self.kept.len() as u64 {
+            0 => said.trim().to_owned(),
+            cut => format!("{} [{cut} more bytes left out]", said.trim()),
+        }
     }
 
     async fn hear(&mut self, mut pipe: impl AsyncRead + Unpin) {

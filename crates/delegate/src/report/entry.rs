@@ -61,7 +61,8 @@ pub(super) struct Entry<'a> {
     exit_reason: &'static str,
     api_calls: u32,
     duration_seconds: f64,
-    model: Cow<'a, str>,
+    /// The model that served; nothing: none answered.
+    model: Option<Cow<'a, str>>,
     tokens: Tokens,
     cost_usd: Option<f64>,
     tool_trace: Vec<TraceLine<'a>>,
@@ -164,7 +165,7 @@ pub(super) fn entry<'a>(
         exit_reason: outcome.exit_reason.as_str(),
         api_calls: outcome.iterations,
         duration_seconds: seconds(outcome.duration_ms),
-        model: audience.word(&outcome.model, NAME_CHARS),
+        model: has_served(outcome).then(|| audience.word(&outcome.model, NAME_CHARS)),
         tokens: Tokens { input: usage.input, cached: usage.cached, output: usage.output },
         cost_usd: outcome.cost_usd,
         tool_trace: last(&outcome.trace, lists.trace)
@@ -189,6 +190,12 @@ pub(super) fn entry<'a>(
         claims: outcome.external.then_some(CLAIMS),
         error: error(outcome, audience),
     }
+}
+
+/// Whether a model answered. Until then an outcome has the name by which agents know its model,
+/// which is another one than that by which the model names itself.
+fn has_served(outcome: &Outcome) -> bool {
+    outcome.iterations > 0 || outcome.external
 }
 
 impl LeftOut {

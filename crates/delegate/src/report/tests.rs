@@ -415,6 +415,20 @@ proptest! {
 }
 
 #[test]
+fn a_model_is_named_where_one_answered_and_a_file_that_is_gone_may_have_another_name() {
+    let never = Outcome { model: "openai/m".to_owned(), iterations: 0, ..plain(0) };
+    let program = Outcome { external: true, model: "acp/other".to_owned(), ..never.clone() };
+    let path = PathBuf::from("/repo/app/a.rs");
+    let stale = [StaleFile { path, by: None, gone: true }];
+    let output = told(&[never, plain(1), program], &stale, &[], caps(24_000));
+    let value: Value = serde_json::from_str(&output.content).unwrap();
+    let models: Vec<&Value> = (0..3).map(|n| &value["results"][n]["model"]).collect();
+    assert_eq!(models, [&Value::Null, &"qwen3".into(), &"acp/other".into()]);
+    let note = "`a.rs` (deleted or renamed by a command or another program)";
+    assert!(output.notes[0].contains(note), "{:?}", output.notes);
+}
+
+#[test]
 fn what_nobody_is_known_to_have_written_is_told_of_an_external_child_too() {
     let path = PathBuf::from("/repo/app/a.rs");
     let stale = [StaleFile { path: path.clone(), by: None, gone: false }];

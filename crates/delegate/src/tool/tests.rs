@@ -517,7 +517,7 @@ async fn children_of_an_earlier_process_count_and_the_limit_is_named() {
     *rig.home.known.lock().unwrap() =
         (0..199).map(|n| root.child(deputize_core::CallId { step: 9, slot: 0 }, n)).collect();
     let told = refusal(rig.call(tasks(&["a", "b"])).await);
-    let part = "199 were started and the limit is 200 (for all below this agent)";
+    let part = "199 were started and the limit is 200 (for all below this agent, of";
     assert!(told.contains(part), "{told}");
 }
 
@@ -659,4 +659,46 @@ async fn stopping_all_must_be_said_and_lists_are_read_leniently() {
         control.call(arguments, &cx).await.unwrap();
     }
     assert_eq!(rig.home.stopped.load(Ordering::SeqCst), 3);
+}
+
+#[tokio::test]
+async fn a_call_of_delegate_control_is_read_as_one_of_delegate_task() {
+    let rig = Rig::new(Policy::default());
+    let control = crate::ControlTool::new().unwrap();
+    assert!(control.reads_itself());
+    let child = rig.agent.id().child(deputize_core::CallId { step: 1, slot: 0 }, 0);
+    *rig.home.known.lock().unwrap() = vec![child.clone()];
+    let cx = ToolCx {
+        call: deputize_core::CallId { step: 2, slot: 0 },
+        agent: Arc::clone(&rig.agent),
+        cancel: rig.cancel.clone(),
+    };
+    // What says nothing is absent, words are taken in any case, and what nobody reads is told.
+    let odd = json!({
+        "action": " List ", "agents": "[]", "all": null, "message": "", "wait_for": [], "id": 1,
+    });
+    for arguments in [odd.clone(), json!(odd.to_string())] {
+        let told = control.call(arguments, &cx).await.unwrap().content;
+        let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+        assert_eq!(told["agents"][0]["agent"], json!(child));
+        assert_eq!(told["warnings"], json!(["unknown field `id` ignored"]));
+    }
+    let stopped = json!({"action": "stop", "all": "true", "agents": null});
+    assert!(!control.call(stopped, &cx).await.unwrap().content.contains("warnings"));
+    assert_eq!(rig.home.stopped.load(Ordering::SeqCst), 1);
+    // All that is wrong is told at once, and nothing is done.
+    let mut wrong = String::new();
+    for arguments in [
+        json!({"action": "halt", "agents": [child, "s/9", 7], "all": "perhaps", "wait_for": "one"}),
+        json!({"action": "stop", "agents": ["s/9", child]}),
+        json!({"action": "message", "agents": [child], "message": "\u{200b}", "colour": 1}),
+        json!({"action": "message", "message": "x".repeat(70_000)}),
+        json!({}),
+        json!([1]),
+        json!("{\"action\": "),
+    ] {
+        wrong += &format!("{}\n", refusal(control.call(arguments, &cx).await));
+    }
+    insta::assert_snapshot!(wrong);
+    assert_eq!(rig.home.stopped.load(Ordering::SeqCst), 1);
 }

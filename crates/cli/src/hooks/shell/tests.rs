@@ -67,6 +67,10 @@ async fn output_without_end_is_counted_and_bounded() {
     assert_eq!(reason.trim_start_matches('e'), " [83616 more bytes left out]");
     let (decision, reason, _) = answer("printf '\\377\\376 no' >&2; exit 2").await;
     assert_eq!((decision, reason.as_str()), (HookDecision::Block, "\u{fffd}\u{fffd} no"));
+    for (binary, bytes) in [("no\\0such", 7), ("\\377\\330\\377\\340 JF", 7), ("\\1\\2\\3", 3)] {
+        let (_, reason, _) = answer(&format!("printf '{binary}' >&2; exit 2")).await;
+        assert_eq!(reason, format!("[{bytes} bytes that are no text]"));
+    }
 }
 
 #[tokio::test]
