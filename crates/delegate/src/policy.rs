@@ -64,7 +64,7 @@ pub struct Policy {
     pub orchestrator_enabled: bool,
     /// How children's questions are answered, as far as the parent's authority allows it.
     pub approvals: ApproverMode,
-    /// Bytes of one child's answer that its parent is shown; 0: all of it.
+    /// Bytes of one child's answer that its parent is shown; 0: as many as there is room for.
     pub max_summary_bytes: u32,
     /// Where goal and context stand in a child's prompt.
     pub prompt_layout: PromptLayout,

@@ -1,6 +1,6 @@
 //! `deputize toolsets resolve --child`: which tools a child would get, and why not the others.
 
-use deputize_core::{ApproverMode, Origin, SessionId};
+use deputize_core::{ApproverMode, Origin, SessionId, ToolsetName};
 use deputize_delegate::{Dropped, Parent, Plan};
 use serde_json::{Value, json};
 
@@ -37,13 +37,19 @@ pub(super) fn resolve(
     let parent = Parent::of(&parent);
     let external = !composition.delegation.external_needs.is_empty();
     let toolsets = if external { Vec::new() } else { spec.toolsets.clone() };
+    // The list that holds, if there is one, does not have it.
+    let default = &composition.delegation.default_toolsets;
+    let unnamed = |toolset: &ToolsetName| match asked.toolsets.as_slice() {
+        [] => !default.is_empty() && !default.contains(toolset),
+        named => !named.iter().any(|name| name == toolset.as_str()),
+    };
     let rows: Vec<[String; 4]> = parent
         .tools()
         .map(|entry| {
             let why = dropped.iter().find(|dropped| dropped.tool == *entry.name());
             let (gets, why) = match why {
                 None if external => ("no", EXTERNAL.to_owned()),
-                None if kept_although_unnamed(&entry.origin, entry.toolset.as_str(), asked) => {
+                None if matches!(entry.origin, Origin::Mcp { .. }) && unnamed(&entry.toolset) => {
                     ("yes", "from an MCP server (delegation.inherit_mcp_toolsets)".to_owned())
                 }
                 None => ("yes", String::new()),
@@ -72,10 +78,4 @@ pub(super) fn resolve(
     warnings.iter().for_each(|warning| tell(&format!("note: {warning}")));
     print(&format!("{} at depth {}\n", spec.role.as_str(), spec.depth))?;
     print(&table(["TOOL", "TOOLSET", "CHILD HAS IT", "WHY"], rows))
-}
-
-/// Whether a call that names toolsets does not name this one, and the tool stays all the same.
-fn kept_although_unnamed(origin: &Origin, toolset: &str, asked: &ChildTools) -> bool {
-    let unnamed = !asked.toolsets.is_empty() && !asked.toolsets.iter().any(|name| name == toolset);
-    unnamed && matches!(origin, Origin::Mcp { .. })
 }
