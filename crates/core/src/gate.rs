@@ -2,11 +2,14 @@
 //! takes requests now. Pure; whoever drives it brings the time.
 //!
 //! Without it, fifty children that meet a limit would each find out for themselves, five times.
-//! With it, the first failure closes the gate for all. After the wait a **trial** goes alone,
-//! or, after a rate limit, half as many requests as were under way; answers open the gate
-//! again, and a limit doubles with each round of answers. When the attempts are used up
-//! the gate **gives up**: everyone who waits is told. Who comes after is a trial: it may have been
-//! one agent's request that the provider cannot take.
+//! With it, the first failure closes the gate for all. After the wait a **trial** goes alone;
+//! answers open the gate again. When the attempts are used up the gate **gives up**: everyone who
+//! waits is told. Who comes after is a trial: it may have been one agent's request that the
+//! provider cannot take.
+//!
+//! After a **rate limit** half as many requests go as were waiting for an answer, a few more with
+//! each round of answers, and no faster than answers came between two limits. While somebody is
+//! answered a limit is no failure but a queue: it is nobody's attempt, and nobody gives up.
 
 use std::time::Duration;
 
@@ -41,6 +44,9 @@ pub trait Pass: Send {
 pub enum Next {
     /// It opens after this wait; zero where nothing closed it.
     Wait(Duration),
+    /// A rate limit while others are answered: after this wait it is this request's turn again,
+    /// and the attempt does not count.
+    Queue(Duration),
     /// Nobody should try again now.
     GiveUp,
 }
@@ -49,6 +55,9 @@ pub enum Next {
 const REST: Duration = Duration::from_secs(5);
 /// Without a failure for so long, failures do not count as a row.
 const FORGET: Duration = Duration::from_secs(60);
+/// After so long in which a limit let nobody in, it lets one more in: what holds the others up may
+/// be a long reply, and no limit.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// One gate. Times are durations since any fixed moment of a monotonic clock.
 ///
@@ -68,14 +77,23 @@ const FORGET: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub struct GateState {
     policy: RetryPolicy,
-    /// Requests under way.
-    in_flight: u32,
-    /// How many may be under way; nothing until a rate limit was met.
+    /// Requests whose reply has not begun to arrive.
+    unanswered: u32,
+    /// Requests whose reply arrives.
+    arriving: u32,
+    /// How many may be without an answer; nothing until a rate limit was met.
     limit: Option<u32>,
     /// Whether the last closure was because of a rate limit.
     rate_limited: bool,
     /// Answers since the limit last grew.
-    answers: u32,
+    round: u32,
+    /// When the last rate limit closed it, and the answers since then.
+    limited: Option<(Duration, u32)>,
+    /// The time from one request to the next: none until two rate limits told how many are
+    /// answered between them.
+    pace: Duration,
+    last_sent: Duration,
+    last_answer: Option<Duration>,
     closed_until: Duration,
     /// Whether the one request is under way that finds out whether it works again.
     trial: bool,
@@ -103,6 +121,7 @@ pub struct Ticket {
 pub struct Leave {
     closures: u64,
     trial: bool,
+    answered: bool,
 }
 
 /// What the gate says to someone who comes.
@@ -124,10 +143,15 @@ impl GateState {
     pub fn new(policy: RetryPolicy) -> Self {
         Self {
             policy,
-            in_flight: 0,
+            unanswered: 0,
+            arriving: 0,
             limit: None,
             rate_limited: false,
-            answers: 0,
+            round: 0,
+            limited: None,
+            pace: Duration::ZERO,
+            last_sent: Duration::ZERO,
+            last_answer: None,
             closed_until: Duration::ZERO,
             trial: false,
             closures: 0,
@@ -150,7 +174,7 @@ impl GateState {
     pub fn enter(&mut self, ticket: Ticket, now: Duration) -> Admission {
         if !self.trial && now > self.last_failure.max(self.closed_until) + FORGET {
             self.recovered();
-            self.limit = None;
+            (self.limit, self.limited, self.pace) = (None, None, Duration::ZERO);
         }
         let waited = ticket.given_up != self.given_up;
         let rests = now < self.last_failure + REST;
@@ -161,20 +185,34 @@ impl GateState {
         if now < self.closed_until {
             return Admission::Until(self.closed_until);
         }
-        if self.trial || self.limit.is_some_and(|limit| self.in_flight >= limit) {
+        if self.trial {
             return Admission::AfterOthers;
+        }
+        let full = self.limit.is_some_and(|limit| self.unanswered >= limit);
+        let next = match full {
+            true => self.last_sent.max(self.closed_until) + PATIENCE,
+            false => self.last_sent + self.pace,
+        };
+        if now < next && (full || !self.pace.is_zero()) {
+            return Admission::Until(next);
         }
         // After a rate limit a few go at once; any other failure is tried by one alone.
         self.trial = self.failures > 0 && !self.rate_limited;
-        self.in_flight += 1;
-        Admission::Go(Leave { closures: self.closures, trial: self.trial })
+        self.unanswered += 1;
+        self.last_sent = now;
+        Admission::Go(Leave { closures: self.closures, trial: self.trial, answered: false })
     }
 
     /// A reply has begun to arrive: the provider takes requests.
-    pub fn answering(&mut self, leave: &mut Leave) {
+    pub fn answering(&mut self, leave: &mut Leave, now: Duration) {
         self.recovered();
         if std::mem::take(&mut leave.trial) {
             self.trial = false;
+        }
+        if !std::mem::replace(&mut leave.answered, true) {
+            self.unanswered = self.unanswered.saturating_sub(1);
+            self.arriving += 1;
+            self.answered(now);
         }
     }
 
@@ -186,20 +224,22 @@ impl GateState {
         result: Result<(), &ModelError>,
         jitter: u32,
     ) -> Next {
-        let under_way = self.in_flight;
+        let unanswered = self.unanswered;
         self.unused(leave);
         let open = Next::Wait(Duration::ZERO);
         match result {
             Ok(()) => {
                 self.recovered();
-                self.widen();
+                if !leave.answered {
+                    self.answered(now);
+                }
                 open
             }
             // Sent before the gate closed: it tells nothing new, unless it asks for more time.
             Err(error) if closes(error) && leave.closures != self.closures => {
                 self.still_closed(now, error)
             }
-            Err(error) if closes(error) => self.close(now, error, under_way, jitter),
+            Err(error) if closes(error) => self.close(now, error, unanswered, jitter),
             Err(error) => {
                 // Wrong in itself, or broken off: but the provider takes requests.
                 if matches!(
@@ -215,7 +255,8 @@ impl GateState {
 
     /// Gives leave back: of the attempt nothing is known.
     pub fn unused(&mut self, leave: Leave) {
-        self.in_flight = self.in_flight.saturating_sub(1);
+        let count = if leave.answered { &mut self.arriving } else { &mut self.unanswered };
+        *count = count.saturating_sub(1);
         self.trial &= !leave.trial;
     }
 
@@ -223,7 +264,7 @@ impl GateState {
     #[must_use]
     pub fn room(&self) -> Option<u32> {
         let trial = (self.failures > 0 && !self.rate_limited).then_some(1);
-        trial.or_else(|| Some(self.limit?.saturating_sub(self.in_flight)))
+        trial.or_else(|| Some(self.limit?.saturating_sub(self.unanswered)))
     }
 
     fn recovered(&mut self) {
@@ -231,35 +272,48 @@ impl GateState {
         self.down = None;
     }
 
-    /// Twice as many at once after each round of answers.
-    fn widen(&mut self) {
+    /// After each round of answers a quarter more at once, and after each answer a little faster:
+    /// until the next rate limit tells how much is too much.
+    fn answered(&mut self, now: Duration) {
+        self.last_answer = Some(now);
+        if let Some((_, answers)) = &mut self.limited {
+            *answers += 1;
+        }
+        self.pace -= self.pace / 32;
         let Some(limit) = &mut self.limit else { return };
-        self.answers += 1;
-        if self.answers >= *limit {
-            self.answers = 0;
-            *limit = limit.saturating_mul(2);
+        self.round += 1;
+        if self.round >= *limit {
+            self.round = 0;
+            *limit = limit.saturating_add((*limit / 4).max(1));
         }
     }
 
-    fn close(&mut self, now: Duration, error: &ModelError, under_way: u32, jitter: u32) -> Next {
-        if self.failures == 0 {
+    /// Whether requests are answered: then who meets a rate limit has to wait for their turn.
+    fn serves(&self, now: Duration) -> bool {
+        self.arriving > 0 || self.last_answer.is_some_and(|at| now <= at + FORGET)
+    }
+
+    fn close(&mut self, now: Duration, error: &ModelError, unanswered: u32, jitter: u32) -> Next {
+        self.rate_limited = is_rate_limit(error);
+        let queues = self.rate_limited && self.serves(now);
+        if self.failures == 0 || queues {
             self.failing_since = now;
         }
         self.failures += 1;
+        if queues {
+            self.failures = self.failures.min(self.policy.attempts.saturating_sub(1));
+        }
         self.closures += 1;
         self.last_failure = now;
-        self.rate_limited = matches!(error.status, Some(429 | 529));
-        // One request alone tells nothing of how many are too many.
-        if self.rate_limited && under_way > 1 {
-            self.limit = Some(under_way / 2);
-            self.answers = 0;
+        if self.rate_limited {
+            self.narrow(now, unanswered);
         }
         let in_time = |wait: &Duration| now + *wait <= self.failing_since + self.policy.total_wait;
         let wait = self.policy.wait(self.failures, error, jitter).filter(in_time);
         match wait.filter(|_| self.failures < self.policy.attempts) {
             Some(wait) => {
                 self.closed_until = now + wait;
-                Next::Wait(wait)
+                if queues { Next::Queue(wait) } else { Next::Wait(wait) }
             }
             None => {
                 self.given_up += 1;
@@ -267,6 +321,19 @@ impl GateState {
                 Next::GiveUp
             }
         }
+    }
+
+    /// Half as many at once, and as fast as answers came since the limit before.
+    fn narrow(&mut self, now: Duration, unanswered: u32) {
+        // One request alone tells nothing of how many are too many.
+        if unanswered > 1 {
+            self.limit = Some(unanswered / 2);
+            self.round = 0;
+        }
+        if let Some((since, answers)) = self.limited.filter(|(_, answers)| *answers > 0) {
+            self.pace = (now.saturating_sub(since) / answers).min(self.policy.longest_wait);
+        }
+        self.limited = Some((now, 0));
     }
 
     fn still_closed(&mut self, now: Duration, error: &ModelError) -> Next {
@@ -277,8 +344,14 @@ impl GateState {
         if !asked.is_zero() {
             self.closed_until = self.closed_until.max(now + asked);
         }
-        Next::Wait(self.closed_until.saturating_sub(now))
+        let wait = self.closed_until.saturating_sub(now);
+        let queues = is_rate_limit(error) && self.serves(now);
+        if queues { Next::Queue(wait) } else { Next::Wait(wait) }
     }
+}
+
+fn is_rate_limit(error: &ModelError) -> bool {
+    matches!(error.status, Some(429 | 529))
 }
 
 /// Whether a failure says something of the provider, and not of this request or key alone.
@@ -325,7 +398,7 @@ mod tests {
         assert_eq!(gate.enter(early, secs(1)), Admission::Until(secs(2)));
         let mut trial = go(&mut gate, secs(2));
         assert_eq!(gate.enter(early, secs(2)), Admission::AfterOthers);
-        gate.answering(&mut trial);
+        gate.answering(&mut trial, secs(2));
         let _second = go(&mut gate, secs(2));
         let _third = go(&mut gate, secs(2));
     }
@@ -342,11 +415,29 @@ mod tests {
             let _next = gate.leave(leave, secs(0), Err(&asks), 0);
         }
         let four: Vec<Leave> = (0..4).map(|_| go(&mut gate, secs(7))).collect();
-        assert_eq!(gate.enter(gate.ticket(), secs(7)), Admission::AfterOthers);
+        assert_eq!(gate.enter(gate.ticket(), secs(7)), Admission::Until(secs(17)));
         for leave in four {
             let _open = gate.leave(leave, secs(8), Ok(()), 0);
         }
-        assert_eq!(gate.room(), Some(8));
+        assert_eq!(gate.room(), Some(5));
+    }
+
+    #[test]
+    fn while_somebody_is_answered_a_rate_limit_is_a_queue_and_no_failure() {
+        let mut gate = GateState::new(POLICY);
+        let mut long = go(&mut gate, secs(0));
+        gate.answering(&mut long, secs(0));
+        let mut now = secs(100);
+        for _ in 0..20 {
+            let leave = go(&mut gate, now);
+            let next = gate.leave(leave, now, Err(&failure(429)), 0);
+            let Next::Queue(wait) = next else { panic!("{next:?}") };
+            now += wait;
+        }
+        // Nobody is answered any more: the next one is told.
+        gate.unused(long);
+        let leave = go(&mut gate, now);
+        assert_eq!(gate.leave(leave, now, Err(&failure(429)), 0), Next::GiveUp);
     }
 
     #[test]
@@ -357,7 +448,7 @@ mod tests {
         for n in 1..=5 {
             let leave = go(&mut gate, now);
             match gate.leave(leave, now, Err(&failure(503)), 0) {
-                Next::Wait(wait) => now += wait,
+                Next::Wait(wait) | Next::Queue(wait) => now += wait,
                 Next::GiveUp => assert_eq!(n, 5),
             }
         }
@@ -484,6 +575,7 @@ mod tests {
             let mut gate = GateState::new(POLICY);
             let mut now = secs(0);
             let mut out: Vec<Leave> = Vec::new();
+            let mut sent = Duration::ZERO;
             for (what, seconds) in steps {
                 now += secs(seconds);
                 let result = [Ok(()), Err(failure(503)), Err(failure(429))];
@@ -492,7 +584,9 @@ mod tests {
                         if let Admission::Go(leave) = gate.enter(gate.ticket(), now) {
                             out.push(leave);
                             proptest::prop_assert!(now >= gate.closed_until);
-                            proptest::prop_assert!(gate.limit.is_none_or(|limit| out.len() <= limit as usize));
+                            let patient = now >= sent + PATIENCE;
+                            proptest::prop_assert!(patient || gate.limit.is_none_or(|limit| out.len() <= limit as usize));
+                            sent = now;
                         }
                     }
                     _ => {
@@ -502,7 +596,7 @@ mod tests {
                     }
                 }
                 proptest::prop_assert!(out.iter().filter(|leave| leave.trial).count() <= 1);
-                proptest::prop_assert_eq!(gate.in_flight as usize, out.len());
+                proptest::prop_assert_eq!(gate.unanswered as usize, out.len());
             }
             for leave in out.drain(..) {
                 gate.unused(leave);

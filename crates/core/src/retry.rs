@@ -35,9 +35,10 @@ impl RetryPolicy {
     /// The wait after this many failures in a row.
     ///
     /// `jitter` in 0..=1000 spreads the waits of many agents: it adds up to half of the wait.
-    /// A wait that the provider asks for takes its place, and up to a tenth more, at most a
-    /// second; one beyond the longest wait is no wait at all, because a person should know rather
-    /// than wait.
+    /// A wait that the provider asks for takes the place of the first one, and of a later one that
+    /// is shorter: who asks for moments again and again does not know. Up to a tenth more, at most
+    /// a second; one beyond the longest wait is no wait at all, because a person should know
+    /// rather than wait.
     pub(crate) fn wait(&self, failures: u32, error: &ModelError, jitter: u32) -> Option<Duration> {
         let tripled = self.first_wait.saturating_mul(3_u32.saturating_pow(failures.max(1) - 1));
         let own = tripled.min(self.longest_wait / 2);
@@ -45,7 +46,11 @@ impl RetryPolicy {
         let asked = error.retry_after().unwrap_or_default();
         // Who was told the same time would else come back in the same instant.
         let late = (asked / 10).min(MOST_LATE).saturating_mul(jitter.min(1000)) / 1000;
-        let wait = if asked.is_zero() { spread } else { asked + late };
+        let wait = match asked.is_zero() {
+            true => spread,
+            false if failures <= 1 => asked + late,
+            false => spread.max(asked + late),
+        };
         (asked <= self.longest_wait).then_some(wait)
     }
 }
@@ -53,9 +58,9 @@ impl RetryPolicy {
 /// How long to wait before attempt `attempt + 1`, or nothing when the failure is final.
 ///
 /// `jitter` in 0..=1000 spreads the waits of many agents: it adds up to half of the wait. A wait
-/// that the provider asks for takes its place, and up to a tenth more, at most a second; one
-/// beyond the longest wait is final, because a person should know rather than wait. Where another
-/// key is ready there is nothing to wait for.
+/// that the provider asks for takes the place of the first one and of later ones that are shorter,
+/// and up to a tenth more, at most a second; one beyond the longest wait is final, because a person
+/// should know rather than wait. Where another key is ready there is nothing to wait for.
 ///
 /// ```
 /// use deputize_core::{FailureKind, ModelError, RetryPolicy, retry_wait};
@@ -99,11 +104,14 @@ mod tests {
     }
 
     #[test]
-    fn what_the_provider_asks_for_takes_the_place_of_our_own_wait_but_not_for_too_long() {
-        for attempt in 1..=4 {
-            assert_eq!(wait(attempt, FailureKind::Transient, Some(3000)), Some(3000));
-            assert_eq!(wait(attempt, FailureKind::Transient, Some(100)), Some(100));
-        }
+    fn what_the_provider_asks_for_is_waited_but_moments_not_again_and_again() {
+        let waits = |asked| {
+            let waits = (1..=4).map(|n| wait(n, FailureKind::Transient, Some(asked)));
+            waits.map(Option::unwrap).collect::<Vec<_>>()
+        };
+        assert_eq!(waits(20), [20, 1500, 4500, 13_500]);
+        assert_eq!(waits(3000), [3000, 3000, 4500, 13_500]);
+        assert_eq!(waits(30_000), [30_000; 4]);
         assert_eq!(wait(1, FailureKind::Transient, Some(0)), Some(500), "no time is no wish");
         assert_eq!(wait(1, FailureKind::Transient, Some(61_000)), None);
     }

@@ -52,12 +52,15 @@ impl Driver {
                 Err((error, next)) => (error.limited(), next),
             };
             let cost = self.pay_broken(&error, &route);
-            // Another key is another try of the same attempt.
+            // Another key is another try of the same attempt, and so is another turn in a queue.
             let rotated = error.other_key;
-            let following = attempt + u32::from(!rotated);
+            let counts = !rotated && !matches!(next, Next::Queue(_));
+            let following = attempt + u32::from(counts);
             match self.after(attempt, following, (self.scrubbed(error), cost), next).await? {
-                After::Again if rotated => rotations += 1,
-                After::Again => attempt += 1,
+                After::Again => {
+                    rotations += u32::from(rotated);
+                    attempt = following;
+                }
                 After::Elsewhere => attempt = 1,
                 After::Failed(error, cost) => {
                     return self.input(Event::ModelError { error, retried: false, cost }).await;
@@ -172,8 +175,12 @@ impl Driver {
         next: Next,
     ) -> Result<After, JournalError> {
         let Some(wait) = self.wait_for(attempt, &error, next) else {
-            let tried =
-                if attempt > 1 { format!(" (tried {attempt} times)") } else { String::new() };
+            // What was not sent was not tried.
+            let tried = match error.kind {
+                FailureKind::Unavailable => String::new(),
+                _ if attempt > 1 => format!(" (tried {attempt} times)"),
+                _ => String::new(),
+            };
             let message = format!("{}{}{tried}", error.message, self.too_long(&error));
             return self.fall_back(ModelError { message, ..error }, cost).await;
         };
@@ -195,7 +202,7 @@ impl Driver {
     /// How long to wait for the next attempt, if there is to be one.
     fn wait_for(&self, attempt: u32, error: &ModelError, next: Next) -> Option<Duration> {
         let parts = &self.shared.parts;
-        let Next::Wait(opens) = next else { return None };
+        let (Next::Wait(opens) | Next::Queue(opens)) = next else { return None };
         let jitter = parts.random.lock().unwrap_or_else(PoisonError::into_inner).u32(..=1000);
         let wait = retry_wait(&parts.retry, attempt, error, jitter)?.max(opens);
         (self.waited + wait <= parts.retry.total_wait).then_some(wait)

@@ -161,7 +161,7 @@ struct Held {
 impl Pass for Held {
     fn answering(&mut self) {
         if let Some(leave) = &mut self.leave {
-            lock(&self.gate.state).answering(leave);
+            lock(&self.gate.state).answering(leave, self.gates.0.since.elapsed());
             self.gate.wake();
         }
     }

@@ -10,6 +10,7 @@ use deputize_core::{
 };
 use deputize_runtime::{Gates, Models, Parts, Session, SessionDir};
 use futures_util::future::join_all;
+use tokio::time::Instant;
 
 use crate::fixture::{Rule, World, authority, catalog, parts, run, spec};
 
@@ -124,6 +125,93 @@ impl Model for EndlessKeys {
     }
 }
 
+/// A server that takes so many requests a second, and says of the others when to come again. Each
+/// answer takes 0.3 s and is a call, until an agent has its last.
+struct Metered {
+    rate: f64,
+    burst: f64,
+    steps: usize,
+    tells: bool,
+    level: Mutex<(f64, Instant)>,
+    refused: AtomicU32,
+}
+
+impl Metered {
+    fn new(rate: f64, burst: f64, steps: usize, tells: bool) -> Arc<Self> {
+        let level = Mutex::new((burst, Instant::now()));
+        Arc::new(Self { rate, burst, steps, tells, level, refused: AtomicU32::new(0) })
+    }
+
+    /// Takes one request, or tells how long there is none to take.
+    fn take(&self) -> Result<(), Duration> {
+        let (level, at) = &mut *self.level.lock().unwrap();
+        *level = (*level + at.elapsed().as_secs_f64() * self.rate).min(self.burst);
+        *at = Instant::now();
+        if *level < 1.0 {
+            return Err(Duration::from_secs_f64((1.0 - *level) / self.rate));
+        }
+        *level -= 1.0;
+        Ok(())
+    }
+}
+
+impl Model for Metered {
+    fn reply<'a>(
+        &'a self,
+        request: &'a Request<'a>,
+        _live: &'a mut (dyn FnMut(Delta<'_>) + Send),
+        _cancel: &'a Cancel,
+    ) -> BoxFuture<'a, Result<Reply, ModelError>> {
+        Box::pin(async move {
+            if let Err(wait) = self.take() {
+                self.refused.fetch_add(1, Ordering::SeqCst);
+                let error = ModelError::new(FailureKind::Transient, "429");
+                // Whole seconds, as the header has them.
+                let seconds = self.tells.then_some((wait.as_secs() + 1) * 1000);
+                return Err(ModelError { status: Some(429), retry_after_ms: seconds, ..error });
+            }
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            if request.messages.len() < 2 * self.steps - 1 {
+                return Ok(Reply::calls("metered", [("no_such_tool", serde_json::json!({}))]));
+            }
+            Ok(Reply::text("metered", "done"))
+        })
+    }
+}
+
+/// A server whose first reply takes long, and which tells the second request to come again.
+struct LongReply(Mutex<Vec<Instant>>);
+
+impl Model for LongReply {
+    fn reply<'a>(
+        &'a self,
+        _request: &'a Request<'a>,
+        live: &'a mut (dyn FnMut(Delta<'_>) + Send),
+        _cancel: &'a Cancel,
+    ) -> BoxFuture<'a, Result<Reply, ModelError>> {
+        let asked = {
+            let mut asked = self.0.lock().unwrap();
+            asked.push(Instant::now());
+            asked.len()
+        };
+        Box::pin(async move {
+            match asked {
+                1 => {
+                    live(Delta::Text("word by word"));
+                    tokio::time::sleep(Duration::from_secs(75)).await;
+                }
+                2 => {
+                    let error = ModelError::new(FailureKind::Transient, "429");
+                    let asks = Some(1000);
+                    return Err(ModelError { status: Some(429), retry_after_ms: asks, ..error });
+                }
+                _ => {}
+            }
+            Ok(Reply::text("long", "done"))
+        })
+    }
+}
+
 /// Sessions side by side that share one gate.
 async fn side_by_side(count: usize, model: Arc<dyn Model>) -> Vec<Outcome> {
     let folder = tempfile::tempdir().unwrap();
@@ -160,6 +248,42 @@ async fn many_agents_find_the_width_of_a_narrow_provider_and_none_fails() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn whoever_meets_a_limit_of_requests_a_second_waits_for_their_turn_and_none_fails() {
+    for (agents, rate, steps, tells) in [
+        (3, 0.5, 4, true),
+        (20, 2.0, 3, true),
+        (40, 4.0, 3, true),
+        (40, 4.0, 3, false),
+        (60, 8.0, 3, true),
+    ] {
+        let server = Metered::new(rate, rate.max(1.0), steps, tells);
+        let start = Instant::now();
+        let outcomes = side_by_side(agents, Arc::clone(&server) as Arc<dyn Model>).await;
+        let failed: Vec<_> = outcomes.iter().filter_map(|outcome| outcome.error.as_ref()).collect();
+        assert!(failed.is_empty(), "{agents} at {rate}/s: {failed:?}");
+        #[expect(clippy::cast_precision_loss, reason = "a few hundred")]
+        let ideal = (agents * steps) as f64 / rate;
+        let (took, refused) =
+            (start.elapsed().as_secs_f64(), server.refused.load(Ordering::SeqCst));
+        assert!(took < 1.4 * ideal, "{agents} at {rate}/s: {took} s, ideal {ideal} s");
+        assert!(
+            f64::from(refused) < 0.25 * ideal * rate,
+            "{agents} at {rate}/s: {refused} refused"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_waits_behind_a_long_reply_of_another() {
+    let server = Arc::new(LongReply(Mutex::default()));
+    let outcomes = side_by_side(2, Arc::clone(&server) as Arc<dyn Model>).await;
+    assert!(outcomes.iter().all(|it| it.error.is_none()), "{outcomes:?}");
+    let asked = server.0.lock().unwrap();
+    let waited = asked[2] - asked[1];
+    assert!(Duration::from_secs(1) <= waited && waited < Duration::from_secs(2), "{waited:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_provider_that_is_down_is_asked_by_one_for_all_and_all_are_told() {
     let down = Arc::new(Down(AtomicU32::new(0)));
     let outcomes = side_by_side(50, Arc::clone(&down) as Arc<dyn Model>).await;
@@ -170,7 +294,7 @@ async fn a_provider_that_is_down_is_asked_by_one_for_all_and_all_are_told() {
 
 #[tokio::test(start_paused = true)]
 async fn a_model_that_never_runs_out_of_keys_is_asked_a_bounded_number_of_times_and_waited_for() {
-    let (model, start) = (Arc::new(EndlessKeys(AtomicU32::new(0))), tokio::time::Instant::now());
+    let (model, start) = (Arc::new(EndlessKeys(AtomicU32::new(0))), Instant::now());
     let outcomes = side_by_side(1, Arc::clone(&model) as Arc<dyn Model>).await;
     assert!(outcomes[0].provider_unavailable, "{:?}", outcomes[0]);
     // 32 other keys, and five attempts that are waited for.
