@@ -145,7 +145,7 @@ fn read<W: Wire>(pieces: &[&[u8]], ending: Ending) -> Seen {
     let mut live = |delta: Delta<'_>| match delta {
         Delta::Text(text) => seen.push((false, text.to_owned())),
         Delta::Reasoning(text) => seen.push((true, text.to_owned())),
-        Delta::Call => {}
+        Delta::Call(_) => {}
     };
     let mut wire = W::begin();
     let mut fed = Ok(Flow::More);

@@ -14,7 +14,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 use tokio::time::sleep;
 
-use crate::program::{Ended, Lab, Running, model, soon};
+use crate::program::{Asked, Ended, Lab, Running, model, soon};
 
 fn call(tool: &str, arguments: Value) -> Answer {
     Answer::reply(&Reply::calls("mock", [(tool, arguments)]))
@@ -140,6 +140,46 @@ async fn the_agents_of_a_run_are_seen_and_one_is_told_to_end() {
 }
 
 #[tokio::test]
+async fn a_child_that_is_stopped_in_its_answer_is_counted_and_says_who_stopped_it() {
+    let gate = Gate::closed();
+    let server = model(move |asked| match asked.results().len() {
+        _ if asked.system().contains("YOUR TASK:\nchild 0") => {
+            text(&"Word after word. ".repeat(60)).stall_at(900, &gate)
+        }
+        0 => call("delegate_task", json!({"goal": "child 0"})),
+        _ => text("Seen."),
+    })
+    .await;
+    let lab = Lab::new();
+    let running = lab.run(&server, &["-v", "--output", "events", "Share it"]);
+    let session = reachable(&lab).await;
+    let child = format!("{session}/1.0.0");
+    running.event("model.delta", |delta| delta["agent"] == child.as_str()).await;
+    deputize(&lab, &["agents", "stop", &child]).await.with_code(0);
+    let ended = running.end().await.with_code(0);
+    let requests = server.requests();
+    let asked = Asked::of(requests.last().unwrap());
+    let told = asked.results()[0];
+    let told = &told[told.find("{\"results\"").unwrap()..];
+    let told = serde_json::Deserializer::from_str(told).into_iter::<Value>().next();
+    let entry = &told.unwrap().unwrap()["results"][0];
+    let why = "a person stopped it or an agent above it (`deputize agents stop`)";
+    let how = ["status", "exit_reason", "error"].map(|field| entry[field].clone());
+    assert_eq!(how, ["interrupted", "interrupted", why].map(Value::from));
+    assert!(entry["summary"].as_str().unwrap().contains("Word after word."), "{entry}");
+    // It was asked once, and what it read and said is paid for.
+    assert_eq!(entry["api_calls"], 1, "{entry}");
+    let tokens = ["input", "output"].map(|name| entry["tokens"][name].as_u64().unwrap());
+    assert!(tokens[0] > 500 && tokens[1] > 0, "{entry}");
+    let error = ended.events("model.error").pop().unwrap();
+    assert_eq!(
+        [&error["input_tokens"], &error["output_tokens"]],
+        tokens.map(Value::from).each_ref()
+    );
+    assert_eq!(error["estimated"], true, "{error:#}");
+}
+
+#[tokio::test]
 async fn two_who_stop_at_once_are_both_answered_and_it_ends_once() {
     let gates = [Gate::closed(), Gate::closed()];
     let server = family(gates.clone()).await;
@@ -178,6 +218,29 @@ async fn a_tree_is_told_to_end_as_a_whole() {
     let told: Value = serde_json::from_str(&ended.out).unwrap();
     assert_eq!(told["children"].as_array().unwrap().len(), 2);
     assert_eq!(told["children"][0]["status"], "interrupted");
+}
+
+#[tokio::test]
+async fn a_task_that_waited_when_all_was_stopped_is_among_the_children_of_the_json() {
+    let server = family([Gate::closed(), Gate::closed()]).await;
+    let lab = Lab::new();
+    let set = ["delegation.max_concurrent_children=1", "delegation.over_limit=queue"];
+    let set = ["--set", set[0], "--set", set[1]];
+    let running = lab.run(&server, &[&["--output", "json"], &set[..], &["Share it"]].concat());
+    server.until_requests(2).await;
+    let session = reachable(&lab).await;
+    deputize(&lab, &["agents", "stop", &session, "--tree"]).await.with_code(0);
+    let ended = running.end().await.with_code(130);
+    let told: Value = serde_json::from_str(&ended.out).unwrap();
+    let children = told["children"].as_array().unwrap();
+    let brief = |child: &Value| {
+        [child["task_index"].clone(), child["status"].clone(), child["api_calls"].clone()]
+    };
+    assert_eq!(children.len(), 2, "{told:#}");
+    assert_eq!(brief(&children[0]), [json!(0), json!("interrupted"), json!(1)]);
+    assert_eq!(brief(&children[1]), [json!(1), json!("interrupted"), json!(0)]);
+    let error = children[1]["error"].as_str().unwrap();
+    assert!(error.contains("agents stop") && error.ends_with("it was not started"), "{error}");
 }
 
 #[tokio::test]

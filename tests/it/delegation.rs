@@ -619,6 +619,48 @@ async fn a_claim_without_a_write_is_visible() {
 }
 
 #[tokio::test]
+async fn a_claim_in_a_value_is_held_against_what_was_seen_also_below() {
+    let schema = json!({"type": "object", "required": ["files_written"], "properties": {
+        "files_written": {"type": "array", "items": {"type": "string"}}}});
+    let server = model(move |asked| {
+        let task = asked.last_user();
+        match (is_child(asked), asked.results().len()) {
+            (false, 0) => {
+                let goal = "Manage it";
+                let task = json!({"goal": goal, "role": "orchestrator", "output_schema": schema});
+                call("delegate_task", task)
+            }
+            (false, _) => say("Looked."),
+            (true, 0) if task.contains("Manage it") => call(
+                "delegate_task",
+                json!({"tasks": [{"goal": "Write it"}, {"goal": "Break it"}]}),
+            ),
+            (true, _) if asked.first_user().contains("Manage it") => {
+                say(r#"{"files_written":["real.txt","src/x.rs"]}"#)
+            }
+            (true, 0) if task.contains("Write it") => {
+                call("write_file", json!({"path": "real.txt", "content": "x"}))
+            }
+            (true, _) if task.contains("Break it") => Answer::error(400, "no"),
+            (true, _) => say("Done."),
+        }
+    })
+    .await;
+    let lab = Lab::new();
+    run(&lab, &server, &["delegation.max_spawn_depth=2"], "Go").await;
+    let requests = server.requests();
+    let (told, notes) = result(&messages(of(&requests, "Go")[1], "tool")[0]);
+    let entry = &told["results"][0];
+    assert_eq!(entry["unseen_writes"], json!(["src/x.rs"]), "{told}");
+    assert!(notes.contains("of which no write was seen: `src/x.rs`."), "{notes}");
+    let written = entry["receipts"]["files_written"].as_array().unwrap();
+    assert_eq!((written.len(), &written[0]["by"]), (1, &json!("1.0.0")), "{entry}");
+    assert!(written[0]["path"].as_str().unwrap().ends_with("real.txt"), "{entry}");
+    let broken = format!("{}/1.0.1", entry["agent"].as_str().unwrap());
+    assert_eq!(entry["receipts"]["unfinished"], json!([broken]), "{entry}");
+}
+
+#[tokio::test]
 async fn a_claim_of_what_was_there_before_is_visible_also_beside_commands() {
     let lab = Lab::new();
     fs::write(lab.work("old.md"), "x").unwrap();

@@ -157,6 +157,7 @@ pub(crate) fn outcome(agent: &AgentId, status: Status, reason: ExitReason) -> Ou
         provider_unavailable: false,
         model: "m-2026".to_owned(),
         iterations: 2,
+        requests: 2,
         usage: usage(1000),
         children_usage: Usage::default(),
         cost_usd: None,
@@ -176,6 +177,7 @@ pub(crate) fn outcome(agent: &AgentId, status: Status, reason: ExitReason) -> Ou
             },
         ],
         receipts: Receipts::default(),
+        below: BTreeMap::new(),
         found: None,
     }
 }

@@ -17,6 +17,12 @@ pub enum CancelReason {
     Budget,
     /// A limit was reached of an agent above it, which closes.
     LimitAbove,
+    /// A person stopped it, or an agent above it, from outside of the run.
+    Stopped,
+    /// An agent above it stopped it.
+    StoppedAbove,
+    /// The agent that started it ended and waits for nothing more.
+    EndedAbove,
 }
 
 impl CancelReason {
@@ -26,8 +32,11 @@ impl CancelReason {
         match self {
             Self::Interrupted => "interrupted",
             Self::TimeLimit => "the time limit was reached",
-            Self::Budget => "the budget was spent before there was a closing answer",
+            Self::Budget => "the limit of the budget came before there was a closing answer",
             Self::LimitAbove => "ended with a limit of the agent that started it",
+            Self::Stopped => "a person stopped it or an agent above it (`deputize agents stop`)",
+            Self::StoppedAbove => "an agent above it stopped it (`delegate_control`)",
+            Self::EndedAbove => "ended with the agent that started it",
         }
     }
 }
@@ -68,9 +77,11 @@ impl Cancel {
         }))
     }
 
-    /// Signals this node and all below it. The first reason stays.
+    /// Signals this node and all below it. The first reason stays, also one that came from above.
     pub fn cancel(&self, reason: CancelReason) {
-        let _first_wins = self.0.reason.set(reason);
+        if !self.is_cancelled() {
+            let _first_wins = self.0.reason.set(reason);
+        }
         self.0.token.cancel();
     }
 
@@ -113,5 +124,8 @@ mod tests {
         assert_eq!(parent.reason(), None);
         parent.cancel(CancelReason::Interrupted);
         assert_eq!(child.reason(), Some(CancelReason::TimeLimit));
+        let late = parent.child();
+        late.cancel(CancelReason::TimeLimit);
+        assert_eq!(late.reason(), Some(CancelReason::Interrupted), "it was told so from above");
     }
 }

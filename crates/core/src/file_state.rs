@@ -233,14 +233,19 @@ impl FileLedger {
         path: &Path,
         current: &Version,
     ) -> Result<(), Stale> {
+        // Who changed a file tells more than how much of it was seen before that.
+        self.check(agent, path, current)?;
         match self.lock().reads.get(&(agent.clone(), path.to_owned())) {
-            Some(Read { extent: Extent::Whole, .. }) | None => {}
-            Some(Read { version, extent }) => {
-                let lines = extent.unseen().filter(|_| version == current);
-                return Err(Stale::Partly { lines });
-            }
+            Some(Read { extent: Extent::Whole, .. }) | None => Ok(()),
+            Some(Read { extent, .. }) => Err(Stale::Partly { lines: extent.unseen() }),
         }
-        self.check(agent, path, current)
+    }
+
+    /// Whether an agent saw all of a version of a file, whatever is there now.
+    #[must_use]
+    pub fn saw_all(&self, agent: &AgentId, path: &Path) -> bool {
+        let key = (agent.clone(), path.to_owned());
+        self.lock().reads.get(&key).is_some_and(|read| read.extent == Extent::Whole)
     }
 
     /// Whether an agent may change a part of a file whose present version is `current`.
@@ -442,14 +447,18 @@ mod tests {
     }
 
     #[test]
-    fn a_change_after_a_part_leaves_the_rest_unseen() {
+    fn a_change_after_a_part_is_told_first_and_leaves_the_rest_unseen() {
         let (ledger, path) = (FileLedger::default(), Path::new("/w/a"));
         let me = AgentId::root(&SessionId::literal("s"));
+        let other = me.child(crate::CallId { step: 1, slot: 0 }, 0);
         let (old, new) = (Version::of(b"old"), Version::of(b"new"));
         let unknown = Err(Stale::Partly { lines: None });
         let part = |lines| Extent::Parts { parts: vec![(1, 0)..(2, 0)], lines };
         assert!(!ledger.saw_extent(&me, path, old, part(2)));
-        assert_eq!(ledger.check_whole(&me, path, &new), unknown);
+        let by = |by: &str| Err(Stale::Changed { by: by.to_owned() });
+        assert_eq!(ledger.check_whole(&me, path, &new), by("by a command or another program"));
+        ledger.wrote(&other, path, new.clone());
+        assert_eq!(ledger.check_whole(&me, path, &new), by(&format!("by agent {other}")));
         ledger.wrote(&me, path, new.clone());
         assert_eq!(ledger.check(&me, path, &new), Ok(()));
         assert_eq!(ledger.check_whole(&me, path, &new), unknown);

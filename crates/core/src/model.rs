@@ -62,9 +62,20 @@ pub enum Delta<'a> {
     Text(&'a str),
     /// A piece of the reasoning.
     Reasoning(&'a str),
-    /// A call began or grew. Nothing of it is shown before the reply is whole; it tells that the
-    /// reply goes on.
-    Call,
+    /// A call began or grew by so many bytes. Nothing of it is shown before the reply is whole; it
+    /// tells that the reply goes on.
+    Call(usize),
+}
+
+impl Delta<'_> {
+    /// How many bytes arrived.
+    #[must_use]
+    pub const fn bytes(&self) -> usize {
+        match self {
+            Self::Text(text) | Self::Reasoning(text) => text.len(),
+            Self::Call(bytes) => *bytes,
+        }
+    }
 }
 
 /// Why the model stopped.
@@ -254,9 +265,13 @@ pub struct ModelError {
     /// Bytes of that text that were left out of it, see [`PARTIAL_BYTES`].
     #[serde(default, skip_serializing_if = "is_zero")]
     pub partial_left_out: u64,
-    /// What the provider counted for the attempt, where it said so.
+    /// What the attempt took: as the provider counted it, or an estimate where it had begun to
+    /// answer and counted nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Box<Usage>>,
+    /// Whether that is an estimate.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub estimated: bool,
     /// Whether the next attempt goes out with another key, so that there is nothing to wait for.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub other_key: bool,
@@ -274,6 +289,7 @@ impl ModelError {
             partial: String::new(),
             partial_left_out: 0,
             usage: None,
+            estimated: false,
             other_key: false,
         }
     }

@@ -37,7 +37,7 @@ pub enum ExitReason {
     Completed,
     /// It had used its model requests.
     MaxIterations,
-    /// Its budget was spent.
+    /// Its budget had no room for more.
     Budget,
     /// The model's output limit cut the answer.
     MaxOutputTokens,
@@ -96,7 +96,7 @@ pub struct Receipts {
     pub files_written: BTreeMap<PathBuf, Version>,
     /// Commands and their exit codes, in order.
     pub commands: Vec<(String, Option<i32>)>,
-    /// Children that had not ended when it did.
+    /// Agents below it that did not complete: they had not ended when it did, or ended otherwise.
     pub unfinished: Vec<AgentId>,
 }
 
@@ -104,7 +104,7 @@ impl Receipts {
     /// Notes what the host saw.
     pub fn add(&mut self, fact: &Fact) {
         match fact {
-            Fact::FileRead { .. } | Fact::ShellMoved { .. } => {}
+            Fact::FileRead { .. } | Fact::ShellMoved { .. } | Fact::NotBegun { .. } => {}
             Fact::FileWritten { path, version, .. } => {
                 self.files_written.insert(path.clone(), version.clone());
             }
@@ -112,6 +112,12 @@ impl Receipts {
                 self.commands.push((command.clone(), *exit_code));
             }
         }
+    }
+
+    /// Whether it wrote and ran nothing.
+    #[must_use]
+    pub fn did_nothing(&self) -> bool {
+        self.files_written.is_empty() && self.commands.is_empty()
     }
 }
 
@@ -163,6 +169,9 @@ pub struct Outcome {
     pub model: String,
     /// Model replies it got.
     pub iterations: u32,
+    /// Requests that it sent to a model, each attempt by itself.
+    #[serde(default)]
+    pub requests: u32,
     /// Tokens of it alone.
     pub usage: Usage,
     /// Tokens of its descendants.
@@ -179,6 +188,9 @@ pub struct Outcome {
     /// What the host saw it do.
     #[serde(default)]
     pub receipts: Receipts,
+    /// For a child: what the host saw each of the agents below it do that did anything.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub below: BTreeMap<AgentId, Receipts>,
     /// For a child: what the host found out at its end, if anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub found: Option<Box<ChildFound>>,
@@ -188,8 +200,14 @@ impl Outcome {
     /// The outcome of an agent of which there is nothing else to tell.
     #[must_use]
     pub fn without_run(spec: &AgentSpec, status: Status, error: String) -> Self {
+        Self::not_begun(spec.id.clone(), spec.model.clone(), (status, error))
+    }
+
+    /// The outcome of an agent of which nothing else is known.
+    #[must_use]
+    pub fn not_begun(agent: AgentId, model: String, (status, error): (Status, String)) -> Self {
         Self {
-            agent: spec.id.clone(),
+            agent,
             external: false,
             status,
             exit_reason: match status {
@@ -202,14 +220,16 @@ impl Outcome {
             partial: false,
             error: Some(error),
             provider_unavailable: false,
-            model: spec.model.clone(),
+            model,
             iterations: 0,
+            requests: 0,
             usage: Usage::default(),
             children_usage: Usage::default(),
             cost_usd: None,
             duration_ms: 0,
             trace: Vec::new(),
             receipts: Receipts::default(),
+            below: BTreeMap::new(),
             found: None,
         }
     }
@@ -227,6 +247,18 @@ impl Outcome {
             (Status::Failed | Status::Error, _) if self.provider_unavailable => 3,
             (Status::Failed | Status::Error, _) => 1,
         }
+    }
+
+    /// What the host saw the agents below it do, each by its name, and then the agent itself.
+    pub fn all_receipts(&self) -> impl Iterator<Item = (&AgentId, &Receipts)> {
+        self.below.iter().chain([(&self.agent, &self.receipts)])
+    }
+
+    /// Whether it or an agent below it may have changed files that no tool of ours wrote: by a
+    /// command, or as a program of its own.
+    #[must_use]
+    pub fn may_change_unseen(&self) -> bool {
+        self.external || self.all_receipts().any(|(_, seen)| !seen.commands.is_empty())
     }
 
     /// Tokens of the agent and all its descendants.

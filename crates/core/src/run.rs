@@ -629,9 +629,11 @@ impl Run {
         }
         self.settle_open(CallStatus::Cancelled, STOPPED_CALL);
         let (status, exit) = match reason {
-            CancelReason::Interrupted | CancelReason::LimitAbove => {
-                (Status::Interrupted, ExitReason::Interrupted)
-            }
+            CancelReason::Interrupted
+            | CancelReason::LimitAbove
+            | CancelReason::Stopped
+            | CancelReason::StoppedAbove
+            | CancelReason::EndedAbove => (Status::Interrupted, ExitReason::Interrupted),
             // Without a closing answer: what it said until then is a part of its work.
             CancelReason::Budget => (Status::Failed, ExitReason::Budget),
             CancelReason::TimeLimit => (Status::Timeout, ExitReason::Timeout),

@@ -16,7 +16,8 @@ use crate::door::Source;
 use crate::file_state::Version;
 use crate::message::ModelText;
 use crate::model::BoxFuture;
-use crate::name::ToolName;
+use crate::name::{AgentId, ToolName};
+use crate::outcome::Status;
 use crate::schema::Schema;
 
 /// What a model is told of a tool. These bytes are fixed while an agent lives.
@@ -142,6 +143,19 @@ pub enum Fact {
         /// Nobody saw its end: the program ended before it.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         unknown: bool,
+    },
+    /// A child was not begun: there is no other record of it.
+    NotBegun {
+        /// The name that it would have had.
+        agent: AgentId,
+        /// Which task of the call it is, from 0.
+        task_index: u32,
+        /// The model that it would have asked.
+        model: String,
+        /// What its entry tells.
+        status: Status,
+        /// Why.
+        error: String,
     },
     /// The agent's shell is in another directory than before.
     ShellMoved {

@@ -1,6 +1,9 @@
 //! Files that an answer says were written: pure. What was written is for the host to know; this
 //! only finds what to look up.
 
+use serde_json::Value;
+use serde_json::value::RawValue;
+
 /// How many names of one answer are looked up.
 const MOST: usize = 20;
 /// How long a name may be, in bytes.
@@ -33,6 +36,10 @@ const NEGATIONS: [&str; 12] = [
     "not", "no", "nothing", "never", "without", "could", "would", "should", "cannot", "can't",
     "didn't", "failed",
 ];
+/// What stands around a value in an answer with other words.
+const FENCE: &str = "```";
+/// Of how many words a value is one that tells what was done to a file.
+const WORDS: usize = 2;
 /// How many words a negation may stand before the verb.
 const NEGATES: usize = 3;
 /// Words with which a verb tells of somebody else's work, if `by` follows.
@@ -57,24 +64,89 @@ const ENDINGS: [&str; 46] = [
     "txt", "vue", "xml", "yaml", "yml", "zig",
 ];
 
-/// The paths that an answer names as written, each once: in a line that says so, or in a list
-/// below such a line that ends with a colon.
-pub(crate) fn named_as_written(answer: &str) -> Vec<&str> {
-    let mut found: Vec<&str> = Vec::new();
+/// The paths that an answer names as written, each once: in its value, if it has one, and in the
+/// text around that.
+pub(crate) fn named_as_written<'a>(answer: &'a str, value: Option<&'a Value>) -> Vec<&'a str> {
+    let mut found = Vec::new();
+    match value {
+        None => in_text(answer, &mut found),
+        Some(value) => {
+            in_value(value, false, &mut found);
+            let bare = serde_json::from_str::<&RawValue>(answer).is_ok();
+            if let Some((before, block)) = answer.split_once(FENCE).filter(|_| !bare) {
+                let after = block.rsplit_once(FENCE).map_or("", |(_, after)| after);
+                [before, after].into_iter().for_each(|text| in_text(text, &mut found));
+            }
+        }
+    }
+    found
+}
+
+fn add<'a>(path: &'a str, found: &mut Vec<&'a str>) {
+    if !found.contains(&path) && found.len() < MOST {
+        found.push(path);
+    }
+}
+
+/// In a value: below a key that says it (`files_written`, `created`), beside a word that does
+/// (`"action": "created"`, `"written": true`), or in a text that does.
+fn in_value<'a>(value: &'a Value, said: bool, found: &mut Vec<&'a str>) {
+    match value {
+        Value::String(text) if said => {
+            let words = || text.split([' ', ',', '\n', '\t']).filter(|word| !word.is_empty());
+            // `src/a.rs (new)`, but not `docs/b.md asks for it`.
+            let remark = words().nth(1).is_none_or(|word| !word.starts_with(char::is_alphanumeric));
+            let all = words().all(|word| path(word).is_some());
+            let most = if all { MOST } else { usize::from(remark) };
+            words().take(most).filter_map(path).for_each(|path| add(path, found));
+            in_text(text, found);
+        }
+        Value::String(text) => in_text(text, found),
+        Value::Array(items) => items.iter().for_each(|item| in_value(item, said, found)),
+        Value::Object(map) => {
+            let beside = map.iter().any(|(key, value)| match value {
+                Value::Bool(true) => key_says_written(key),
+                Value::String(word) => {
+                    word.split_whitespace().count() <= WORDS && says_written(word)
+                }
+                _ => false,
+            });
+            for (key, value) in map {
+                let denied = matches!(value, Value::Null | Value::Bool(false));
+                if let Some(path) = path(key).filter(|_| said && !denied) {
+                    add(path, found);
+                }
+                let said = said || key_says_written(key) || (beside && value.is_string());
+                in_value(value, said, found);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// Whether a key says that something was written: `files_written`, `filesWritten`.
+fn key_says_written(key: &str) -> bool {
+    let mut words = String::with_capacity(key.len());
+    for c in key.chars() {
+        if c.is_uppercase() {
+            words.push(' ');
+        }
+        words.push(c);
+    }
+    says_written(&words)
+}
+
+/// In a line that says so, or in a list below such a line that ends with a colon.
+fn in_text<'a>(text: &'a str, found: &mut Vec<&'a str>) {
     let mut listed = false;
-    for line in answer.lines().map(str::trim).filter(|line| !line.is_empty()) {
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let says = says_written(line);
         listed = if is_item(line) { listed } else { says && line.ends_with(':') };
         if !(says || listed) {
             continue;
         }
-        for path in line.split_whitespace().filter_map(path) {
-            if !found.contains(&path) && found.len() < MOST {
-                found.push(path);
-            }
-        }
+        line.split_whitespace().filter_map(path).for_each(|path| add(path, found));
     }
-    found
 }
 
 /// Whether a line is an item of a list: `- a`, `* a`, `• a`, `1. a`, `1) a`.
@@ -141,11 +213,11 @@ mod tests {
             "Created ../../up.toml and .env",
         ];
         assert_eq!(
-            named_as_written(&lines.join("\n")),
+            named_as_written(&lines.join("\n"), None),
             ["src/a.rs", "docs/b.md", "out.txt", "./x/y.unknown", "/tmp/z.log", "../../up.toml"]
         );
         let many: String = (0..99).map(|n| format!("wrote a{n}.rs\n")).collect();
-        assert_eq!(named_as_written(&many).len(), MOST);
+        assert_eq!(named_as_written(&many, None).len(), MOST);
     }
 
     #[test]
@@ -167,14 +239,41 @@ mod tests {
             ("Nothing was written to a.md.", &[]),
         ];
         for (answer, expected) in cases {
-            assert_eq!(named_as_written(answer), expected, "{answer}");
+            assert_eq!(named_as_written(answer, None), expected, "{answer}");
+        }
+    }
+
+    #[test]
+    fn claims_in_a_value_as_schemas_ask_for_them() {
+        let cases: [(&str, &[&str]); 14] = [
+            (r#"{"files_written":["src/x.rs","docs/y.md"],"ok":true}"#, &["src/x.rs", "docs/y.md"]),
+            (r#"{"modifiedFiles":"src/x.rs, src/y.rs"}"#, &["src/x.rs", "src/y.rs"]),
+            (r#"{"created":[{"path":"src/x.rs","why":"docs/y.md asks for it"}]}"#, &["src/x.rs"]),
+            (r#"{"files":[{"path":"src/x.rs","action":"created"}]}"#, &["src/x.rs"]),
+            (r#"{"path":"src/x.rs","written":true}"#, &["src/x.rs"]),
+            (r#"{"changed":{"src/x.rs":"a new test","src/y.rs":false}}"#, &["src/x.rs"]),
+            (r#"{"summary":"I read a.rs.\nI wrote src/x.rs."}"#, &["src/x.rs"]),
+            (r#"{"updated":["src/x.rs (the parser of b.rs)"]}"#, &["src/x.rs"]),
+            (r#"{"path":"src/x.rs","written":false}"#, &[]),
+            (r#"{"files_not_written":["src/x.rs"]}"#, &[]),
+            (r#"{"files_read":["src/x.rs"],"unchanged":["src/y.rs"]}"#, &[]),
+            (r#"{"path":"src/x.rs","finding":"a check was added without a test"}"#, &[]),
+            (r#"{"path":"src/x.rs","action":"not changed"}"#, &[]),
+            (r#"["src/x.rs"]"#, &[]),
+        ];
+        for (answer, expected) in cases {
+            let value: Value = serde_json::from_str(answer).unwrap();
+            assert_eq!(named_as_written(answer, Some(&value)), expected, "{answer}");
+            let fenced = format!("I wrote z.md, and this:\n```json\n{answer}\n```\nDone.");
+            let named = named_as_written(&fenced, Some(&value));
+            assert_eq!(named, [expected, &["z.md"]].concat(), "{answer}");
         }
     }
 
     proptest! {
         #[test]
         fn whatever_it_is_given_it_gives_parts_of_it(answer in "(wrote|[a-z./:` \n\u{202e}é]){0,40}") {
-            for path in named_as_written(&answer) {
+            for path in named_as_written(&answer, None) {
                 prop_assert!(!path.is_empty() && answer.contains(path));
             }
         }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use deputize_core::door::{Source, to_line};
 use deputize_core::{
     AgentId, AgentSpec, AgentView, BoxFuture, ChildFound, Clock, Doing, Effects, Entry, Glance,
-    Handoff, Origin, Outcome, Schema, SchemaError, Tool, ToolCallResult, ToolCx, ToolDecl,
+    Handoff, Origin, Outcome, Schema, SchemaError, Status, Tool, ToolCallResult, ToolCx, ToolDecl,
     ToolError, ToolName, ToolOutput, ToolSpec, Usable,
 };
 use serde_json::{Value, json};
@@ -21,6 +21,7 @@ use crate::plan::Plan;
 use crate::policy::Policy;
 use crate::refusal::{CallError, Code, Refusal, bounded};
 use crate::report::{Caps, Seen, report};
+use crate::run::fact;
 use crate::slots::Slots;
 use crate::tool::started;
 use crate::toolset::TOOLSET;
@@ -54,10 +55,11 @@ pub(crate) fn handles(
     // Those beyond the free places wait for one.
     let mut open = slots.open();
     let mut results = Vec::with_capacity(plan.specs.len());
+    let mut facts = Vec::new();
     for (index, spec) in plan.specs.into_iter().enumerate() {
         let id = spec.id.clone();
         begun.begin(&id, &before, started(cx).is_new(&id).then_some(at));
-        results.push(match cx.agent.session.spawn.attach(&cx.agent, spec, &cx.cancel) {
+        results.push(match cx.agent.session.spawn.attach(&cx.agent, spec.clone(), &cx.cancel) {
             Ok(_handle) => {
                 let status = if open > 0 { "running" } else { "waiting" };
                 open = open.saturating_sub(1);
@@ -65,12 +67,13 @@ pub(crate) fn handles(
             }
             Err(error) => {
                 begun.forget(&id);
+                facts.extend(fact(&spec, Status::Error, error.to_string()));
                 json!({"task_index": index, "status": "error", "error": error.to_string()})
             }
         });
     }
     let text = json!({"results": results, "warnings": plan.warnings}).to_string();
-    Ok(ToolOutput::text(text))
+    Ok(ToolOutput { facts, ..ToolOutput::text(text) })
 }
 
 /// How children that nobody waits for are let in and told of, under these settings.

@@ -52,7 +52,7 @@ impl Before {
         child: &Outcome,
     ) -> Vec<StaleFile> {
         // Only what may have written behind the ledger's back is worth a look at every file.
-        let looks = child.external || !child.receipts.commands.is_empty();
+        let looks = child.may_change_unseen();
         let mut stale = self.changed(files, parent, (slice::from_ref(child), looks));
         stale.retain(|file| file.is_of(child));
         stale
@@ -102,10 +102,10 @@ impl Before {
                 },
             }
         }
-        for outcome in outcomes {
-            for (path, version) in &outcome.receipts.files_written {
+        for (by, seen) in outcomes.iter().flat_map(Outcome::all_receipts) {
+            for (path, version) in &seen.files_written {
                 if let Err(Stale::Changed { .. }) = files.check(parent, path, version) {
-                    enter(path.clone(), Some(outcome.agent.clone()), false);
+                    enter(path.clone(), Some(by.clone()), false);
                 }
             }
         }

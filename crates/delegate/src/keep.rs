@@ -9,7 +9,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use deputize_core::{AgentSpec, AgentView, Outcome, Status};
+use deputize_core::{AgentSpec, AgentView, Outcome, Status, Usage};
 use jiff::Timestamp;
 
 use crate::policy::{Form, Policy};
@@ -143,7 +143,14 @@ fn made(path: &Path, options: &OpenOptions) -> io::Result<File> {
     options.open(path)
 }
 
-/// The file about a child that timed out before its model had answered anything.
+/// Whether anything of a reply to a child has come: then it is counted, if only as an estimate. A
+/// program of its own is known by what it tells.
+fn has_begun(outcome: &Outcome) -> bool {
+    let told = outcome.text.is_some() || !outcome.trace.is_empty();
+    told || outcome.iterations > 0 || outcome.usage != Usage::default()
+}
+
+/// The file about a child that timed out before anything of a reply had come to it.
 fn diagnose(
     agent: &AgentView,
     policy: &Policy,
@@ -151,7 +158,7 @@ fn diagnose(
     now_ms: u64,
 ) -> Option<PathBuf> {
     let folder = policy.logs.as_ref()?;
-    if outcome.status != Status::Timeout || outcome.iterations > 0 {
+    if outcome.status != Status::Timeout || has_begun(outcome) {
         return None;
     }
     let at = Timestamp::from_millisecond(i64::try_from(now_ms).ok()?).ok()?;
@@ -189,8 +196,9 @@ fn diagnosis(spec: &AgentSpec, outcome: &Outcome, at: &str) -> String {
     let lines = [
         ("time", at.to_owned()),
         ("agent", spec.id.to_string()),
-        ("what happened", "the time limit came before the model had answered once".to_owned()),
+        ("what happened", "the time limit came before anything of a reply of the model".to_owned()),
         ("error", outcome.error.clone().unwrap_or_default()),
+        ("requests sent", outcome.requests.to_string()),
         ("waited, ms", outcome.duration_ms.to_string()),
         ("time limit, ms", limits.time_ms.to_string()),
         ("then for a closing answer, ms", limits.wrap_up_ms.to_string()),

@@ -387,7 +387,7 @@ impl StaleFile {
     pub(crate) fn is_of(&self, outcome: &Outcome) -> bool {
         match &self.by {
             Some(by) => is_of(by, &outcome.agent),
-            None => outcome.external || !outcome.receipts.commands.is_empty(),
+            None => outcome.may_change_unseen(),
         }
     }
 }

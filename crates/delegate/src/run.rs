@@ -3,28 +3,44 @@
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use deputize_core::{AgentSpec, AttachError, BoxFuture, Outcome, Status, ToolCx};
+use deputize_core::{
+    AgentSpec, AttachError, BoxFuture, CancelReason, Fact, Outcome, Status, ToolCx,
+};
 use deputize_workflow::{Event, Graph, Outcome as TaskOutcome, Schedule};
 use futures_util::FutureExt as _;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 
 use crate::slots::{Slot, Slots};
 
-const NOT_STARTED: &str = "interrupted before it was started";
+const NOT_STARTED: &str = "it was not started";
 const PANICKED: &str = "the host failed while this child ran; what it did until then is not known";
 
-/// Runs the children and gives their outcomes in the order of the specs. When the call is
-/// cancelled no further child starts; those that run see it too, and are awaited.
-pub(crate) async fn run(specs: &[AgentSpec], cx: &ToolCx, slots: &Arc<Slots>) -> Vec<Outcome> {
+/// Runs the children and gives their outcomes in the order of the specs, and a fact for each task
+/// for which none was begun. When the call is cancelled no further child starts; those that run see
+/// it too, and are awaited.
+pub(crate) async fn run(
+    specs: &[AgentSpec],
+    cx: &ToolCx,
+    slots: &Arc<Slots>,
+) -> (Vec<Outcome>, Vec<Fact>) {
     let mut schedule = Schedule::new(Graph::flat(specs.len()));
-    let mut running = FuturesUnordered::new();
+    let mut running: FuturesUnordered<BoxFuture<'static, (usize, Ended)>> = FuturesUnordered::new();
     let mut outcomes: Vec<Option<Outcome>> = specs.iter().map(|_| None).collect();
+    let mut not_begun: Vec<Fact> = Vec::new();
     while !schedule.is_finished() {
         let next = schedule.ready(usize::MAX).next();
         tokio::select! {
             biased;
             () = cx.cancel.cancelled(), if next.is_some() => happened(&mut schedule, Event::Cancel),
-            Some((task, outcome)) = running.next() => {
+            Some((task, ended)) = running.next() => {
+                let outcome = match ended {
+                    Ok(outcome) => outcome,
+                    Err((status, error)) => {
+                        let Some(spec) = specs.get(task) else { continue };
+                        not_begun.extend(fact(spec, status, error.clone()));
+                        Outcome::without_run(spec, status, error)
+                    }
+                };
                 let how = if matches!(&outcome, Outcome { status: Status::Completed, .. }) {
                     TaskOutcome::Success
                 } else {
@@ -43,13 +59,25 @@ pub(crate) async fn run(specs: &[AgentSpec], cx: &ToolCx, slots: &Arc<Slots>) ->
             }
         }
     }
+    let why = cx.cancel.reason().unwrap_or(CancelReason::Interrupted).told();
+    let why = format!("{why}: {NOT_STARTED}");
     let all = specs.iter().zip(outcomes);
-    all.map(|(spec, outcome)| {
-        outcome.unwrap_or_else(|| {
-            Outcome::without_run(spec, Status::Interrupted, NOT_STARTED.to_owned())
+    let outcomes = all
+        .map(|(spec, outcome)| {
+            outcome.unwrap_or_else(|| {
+                not_begun.extend(fact(spec, Status::Interrupted, why.clone()));
+                Outcome::without_run(spec, Status::Interrupted, why.clone())
+            })
         })
-    })
-    .collect()
+        .collect();
+    (outcomes, not_begun)
+}
+
+/// What tells of a task for which no child was begun.
+pub(crate) fn fact(spec: &AgentSpec, status: Status, error: String) -> Option<Fact> {
+    let task_index = spec.spawned_by.as_ref()?.task_index;
+    let (agent, model) = (spec.id.clone(), spec.model.clone());
+    Some(Fact::NotBegun { agent, task_index, model, status, error })
 }
 
 #[expect(clippy::expect_used, reason = "only tasks that are ready start, and only those end")]
@@ -57,25 +85,27 @@ fn happened(schedule: &mut Schedule, event: Event) {
     schedule.apply(event).expect("an event that fits the schedule");
 }
 
+/// How a child ended, or why it was not begun.
+type Ended = Result<Outcome, (Status, String)>;
+
 /// Attaches one child and waits for its end, holding its slot until then.
 fn child(
     task: usize,
     spec: AgentSpec,
     cx: &ToolCx,
     slot: Slot,
-) -> BoxFuture<'static, (usize, Outcome)> {
+) -> BoxFuture<'static, (usize, Ended)> {
     let attached = cx.agent.session.spawn.attach(&cx.agent, spec.clone(), &cx.cancel.child());
     Box::pin(async move {
         let outcome = match attached {
             // Nothing went wrong: somebody wants no more children for now.
-            Err(error @ AttachError::Paused(_)) => {
-                Outcome::without_run(&spec, Status::Interrupted, error.to_string())
-            }
-            Err(error) => Outcome::without_run(&spec, Status::Error, error.to_string()),
+            Err(error @ AttachError::Paused(_)) => Err((Status::Interrupted, error.to_string())),
+            Err(error) => Err((Status::Error, error.to_string())),
             Ok(agent) => {
-                AssertUnwindSafe(agent.outcome()).catch_unwind().await.unwrap_or_else(|_| {
+                let ended = AssertUnwindSafe(agent.outcome()).catch_unwind().await;
+                Ok(ended.unwrap_or_else(|_| {
                     Outcome::without_run(&spec, Status::Error, PANICKED.to_owned())
-                })
+                }))
             }
         };
         drop(slot);

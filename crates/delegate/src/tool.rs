@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use deputize_core::{
     AgentSpec, AgentView, BoxFuture, Clock, Effects, Entry, FileLedger, Origin, Outcome, Schema,
-    SchemaError, ShellPlace, Tool, ToolCallResult, ToolCx, ToolDecl, ToolError, ToolSpec, Usable,
+    SchemaError, ShellPlace, Tool, ToolCallResult, ToolCx, ToolDecl, ToolError, ToolOutput,
+    ToolSpec, Usable,
 };
 use serde_json::{Value, json};
 
@@ -179,7 +180,7 @@ impl DelegateTool {
         for AgentSpec { id, .. } in &plan.specs {
             open.begin(id, &before, counted.is_new(id).then_some(begun));
         }
-        let outcomes = run(&plan.specs, cx, &slots).await;
+        let (outcomes, not_begun) = run(&plan.specs, cx, &slots).await;
         drop(entered);
 
         let now = self.clock.now_ms();
@@ -196,6 +197,17 @@ impl DelegateTool {
             (Form::Task, [outcome]) => plain(outcome, seen, caps).map_err(ToolError::failed)?,
             _ => Ok(report(&outcomes, seen, now.saturating_sub(begun), caps)
                 .map_err(ToolError::failed)?),
+        };
+        let with_facts = |mut output: ToolOutput| {
+            output.facts.extend(not_begun);
+            output
+        };
+        let told = match told {
+            Ok(output) => Ok(with_facts(output)),
+            Err(ToolError::Partly { text, output }) => {
+                Err(ToolError::Partly { text, output: Box::new(with_facts(*output)) })
+            }
+            Err(error) => Err(error),
         };
         match told {
             Ok(output) if cx.cancel.is_cancelled() => Err(ToolError::Cancelled(Box::new(output))),
@@ -267,15 +279,16 @@ pub(crate) fn unseen_writes(
     const OWN: [&str; 5] = ["edit_file", "list_dir", "read_file", "search_files", "write_file"];
     let own = outcome.trace.iter().all(|line| OWN.contains(&line.tool.as_str()));
     let seen = |named: &Path| {
-        let written = outcome.receipts.files_written.keys();
+        let mut written = outcome.all_receipts().flat_map(|(_, seen)| seen.files_written.keys());
         let below = || {
             let (by, _) = files.last_write(&works.cwd.join(named))?;
             by.ancestors().chain([by.clone()]).find(|agent| *agent == outcome.agent)
         };
         let name = named.strip_prefix(".").unwrap_or(named);
-        written.into_iter().any(|path| path.ends_with(name)) || below().is_some()
+        written.any(|path| path.ends_with(name)) || below().is_some()
     };
-    let named = named_as_written(outcome.text.as_deref().unwrap_or_default());
+    let answer = outcome.text.as_deref().unwrap_or_default();
+    let named = named_as_written(answer, outcome.output.as_ref());
     let unseen = named.into_iter().filter(|named| {
         !seen(Path::new(named)) && (own || !works.may_have_written(Path::new(named)))
     });

@@ -16,7 +16,7 @@ use crate::purse::Costs;
 const USUAL_OUTPUT: u32 = 4096;
 /// Output tokens of a closing answer.
 const CLOSING_OUTPUT: u32 = 1024;
-/// Bytes of a request's text for one token, before a reply has told.
+/// Bytes of a request's text for one token, before a reply has told; of a reply's, in any case.
 const BYTES_PER_TOKEN: u64 = 3;
 /// Tokens that results of calls bring at least: a conversation grows by them until the closing
 /// request. The model's own reply is set aside anyway.
@@ -72,12 +72,19 @@ impl Driver {
         let short = (!fits && !work.is_cancelled()).then(|| share.told(costs));
         self.share = Some(share);
         let Some(short) = short else { return Ok(fits) };
-        self.log(LogLevel::Warn, short)?;
-        self.input(match tools {
+        self.log(LogLevel::Warn, short.clone())?;
+        let next = match tools {
             ToolChoice::Auto => Event::AgentWrapUp { limit: WrapUp::Budget },
-            ToolChoice::None => Event::AgentStop { reason: CancelReason::Budget },
-        })
-        .await?;
+            ToolChoice::None => {
+                let what = match self.requests {
+                    0 => "nothing was asked of the model, for the budget has no room for it",
+                    _ => "there is no closing answer, for the budget has no room for it",
+                };
+                self.short = Some(format!("{what}: {short}"));
+                Event::AgentStop { reason: CancelReason::Budget }
+            }
+        };
+        self.input(next).await?;
         Ok(false)
     }
 
@@ -142,7 +149,7 @@ impl Driver {
         used.set(usage.input.saturating_add(usage.output));
         let cost = Cost::of(usage, route.price);
         self.cost += cost;
-        if usage.input > 0 && limited {
+        if usage.input > 0 {
             self.density.replied(self.request_bytes(route), usage);
         }
         let closes = matches!(self.run.step(), Step::Ask { tools: ToolChoice::None, .. });
@@ -153,19 +160,27 @@ impl Driver {
         cost.known_usd()
     }
 
-    /// Pays for an attempt that broke off: what the provider counted, where it said so, and an
-    /// estimate where something of a reply had come. Its output goes on being counted after the
-    /// number that was told, so that what had arrived is the least. Gives what was paid, for the
-    /// record.
-    pub(crate) fn pay_broken(&mut self, error: &ModelError, route: &Route) -> Option<Cost> {
-        let estimate = || self.estimate(route, error.partial_bytes());
+    /// Pays for an attempt that broke off or was cancelled: what the provider counted, where it
+    /// said so, and an estimate where a reply had begun, of which so many bytes had arrived. Its
+    /// output goes on being counted after the number that was told, so that what had arrived is the
+    /// least. Puts into the error what was paid, and gives what that costs, for the record.
+    pub(crate) fn pay_broken(
+        &mut self,
+        error: &mut ModelError,
+        arrived: Option<u64>,
+        route: &Route,
+    ) -> Option<Cost> {
+        let said = error.partial_bytes().max(arrived.unwrap_or_default());
+        let begun = arrived.is_some() || said > 0 || error.kind == FailureKind::Incomplete;
+        error.estimated = error.usage.is_none() && begun;
         let usage = match error.usage.as_deref().copied() {
-            Some(told) => Some(Usage { output: told.output.max(said_tokens(error)), ..told }),
-            None if self.share.is_some() && error.kind == FailureKind::Incomplete => {
-                Some(estimate())
+            Some(told) => {
+                let least = said.div_ceil(BYTES_PER_TOKEN);
+                Some(Usage { output: told.output.max(least), ..told })
             }
-            None => None,
+            None => begun.then(|| self.estimate(route, said)),
         };
+        error.usage = usage.map(Box::new);
         let cost = usage.map(|usage| Cost::of(usage, route.price));
         self.cost += cost.unwrap_or_default();
         if let Some(share) = &mut self.share {
@@ -178,11 +193,6 @@ impl Driver {
         let input = self.density.tokens(self.request_bytes(route));
         Usage { input, output: said_bytes.div_ceil(BYTES_PER_TOKEN), ..Usage::default() }
     }
-}
-
-/// About how many tokens of text had arrived.
-fn said_tokens(error: &ModelError) -> u64 {
-    error.partial_bytes().div_ceil(BYTES_PER_TOKEN)
 }
 
 /// How many tokens of output a request may bring.

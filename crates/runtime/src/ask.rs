@@ -18,6 +18,23 @@ use crate::parts::Route;
 /// a model says of its keys.
 const MOST_ROTATIONS: u32 = 32;
 
+/// An attempt that failed.
+struct Failed {
+    error: ModelError,
+    next: Next,
+    /// Whether it was sent.
+    sent: bool,
+    /// How many bytes of a reply had arrived; nothing: it had not begun.
+    arrived: Option<u64>,
+}
+
+impl Failed {
+    /// One of which nothing was sent.
+    const fn unsent(error: ModelError) -> Self {
+        Self { error, next: Next::GiveUp, sent: false, arrived: None }
+    }
+}
+
 /// What follows a failed attempt.
 enum After {
     /// Another one.
@@ -40,7 +57,10 @@ impl Driver {
                 return Ok(());
             }
             let asked = Instant::now();
-            let (error, next) = match self.attempt(iteration, &route, rotations).await? {
+            let reply = self.attempt(iteration, &route, rotations).await?;
+            let sent = reply.as_ref().map_or_else(|failed| failed.sent, |_| true);
+            self.requests = self.requests.saturating_add(u32::from(sent));
+            let Failed { error, next, arrived, .. } = match reply {
                 Ok(mut reply) => {
                     let ms = u64::try_from(asked.elapsed().as_millis()).unwrap_or(u64::MAX);
                     let cost_usd = self.pay(&mut reply, &route);
@@ -48,10 +68,11 @@ impl Driver {
                     let response = Event::ModelResponse { iteration, reply, ms, cost_usd };
                     return self.input(response).await;
                 }
-                // Whatever a model gives, no more than the limit is kept of it.
-                Err((error, next)) => (error.limited(), next),
+                Err(failed) => failed,
             };
-            let cost = self.pay_broken(&error, &route);
+            // Whatever a model gives, no more than the limit is kept of it.
+            let mut error = error.limited();
+            let cost = self.pay_broken(&mut error, arrived, &route);
             // Another key is another try of the same attempt, and so is another turn in a queue.
             let rotated = error.other_key;
             let counts = !rotated && !matches!(next, Next::Queue(_));
@@ -98,19 +119,19 @@ impl Driver {
         iteration: u32,
         route: &Route,
         rotations: u32,
-    ) -> Result<Result<Reply, (ModelError, Next)>, JournalError> {
+    ) -> Result<Result<Reply, Failed>, JournalError> {
         let Step::Ask { tools, .. } = self.run.step() else {
             let error = ModelError::new(FailureKind::Cancelled, "nothing to ask");
-            return Ok(Err((error, Next::GiveUp)));
+            return Ok(Err(Failed::unsent(error)));
         };
         if let Err(error) = self.may_ask(&route.name) {
-            return Ok(Err((error, Next::GiveUp)));
+            return Ok(Err(Failed::unsent(error)));
         }
         let work = self.cancel.child();
         let pass = self.shared.parts.gate.enter(&route.name, &work);
         let mut pass = match self.until_deadline(&work, pass).await {
             Ok(pass) => pass,
-            Err(error) => return Ok(Err((error, Next::GiveUp))),
+            Err(error) => return Ok(Err(Failed::unsent(error))),
         };
         let spec = &self.view.spec;
         let options = self.affordable(tools);
@@ -137,12 +158,13 @@ impl Driver {
         )?;
         let mut shown = Live::new(&self.shared.parts.secrets);
         let mut show = |delta: Delta<'_>| self.shared.bus.live(&spec.id, delta);
-        let mut begun = false;
+        let mut arrived: Option<u64> = None;
         let mut live = |delta: Delta<'_>| {
             self.presence.moved();
-            if !std::mem::replace(&mut begun, true) {
+            if arrived.is_none() {
                 pass.answering();
             }
+            arrived = Some(arrived.unwrap_or(0).saturating_add(delta.bytes() as u64));
             shown.take(delta, &mut show);
         };
         let reply = route.model.reply(&request, &mut live, &work);
@@ -153,7 +175,7 @@ impl Driver {
         });
         shown.end(&mut |delta| self.shared.bus.live(&spec.id, delta));
         let next = pass.ended(reply.as_ref().map(|_| ()));
-        Ok(reply.map_err(|error| (error, next)))
+        Ok(reply.map_err(|error| Failed { error, next, sent: true, arrived }))
     }
 
     /// Holds that a model is one that this agent may use, where each of its requests goes out:
@@ -194,7 +216,8 @@ impl Driver {
         if self.rest(wait).await {
             // What it counted and cost is on record already.
             let kind = FailureKind::Cancelled;
-            return Ok(After::Failed(ModelError { kind, usage: None, ..error }, None));
+            let error = ModelError { kind, usage: None, estimated: false, ..error };
+            return Ok(After::Failed(error, None));
         }
         Ok(After::Again)
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use deputize_core::door::{Source, to_line, to_model};
 use deputize_core::{
     AgentSpec, AgentView, AttachError, BoxFuture, CallId, CancelReason, ChildFound, Delivery,
-    Event, JournalError, Outcome, Step, ToolChoice, ToolOutput, UserMessage,
+    Event, ExitReason, JournalError, Outcome, Step, ToolChoice, ToolOutput, UserMessage,
 };
 
 use crate::driver::{Driver, host_fault};
@@ -215,7 +215,15 @@ impl Driver {
     /// Ends the children that nobody waits for: their parent ends.
     pub(crate) async fn end_children(&self) {
         self.presence.close(Delivery::Ended);
-        self.presence.children.cancel(CancelReason::Interrupted);
+        let limit = match self.run.step() {
+            Step::Done(end) => matches!(
+                end.reason,
+                ExitReason::Timeout | ExitReason::Budget | ExitReason::MaxIterations
+            ),
+            _ => false,
+        };
+        let why = if limit { CancelReason::LimitAbove } else { CancelReason::EndedAbove };
+        self.presence.children.cancel(why);
         self.presence.children_ended().await;
     }
 }

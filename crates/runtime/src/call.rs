@@ -288,7 +288,7 @@ impl Driver {
                 Fact::FileWritten { path, version, created } => {
                     bus.record(spec, Event::FileWrite { path, version, created })?;
                 }
-                Fact::Command { .. } | Fact::ShellMoved { .. } => {}
+                Fact::Command { .. } | Fact::NotBegun { .. } | Fact::ShellMoved { .. } => {}
             }
         }
         let end = Box::new(ToolEnd {

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use deputize_core::{
-    AgentSpec, AgentView, CallId, Cancel, CancelReason, Cost, Delivery, Event, Fact, JournalError,
-    LogLevel, Outcome, Receipts, Run, ShellPlace, Status, Step, UserMessage, WrapUp,
+    AgentSpec, AgentView, CallId, Cancel, CancelReason, Cost, Delivery, Event, ExitReason, Fact,
+    JournalError, LogLevel, Outcome, Receipts, Run, ShellPlace, Status, Step, UserMessage, WrapUp,
 };
 use futures_util::FutureExt as _;
 use tokio::time::Instant;
@@ -46,6 +46,10 @@ pub(crate) struct Driver {
     pub(crate) begun: bool,
     /// What a program that it is told of itself at its end.
     pub(crate) reported: Option<Outcome>,
+    /// What its budget had no room for, where that ended it.
+    pub(crate) short: Option<String>,
+    /// Attempts of requests that were sent.
+    pub(crate) requests: u32,
     /// Why a hook did not let it begin.
     pub(crate) blocked: Option<String>,
     /// How long it ran in earlier processes.
@@ -88,6 +92,8 @@ impl Driver {
             density: Density::default(),
             begun: false,
             reported: None,
+            short: None,
+            requests: 0,
             blocked: None,
             ran: Duration::ZERO,
             started_before: BTreeSet::new(),
@@ -111,7 +117,7 @@ impl Driver {
         let turned = AssertUnwindSafe(self.turn()).catch_unwind().await;
         // It asks for nothing more: what it had set aside is for the others.
         self.share = None;
-        let unfinished = self.shared.tree().live_below(self.view.id()).cloned().collect();
+        let ran: Vec<_> = self.shared.tree().live_below(self.view.id()).cloned().collect();
         self.end_children().await;
         let fault = match turned {
             Ok(Ok(())) => None,
@@ -125,7 +131,7 @@ impl Driver {
             let _kept = self.shared.end_orphans(&self.view.spec);
         }
         let mut outcome = self.outcome(fault);
-        outcome.receipts.unfinished = unfinished;
+        self.shared.tree().tell(&mut outcome, ran);
         if let Some(told) = self.reported.take() {
             outcome = crate::external::merged(outcome, told);
         }
@@ -162,6 +168,8 @@ impl Driver {
             self.input(Event::Message(UserMessage { text, from: None })).await?;
         }
         if self.is_spent() {
+            let short = "the time that all children have together was over before it began";
+            self.short = Some(short.to_owned());
             self.input(Event::AgentStop { reason: CancelReason::Budget }).await?;
             self.check_answer().await?;
             return Ok(());
@@ -342,6 +350,10 @@ impl Driver {
         if outcome.status == Status::Completed {
             outcome.output = self.answer_value(outcome.text.as_deref());
         }
+        if outcome.exit_reason == ExitReason::Budget && outcome.status == Status::Failed {
+            outcome.error = self.short.clone().or(outcome.error);
+        }
+        outcome.requests = self.requests;
         outcome.children_usage = ended.below.usage;
         let mut cost = self.cost;
         cost += ended.below.cost;

@@ -136,9 +136,10 @@ impl Driver {
         reporter: &Reporter,
         reason: Option<CancelReason>,
     ) -> Outcome {
-        if let (Some(CancelReason::LimitAbove), Status::Interrupted) = (reason, outcome.status) {
+        let told = reason.filter(|reason| *reason != CancelReason::Interrupted);
+        if let (Some(reason), Status::Interrupted) = (told, outcome.status) {
             let error = outcome.error.take().unwrap_or_default();
-            outcome.error = Some(format!("{}: {error}", CancelReason::LimitAbove.told()));
+            outcome.error = Some(format!("{}: {error}", reason.told()));
         }
         let mut state = reporter.lock();
         outcome.trace = std::mem::take(&mut state.trace);

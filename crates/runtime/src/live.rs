@@ -21,7 +21,7 @@ impl<'s> Live<'s> {
         let (held, kind) = match delta {
             Delta::Text(text) => (append(&mut self.text, text), Delta::Text as fn(_) -> _),
             Delta::Reasoning(text) => (append(&mut self.reasoning, text), Delta::Reasoning as _),
-            Delta::Call => return show(Delta::Call),
+            Delta::Call(bytes) => return show(Delta::Call(bytes)),
         };
         let clean = self.secrets.scrub(held);
         let (ready, rest) = clean.split_at(clean.len() - self.secrets.begun(&clean));

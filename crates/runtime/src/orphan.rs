@@ -29,7 +29,7 @@ impl Shared {
     }
 
     fn end_orphan(&self, stored: Stored) -> Result<(), JournalError> {
-        let Stored { spec, mut run, receipts, mut cost, .. } = settle(self, stored)?;
+        let Stored { spec, mut run, receipts, mut cost, requests, .. } = settle(self, stored)?;
         // What a program of its own cost nobody here knows.
         cost.unpriced |= self.parts.external.contains_key(&spec.model);
         let reason = CancelReason::Interrupted;
@@ -38,10 +38,15 @@ impl Shared {
         let ended = self.ended(&spec, Spent { usage: run.usage(), cost });
         cost += ended.below.cost;
         let mut outcome = outcome_of(&spec, &run, None);
+        outcome.requests = requests;
         outcome.children_usage = ended.below.usage;
         outcome.cost_usd = cost.known_usd();
         outcome.receipts = receipts;
-        outcome.receipts.unfinished = ended.unfinished;
+        {
+            let mut tree = self.tree();
+            tree.tell(&mut outcome, ended.unfinished);
+            tree.keep(&spec, &outcome);
+        }
         self.bus.record(&spec, Event::AgentEnd(Box::new(outcome))).map(|_| ())
     }
 }

@@ -102,7 +102,7 @@ impl Overseer {
         if !tree && !below.is_empty() {
             return Err(OverseeError::NotAlone { agent, count: below.len() });
         }
-        found.cancel.cancel(CancelReason::Interrupted);
+        found.cancel.cancel(CancelReason::Stopped);
         Ok(std::iter::once(agent).chain(below).collect())
     }
 
@@ -130,8 +130,9 @@ impl Tree {
     }
 
     /// An agent has ended.
-    pub(crate) fn has_ended(&mut self, spec: &AgentSpec, status: Status) {
-        self.ended.insert(spec.id.clone(), over(spec, status));
+    pub(crate) fn has_ended(&mut self, spec: &AgentSpec, outcome: &Outcome) {
+        self.keep(spec, outcome);
+        self.ended.insert(spec.id.clone(), over(spec, outcome.status));
     }
 }
 
@@ -153,7 +154,7 @@ impl Shared {
 
     /// An agent has ended for good, and its outcome is known.
     pub(crate) fn has_ended(&self, spec: &AgentSpec, outcome: &Outcome) {
-        self.tree().has_ended(spec, outcome.status);
+        self.tree().has_ended(spec, outcome);
         self.changed.notify_waiters();
     }
 

@@ -178,8 +178,11 @@ fn short(
         let [spent, others, request, closing] = tokens;
         let next = (request > 0).then(|| format!("take {request} tokens"));
         let needs = needs(next, &format!("take {closing} tokens"), &closing);
+        let left = most.saturating_sub(spent.saturating_add(others));
         let others = set_aside(others > 0, &others);
-        told.push(format!("{needs}: {spent} of {most} tokens of {name} are spent{others}"));
+        told.push(format!(
+            "{needs}: {spent} of {most} tokens of {name} are spent{others}, so {left} are left"
+        ));
     }
     let usd = [spent, others, request, closing].map(|cost| cost.usd);
     if let Some(most) = budget.usd
@@ -188,9 +191,12 @@ fn short(
         let next = (request.usd > 0.0).then(|| format!("cost {}", dollars(request.usd)));
         let closing = dollars(closing.usd);
         let needs = needs(next, &format!("cost {closing}"), &closing);
+        let left = dollars((most - spent.usd - others.usd).max(0.0));
         let others = set_aside(others.usd > 0.0, &dollars(others.usd));
         let spent = dollars(spent.usd);
-        told.push(format!("{needs}: {spent} of ${most} of {name} are spent{others}"));
+        told.push(format!(
+            "{needs}: {spent} of ${most} of {name} are spent{others}, so {left} are left"
+        ));
     }
     told
 }

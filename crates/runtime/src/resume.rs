@@ -26,6 +26,8 @@ pub(crate) struct Stored {
     pub(crate) receipts: Receipts,
     /// What its own replies cost.
     pub(crate) cost: Cost,
+    /// Attempts of requests that it sent.
+    pub(crate) requests: u32,
     pub(crate) outcome: Option<Outcome>,
     pub(crate) begun: bool,
     /// How long it ran in earlier processes, at least.
@@ -410,6 +412,7 @@ fn stored(start: &AgentStart, texts: &BTreeMap<String, Arc<str>>) -> Stored {
         declared: tools.into_iter().map(Arc::new).collect(),
         receipts: Receipts::default(),
         cost: Cost::default(),
+        requests: 0,
         outcome: None,
         begun: false,
         ran: Duration::ZERO,
@@ -442,6 +445,7 @@ impl Stored {
                     unpriced: cost_usd.is_none(),
                 };
             }
+            Event::ModelRequest { .. } => self.requests = self.requests.saturating_add(1),
             Event::ModelError { cost, .. } => self.cost += cost.unwrap_or_default(),
             Event::MessageLeft { text } => self.letters.push_back(text.clone()),
             Event::Message(message) => {

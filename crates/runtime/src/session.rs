@@ -290,7 +290,7 @@ impl Session {
             Err(error) => host_fault(spec, error),
         };
         // Children that their parent did not wait for are told to end, and waited for.
-        self.shared.cancel.cancel(CancelReason::Interrupted);
+        self.shared.cancel.cancel(CancelReason::EndedAbove);
         self.shared.tasks.close();
         self.shared.tasks.wait().await;
         self.record_end(spec, outcome).await

@@ -204,6 +204,7 @@ impl Shared {
         let mut driver = Driver::new(Arc::clone(self), view, stored.run, routes, cancel);
         driver.receipts = stored.receipts;
         driver.cost = stored.cost;
+        driver.requests = stored.requests;
         driver.begun = stored.begun;
         driver.ran = stored.ran;
         driver.started_before = stored.started.into_keys().collect();

@@ -90,7 +90,7 @@ impl Spawn for Spawner {
     fn stop(&self, agent: &AgentId) -> bool {
         let presence =
             self.shared.upgrade().and_then(|shared| shared.tree().live.get(agent).cloned());
-        presence.map(|it| it.cancel.cancel(CancelReason::Interrupted)).is_some()
+        presence.map(|it| it.cancel.cancel(CancelReason::StoppedAbove)).is_some()
     }
 
     fn message(&self, agent: &AgentId, text: String) -> Delivery {

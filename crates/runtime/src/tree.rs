@@ -1,9 +1,11 @@
 //! What is known of the agents of a session.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use deputize_core::{AgentId, AgentSpec, AttachError, Cost, Glance, Usage};
+use deputize_core::{
+    AgentId, AgentSpec, AttachError, Cost, Glance, Outcome, Receipts, Status, Usage,
+};
 
 use crate::presence::Presence;
 use crate::resume::Stored;
@@ -23,6 +25,8 @@ pub(crate) struct Tree {
     pub(crate) felt: bool,
     /// What descendants cost that ended, by parent.
     pub(crate) spent: BTreeMap<AgentId, Spent>,
+    /// What they did, by parent.
+    done: BTreeMap<AgentId, Done>,
     /// How many descendants each agent has had, ended ones among them.
     descendants: BTreeMap<AgentId, u32>,
     /// How many it may have.
@@ -33,6 +37,9 @@ impl Tree {
     pub(crate) fn of(stored: BTreeMap<AgentId, Stored>) -> Self {
         let mut tree = Self::default();
         stored.keys().for_each(|id| tree.note(id));
+        for stored in stored.values() {
+            stored.outcome.iter().for_each(|outcome| tree.keep(&stored.spec, outcome));
+        }
         Self { spent: spent_below(&stored), stored, ..tree }
     }
 
@@ -57,6 +64,33 @@ impl Tree {
         ids.iter().filter_map(|id| self.stored.remove(id)).collect()
     }
 
+    /// Keeps for the parent of an agent that ended what that did, and what was done below it.
+    pub(crate) fn keep(&mut self, spec: &AgentSpec, outcome: &Outcome) {
+        let Some(parent) = &spec.parent else { return };
+        let done = self.done.entry(parent.clone()).or_default();
+        done.unfinished.extend(outcome.receipts.unfinished.iter().cloned());
+        if outcome.status != Status::Completed {
+            done.unfinished.insert(spec.id.clone());
+        }
+        // Nobody is shown receipts of the top agent.
+        if spec.depth > 1 {
+            done.below.extend(outcome.below.clone());
+            if !outcome.receipts.did_nothing() {
+                let own = Receipts { unfinished: Vec::new(), ..outcome.receipts.clone() };
+                done.below.insert(spec.id.clone(), own);
+            }
+        }
+    }
+
+    /// Tells the outcome of an agent what was done below it, and who did not come to an end there:
+    /// those that still ran among them.
+    pub(crate) fn tell(&mut self, outcome: &mut Outcome, ran: impl IntoIterator<Item = AgentId>) {
+        let mut done = self.done.remove(&outcome.agent).unwrap_or_default();
+        done.unfinished.extend(ran);
+        outcome.receipts.unfinished = done.unfinished.into_iter().collect();
+        outcome.below = done.below;
+    }
+
     fn note(&mut self, new: &AgentId) {
         for agent in new.ancestors() {
             *self.descendants.entry(agent).or_default() += 1;
@@ -79,6 +113,14 @@ fn spent_below(agents: &BTreeMap<AgentId, Stored>) -> BTreeMap<AgentId, Spent> {
         }
     }
     below
+}
+
+/// What the agents below one did that ended.
+#[derive(Default)]
+struct Done {
+    below: BTreeMap<AgentId, Receipts>,
+    /// Those that did not complete.
+    unfinished: BTreeSet<AgentId>,
 }
 
 /// What agents cost.

@@ -179,7 +179,8 @@ impl Model for ScriptedModel {
                 live(Delta::Text(&reply.text));
             }
             if !reply.calls.is_empty() {
-                live(Delta::Call);
+                let bytes = |call: &deputize_core::RawCall| call.name.len() + call.arguments.len();
+                live(Delta::Call(reply.calls.iter().map(bytes).sum()));
             }
             Ok(reply)
         })

@@ -81,7 +81,9 @@ impl Current {
             Stale::Changed { by } => Stale::Changed { by: format!("{by}{}", self.when()) },
             unseen => unseen,
         });
-        warned(cx, place, allowed)
+        // What was never seen is lost in no mode.
+        let whole = what == Changed::Part || files.saw_all(agent, &place.path());
+        warned(cx, place, (allowed, whole))
     }
 }
 
@@ -89,19 +91,20 @@ impl Current {
 /// one that it had read.
 pub(crate) fn may_create(cx: &ToolCx, place: &Place) -> Result<Option<String>, ToolError> {
     let allowed = cx.agent.session.files.check_none(cx.agent.id(), &place.path());
-    warned(cx, place, allowed)
+    warned(cx, place, (allowed, true))
 }
 
-/// What becomes of a write to a file that is another one than the agent read.
+/// What becomes of a write to a file that is another one than the agent read; `whole`: it had seen
+/// all that the write replaces.
 fn warned(
     cx: &ToolCx,
     place: &Place,
-    allowed: Result<(), Stale>,
+    (allowed, whole): (Result<(), Stale>, bool),
 ) -> Result<Option<String>, ToolError> {
     let Err(stale) = allowed else { return Ok(None) };
     let path = place.shown();
     match (&stale, Settings::of(cx).on_stale_write) {
-        (Stale::Changed { by }, OnStaleWrite::Warn) => Ok(Some(format!(
+        (Stale::Changed { by }, OnStaleWrite::Warn) if whole => Ok(Some(format!(
             "{path} had changed on disk since you read it ({by}); that change may be lost"
         ))),
         (Stale::Gone, OnStaleWrite::Warn) => {

@@ -278,6 +278,22 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_write_after_a_part_was_read_and_the_file_changed_says_who_and_when_in_each_mode() {
+        for on_stale_write in [OnStaleWrite::Refuse, OnStaleWrite::Warn] {
+            let bench = Bench::with(Settings { on_stale_write, ..Settings::default() });
+            bench.put("f", "a\nb\n");
+            bench.call(ReadFile, json!({"path": "f", "offset": 1, "limit": 1})).await;
+            bench.put("f", "a\nB\n");
+            assert_eq!(
+                timeless(&write_in(&bench, "f", "new").await),
+                "refused: f: changed on disk since you read it (by a command or another program, \
+                 at TIME): read it again"
+            );
+            assert_eq!(bench.get("f"), b"a\nB\n");
+        }
+    }
+
+    #[tokio::test]
     async fn a_write_is_a_fact_of_the_place_itself() {
         let bench = Bench::new();
         bench.put("f", "").link("f", "l");

@@ -293,7 +293,7 @@ async fn a_call_is_told_of_while_it_arrives_in_every_wire() {
         let http = http_client(std::sync::Arc::new(deputize_core::FixedClock(NOW_MS)));
         let model = wire.model(endpoint(&server), &http).unwrap();
         let (messages, options, mut told) = (messages(), ModelOptions::default(), 0);
-        let mut live = |delta: Delta<'_>| told += u32::from(matches!(delta, Delta::Call));
+        let mut live = |delta: Delta<'_>| told += u32::from(matches!(delta, Delta::Call(_)));
         let cancel = Cancel::new();
         model.reply(&request(&messages, &options), &mut live, &cancel).await.unwrap();
         assert!(told > 0, "{wire:?}");

@@ -92,7 +92,7 @@ impl Telling {
                 self.pieces.reasoning = true;
                 self.thought(text)
             }
-            Delta::Call => return None,
+            Delta::Call(_) => return None,
         })
     }
 
@@ -141,7 +141,7 @@ impl Telling {
             Event::AgentWrapUp { limit } => {
                 let limit = match limit {
                     WrapUp::Time => "The time is up",
-                    WrapUp::Budget => "The budget is nearly spent",
+                    WrapUp::Budget => "The budget has no room for more",
                 };
                 return self.remark(&format!("{limit}: it is asked for a closing answer."));
             }

@@ -171,7 +171,7 @@ pub(crate) fn delta_line(
     let body = match delta {
         Delta::Text(text) => Body::Delta { text: Some(text), reasoning: None },
         Delta::Reasoning(text) => Body::Delta { text: None, reasoning: Some(text) },
-        Delta::Call => return None,
+        Delta::Call(_) => return None,
     };
     Some(unstored_line(agent, at, body))
 }
@@ -294,6 +294,9 @@ fn model_error(error: &ModelError, cost: Option<Cost>) -> Body<'_> {
         status: error.status,
         message: &error.message,
         partial_bytes: error.partial_bytes(),
+        input_tokens: error.usage.as_deref().map(|usage| usage.input),
+        output_tokens: error.usage.as_deref().map(|usage| usage.output),
+        estimated: error.estimated,
         cost_usd: cost.and_then(|cost| cost.known_usd()),
     }
 }

@@ -1,9 +1,10 @@
 //! The one object of `--output json`.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::{Mutex, PoisonError};
 
-use deputize_core::{AgentId, CallStatus, Event, Observer, Outcome, Record, Usage};
+use deputize_core::{AgentId, CallStatus, Event, Fact, Observer, Outcome, Record, Usage};
 use deputize_delegate::result_entry;
 use serde::Serialize;
 use serde_json::Value;
@@ -68,6 +69,7 @@ impl Family {
             }
             Event::ToolEnd(end) => {
                 self.denied += usize::from(end.result.status == CallStatus::Denied);
+                end.facts.iter().for_each(|fact| self.not_begun(&record.agent, fact));
             }
             Event::AgentEnd(outcome) => {
                 if let Some(child) = self.agents.get_mut(&record.agent) {
@@ -78,7 +80,19 @@ impl Family {
         }
     }
 
-    /// The children of an agent that have ended, by the call and the task that they come from.
+    /// A task for which no child was begun is told of by its call alone.
+    fn not_begun(&mut self, parent: &AgentId, fact: &Fact) {
+        let Fact::NotBegun { agent, task_index, model, status, error } = fact else { return };
+        let end = (*status, error.clone());
+        let outcome = Some(Outcome::not_begun(agent.clone(), model.clone(), end));
+        let child = Child { task_index: *task_index, outcome };
+        if let Entry::Vacant(entry) = self.agents.entry(agent.clone()) {
+            entry.insert(child);
+            self.by_parent.entry(parent.clone()).or_default().push(agent.clone());
+        }
+    }
+
+    /// The children of an agent that have ended, and tasks that never began, by the call and the task that they come from.
     fn entries(&self, parent: &AgentId) -> Vec<Value> {
         let ids = self.by_parent.get(parent).into_iter().flatten();
         let mut ended: Vec<(&Child, &Outcome)> = ids
@@ -146,7 +160,7 @@ mod tests {
     use deputize_core::{ChildFound, ExitReason, Status};
 
     use super::*;
-    use crate::fixture::{CALL, Tape, child, ended, outcome, root, started, version};
+    use crate::fixture::{CALL, Tape, child, ended, outcome, returned, root, started, version};
     use crate::output::to_json_line;
 
     fn object(tape: &Tape, top: &Outcome) -> Value {
@@ -191,6 +205,32 @@ mod tests {
         assert_eq!(entry["unseen_writes"], serde_json::json!(["b.rs"]));
         assert_eq!(entry["summary_path"], "/state/summary.txt");
         assert_eq!(entry["diagnostic_path"], "/state/a.log");
+    }
+
+    #[test]
+    fn a_task_that_never_began_has_its_entry_in_its_place() {
+        let mut tape = Tape::default();
+        tape.add(&root(), started(&root(), "all"));
+        for index in [0, 2] {
+            tape.add(&child(index), started(&child(index), "a"));
+            let end = ended(&child(index), Status::Completed, ExitReason::Completed);
+            tape.add(&child(index), end);
+        }
+        let fact = Fact::NotBegun {
+            agent: child(1),
+            task_index: 1,
+            model: "t/m".to_owned(),
+            status: Status::Interrupted,
+            error: "interrupted: it was not started".to_owned(),
+        };
+        tape.add(&root(), returned(CALL, "delegate_task", CallStatus::Ok, "", vec![fact]));
+        let top = outcome(&root(), Status::Completed, ExitReason::Completed);
+        let children = object(&tape, &top)["children"].clone();
+        assert_eq!(children.as_array().unwrap().len(), 3);
+        let entry = &children[1];
+        assert_eq!((&entry["task_index"], &entry["agent"]), (&1.into(), &child(1).as_str().into()));
+        assert_eq!((&entry["status"], &entry["api_calls"]), (&"interrupted".into(), &0.into()));
+        assert_eq!(entry["error"], "interrupted: it was not started");
     }
 
     #[test]

@@ -62,7 +62,7 @@ impl Changes {
                     };
                     self.commands.push((command.clone(), end));
                 }
-                Fact::FileRead { .. } | Fact::ShellMoved { .. } => {}
+                Fact::FileRead { .. } | Fact::NotBegun { .. } | Fact::ShellMoved { .. } => {}
             }
         }
     }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 
 use deputize_core::door::{Source, clean, quote, to_line};
-use deputize_core::{AgentId, Outcome, Status, ToolTrace};
+use deputize_core::{AgentId, Outcome, Status, ToolTrace, Version};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -104,6 +104,8 @@ struct TraceLine<'a> {
     status: &'static str,
 }
 
+/// What the child did, and before it what agents below it did: `by` is how their names go on after
+/// the child's.
 #[derive(Serialize)]
 struct ReceiptLines<'a> {
     files_written: Vec<FileLine<'a>>,
@@ -116,12 +118,16 @@ struct FileLine<'a> {
     path: Cow<'a, str>,
     sha256: &'a str,
     bytes: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    by: Option<&'a str>,
 }
 
 #[derive(Serialize)]
 struct CommandLine<'a> {
     command: Cow<'a, str>,
     exit_code: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    by: Option<&'a str>,
 }
 
 /// How many earlier entries are not shown, how many bytes of the value, and where all of it is.
@@ -163,7 +169,7 @@ pub(super) fn entry<'a>(
         summary: words.summary,
         output: words.output,
         exit_reason: outcome.exit_reason.as_str(),
-        api_calls: outcome.iterations,
+        api_calls: outcome.requests,
         duration_seconds: seconds(outcome.duration_ms),
         model: has_served(outcome).then(|| audience.word(&outcome.model, NAME_CHARS)),
         tokens: Tokens { input: usage.input, cached: usage.cached, output: usage.output },
@@ -209,8 +215,8 @@ impl LeftOut {
         let kept = seen.kept_of(index).and_then(|kept| kept.whole.as_deref());
         Self {
             tool_trace: outcome.trace.len().saturating_sub(lists.trace),
-            files_written: receipts.files_written.len().saturating_sub(lists.receipts),
-            commands: receipts.commands.len().saturating_sub(lists.receipts),
+            files_written: files_written(outcome).count().saturating_sub(lists.receipts),
+            commands: commands(outcome).count().saturating_sub(lists.receipts),
             unfinished: receipts.unfinished.len().saturating_sub(lists.receipts),
             stale_paths: stale_of(outcome, seen.stale).skip(lists.claims).count(),
             unseen_writes: seen.unseen_of(index).len().saturating_sub(lists.claims),
@@ -242,27 +248,48 @@ fn trace_line<'a>(line: &'a ToolTrace, audience: Audience) -> TraceLine<'a> {
 }
 
 fn receipt_lines<'a>(outcome: &'a Outcome, audience: Audience) -> ReceiptLines<'a> {
-    let receipts = &outcome.receipts;
-    let (most, files) = (audience.lists().receipts, receipts.files_written.len());
+    let most = audience.lists().receipts;
+    let files = files_written(outcome).count().saturating_sub(most);
+    let earlier = commands(outcome).count().saturating_sub(most);
     ReceiptLines {
-        files_written: receipts
-            .files_written
-            .iter()
-            .skip(files.saturating_sub(most))
-            .map(|(path, version)| FileLine {
+        files_written: files_written(outcome)
+            .skip(files)
+            .map(|(by, (path, version))| FileLine {
                 path: audience.path(path),
                 sha256: &version.sha256,
                 bytes: version.bytes,
+                by,
             })
             .collect(),
-        commands: last(&receipts.commands, most)
-            .map(|(command, exit_code)| CommandLine {
+        commands: commands(outcome)
+            .skip(earlier)
+            .map(|(by, (command, exit_code))| CommandLine {
                 command: audience.word(command, PATH_CHARS),
                 exit_code: *exit_code,
+                by,
             })
             .collect(),
-        unfinished: last(&receipts.unfinished, most).map(AgentId::as_str).collect(),
+        unfinished: last(&outcome.receipts.unfinished, most).map(AgentId::as_str).collect(),
     }
+}
+
+/// The files that were written below the child, each with who did it, and then its own.
+fn files_written(outcome: &Outcome) -> impl Iterator<Item = (Option<&str>, (&PathBuf, &Version))> {
+    let all = outcome.all_receipts();
+    all.flat_map(move |(by, seen)| {
+        seen.files_written.iter().map(move |it| (below(outcome, by), it))
+    })
+}
+
+/// The same for commands.
+fn commands(outcome: &Outcome) -> impl Iterator<Item = (Option<&str>, &(String, Option<i32>))> {
+    let all = outcome.all_receipts();
+    all.flat_map(move |(by, seen)| seen.commands.iter().map(move |it| (below(outcome, by), it)))
+}
+
+/// How the name of an agent below a child goes on after the child's; nothing: it is the child.
+fn below<'a>(child: &Outcome, agent: &'a AgentId) -> Option<&'a str> {
+    agent.as_str().strip_prefix(child.agent.as_str())?.strip_prefix('/')
 }
 
 /// The child's own words, if it has any: all of them, or the ends of a text that is longer than

@@ -76,7 +76,7 @@ fn limit(outcome: &Outcome) -> Option<String> {
              answer, and the task may not be done"
         )),
         ExitReason::Budget => {
-            Some("the child's budget was spent; this is its closing answer".to_owned())
+            Some("the child's budget had no room for more; this is its closing answer".to_owned())
         }
         ExitReason::MaxOutputTokens => Some("the model's output limit cut this answer".to_owned()),
         _ => None,

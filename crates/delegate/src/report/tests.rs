@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use deputize_core::{
     CallId, CallStatus, ExitReason, Receipts, SessionId, Status, ToolTrace, Usage, Version,
 };
@@ -24,12 +26,14 @@ fn plain(index: u32) -> Outcome {
         provider_unavailable: false,
         model: "qwen3".to_owned(),
         iterations: 3,
+        requests: 3,
         usage: Usage { input: 100, cached: 40, output: 9, reasoning: 2, ..Usage::default() },
         children_usage: Usage::default(),
         cost_usd: None,
         duration_ms: 42_314,
         trace: Vec::new(),
         receipts: Receipts::default(),
+        below: BTreeMap::new(),
         found: None,
     }
 }
@@ -118,6 +122,37 @@ fn a_long_record_is_shown_by_its_end_and_counted() {
     assert_eq!(entry["receipts"]["files_written"][0]["path"], "/repo/app/037");
     assert_eq!(entry["receipts"]["commands"][0]["command"], "cargo test 37");
     insta::assert_snapshot!(entry["left_out"], @r#"{"tool_trace":37,"files_written":37,"commands":37,"unfinished":0,"whole":"`deputize sessions show s1 --agent s1/2.0.0`"}"#);
+}
+
+#[test]
+fn what_agents_below_a_child_did_stands_before_its_own_with_who_did_it() {
+    let low = child(0).child(CallId { step: 3, slot: 0 }, 1);
+    let mut outcome = busy(0, 1);
+    outcome.below.insert(low.clone(), busy(0, 20).receipts);
+    outcome.receipts.unfinished.push(low);
+    let entry = result_entry(&outcome, 0);
+    let receipts = &entry["receipts"];
+    assert_eq!(receipts["files_written"].as_array().unwrap().len(), 21);
+    assert_eq!(receipts["files_written"][0]["by"], "3.0.1");
+    assert_eq!(
+        receipts["commands"][19],
+        serde_json::json!({"command": "cargo test 19", "exit_code": 0, "by": "3.0.1"})
+    );
+    assert_eq!(
+        receipts["commands"][20],
+        serde_json::json!({"command": "cargo test 0", "exit_code": 0})
+    );
+    assert_eq!(receipts["unfinished"], serde_json::json!(["s1/2.0.0/3.0.1"]));
+    // Of as many as a model is shown its own are the last to go.
+    let output = told(&[outcome], &[], &[], caps(24_000));
+    let value: Value = serde_json::from_str(&output.content).unwrap();
+    let entry = &value["results"][0];
+    assert_eq!(entry["receipts"]["commands"].as_array().unwrap().len(), 20);
+    assert_eq!(entry["receipts"]["commands"][19].get("by"), None);
+    assert_eq!(
+        (&entry["left_out"]["commands"], &entry["left_out"]["files_written"]),
+        (&Value::from(1), &Value::from(1))
+    );
 }
 
 #[test]

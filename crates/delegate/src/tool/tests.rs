@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::future::pending;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -5,8 +6,9 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use deputize_core::door::Source;
 use deputize_core::{
-    Agent, AgentId, AgentSpec, AttachError, Cancel, CancelReason, Doing, ExitReason, FixedClock,
-    Glance, Receipts, Role, SessionView, Spawn, Status, Store, ToolOutput, Usage, Version,
+    Agent, AgentId, AgentSpec, AttachError, Cancel, CancelReason, Doing, ExitReason, Fact,
+    FixedClock, Glance, Receipts, Role, SessionView, Spawn, Status, Store, ToolOutput, Usage,
+    Version,
 };
 use tokio::sync::Notify;
 
@@ -90,6 +92,8 @@ fn ended(outcome: &mut Outcome, goal: &str) {
     let (status, exit_reason, text, error) = match goal.split_once(' ').unwrap_or((goal, "")) {
         ("late", count) => {
             outcome.iterations = count.parse().unwrap();
+            // Something of a first reply had come.
+            outcome.usage.input = u64::from(count == "00");
             (Status::Timeout, ExitReason::Timeout, None, Some("the time limit was reached"))
         }
         ("limit", _) => (Status::Completed, ExitReason::MaxIterations, Some("So far."), None),
@@ -119,12 +123,14 @@ fn outcome(spec: &AgentSpec, status: Status) -> Outcome {
         provider_unavailable: false,
         model: spec.model.clone(),
         iterations: 1,
+        requests: 1,
         usage: Usage::default(),
         children_usage: Usage::default(),
         cost_usd: None,
         duration_ms: 10,
         trace: Vec::new(),
         receipts: Receipts::default(),
+        below: BTreeMap::new(),
         found: None,
     }
 }
@@ -347,9 +353,14 @@ async fn an_interrupt_reaches_the_children_and_their_work_is_told() {
             "completed | a",
             "interrupted | wait b | interrupted",
             "interrupted | wait c | interrupted",
-            "interrupted | interrupted before it was started"
+            "interrupted | interrupted: it was not started"
         ]
     );
+    let [Fact::NotBegun { agent, task_index: 3, status, error, .. }] = &output.facts[..] else {
+        panic!("{:?}", output.facts)
+    };
+    assert_eq!((agent.as_str(), *status), ("s1/1.0.3", Status::Interrupted));
+    assert_eq!(error, "interrupted: it was not started");
     assert_eq!(rig.attached(), ["a", "wait b", "wait c"]);
     assert_eq!(rig.home.running.load(Ordering::SeqCst), 0);
 }
@@ -468,6 +479,8 @@ async fn a_child_that_timed_out_before_it_began_leaves_a_file_that_says_so() {
     assert_eq!(path(1), None);
     assert_eq!(path(2), Some(logs.join("subagent-timeout-s1-19700101T000000Z-1.log")));
     insta::assert_snapshot!(std::fs::read_to_string(path(0).unwrap()).unwrap());
+    let output = rig.call(tasks(&["late 00"])).await.unwrap();
+    assert!(!output.content.contains("diagnostic_path"), "a reply had begun: {}", output.content);
     // A folder that cannot be written costs the result nothing.
     std::fs::remove_dir_all(&logs).unwrap();
     std::fs::write(&logs, "").unwrap();
@@ -574,6 +587,7 @@ async fn a_task_that_a_pause_kept_waiting_did_not_fail() {
     let rig = Rig::new(Policy::default());
     let output = rig.call(tasks(&["paused"])).await.unwrap();
     assert!(entries(&output)[0].starts_with("interrupted | "), "{:?}", entries(&output));
+    assert!(matches!(&output.facts[..], [Fact::NotBegun { task_index: 0, .. }]));
 }
 
 #[tokio::test]

@@ -56,7 +56,7 @@ impl Blocks {
             "text" => self.say(index, piece.word("text"), piece.marked, live)?,
             "thinking" => self.start_thinking(index, piece, live)?,
             "tool_use" => {
-                live(Delta::Call);
+                live(Delta::Call(piece.word("name").len()));
                 self.start_call(index, piece).map(|()| false)?
             }
             _ if !piece.value.is_object() => false,
@@ -268,7 +268,7 @@ impl Blocks {
         if text.is_empty() {
             return Ok(false);
         }
-        live(Delta::Call);
+        live(Delta::Call(text.len()));
         let found = self.find(index, |kind| match kind {
             Kind::Call(call) => Some(&mut call.pieces),
             Kind::Other(other) => Some(&mut other.input),

@@ -51,11 +51,15 @@ impl<'v> Piece<'v> {
 }
 
 impl Calls {
-    /// Takes a piece of a call; says whether that changed anything.
-    pub(super) fn add(&mut self, value: &Value, marked: bool) -> Result<bool, StreamError> {
+    /// Takes a piece of a call; says by how many bytes that grew, if it changed anything.
+    pub(super) fn add(
+        &mut self,
+        value: &Value,
+        marked: bool,
+    ) -> Result<Option<usize>, StreamError> {
         let piece = Piece::of(value);
         if piece.is_empty() {
-            return Ok(false);
+            return Ok(None);
         }
         let place = self.place(&piece).unwrap_or(self.0.len());
         if place == CALLS {
@@ -64,7 +68,7 @@ impl Calls {
         if place == self.0.len() {
             self.0.push(Call { index: piece.index, ..Call::default() });
         }
-        Ok(self.0.get_mut(place).is_some_and(|call| call.take(&piece, marked)))
+        Ok(self.0.get_mut(place).and_then(|call| call.take(&piece, marked)))
     }
 
     pub(super) const fn is_empty(&self) -> bool {
@@ -136,7 +140,7 @@ impl Call {
     }
 
     /// Takes a piece; says whether it changed anything.
-    fn take(&mut self, piece: &Piece<'_>, marked: bool) -> bool {
+    fn take(&mut self, piece: &Piece<'_>, marked: bool) -> Option<usize> {
         let before = (self.id.is_empty(), self.name.len());
         if self.id.is_empty() {
             piece.id.clone_into(&mut self.id);
@@ -155,8 +159,9 @@ impl Call {
             self.arguments.push(&piece.arguments, marked);
             self.shape = self.shape.with(&piece.arguments);
         }
-        let grown = !again && !piece.arguments.is_empty();
-        grown || (self.id.is_empty(), self.name.len()) != before
+        let arguments = if again { 0 } else { piece.arguments.len() };
+        let changed = arguments > 0 || (self.id.is_empty(), self.name.len()) != before;
+        changed.then(|| arguments + self.name.len().saturating_sub(before.1))
     }
 }
 

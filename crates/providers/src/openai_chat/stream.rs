@@ -124,9 +124,9 @@ impl ChatParser {
         };
         let old_style = delta.get("function_call").filter(|it| it.is_object());
         for call in calls.iter().chain(old_style) {
-            if self.calls.add(call, marked)? {
+            if let Some(bytes) = self.calls.add(call, marked)? {
                 grown = true;
-                live(Delta::Call);
+                live(Delta::Call(bytes));
             }
         }
         Ok(grown)

@@ -205,7 +205,7 @@ impl ResponsesParser {
         let Some(mut item) = Item::read(value, event.json.marked, raw)? else { return Ok(()) };
         item.index = event.number("output_index");
         if item.kind == Kind::Call && !done {
-            live(Delta::Call);
+            live(Delta::Call(item.name.len()));
         }
         let grown = if done { self.items.close(item)? } else { self.items.open(item)? };
         self.show(grown, live);
@@ -275,7 +275,7 @@ impl ResponsesParser {
             self.shown.add(serial, key, grown, live);
         }
         if part == Part::Arguments {
-            live(Delta::Call);
+            live(Delta::Call(piece.len()));
         }
         Ok(())
     }

@@ -76,7 +76,7 @@ pub(crate) fn outcome<'b, P: Parser>(
         }
         Delta::Reasoning(text) => writeln!(seen, "reasoning: {text:?}").unwrap(),
         // Nothing of it is shown.
-        Delta::Call => {}
+        Delta::Call(_) => {}
     };
     let mut stream = P::new("asked-1");
     let mut fed = Ok(Flow::More);

@@ -58,6 +58,10 @@ impl Driver {
                 let command = self.shared.parts.secrets.scrub(&command).into_owned();
                 Fact::Command { command, exit_code, unknown }
             }
+            Fact::NotBegun { agent, task_index, model, status, error } => {
+                let error = self.shared.parts.secrets.scrub(&error).into_owned();
+                Fact::NotBegun { agent, task_index, model, status, error }
+            }
             fact @ (Fact::FileRead { .. } | Fact::FileWritten { .. } | Fact::ShellMoved { .. }) => {
                 fact
             }

@@ -96,7 +96,7 @@ impl Model for Calling {
             }
             let inside = self.inside.fetch_add(1, Ordering::SeqCst) + 1;
             self.most.fetch_max(inside, Ordering::SeqCst);
-            live(Delta::Call);
+            live(Delta::Call(2));
             tokio::time::sleep(Duration::from_secs(100)).await;
             self.inside.fetch_sub(1, Ordering::SeqCst);
             Ok(Reply::calls("calling", [("no_such_tool", serde_json::json!({}))]))

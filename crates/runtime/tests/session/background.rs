@@ -157,6 +157,12 @@ async fn one_that_waits_at_its_time_limit_says_what_it_has_and_names_who_is_out(
     let out: Vec<_> = outcome.receipts.unfinished.iter().map(ToString::to_string).collect();
     assert_eq!(out.len(), 1, "{out:?}");
     assert!(out[0].starts_with("s/1.0."), "{out:?}");
+    let records = world.records.lock().unwrap();
+    let ends = records.iter().filter_map(|record| match &record.event {
+        Event::AgentEnd(end) if end.status == Status::Interrupted => end.error.clone(),
+        _ => None,
+    });
+    assert_eq!(ends.collect::<Vec<_>>(), ["ended with a limit of the agent that started it"]);
 }
 
 /// A new session whose file is the first lines of another's, up to one with this in it.

@@ -4,11 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use deputize_core::{
-    BoxFuture, Budget, Cancel, Delta, Event, ExitReason, FailureKind, Model, ModelError,
-    ModelOptions, Outcome, Price, Reply, Request, Status, ToolChoice, Usage,
+    AgentSpec, BoxFuture, Budget, Cancel, CancelReason, Cost, Delta, Event, ExitReason,
+    FailureKind, Model, ModelError, ModelOptions, Outcome, Price, Reply, Request, Status,
+    ToolChoice, Usage,
 };
 use deputize_runtime::{Budgets, Continue, Parts, Session, SessionDir};
 use serde_json::json;
+use tokio::sync::Notify;
 
 use crate::fixture::{Rule, World, authority, parts, run, spec};
 
@@ -55,7 +57,12 @@ async fn a_budget_for_nothing_sends_nothing() {
     let parts = Parts { budgets, ..parts(&world, rule) };
     let outcome = run(folder.path(), small(folder.path()), parts, &Cancel::new()).await;
     assert_eq!((outcome.status, outcome.exit_reason), (Status::Failed, ExitReason::Budget));
-    assert_eq!((outcome.iterations, outcome.exit_code()), (0, 4));
+    assert_eq!((outcome.iterations, outcome.requests, outcome.exit_code()), (0, 0, 4));
+    // Nothing is spent: it says what was needed and what there was.
+    let error = outcome.error.unwrap();
+    assert!(error.starts_with("nothing was asked of the model"), "{error}");
+    assert!(error.contains("the closing request may take "), "{error}");
+    assert!(error.ends_with("0 of 10 tokens of the budget are spent, so 10 are left"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -196,7 +203,8 @@ async fn a_limit_is_explained_in_what_it_limits() {
     assert!(!usd.contains("tokens"), "{usd}");
     let tokens = told_short(Budget { usd: None, tokens: Some(10) }).await;
     assert!(tokens.starts_with("the next request may take "), "{tokens}");
-    assert!(tokens.contains("0 of 10 tokens of the budget are spent"), "{tokens}");
+    let left = "0 of 10 tokens of the budget are spent, so 10 are left";
+    assert!(tokens.contains(left), "{tokens}");
     assert!(!tokens.contains('$'), "{tokens}");
     // Only one of two is short.
     let both = told_short(Budget { usd: Some(0.0005), tokens: Some(1_000_000) }).await;
@@ -254,6 +262,153 @@ async fn a_failed_attempt_is_paid_as_the_provider_counted_it_also_after_a_resume
     let authority = authority(session.catalog());
     let after = session.resume(how, authority, &Cancel::new()).await.unwrap();
     assert!((after.cost_usd.unwrap() - 0.012_308).abs() < 1e-9, "{:?}", after.cost_usd);
+}
+
+/// A model that begins a reply, and goes on until it is told to end. First it thinks, then it says
+/// something, then it calls a tool; so much of each has come.
+struct Endless {
+    deltas: Vec<Delta<'static>>,
+    begun: Arc<Notify>,
+    told: Option<Usage>,
+}
+
+impl Model for Endless {
+    fn reply<'a>(
+        &'a self,
+        _: &'a Request<'a>,
+        live: &'a mut (dyn FnMut(Delta<'_>) + Send),
+        cancel: &'a Cancel,
+    ) -> BoxFuture<'a, Result<Reply, ModelError>> {
+        Box::pin(async move {
+            self.deltas.iter().for_each(|delta| live(*delta));
+            self.begun.notify_one();
+            cancel.cancelled().await;
+            let text = |delta: &Delta<'_>| match delta {
+                Delta::Text(text) => (*text).to_owned(),
+                Delta::Reasoning(_) | Delta::Call(_) => String::new(),
+            };
+            let partial = self.deltas.iter().map(text).collect();
+            let error = ModelError::new(FailureKind::Cancelled, "told to end");
+            Err(ModelError { partial, usage: self.told.map(Box::new), ..error })
+        })
+    }
+}
+
+/// How an agent ends that is interrupted in such a reply, and what is on record of the attempt.
+async fn interrupted(
+    deltas: &[Delta<'static>],
+    told: Option<Usage>,
+    budget: Budget,
+) -> (Outcome, ModelError, Option<Cost>) {
+    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let rule = |_: usize, request: &Request<'_>| Ok(looks(request));
+    let begun = Arc::new(Notify::new());
+    let model = Endless { deltas: deltas.to_vec(), begun: Arc::clone(&begun), told };
+    let budgets = Budgets { session: budget, ..Budgets::default() };
+    let mut parts = Parts { budgets, ..parts(&world, rule) };
+    parts.models.insert("t/rule", "rule", Arc::new(model));
+    let price = Price { input: 1.0, cached: 1.0, cache_write: 1.0, output: 1.0 };
+    parts.models.price("t/rule", price);
+    let cancel = Cancel::new();
+    let stop = async {
+        begun.notified().await;
+        cancel.cancel(CancelReason::Interrupted);
+    };
+    let spec = AgentSpec { system: vec!["s".repeat(3000).into()], ..small(folder.path()) };
+    let (outcome, ()) = tokio::join!(run(folder.path(), spec, parts, &cancel), stop);
+    let records = world.records.lock().unwrap();
+    let mut errors = records.iter().filter_map(|record| match &record.event {
+        Event::ModelError { error, cost, .. } => Some((error.clone(), *cost)),
+        _ => None,
+    });
+    let (error, cost) = errors.next().unwrap();
+    assert_eq!(errors.next(), None);
+    (outcome, error, cost)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reply_that_is_cancelled_after_it_began_is_paid_for_with_or_without_a_budget() {
+    let deltas = [
+        Delta::Reasoning("thirty bytes of thoughts, say."),
+        Delta::Text("seven b"),
+        Delta::Call(53),
+    ];
+    for budget in [Budget::default(), tokens(100_000)] {
+        let (outcome, error, cost) = interrupted(&deltas, None, budget).await;
+        assert_eq!(
+            (outcome.status, outcome.text.as_deref()),
+            (Status::Interrupted, Some("seven b"))
+        );
+        // All that was sent, at three bytes a token, and 90 bytes that had come.
+        assert!((1000..2000).contains(&outcome.usage.input), "{:?}", outcome.usage);
+        assert_eq!((outcome.usage.output, outcome.iterations, outcome.requests), (30, 0, 1));
+        let all = outcome.usage.input + 30;
+        assert_eq!(cost.map(|cost| cost.tokens), Some(all));
+        assert!((outcome.cost_usd.unwrap() - all as f64 / 1e6).abs() < 1e-9, "{outcome:?}");
+        assert!(error.estimated && error.usage.as_deref() == Some(&outcome.usage), "{error:?}");
+    }
+    // What the provider counted is no estimate, and at least what had come.
+    let told = Usage { input: 7, output: 1, ..Usage::default() };
+    let (outcome, error, _) = interrupted(&deltas, Some(told), Budget::default()).await;
+    assert_eq!(outcome.usage, Usage { output: 30, ..told });
+    assert!(!error.estimated);
+    // Of one that had not begun nobody knows.
+    let (outcome, error, cost) = interrupted(&[], None, tokens(100_000)).await;
+    assert_eq!((outcome.usage, error.usage, cost), (Usage::default(), None, None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_cancelled_reply_took_is_taken_from_the_budget_of_a_resume() {
+    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let begun = Arc::new(Notify::new());
+    let rule = |_: usize, request: &Request<'_>| Ok(looks(request));
+    let budgets = Budgets { session: tokens(2_500), ..Budgets::default() };
+    let mut first = Parts { budgets, ..parts(&world, rule) };
+    let deltas = vec![Delta::Call(6_000)];
+    let model = Endless { deltas, begun: Arc::clone(&begun), told: None };
+    first.models.insert("t/rule", "rule", Arc::new(model));
+    let cancel = Cancel::new();
+    let stop = async {
+        begun.notified().await;
+        cancel.cancel(CancelReason::Interrupted);
+    };
+    let spec = small(folder.path());
+    let (before, ()) = tokio::join!(run(folder.path(), spec, first, &cancel), stop);
+    assert_eq!((before.usage.output, before.requests), (2_000, 1));
+
+    let id = deputize_core::SessionId::literal("s");
+    let parts = Parts { budgets, ..parts(&world, rule) };
+    let (session, _) = Session::open(&SessionDir::new(folder.path()), id, parts).unwrap();
+    let how = Continue { message: Some("and now?".to_owned()), ..Continue::default() };
+    let authority = authority(session.catalog());
+    let after = session.resume(how, authority, &Cancel::new()).await.unwrap();
+    assert_eq!((after.status, after.exit_reason), (Status::Failed, ExitReason::Budget));
+    let error = after.error.unwrap();
+    let spent = before.usage.input + 2_000;
+    assert!(error.starts_with("there is no closing answer"), "{error}");
+    assert!(error.contains(&format!("{spent} of 2500 tokens of the budget are spent")), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_attempt_that_is_sent_is_a_request_also_after_a_resume() {
+    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let tries = Arc::new(AtomicU64::new(0));
+    let flaky = || {
+        let tries = Arc::clone(&tries);
+        let rule = move |_: usize, _: &Request<'_>| match tries.fetch_add(1, Ordering::SeqCst) {
+            0 | 1 => Err(ModelError::new(FailureKind::Transient, "503")),
+            _ => Ok(Reply::text("rule", "done")),
+        };
+        parts(&world, rule)
+    };
+    let outcome = run(folder.path(), spec(folder.path()), flaky(), &Cancel::new()).await;
+    assert_eq!((outcome.iterations, outcome.requests), (1, 3));
+    let id = deputize_core::SessionId::literal("s");
+    let (session, _) = Session::open(&SessionDir::new(folder.path()), id, flaky()).unwrap();
+    let how = Continue { message: Some("and now?".to_owned()), ..Continue::default() };
+    let authority = authority(session.catalog());
+    let after = session.resume(how, authority, &Cancel::new()).await.unwrap();
+    assert_eq!((after.iterations, after.requests), (2, 4));
 }
 
 /// A model that asks for answers of a length of its own.

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use deputize_core::{
-    AgentSpec, Authority, BoxFuture, Cancel, Catalog, Delta, Effects, Entry, Event, Grant, Limits,
-    Message, Model, ModelError, Observer, Origin, Outcome, Record, Reply, Request, Schema,
+    AgentSpec, Authority, BoxFuture, Cancel, Catalog, Delta, Effects, Entry, Event, Fact, Grant,
+    Limits, Message, Model, ModelError, Observer, Origin, Outcome, Record, Reply, Request, Schema,
     SessionId, SpawnedBy, Tool, ToolCallResult, ToolCx, ToolDecl, ToolError, ToolName, ToolOutput,
-    ToolSpec, ToolsetName,
+    ToolSpec, ToolsetName, Version,
 };
 use deputize_runtime::{Models, Parts, Session, SessionDir, top_agent};
 use serde_json::{Value, json};
@@ -115,6 +115,18 @@ fn act<'a>(world: &'a World, arguments: Value, cx: &'a ToolCx) -> BoxFuture<'a, 
     })
 }
 
+/// Says that it ran a command that wrote a file.
+fn make<'a>(_: &'a World, arguments: Value, _: &'a ToolCx) -> BoxFuture<'a, ToolCallResult> {
+    Box::pin(async move {
+        let command = arguments["command"].as_str().unwrap_or_default().to_owned();
+        let version = Version::of(command.as_bytes());
+        let output = ToolOutput::text("made")
+            .fact(Fact::Command { command, exit_code: Some(0), unknown: false })
+            .fact(Fact::FileWritten { path: "/w/made".into(), version, created: true });
+        Ok(output)
+    })
+}
+
 fn crash<'a>(_: &'a World, _: Value, _: &'a ToolCx) -> BoxFuture<'a, ToolCallResult> {
     Box::pin(async { panic!("on purpose") })
 }
@@ -194,9 +206,10 @@ pub(crate) fn model_of<'m>(task: &str, parents: &'m str) -> &'m str {
 pub(crate) fn catalog(world: &Arc<World>) -> Catalog {
     let once = |name| ToolSpec::effectful(decl(name), Effects::Unknown);
     let again = |name| ToolSpec::read_only(decl(name));
-    let tools: [(ToolSpec, Act); 7] = [
+    let tools: [(ToolSpec, Act); 8] = [
         (again("look"), look),
         (once("act"), act),
+        (once("make"), make),
         (again("crash"), crash),
         (again("broken"), broken),
         (again("wait"), wait),
@@ -225,7 +238,7 @@ where
 }
 
 pub(crate) fn spec(folder: &Path) -> AgentSpec {
-    let tools = ["look", "act", "crash", "broken", "wait", "deaf", "spawn"];
+    let tools = ["look", "act", "make", "crash", "broken", "wait", "deaf", "spawn"];
     AgentSpec {
         system: vec!["You are under test.".into()],
         tools: tools.map(ToolName::literal).into(),

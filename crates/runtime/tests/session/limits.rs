@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use deputize_core::{
-    AgentSpec, Cancel, CancelReason, Event, ExitReason, FailureKind, Limits, Message, ModelError,
-    Outcome, Reply, Request, Status, ToolChoice,
+    AgentId, AgentSpec, Cancel, CancelReason, Event, ExitReason, FailureKind, Limits, Message,
+    ModelError, Outcome, Reply, Request, Status, ToolChoice,
 };
 use deputize_runtime::Parts;
 use serde_json::json;
@@ -175,6 +175,60 @@ async fn a_limit_of_a_child_is_none_of_its_own_children() {
     assert_eq!(below.text.as_deref(), Some("I wait."));
     assert_eq!(below.error.as_deref(), Some("ended with a limit of the agent that started it"));
     assert_eq!((middle.status, middle.text.as_deref()), (Status::Timeout, Some("1 results")));
+}
+
+/// A tree whose middle agent writes and runs a command below it, and ends like this. Gives the ends
+/// of the lowest agents and then that of the middle one.
+async fn below_a_middle(middle: &'static str, low: [&'static str; 2]) -> Vec<Outcome> {
+    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let rule = move |results: usize, request: &Request<'_>| {
+        let Some(Message::User(task)) = request.messages.first().map(|first| &**first) else {
+            panic!("no task")
+        };
+        let spawn = |tasks: &[&str]| Reply::calls("rule", [("spawn", json!({"list": tasks}))]);
+        Ok(match (task.text.as_str(), results) {
+            (_, _) if request.tool_choice == ToolChoice::None => Reply::text("rule", "so far"),
+            ("go", 0) => spawn(&[middle]),
+            (task, 0) if task == middle => spawn(&low),
+            ("works" | "untimed works and waits", 0) => {
+                Reply::calls("rule", [("make", json!({"command": "make it"}))])
+            }
+            ("untimed works and waits", 1) => Reply::calls("rule", [("wait", json!({}))]),
+            ("fails", _) => {
+                return Err(ModelError::new(FailureKind::Fatal, "no"));
+            }
+            _ => Reply::text("rule", "done"),
+        })
+    };
+    run(folder.path(), spec(folder.path()), parts(&world, rule), &Cancel::new()).await;
+    let records = world.records.lock().unwrap();
+    let ends = records.iter().filter_map(|record| match &record.event {
+        Event::AgentEnd(end) if record.depth > 0 => Some((**end).clone()),
+        _ => None,
+    });
+    ends.collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_receipts_of_an_agent_tell_of_those_below_it_and_who_did_not_complete() {
+    let names = |agents: &[AgentId]| agents.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let ends = below_a_middle("middle", ["works", "fails"]).await;
+    let middle = ends.last().unwrap();
+    assert_eq!((middle.agent.as_str(), middle.status), ("s/1.0.0", Status::Completed));
+    assert_eq!(names(&middle.receipts.unfinished), ["s/1.0.0/1.0.1"]);
+    assert!(middle.receipts.did_nothing());
+    let below: Vec<_> = middle.below.iter().collect();
+    let [(agent, seen)] = below[..] else { panic!("{below:?}") };
+    assert_eq!(agent.as_str(), "s/1.0.0/1.0.0");
+    assert_eq!(seen.files_written.keys().collect::<Vec<_>>(), [Path::new("/w/made")]);
+    assert_eq!(seen.commands, [("make it".to_owned(), Some(0))]);
+
+    // One that its parent's limit ended was waited for, and did not return all the same.
+    let ends = below_a_middle("middle timed", ["works", "untimed works and waits"]).await;
+    let middle = ends.last().unwrap();
+    assert_eq!(middle.status, Status::Timeout);
+    assert_eq!(names(&middle.receipts.unfinished), ["s/1.0.0/1.0.1"]);
+    assert_eq!(middle.below.len(), 2);
 }
 
 #[tokio::test(start_paused = true)]

@@ -109,6 +109,9 @@ pub(super) enum Body<'r> {
         status: Option<u16>,
         message: &'r str,
         partial_bytes: u64,
+        input_tokens: Option<u64>,
+        output_tokens: Option<u64>,
+        estimated: bool,
         cost_usd: Option<f64>,
     },
     #[serde(rename = "model.retry")]
