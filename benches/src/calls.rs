@@ -210,9 +210,9 @@ impl Place {
         let [once, by] = std::array::from_fn(|_| Arc::clone(&self.supervisor));
         let listed = look(server.clone(), dir, move || Ok(Arc::clone(&once))).await;
         let mut card = Card::default();
-        card.keep(server.digest(), server.place(), listed.map_err(io::Error::other)?);
+        card.keep(&server.start(), listed.map_err(io::Error::other)?);
         let mut catalog = Catalog::default();
-        for entry in offer("bench", &card, &server.place(), &Filter::default()).entries {
+        for entry in offer("bench", &card, &server.start(), &Filter::default()).entries {
             catalog.insert(entry).map_err(io::Error::other)?;
         }
         let bench = Bench::of(dir, catalog);

@@ -116,3 +116,10 @@ fn a_crate_in_the_manifest_that_no_code_names_does_not_compile_and_the_way_out_i
         "use good_tools as _",
     ]);
 }
+
+#[test]
+fn without_that_lint_such_a_crate_is_left_out_and_nobody_can_say_so() {
+    let home = tempfile::tempdir().unwrap();
+    let ran = run("app-silent", &["tools", "list"], home.path()).passes();
+    assert!(!ran.out.contains("count_words") && ran.out.contains("read_file"), "{}", ran.out);
+}

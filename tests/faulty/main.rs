@@ -1,5 +1,5 @@
-//! An MCP server on its standard streams that does one thing wrong, which its first argument names;
-//! `none` does nothing wrong. With `newer: ` before it, it speaks the protocol of 2026-07-28.
+//! An MCP server on its standard streams that does one thing wrong, which its first argument names, or the file that
+//! this names behind `@`; `none` does nothing wrong. With `newer: ` before it, it speaks the protocol of 2026-07-28.
 
 #![expect(
     clippy::print_stderr,
@@ -17,6 +17,11 @@ use serde_json::{Value, json};
 fn main() {
     let mut arguments = std::env::args().skip(1);
     let fault = arguments.next().unwrap_or_default();
+    // Of which nothing is to be seen in how it is started.
+    let fault = match fault.strip_prefix('@') {
+        Some(file) => std::fs::read_to_string(file).unwrap(),
+        None => fault,
+    };
     let file = arguments.next().unwrap_or_default();
     let (newer, fault) = match fault.strip_prefix("newer: ") {
         Some(fault) => (true, fault.to_owned()),
@@ -119,6 +124,11 @@ impl Server {
                 std::process::exit(3);
             }
             "hangs at once" => hang(),
+            "waits for its file" => {
+                while !std::path::Path::new(&self.file).exists() {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+            }
             "closes its output at once" => close_output(),
             "greets" => (0..3).for_each(|_| say_text("Listening on stdio …")),
             "prints and prints" => (0..500).for_each(|_| say_text("debug: \u{1b}[2Jtick")),

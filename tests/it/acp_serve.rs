@@ -317,6 +317,12 @@ async fn children_are_calls_with_few_notes() {
     let end = busy["content"][1]["content"]["text"].as_str().unwrap();
     assert!(end.starts_with("completed: 12 calls, "), "{end}");
     assert_eq!(editor.call("1.0.1")["title"], "[2/2] Do nothing");
+    // Both stand below the call that handed on.
+    let parent = json!({"parentToolCallId": "call_1_0"});
+    for child in ["1.0.0", "1.0.1"] {
+        assert_eq!(editor.call(child)["_meta"]["deputize"], parent);
+    }
+    assert!(editor.call("call_1_0")["_meta"].is_null());
     // Two notes for twelve calls, and those that time made; never one a call.
     let of = |id: &str| {
         let of = editor.updates.iter().filter(|(_, update)| update["toolCallId"] == id);
@@ -353,6 +359,9 @@ async fn a_childs_question_is_asked_where_the_configuration_says_so() {
     let asked = &editor.questions[0]["toolCall"];
     assert_eq!(asked["toolCallId"], "1.0.0/call_1_0");
     assert_eq!(asked["title"], "[1/1] Say hello: terminal echo hello");
+    // The editor was told of it before, and of its end.
+    assert_eq!(editor.known_at_question, [true]);
+    assert_eq!(editor.call("1.0.0/call_1_0")["_meta"]["deputize"]["parentToolCallId"], "1.0.0");
     assert_eq!(
         editor.call("1.0.0/call_1_0")["status"],
         "completed",

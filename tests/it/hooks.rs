@@ -124,6 +124,10 @@ async fn a_blocked_message_is_sent_to_nobody() {
     let ended = run(&lab, &server, &["a forbidden word"]).await.with_code(1);
     assert_eq!(server.requests().len(), 0);
     assert!(ended.err.contains("a hook blocked the message: it gives no reason"), "{}", ended.err);
+    // The same message would be blocked again.
+    let hint =
+        format!("hint: go on with another message: `deputize run --resume {} ", lab.session());
+    assert!(ended.err.contains(&hint), "{}", ended.err);
 }
 
 #[tokio::test]

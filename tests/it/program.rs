@@ -15,7 +15,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, BufReader};
 use tokio::net::unix::pipe;
-use tokio::process::{Child, Command};
+use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -250,6 +250,17 @@ impl Running {
         let found =
             |text: &str| events(text).into_iter().find(|event| event["type"] == kind && is(event));
         until(kind, self.out.clone(), found).await
+    }
+
+    /// Its input, where the command has one.
+    pub(crate) fn stdin(&mut self) -> ChildStdin {
+        self.child.stdin.take().unwrap()
+    }
+
+    /// Waits for so many lines on standard output.
+    pub(crate) async fn lines(&self, count: usize) {
+        let enough = |text: &str| (text.lines().count() >= count).then_some(());
+        until("the lines", self.out.clone(), enough).await;
     }
 
     /// Waits for words on standard error.

@@ -11,7 +11,7 @@ mod new;
 
 pub(crate) use acp::Acp;
 pub(crate) use mcp::{Add, Mcp, McpServe};
-pub(crate) use new::{New, ToolCrate};
+pub(crate) use new::{New, Project};
 
 const RUN_EXAMPLES: &str = "\
 Examples:
@@ -350,10 +350,9 @@ pub(crate) enum Plugin {
         json: bool,
     },
     /// Write a plugin project that builds and passes its check
-    New {
-        /// The directory to make; its last part is the project's name
-        dir: PathBuf,
-    },
+    ///
+    /// Inside a checkout of Deputize it depends on that checkout; elsewhere say --path or --published.
+    New(Project),
 }
 
 #[derive(Debug, Clone, Default, Args)]

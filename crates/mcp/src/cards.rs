@@ -144,6 +144,7 @@ fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
 mod tests {
     use super::*;
     use crate::list::Listed;
+    use crate::server::Start;
 
     #[test]
     fn a_card_is_kept_for_its_owner_and_found_again() {
@@ -152,7 +153,8 @@ mod tests {
         assert_eq!(cards.read("a").unwrap(), Card::default());
         assert_eq!(cards.names().unwrap(), Vec::<String>::new());
         let mut card = Card::default();
-        card.keep("c".into(), "/bin/s".into(), Listed::default());
+        let start = Start { place: "/bin/s".into(), ..Start::default() };
+        card.keep(&start, Listed::default());
         cards.write("a", &card).unwrap();
         assert_eq!(cards.read("a").unwrap(), card);
         assert_eq!(cards.names().unwrap(), ["a"]);

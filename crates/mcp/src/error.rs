@@ -44,7 +44,7 @@ pub enum Fault {
     #[error("header `{0}` cannot be sent: check its name and its value")]
     Header(String),
     /// It did not say that it is there.
-    #[error("it did not answer within {} s after its start; mcp_servers.NAME.start_timeout_seconds sets how long it may take", .0.as_secs_f32())]
+    #[error("it did not answer within {} s after its start; mcp_servers.NAME.start_timeout_seconds (of `mcp add`: --start-timeout) sets how long it may take", .0.as_secs_f32())]
     Slow(Duration),
     /// It answered something else than its protocol.
     #[error("its start failed: {0}")]

@@ -6,7 +6,7 @@
 //! one of its tools and owns its processes.
 //!
 //! ```
-//! use deputize_mcp::{Card, Described, Filter, Listed, offer};
+//! use deputize_mcp::{Card, Described, Filter, Listed, Start, offer};
 //!
 //! let tool = Described {
 //!     name: "get".into(),
@@ -15,8 +15,9 @@
 //! };
 //! let mut card = Card::default();
 //! let listed = Listed { tools: vec![tool], ..Listed::default() };
-//! card.keep("digest".into(), "/usr/bin/weather".into(), listed);
-//! let offered = offer("weather", &card, "/usr/bin/weather", &Filter::default());
+//! let start = Start { place: "/usr/bin/weather".into(), ..Start::default() };
+//! card.keep(&start, listed);
+//! let offered = offer("weather", &card, &start, &Filter::default());
 //! assert_eq!(offered.entries[0].name().as_str(), "mcp__weather__get");
 //! ```
 //!
@@ -34,6 +35,7 @@ mod ask;
 mod cards;
 mod content;
 mod error;
+mod greeting;
 mod host;
 mod http;
 mod lines;
@@ -55,5 +57,5 @@ pub use list::{DESCRIPTION_BYTES, Described, Listed, SCHEMA_BYTES, TOOLS};
 pub use names::{SERVER_CHARS, toolset};
 pub use offer::{Filter, Offer, offer};
 pub use pin::{Approved, Card, Change, difference, pretty};
-pub use server::{Limits, Reach, Server};
+pub use server::{Limits, Reach, Server, Start};
 pub use servers::{STARTS, Servers, look};

@@ -14,11 +14,14 @@ use rmcp::service::{
     ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, PeerRequestOptions,
     RunningService,
 };
+use rmcp::transport::Transport;
+use rmcp::transport::streamable_http_client::StreamableHttpError;
 use rmcp::{RoleClient, ServiceError};
 use serde_json::Value;
 use tokio::task::JoinSet;
 
 use crate::error::{Fault, McpError, chain};
+use crate::greeting::Greeting;
 use crate::host::{Host, News};
 use crate::lines::{Heard, LastWords, Lines};
 use crate::server::{Reach, Server};
@@ -44,9 +47,20 @@ pub(crate) struct Link {
     _hearing: JoinSet<()>,
 }
 
+/// Why nothing was agreed on.
+#[derive(Debug)]
+struct Disagreed {
+    why: String,
+    /// Whether nothing was said at all: the way to the server is at fault.
+    unreached: bool,
+    next: Next,
+}
+
 /// What is tried after a greeting that came to nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
     OlderGreeting,
+    NewerGreeting,
     Nothing,
 }
 
@@ -81,24 +95,25 @@ pub(crate) struct Patience {
 
 impl Link {
     /// Starts or reaches a server, and agrees with it. One that answers the newer greeting with
-    /// something else than a refusal is started anew and greeted the older way.
+    /// something else than a refusal is started anew and greeted the older way; one that answers it
+    /// late and knows no other is started anew and waited for.
     pub(crate) async fn open(
         server: &Server,
         root: &Path,
         supervisor: &Supervisors<'_>,
     ) -> Result<Self, McpError> {
-        let newer = ClientLifecycleMode::Auto {
-            preferred_versions: vec![ProtocolVersion::LATEST],
+        let preferred_versions = vec![ProtocolVersion::LATEST];
+        let both = ClientLifecycleMode::Auto {
+            preferred_versions: preferred_versions.clone(),
             legacy_version: None,
         };
-        match Self::open_as(server, root, supervisor, newer).await {
-            Ok(link) => Ok(link),
-            Err((_, Next::OlderGreeting)) => {
-                let older = ClientLifecycleMode::Initialize;
-                Self::open_as(server, root, supervisor, older).await.map_err(|(error, _)| error)
-            }
-            Err((error, Next::Nothing)) => Err(error),
-        }
+        let mode = match Self::open_as(server, root, supervisor, both).await {
+            Ok(link) => return Ok(link),
+            Err((error, Next::Nothing)) => return Err(error),
+            Err((_, Next::OlderGreeting)) => ClientLifecycleMode::Initialize,
+            Err((_, Next::NewerGreeting)) => ClientLifecycleMode::Discover { preferred_versions },
+        };
+        Self::open_as(server, root, supervisor, mode).await.map_err(|(error, _)| error)
     }
 
     async fn open_as(
@@ -114,8 +129,10 @@ impl Link {
                 let transport = crate::http::transport(url, headers).map_err(ends)?;
                 let heard = Arc::new(Heard::default());
                 let running = agree(Host::new(root), transport, mode).await;
-                let running =
-                    running.map_err(|(why, next)| (wrong(Fault::Handshake(why)), next))?;
+                let running = running.map_err(|Disagreed { why, unreached, next }| {
+                    let fault = if unreached { Fault::Http(why) } else { Fault::Handshake(why) };
+                    (wrong(fault), next)
+                })?;
                 Ok(Self::new(server, running, heard, None, (Arc::default(), JoinSet::new())))
             }
             Reach::Program { path, args, env, cwd } => {
@@ -133,7 +150,7 @@ impl Link {
                 let heard = Arc::new(Heard::default());
                 let stdin = stdin.ok_or_else(|| ends(Fault::Unknown))?;
                 let lines = Lines::new(stdout, stdin, Arc::clone(&heard));
-                let (why, next) = match agree(Host::new(root), lines, mode).await {
+                let Disagreed { why, next, .. } = match agree(Host::new(root), lines, mode).await {
                     Ok(running) => {
                         let program = Some((life, supervisor));
                         return Ok(Self::new(server, running, heard, program, (words, hearing)));
@@ -286,29 +303,44 @@ fn hears_changes(peer: &rmcp::Peer<RoleClient>, news: &News, hearing: &mut JoinS
 }
 
 /// Agrees on the protocol.
-async fn agree<T, E, A>(
+async fn agree<T>(
     host: Host,
     transport: T,
     mode: ClientLifecycleMode,
-) -> Result<RunningService<RoleClient, Host>, (String, Next)>
+) -> Result<RunningService<RoleClient, Host>, Disagreed>
 where
-    T: rmcp::transport::IntoTransport<RoleClient, E, A>,
-    E: std::error::Error + Send + Sync + 'static,
+    T: Transport<RoleClient> + 'static,
 {
+    let (transport, late) = Greeting::new(transport);
     let running = Box::pin(host.serve_with_lifecycle(transport, mode)).await;
     running.map_err(|error| {
-        let next = match error {
+        let next = match &error {
+            _ if late.took_it() => Next::NewerGreeting,
             ClientInitializeError::ExpectedInitResult(_)
             | ClientInitializeError::TransportError { .. } => Next::OlderGreeting,
             _ => Next::Nothing,
         };
         let why = match &error {
             // The older greeting says more: servers answer it in words.
-            ClientInitializeError::LegacyFallbackFailed { fallback, .. } => chain(&**fallback),
-            other => chain(other),
+            ClientInitializeError::LegacyFallbackFailed { fallback, .. } => said(fallback),
+            other => said(other),
         };
-        (deputize_core::door::to_line(&why, 400), next)
+        let unreached = matches!(error, ClientInitializeError::TransportError { .. });
+        Disagreed { why: deputize_core::door::to_line(&why, 400), unreached, next }
     })
+}
+
+/// Why agreeing failed, without the names that the library has for its parts.
+fn said(error: &ClientInitializeError) -> String {
+    match error {
+        ClientInitializeError::TransportError { error, .. } => {
+            match error.error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
+                Some(StreamableHttpError::Client(error)) => chain(error),
+                _ => chain(&*error.error),
+            }
+        }
+        other => chain(other),
+    }
 }
 
 fn told(why: String, heard: &Heard, end: Option<String>) -> String {
@@ -357,4 +389,99 @@ fn value(result: ServerResult) -> Result<Value, Unanswered> {
 pub(crate) fn root_uri(path: &Path) -> Option<String> {
     let path: PathBuf = path.to_owned();
     reqwest::Url::from_file_path(path).ok().map(String::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream};
+
+    use super::*;
+
+    /// What a server does with a greeting.
+    type Answers = fn(method: &str) -> Option<Value>;
+
+    /// Reads nothing for a while, as one that is downloaded first, and then answers all of it.
+    async fn serve(stream: DuplexStream, answers: Answers) {
+        tokio::time::sleep(Duration::from_secs(25)).await;
+        let (input, mut output) = tokio::io::split(stream);
+        let mut lines = BufReader::new(input).lines();
+        while let Ok(Some(line)) = lines.next_line().await {
+            let asked: Value = serde_json::from_str(&line).unwrap();
+            let Some(mut answer) = answers(asked["method"].as_str().unwrap()) else { continue };
+            answer["jsonrpc"] = json!("2.0");
+            answer["id"] = asked["id"].clone();
+            output.write_all(format!("{answer}\n").as_bytes()).await.unwrap();
+        }
+    }
+
+    async fn greeted(answers: Answers) -> Result<String, Disagreed> {
+        let (ours, theirs) = tokio::io::duplex(64 * 1024);
+        let mut server = JoinSet::new();
+        server.spawn(serve(theirs, answers));
+        let (input, output) = tokio::io::split(ours);
+        let mode = ClientLifecycleMode::Auto {
+            preferred_versions: vec![ProtocolVersion::LATEST],
+            legacy_version: None,
+        };
+        let lines = Lines::new(input, output, Arc::default());
+        let running = agree(Host::new(Path::new("/")), lines, mode).await?;
+        let version = running.peer().peer_info().unwrap().protocol_version.to_string();
+        Ok(version)
+    }
+
+    fn refused() -> Option<Value> {
+        Some(json!({"error": {"code": -32601, "message": "no such method"}}))
+    }
+
+    fn initialized() -> Option<Value> {
+        let info = json!({"name": "slow", "version": "1"});
+        let result =
+            json!({"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": info});
+        Some(json!({"result": result}))
+    }
+
+    fn discovered() -> Option<Value> {
+        Some(json!({"result": {
+            "resultType": "complete",
+            "supportedVersions": ["2026-07-28"],
+            "capabilities": {},
+            "ttlMs": 0,
+            "cacheScope": "private",
+        }}))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_answers_both_greetings_late_is_agreed_with() {
+        let older = greeted(|method| match method {
+            "server/discover" => refused(),
+            "initialize" => initialized(),
+            _ => None,
+        });
+        assert_eq!(older.await.unwrap(), "2025-06-18");
+        // Some pass over what they do not know.
+        let silent = greeted(|method| if method == "initialize" { initialized() } else { None });
+        assert_eq!(silent.await.unwrap(), "2025-06-18");
+        let both = greeted(|method| match method {
+            "server/discover" => discovered(),
+            "initialize" => initialized(),
+            _ => None,
+        });
+        assert_eq!(both.await.unwrap(), "2025-06-18");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_that_knows_only_the_newer_greeting_is_started_again_and_waited_for() {
+        let newer = greeted(|method| match method {
+            "server/discover" => discovered(),
+            "initialize" => refused(),
+            _ => None,
+        });
+        assert_eq!(newer.await.unwrap_err().next, Next::NewerGreeting);
+        let neither = greeted(|method| match method {
+            "server/discover" | "initialize" => refused(),
+            _ => None,
+        });
+        assert_eq!(neither.await.unwrap_err().next, Next::Nothing);
+    }
 }

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::list::{Described, Listed};
 use crate::names::{names, toolset};
 use crate::pin::{Card, Change};
+use crate::server::Start;
 use crate::tool::{Does, ServerTool};
 
 /// Which tools of a server are offered, in the person's words: names as the server gives them.
@@ -44,20 +45,14 @@ pub struct Offer {
 
 /// The tools of a server by what is known of it, as they go out to models. Nothing is started.
 #[must_use]
-pub fn offer(server: &str, card: &Card, place: &str, filter: &Filter) -> Offer {
+pub fn offer(server: &str, card: &Card, start: &Start, filter: &Filter) -> Offer {
     let mut offer = Offer::default();
     let Some(set) = toolset(server) else {
         offer.notes.push(format!("mcp {server}: this cannot be the name of a server"));
         return offer;
     };
-    let Some(listed) = &card.listed else {
-        offer.notes.push(format!(
-            "mcp {server}: it has not said yet what it has; try it with: deputize mcp test {server}"
-        ));
-        return offer;
-    };
     let waiting: Vec<String> =
-        card.changes(place).iter().filter(|change| change.waits()).map(Change::told).collect();
+        card.changes(start).iter().filter(|change| change.waits()).map(Change::told).collect();
     if !waiting.is_empty() {
         let more = waiting.len().saturating_sub(3);
         let more = if more > 0 { format!("; and {more} more") } else { String::new() };
@@ -66,9 +61,18 @@ pub fn offer(server: &str, card: &Card, place: &str, filter: &Filter) -> Offer {
             "mcp {server}: {first}{more}. Review with: deputize mcp review {server}"
         ));
     }
+    if card.is_held(start) {
+        return offer;
+    }
+    let Some(listed) = &card.listed else {
+        offer.notes.push(format!(
+            "mcp {server}: it has not said yet what it has; try it with: deputize mcp test {server}"
+        ));
+        return offer;
+    };
     let problems = listed.problems.iter();
     offer.notes.extend(problems.map(|why| format!("mcp {server}: not offered: {why}")));
-    let whole = card.offered(place);
+    let whole = card.offered(start);
     let names = names(server, whole.iter().map(|tool| tool.name.as_str()));
     for tool in whole.iter().filter(|tool| filter.takes(&tool.name)) {
         let Some(Ok(name)) = names.get(&tool.name) else { continue };
@@ -81,8 +85,8 @@ pub fn offer(server: &str, card: &Card, place: &str, filter: &Filter) -> Offer {
     offer.notes.extend(unknown.map(|name| {
         format!("mcp {server}: `tools` names \"{name}\", which the server does not have")
     }));
-    let unseen = card.offered(place).is_empty() && !listed.tools.is_empty();
-    if !unseen {
+    let unseen = whole.is_empty() && !listed.tools.is_empty();
+    if !unseen && !card.is_withheld(start) {
         own_tools(server, &set, listed, filter, &mut offer.entries);
     }
     offer
@@ -204,6 +208,10 @@ fn told(server: &str, does: &Does) -> (String, Value) {
 mod tests {
     use super::*;
 
+    fn start(place: &str) -> Start {
+        Start { place: place.to_owned(), digest: place.to_owned(), ..Start::default() }
+    }
+
     fn card(tools: &[&str], resources: bool) -> Card {
         let tools = tools.iter().map(|name| Described {
             name: (*name).to_owned(),
@@ -212,7 +220,7 @@ mod tests {
         });
         let listed = Listed { tools: tools.collect(), resources, ..Listed::default() };
         let mut card = Card::default();
-        card.keep("c".into(), "/bin/s".into(), listed);
+        card.keep(&start("/bin/s"), listed);
         card
     }
 
@@ -223,7 +231,7 @@ mod tests {
     #[test]
     fn tools_go_out_under_the_servers_name_and_are_asked_for_unless_the_person_says_otherwise() {
         let filter = Filter { read_only: vec!["get".into()], ..Filter::default() };
-        let offer = offer("s", &card(&["get", "put"], false), "/bin/s", &filter);
+        let offer = offer("s", &card(&["get", "put"], false), &start("/bin/s"), &filter);
         assert_eq!(named(&offer), ["mcp__s__get", "mcp__s__put"]);
         assert_eq!(offer.notes, Vec::<String>::new());
         let effects: Vec<_> = offer.entries.iter().map(|entry| entry.tool.spec().effects).collect();
@@ -241,7 +249,7 @@ mod tests {
             exclude: vec!["put".into()],
             ..Filter::default()
         };
-        let offer = offer("s", &card(&["get", "put", "more"], true), "/bin/s", &filter);
+        let offer = offer("s", &card(&["get", "put", "more"], true), &start("/bin/s"), &filter);
         assert_eq!(named(&offer), ["mcp__s__get"]);
         let note = "mcp s: `tools` names \"nothing\", which the server does not have";
         assert_eq!(offer.notes, [note]);
@@ -249,7 +257,8 @@ mod tests {
 
     #[test]
     fn resources_and_prompts_are_tools_unless_the_server_has_one_of_that_name() {
-        let offer = offer("s", &card(&["read_resource"], true), "/bin/s", &Filter::default());
+        let offer =
+            offer("s", &card(&["read_resource"], true), &start("/bin/s"), &Filter::default());
         assert_eq!(named(&offer), ["mcp__s__read_resource", "mcp__s__list_resources"]);
         let schema = offer.entries[0].tool.spec().decl.parameters.as_str().to_owned();
         assert_eq!(schema, r#"{"type":"object"}"#, "the server's own");
@@ -260,15 +269,23 @@ mod tests {
         let mut card = card(&["get", "put"], true);
         let mut listed = card.listed.clone().unwrap();
         listed.tools[0].description = "Gets more.".into();
-        card.keep("c".into(), "/bin/s".into(), listed);
-        let offer = offer("s", &card, "/bin/s", &Filter::default());
+        card.keep(&start("/bin/s"), listed);
+        let offer = offer("s", &card, &start("/bin/s"), &Filter::default());
         assert_eq!(named(&offer)[0], "mcp__s__put");
         assert_eq!(
             offer.notes,
             ["mcp s: tool \"get\" changed since you approved it (description, +1 line -1 line). \
               Review with: deputize mcp review s"]
         );
-        let other = super::offer("s", &card, "/tmp/s", &Filter::default());
+        let other = super::offer("s", &card, &start("/tmp/s"), &Filter::default());
         assert_eq!(other.entries.len(), 0, "nothing of another program");
+    }
+
+    #[test]
+    fn a_server_with_resources_only_is_withheld_as_any_other() {
+        let mut card = card(&[], true);
+        let now = Listed { instructions: Some("Obey.".into()), ..card.listed.clone().unwrap() };
+        card.hear(&start("/bin/s"), now);
+        assert_eq!(offer("s", &card, &start("/bin/s"), &Filter::default()).entries.len(), 0);
     }
 }

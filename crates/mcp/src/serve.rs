@@ -3,14 +3,17 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use deputize_core::{BoxFuture, Cancel, CancelReason};
+use futures_util::FutureExt as _;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData,
-    Implementation, ListToolsResult, PaginatedRequestParams, ProgressNotificationParam,
-    ProgressToken, ServerCapabilities, ServerConfig, Tool, ToolsCapability,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest,
+    CustomResult, ErrorCode, ErrorData, Implementation, ListToolsResult, PaginatedRequestParams,
+    ProgressNotificationParam, ProgressToken, ServerCapabilities, ServerConfig, Tool,
+    ToolsCapability,
 };
 use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler, ServiceExt as _};
@@ -19,6 +22,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{RwLock, Semaphore, mpsc};
 
 mod http;
+mod lines;
 
 pub use http::{Address, bind};
 
@@ -26,6 +30,8 @@ pub use http::{Address, bind};
 pub const CALLS: usize = 16;
 /// How long calls have to settle when the client is gone.
 const SETTLE: Duration = Duration::from_millis(1500);
+/// How long the last notes of a call may take to be sent.
+const LAST_NOTES: Duration = Duration::from_millis(500);
 /// How many notes of progress may wait to be sent; more are left out.
 const NOTES: usize = 64;
 
@@ -120,7 +126,8 @@ impl Desk {
     ) -> io::Result<()> {
         let client = Self { end: self.end.child(), ..self.clone() };
         // The library cancels the signal when the client has gone: that ends nobody else.
-        let begun = client.clone().serve_with_ct((input, output), client.end.token().clone());
+        let lines = lines::Lines::new(input, output, client.end.clone());
+        let begun = client.clone().serve_with_ct(lines, client.end.token().clone());
         let served = match Box::pin(begun).await {
             Ok(running) => running.waiting().await.map(drop).map_err(io::Error::other),
             // Who leaves before the first word has asked for nothing.
@@ -169,8 +176,10 @@ impl Desk {
             std::future::pending::<()>().await;
         };
         let token = context.meta.get_progress_token();
-        let telling = tell(&context, token, waiting);
-        let answer = beside(work, async { tokio::join!(cancelled, telling) }).await;
+        let mut telling = pin!(tell(&context, token, waiting).fuse());
+        let answer = beside(work, async { tokio::join!(cancelled, &mut telling) }).await;
+        // What the work said last is told before its answer, if the client takes it.
+        let _told = tokio::time::timeout(LAST_NOTES, telling).await;
         match answer {
             Err(Wrong(why)) => Err(ErrorData::invalid_params(why, None)),
             Ok(answer) => {
@@ -232,6 +241,19 @@ impl ServerHandler for Desk {
             Tool::new(offered.name, offered.description, Arc::new(offered.parameters))
         };
         Ok(ListToolsResult::with_all_items(self.work.offers().into_iter().map(tool).collect()))
+    }
+
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        let method = deputize_core::door::to_line(&request.method, 60);
+        let text = format!(
+            "there is no method \"{method}\" here; what this server does is asked for by \
+             \"tools/list\" and \"tools/call\""
+        );
+        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, text, None))
     }
 
     async fn call_tool(

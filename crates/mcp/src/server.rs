@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use deputize_process::{ProgramError, resolve_program};
+use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 /// A server as the person configured it.
@@ -16,8 +17,67 @@ pub struct Server {
     pub name: String,
     /// How it is reached.
     pub reach: Reach,
+    /// The variables of its program, or the headers of its address, that are configured for it: a
+    /// person approves them by name.
+    pub names: Vec<String>,
     /// How long things may take.
     pub limits: Limits,
+}
+
+/// What is started or reached, as a person approves it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Start {
+    /// The program's absolute path, or the address without its query, which may be secret.
+    pub place: String,
+    /// The program's arguments.
+    pub args: Vec<String>,
+    /// The variables or headers that are configured for it, by name. What they hold is kept nowhere.
+    pub names: Vec<String>,
+    /// The digest of all that, and of the query.
+    pub digest: String,
+}
+
+impl Start {
+    /// The place with the arguments, in the way of a shell.
+    #[must_use]
+    pub fn line(&self) -> String {
+        std::iter::once(&self.place)
+            .chain(&self.args)
+            .map(|word| quoted(word))
+            .collect::<Vec<_>>()
+            .join(" ")
+    }
+
+    /// What differs from how it was before, in short. Arguments are not told: one may be secret,
+    /// and this goes to logs.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> String {
+        let mut told = Vec::new();
+        if before.place != self.place {
+            let (before, now) = (&before.place, &self.place);
+            told.push(format!("what is started or reached changed from {before} to {now}"));
+        }
+        if before.args != self.args {
+            told.push("its arguments changed".to_owned());
+        }
+        if before.names != self.names {
+            told.push("the names of its variables or headers changed".to_owned());
+        }
+        if told.is_empty() {
+            return "the query of its address changed".to_owned();
+        }
+        told.join("; ")
+    }
+}
+
+/// A word as a shell would have to be given it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_./:=@%+,~".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 /// How a server is reached.
@@ -82,8 +142,9 @@ impl Server {
     ) -> Result<Self, ProgramError> {
         let path = env.get(OsStr::new("PATH")).map(OsString::as_os_str);
         let path = resolve_program(command.as_ref(), path)?;
+        let names = env.keys().map(|name| name.to_string_lossy().into_owned()).collect();
         let reach = Reach::Program { path, args, env, cwd: cwd.into() };
-        Ok(Self { name: name.into(), reach, limits: Limits::default() })
+        Ok(Self { name: name.into(), reach, names, limits: Limits::default() })
     }
 
     /// A server that runs already.
@@ -92,43 +153,40 @@ impl Server {
         url: impl Into<String>,
         headers: BTreeMap<String, String>,
     ) -> Self {
+        let names = headers.keys().cloned().collect();
         let reach = Reach::Url { url: url.into(), headers };
-        Self { name: name.into(), reach, limits: Limits::default() }
+        Self { name: name.into(), reach, names, limits: Limits::default() }
     }
 
-    /// What is started or reached, for people. No argument, value or query of it: they may be
-    /// secret.
-    #[must_use]
-    pub fn place(&self) -> String {
+    /// What is started or reached, for people, without its arguments.
+    fn place(&self) -> String {
         match &self.reach {
             Reach::Program { path, .. } => path.display().to_string(),
             Reach::Url { url, .. } => url.split(['?', '#']).next().unwrap_or_default().to_owned(),
         }
     }
 
-    /// The digest of what is configured of it: another one asks the server anew what it has. What
-    /// variables and headers hold is not in it, only their names.
+    /// What is started or reached, as a person approves it.
     #[must_use]
-    pub fn digest(&self) -> String {
-        let mut sum = Sha256::new();
-        let mut add = |part: &[u8]| {
-            sum.update(part);
-            sum.update([0]);
+    pub fn start(&self) -> Start {
+        let (args, query) = match &self.reach {
+            Reach::Program { args, .. } => {
+                (args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect(), "")
+            }
+            Reach::Url { url, .. } => (Vec::new(), url.as_str()),
         };
-        match &self.reach {
-            Reach::Program { path, args, env, .. } => {
-                add(b"program");
-                add(path.as_os_str().as_encoded_bytes());
-                args.iter().for_each(|arg| add(arg.as_encoded_bytes()));
-                env.keys().for_each(|name| add(name.as_encoded_bytes()));
-            }
-            Reach::Url { url, headers } => {
-                add(b"url");
-                add(url.as_bytes());
-                headers.keys().for_each(|name| add(name.as_bytes()));
-            }
+        let (place, names) = (self.place(), self.names.clone());
+        let mut sum = Sha256::new();
+        let mut add = |part: &str| {
+            sum.update((part.len() as u64).to_le_bytes());
+            sum.update(part);
+        };
+        [&place, query].into_iter().for_each(&mut add);
+        for list in [&args, &names] {
+            add(&list.len().to_string());
+            list.iter().for_each(|part| add(part));
         }
-        hex(&sum.finalize())
+        Start { digest: hex(&sum.finalize()), place, args, names }
     }
 }
 
@@ -162,13 +220,29 @@ mod tests {
     }
 
     #[test]
-    fn the_digest_is_of_what_is_configured_and_of_no_value() {
-        let server = |value: &str, arg: &str| {
+    fn what_is_approved_is_the_program_its_arguments_and_the_names_of_its_variables() {
+        let server = |value: &str, args: &[&str]| {
             let env =
                 BTreeMap::from([("KEY".into(), value.into()), ("PATH".into(), "/bin".into())]);
-            Server::program("a", "sh", vec![arg.into()], env, "/").unwrap().digest()
+            let args = args.iter().map(OsString::from).collect();
+            let server = Server::program("a", "sh", args, env, "/").unwrap();
+            Server { names: vec!["KEY".into()], ..server }
         };
-        assert_eq!(server("one", "x"), server("two", "x"));
-        assert_ne!(server("one", "x"), server("one", "y"));
+        let one = server("one", &["-c", "a b"]).start();
+        assert_eq!(one, server("two", &["-c", "a b"]).start());
+        assert_eq!(one.line(), format!("{} -c 'a b'", one.place));
+        let now = server("one", &["-c", "it's"]).start();
+        assert_eq!(now.line(), format!(r"{} -c 'it'\''s'", one.place));
+        assert_eq!(now.since(&one), "its arguments changed");
+        assert_ne!(server("", &["a", "b"]).start().digest, server("", &["ab"]).start().digest);
+        let named = Server { names: vec!["KEY".into(), "LD".into()], ..server("", &[]) }.start();
+        let told = "the names of its variables or headers changed";
+        assert_eq!(named.since(&server("", &[]).start()), told);
+
+        let url =
+            |query: &str| Server::url("far", format!("http://h/mcp?{query}"), BTreeMap::new());
+        let (one, two) = (url("a=1").start(), url("a=2").start());
+        assert_eq!(two.since(&one), "the query of its address changed");
+        assert_ne!(one, two);
     }
 }

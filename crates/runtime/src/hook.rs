@@ -186,9 +186,12 @@ impl Driver {
     }
 }
 
+/// What the error of a turn begins with whose message a hook blocked: another message goes on.
+pub const MESSAGE_BLOCKED: &str = "a hook blocked the message";
+
 /// What is said of a message that a hook blocked.
 pub(crate) fn message_blocked(reason: &str) -> String {
-    format!("a hook blocked the message: {reason}")
+    format!("{MESSAGE_BLOCKED}: {reason}")
 }
 
 /// The outcome of an agent that a hook did not let begin.

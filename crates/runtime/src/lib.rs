@@ -152,6 +152,7 @@ mod wall;
 
 pub use clock::SystemClock;
 pub use gate::Gates;
+pub use hook::MESSAGE_BLOCKED;
 pub use oversee::{OverseeError, Overseer};
 pub use parts::{HOOK_TIME_LIMIT, Models, Parts, SyncMode};
 pub use pulse::Pulse;

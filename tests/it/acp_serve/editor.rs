@@ -20,6 +20,8 @@ pub(super) struct Editor {
     pub(super) permits: Option<&'static str>,
     /// What was asked.
     pub(super) questions: Vec<Value>,
+    /// Of each of them, whether its call was announced before.
+    pub(super) known_at_question: Vec<bool>,
     /// What was told, each with its session.
     pub(super) updates: Vec<(String, Value)>,
     /// Answers that came while another one was waited for.
@@ -54,6 +56,7 @@ impl Editor {
             next: 0,
             permits: Some("allow"),
             questions: Vec::new(),
+            known_at_question: Vec::new(),
             updates: Vec::new(),
             early: Vec::new(),
         }
@@ -169,6 +172,9 @@ impl Editor {
             }
             Some("session/request_permission") => {
                 self.questions.push(message["params"].clone());
+                let id = &message["params"]["toolCall"]["toolCallId"];
+                let known = self.told("tool_call").iter().any(|call| call["toolCallId"] == *id);
+                self.known_at_question.push(known);
                 if let Some(option) = self.permits {
                     let outcome = match option {
                         "cancelled" => json!({"outcome": "cancelled"}),

@@ -101,12 +101,18 @@ async fn what_changed_of_it_waits_for_the_person_who_reviews_it_from_a_terminal(
     let (lab, server) = (Lab::new(), echoing().await);
     let mut editor = Editor::start(command(&lab, &server, &[]));
     editor.hello().await;
-    let session = open(&mut editor, &lab, &[named("w", "none")]).await;
+    let does = lab.path("does");
+    let own = named("w", &format!("@{}", does.display()));
+    fs::write(&does, "none").unwrap();
+    let session = open(&mut editor, &lab, std::slice::from_ref(&own)).await;
     editor.prompt(&session, "One").await;
     assert!(offered(&server));
 
-    let other = named("w", "a description with escapes");
-    let session = open(&mut editor, &lab, std::slice::from_ref(&other)).await;
+    // It is started like before and says something else, which is seen at a call.
+    fs::write(&does, "a description with escapes").unwrap();
+    let session = open(&mut editor, &lab, std::slice::from_ref(&own)).await;
+    editor.prompt(&session, "Again").await;
+    let session = open(&mut editor, &lab, std::slice::from_ref(&own)).await;
     editor.updates.clear();
     editor.prompt(&session, "Two").await;
     assert!(!offered(&server));
@@ -121,9 +127,22 @@ async fn what_changed_of_it_waits_for_the_person_who_reviews_it_from_a_terminal(
     let shown = deputize(&lab, &["mcp", "review", "w"]).await.with_code(1);
     assert!(shown.out.contains("Say\\u{1b}[8m it\\u{200b} again."), "{}", shown.out);
     deputize(&lab, &["mcp", "review", "w", "--yes"]).await.with_code(0);
-    let session = open(&mut editor, &lab, &[other]).await;
+    let session = open(&mut editor, &lab, &[own]).await;
     editor.prompt(&session, "Three").await;
     assert!(offered(&server), "an agent has what was approved before it began");
+
+    // Other arguments wait too, and what is started then is asked anew.
+    let other = named("w", "greets");
+    let session = open(&mut editor, &lab, std::slice::from_ref(&other)).await;
+    editor.prompt(&session, "Four").await;
+    assert!(!offered(&server));
+    let review = deputize(&lab, &["mcp", "review", "w", "--yes"]).await.with_code(0);
+    assert!(review.out.contains(&format!("{SERVER} greets")), "{}", review.out);
+    let session = open(&mut editor, &lab, &[other]).await;
+    editor.updates.clear();
+    editor.prompt(&session, "Five").await;
+    let thought = editor.text("agent_thought_chunk");
+    assert!(thought.contains("tool \"echo\" changed since you approved it"), "{thought}");
 
     let forgotten = deputize(&lab, &["mcp", "remove", "w"]).await.with_code(0);
     assert!(forgotten.err.contains("forgotten: mcp w"), "{}", forgotten.err);

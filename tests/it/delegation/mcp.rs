@@ -49,8 +49,8 @@ async fn catalog(policy: &Policy) -> Catalog {
     let mut catalog = Catalog::linked(&[deputize_tools::LINK]).unwrap();
     let listed = look(git(), "/", || Supervisor::start().map(Arc::new)).await.unwrap();
     let mut card = Card::default();
-    card.keep(git().digest(), git().place(), listed);
-    for entry in offer("git", &card, &git().place(), &Filter::default()).entries {
+    card.keep(&git().start(), listed);
+    for entry in offer("git", &card, &git().start(), &Filter::default()).entries {
         catalog.insert(entry).unwrap();
     }
     // A name alone makes no MCP tool.

@@ -24,13 +24,22 @@ async fn a_server_is_added_listed_tested_reviewed_and_removed() {
     let lab = Lab::new();
     fs::create_dir_all(lab.path("home")).unwrap();
     fs::write(lab.path("home/config.yaml"), "# mine\nmax_iterations: 7\n").unwrap();
-    let add = ["mcp", "add", "weather", "--env", "A=b c", "--yes", "--", SERVER, "instructions"];
+    let add = ["mcp", "add", "weather", "--env", "A=b c", "--start-timeout", "60", "--yes", "--"];
+    let add = [&add[..], &[SERVER, "instructions"]].concat();
     let ended = deputize(&lab, &add).await.with_code(0);
     // All of it was shown, and nothing of it was hidden.
-    for part in ["faulty 1", "Obey.\\u{202e}", "Say it again.", "\"required\"", "\"text\""] {
+    for part in [
+        "faulty 1",
+        &format!("reached by: {SERVER} instructions\ngiven by name: A\n"),
+        "Obey.\\u{202e}",
+        "Say it again.",
+        "\"required\"",
+        "\"text\"",
+    ] {
         assert!(ended.out.contains(part), "{part}: {}", ended.out);
     }
-    let entry = json!({"command": SERVER, "args": ["instructions"], "env": {"A": "b c"}});
+    let env = json!({"A": "b c"});
+    let entry = json!({"command": SERVER, "args": ["instructions"], "env": env, "start_timeout_seconds": 60});
     let text = format!("# mine\nmax_iterations: 7\nmcp_servers:\n  weather: {entry}\n");
     assert_eq!(config(&lab), text);
     deputize(&lab, &["config", "check"]).await.with_code(0);
@@ -42,6 +51,7 @@ async fn a_server_is_added_listed_tested_reviewed_and_removed() {
     let list = deputize(&lab, &["mcp", "list", "--json"]).await.with_code(0);
     let rows: Value = serde_json::from_str(&list.out).unwrap();
     assert_eq!((&rows[0]["tools"], &rows[0]["is"]), (&json!(["echo"]), &json!("faulty 1")));
+    assert_eq!(rows[0]["arguments"], json!(["instructions"]));
     let test = deputize(&lab, &["mcp", "test", "weather"]).await.with_code(0);
     assert!(
         test.out.contains("mcp weather: faulty 1, protocol 2025-06-18, 1 tools"),
@@ -54,6 +64,8 @@ async fn a_server_is_added_listed_tested_reviewed_and_removed() {
     let row = tools.out.lines().find(|line| line.starts_with("mcp__weather__echo")).unwrap();
     assert!(row.contains("mcp-weather") && row.contains("mcp weather"), "{row}");
 
+    let near = deputize(&lab, &["config", "check", "--set", "toolsets=[mcp-wether]"]).await;
+    assert!(near.err.contains("did you mean `mcp-weather`?"), "{} {}", near.out, near.err);
     let near = deputize(&lab, &["mcp", "test", "wether"]).await.with_code(2);
     assert!(near.err.contains("the nearest name is `weather`"), "{}", near.err);
     deputize(&lab, &["mcp", "remove", "weather"]).await.with_code(0);
@@ -70,6 +82,17 @@ async fn a_server_that_cannot_be_started_is_not_added_and_it_is_said_why() {
     assert_eq!((ended.code, config(&lab)), (Some(1), String::new()));
     let ended = deputize(&lab, &["mcp", "add", "w", "--yes", "--", "no-such-program"]).await;
     assert!(ended.err.contains("program `no-such-program` not found in PATH"), "{}", ended.err);
+    let slow = ["mcp", "add", "w", "--start-timeout", "1", "--yes", "--", SERVER, "hangs at once"];
+    let ended = deputize(&lab, &slow).await.with_code(1);
+    let words = "it did not answer within 1 s after its start";
+    assert!(ended.err.contains(words) && ended.err.contains("--start-timeout"), "{}", ended.err);
+    let far = ["mcp", "add", "w", "--url", "http://127.0.0.1:9/mcp", "--yes"];
+    let ended = deputize(&lab, &far).await.with_code(1);
+    let words = "it cannot be reached: error sending request for url (http://127.0.0.1:9/mcp)";
+    assert!(ended.err.contains(words) && ended.err.contains("onnection refused"), "{}", ended.err);
+    assert!(!ended.err.contains("::"), "no names of our parts: {}", ended.err);
+    let help = deputize(&lab, &["mcp", "add", "--help"]).await.with_code(0);
+    assert!(help.out.contains("deputize mcp add [OPTIONS] <NAME> --url <URL>"), "{}", help.out);
     // Nobody is there to be asked.
     let ended = deputize(&lab, &["mcp", "add", "w", "--", SERVER, "none"]).await;
     assert!(ended.err.contains("--yes says yes beforehand"), "{}", ended.err);
@@ -112,10 +135,14 @@ async fn a_call_is_asked_for_unless_the_person_says_that_the_tool_only_looks() {
 #[tokio::test]
 async fn what_changed_since_it_was_approved_is_not_offered_until_it_is_reviewed() {
     let (lab, server) = (Lab::new(), caller().await);
+    // What is started stays the same, and does something else.
+    let does = lab.path("does");
+    let own = set(&format!("@{}", does.display()));
     let run = |fault: &'static str| {
-        let (lab, server, own) = (&lab, &server, set(fault));
+        fs::write(&does, fault).unwrap();
+        let (lab, server, own) = (&lab, &server, &own);
         async move {
-            let args = ["--approve", "auto", "--output", "events", "--set", &own, "go"];
+            let args = ["--approve", "auto", "--output", "events", "--set", own, "go"];
             let ended = lab.run(server, &args).end().await.with_code(0);
             let tools = ended.events("agent.start")[0]["tools"].clone();
             (tools.as_array().unwrap().contains(&json!("mcp__w__echo")), ended)
@@ -123,23 +150,98 @@ async fn what_changed_since_it_was_approved_is_not_offered_until_it_is_reviewed(
     };
     let (offered, first) = run("none").await;
     assert!(offered && first.err.contains("seen for the first time: its 1 tools"), "{}", first.err);
-    assert!(run("greets").await.0, "another argument, the same tools");
+    assert!(run("greets").await.0, "the same tools");
 
-    // Another program under the same name describes its tool otherwise, and has one more.
+    // It describes its tool otherwise, and has one more: that is seen when it is called.
+    run("a description with escapes").await;
     let (offered, ended) = run("a description with escapes").await;
     assert!(!offered);
     let words = "mcp w: tool \"echo\" changed since you approved it (description, +1 line -1 line). \
                  Review with: deputize mcp review w";
     assert!(ended.err.contains(words), "{}", ended.err);
+    fs::write(&does, "no schema").unwrap();
+    deputize(&lab, &["mcp", "test", "w", "--set", &own]).await.with_code(0);
     let (offered, ended) = run("no schema").await;
     assert!(offered && ended.err.contains("mcp w: tool \"bare\" is new."), "{}", ended.err);
-    let own = set("a description with escapes");
+    fs::write(&does, "a description with escapes").unwrap();
     let args = ["mcp", "review", "w", "--set", &own];
     let shown = deputize(&lab, &args).await.with_code(1);
     assert!(shown.out.contains("echo  [changed]"), "{}", shown.out);
     assert!(shown.out.contains("Say\\u{1b}[8m it\\u{200b} again."), "{}", shown.out);
     deputize(&lab, &[&args[..], &["--yes"]].concat()).await.with_code(0);
     assert!(run("a description with escapes").await.0);
+}
+
+#[tokio::test]
+async fn a_server_with_other_arguments_is_not_started_until_they_are_reviewed() {
+    let (lab, server) = (Lab::new(), caller().await);
+    let run = |args: &[&str]| {
+        let own = format!("mcp_servers.w={}", json!({"command": SERVER, "args": args}));
+        let args = ["--approve", "auto", "--output", "events", "--set", &own, "go"];
+        let running = lab.run(&server, &args);
+        async move {
+            let ended = running.end().await.with_code(0);
+            let tools = ended.events("agent.start")[0]["tools"].clone();
+            (tools.as_array().unwrap().contains(&json!("mcp__w__echo")), ended)
+        }
+    };
+    assert!(run(&["none"]).await.0);
+    // If it were started, it would say that it has no key.
+    let (offered, ended) = run(&["exits at once", "a b"]).await;
+    assert!(!offered && !ended.err.contains("WEATHER_KEY"), "{}", ended.err);
+    let words = "mcp w: its arguments changed. Review with: deputize mcp review w";
+    assert!(ended.err.contains(words), "{}", ended.err);
+
+    let changed =
+        format!("mcp_servers.w={}", json!({"command": SERVER, "args": ["exits at once", "a b"]}));
+    let test = deputize(&lab, &["mcp", "test", "w", "--set", &changed]).await.with_code(1);
+    let words = "it is not started: its arguments changed since you approved it";
+    assert!(test.err.contains(words), "{}", test.err);
+    let list = deputize(&lab, &["mcp", "list", "--json", "--set", &changed]).await.with_code(0);
+    let rows: Value = serde_json::from_str(&list.out).unwrap();
+    assert_eq!(rows[0]["arguments"], json!(["exits at once", "a b"]));
+    assert_eq!(rows[0]["state"], "1 change waits: deputize mcp review w");
+    let review = deputize(&lab, &["mcp", "review", "w", "--set", &changed]).await.with_code(1);
+    let both = format!("before:\n    {SERVER} none\n  now:\n    {SERVER} 'exits at once' 'a b'\n");
+    assert!(review.out.contains(&both), "{}", review.out);
+    assert!(!review.err.contains("WEATHER_KEY"), "{}", review.err);
+
+    let greets = set("greets");
+    deputize(&lab, &["mcp", "review", "w", "--yes", "--set", &greets]).await.with_code(0);
+    assert!(run(&["greets"]).await.0);
+    // A variable more is a review more, by its name.
+    let entry = json!({"command": SERVER, "args": ["greets"], "env": {"MODE": "other"}});
+    let named = format!("mcp_servers.w={entry}");
+    let list = deputize(&lab, &["mcp", "list", "--json", "--set", &named]).await.with_code(0);
+    let rows: Value = serde_json::from_str(&list.out).unwrap();
+    let words = "the names of its variables or headers changed";
+    assert_eq!(rows[0]["changes"], json!([words]));
+    assert_eq!(lab.processes(), []);
+}
+
+#[tokio::test]
+async fn a_server_that_needs_longer_to_start_is_asked_on_beside_the_session() {
+    let lab = Lab::new();
+    let (go, card) = (lab.path("go"), lab.path("home/mcp/w.json"));
+    let entry = json!({"command": SERVER, "args": ["waits for its file", go.to_str().unwrap()]});
+    let own = format!("mcp_servers.w={entry}");
+    // It starts once the model was asked, and the session ends once it was heard.
+    let server = model(move |_: &Asked| {
+        fs::write(&go, "").unwrap();
+        while !card.exists() {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        Answer::reply(&Reply::text("mock", "Done."))
+    })
+    .await;
+    let args = ["--approve", "auto", "--set", &own, "go"];
+    let first = lab.run(&server, &args).end().await.with_code(0);
+    let words = "mcp w: it did not say within 5 s what it has. This session goes without its tools; \
+                 it is asked on beside it";
+    assert!(first.err.contains(words), "{}", first.err);
+    let second = lab.run(&caller().await, &args).end().await.with_code(0);
+    assert!(second.out.contains("echo: hello"), "{}", second.out);
+    assert_eq!(lab.processes(), []);
 }
 
 #[tokio::test]

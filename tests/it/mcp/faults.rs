@@ -10,7 +10,7 @@ use std::time::Duration;
 use deputize_core::{
     Authority, Cancel, Catalog, Event, Grant, Observer, Reply, Resource as _, SessionId,
 };
-use deputize_mcp::{Card, Filter, Limits, Listed, McpError, Server, Servers, look, offer};
+use deputize_mcp::{Card, Filter, Limits, Listed, McpError, Server, Servers, Start, look, offer};
 use deputize_process::Supervisor;
 use deputize_runtime::{Parts, Session, SessionDir};
 use deputize_testkit::{Recorder, ScriptedModel};
@@ -52,8 +52,9 @@ fn told(found: &Result<Listed, McpError>) -> (Vec<String>, String) {
         Err(error) => (Vec::new(), error.to_string()),
         Ok(listed) => {
             let mut card = Card::default();
-            card.keep(String::new(), "p".into(), listed.clone());
-            let offer = offer("s", &card, "p", &Filter::default());
+            let start = Start::default();
+            card.keep(&start, listed.clone());
+            let offer = offer("s", &card, &start, &Filter::default());
             let names = offer.entries.iter().map(|entry| entry.name().to_string());
             (names.collect(), offer.notes.join("\n"))
         }
@@ -205,9 +206,9 @@ async fn called_in(
     let first = Server { limits: patient(), ..server.clone() };
     let listed = look(first, "/", move || Ok(Arc::clone(&shared))).await.unwrap();
     let mut card = Card::default();
-    card.keep(server.digest(), server.place(), listed);
+    card.keep(&server.start(), listed);
     let mut catalog = Catalog::default();
-    for entry in offer("s", &card, &server.place(), &Filter::default()).entries {
+    for entry in offer("s", &card, &server.start(), &Filter::default()).entries {
         catalog.insert(entry).unwrap();
     }
     let model = Arc::new(ScriptedModel::rule(move |seen| {

@@ -2,12 +2,15 @@
 //! public conformance suite.
 
 use std::fs;
+use std::sync::Arc;
 
 use deputize_core::Reply;
 use deputize_testkit::{Answer, MockServer};
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::process::ChildStdin;
+use tokio::sync::Semaphore;
 
 use super::installed::npm;
 use crate::program::{Asked, Ended, Lab, PROGRAM, Running, hang, model, soon};
@@ -105,7 +108,84 @@ async fn wrong_arguments_are_told_what_is_wrong() {
     for (error, words) in errors.iter().zip(words) {
         assert!(error.contains(words), "{words}: {error}");
     }
+    assert!(errors[3].contains("`prompt`, `toolsets`, `max_iterations`, `cwd`"), "{}", errors[3]);
     assert_eq!(errors.len(), words.len());
+}
+
+/// The program as it is driven by lines, and what it is greeted with.
+fn by_lines(lab: &Lab, server: &MockServer) -> (ChildStdin, Running) {
+    let mut command = lab.deputize(&["mcp-serve", "-m", "openai/mock"]);
+    command.args(["--base-url", &server.base_url()]).stdin(std::process::Stdio::piped());
+    let mut running = Running::start(command);
+    (running.stdin(), running)
+}
+
+const HELLO: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}
+{"jsonrpc":"2.0","method":"notifications/initialized"}
+"#;
+
+#[tokio::test]
+async fn what_is_no_message_and_what_is_no_method_is_answered_with_why() {
+    let (lab, server) = (Lab::new(), reader().await);
+    let (mut input, running) = by_lines(&lab, &server);
+    let text = format!(
+        "garbage\n{HELLO}{{\"id\":\n{}\n",
+        r#"{"jsonrpc":"2.0","id":2,"method":"shell/run","params":{}}"#
+    );
+    input.write_all(text.as_bytes()).await.unwrap();
+    let answers = |out: &str| -> Vec<Value> {
+        out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    running.lines(4).await;
+    drop(input);
+    let ended = running.end().await.with_code(0);
+    let found: Vec<(Value, i64)> = answers(&ended.out)
+        .iter()
+        .map(|answer| (answer["id"].clone(), answer["error"]["code"].as_i64().unwrap_or_default()))
+        .collect();
+    let expected =
+        [(Value::Null, -32700), (json!(1), 0), (Value::Null, -32700), (json!(2), -32601)];
+    assert!(expected.iter().all(|one| found.contains(one)), "{found:?}");
+    assert!(ended.out.contains(r#"there is no method \"shell/run\" here"#), "{}", ended.out);
+}
+
+#[tokio::test]
+async fn the_end_of_its_input_ends_its_calls_at_once() {
+    let lab = Lab::new();
+    let asked = Arc::new(Semaphore::new(0));
+    let seen = Arc::clone(&asked);
+    let server = model(move |_: &Asked| {
+        seen.add_permits(1);
+        hang()
+    })
+    .await;
+    let (mut input, running) = by_lines(&lab, &server);
+    let call = r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"run","arguments":{"prompt":"Hang"}}}"#;
+    input.write_all(format!("{HELLO}{call}\n").as_bytes()).await.unwrap();
+    let _asked = soon("the call", asked.acquire()).await.unwrap();
+    let closed = std::time::Instant::now();
+    drop(input);
+    running.end().await.with_code(0);
+    // The library alone would wait five seconds for the call.
+    assert!(closed.elapsed().as_secs() < 4, "{:?}", closed.elapsed());
+    assert_eq!(lab.processes(), []);
+}
+
+#[tokio::test]
+async fn what_cannot_be_served_is_said_at_the_start() {
+    let lab = Lab::new();
+    let refused = |args: &[&str]| {
+        let ended = Running::start(lab.deputize(&[&["mcp-serve"], args].concat())).end();
+        async move { ended.await.err }
+    };
+    let unknown = refused(&["-m", "nowhere/m"]).await;
+    assert!(unknown.contains("nowhere"), "{unknown}");
+    let asks = refused(&["-m", "offline", "--approve", "ask"]).await;
+    assert!(asks.contains("possible values: deny, auto"), "{asks}");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    let busy = refused(&["-m", "offline", "--http", &address.port().to_string()]).await;
+    assert!(busy.contains(&format!("cannot listen at {address}: ")), "{busy}");
 }
 
 #[tokio::test]

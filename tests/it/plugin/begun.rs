@@ -12,15 +12,22 @@ use crate::program::Lab;
 #[tokio::test]
 async fn a_new_project_builds_passes_its_check_and_is_called() {
     let lab = Lab::new();
-    let begun = ended(&lab, &["plugin", "new", "my-words"]).await.with_code(0);
+    // Which Deputize it is built with is not guessed: this one may be published nowhere.
+    let unknown = ended(&lab, &["plugin", "new", "my-words"]).await.with_code(2);
+    assert!(unknown.err.contains("--path CHECKOUT"), "{}", unknown.err);
+    assert!(!lab.work("my-words").exists());
+    let published = ["plugin", "new", "for-all", "--published"];
+    ended(&lab, &published).await.with_code(0);
+    let manifest = fs::read_to_string(lab.work("for-all/Cargo.toml")).unwrap();
+    assert!(!manifest.contains("path ="), "{manifest}");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let new = ["plugin", "new", "my-words", "--path", root.to_str().unwrap()];
+    let begun = ended(&lab, &new).await.with_code(0);
     assert!(begun.out.contains("deputize plugin check"), "{}", begun.out);
     // What is there is left alone.
-    let again = ended(&lab, &["plugin", "new", "my-words"]).await.with_code(2);
-    assert!(again.err.contains("is not empty"), "{}", again.err);
+    let again = ended(&lab, &new).await.with_code(2);
+    assert!(again.err.contains("has something in it"), "{}", again.err);
 
-    // The versions that are known here, so that no registry is asked.
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    fs::copy(root.join("Cargo.lock"), lab.work("my-words/Cargo.lock")).unwrap();
     // What other projects of these tests are built in: the dependencies are built once.
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("downstream");
     let cargo = |args: &[&str]| {

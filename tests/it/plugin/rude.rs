@@ -15,6 +15,10 @@ async fn refusal(flags: &[&str]) -> (String, bool) {
     let trace = format!("-DTRACE=\"{}\"", lab.path("trace").display());
     let library = compiled(&lab, SOURCE, "librude", &[flags, &[trace.as_str()]].concat());
     configure(&lab, &[(&library, true)]);
+    let table = ended(&lab, &["plugin", "list"]).await.with_code(1);
+    let (rows, whys) = table.out.split_once("\n\n").unwrap();
+    assert!(rows.lines().all(|row| !row.contains("SHA-256") && row.len() < 200), "{rows}");
+    assert!(!whys.trim().is_empty(), "{}", table.out);
     let listed = ended(&lab, &["plugin", "list", "--json"]).await.with_code(1);
     let listed: Value = serde_json::from_str(&listed.out).unwrap();
     let why = listed[0]["why_not"].as_str().unwrap().to_owned();

@@ -6,13 +6,13 @@ use agent_client_protocol::Client;
 use agent_client_protocol::v1::ConnectionTo;
 use agent_client_protocol::v1::schema::{
     PermissionOption, PermissionOptionKind, RequestPermissionOutcome, RequestPermissionRequest,
-    ToolCallContent, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields,
+    SessionNotification, ToolCallContent, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields,
 };
 use deputize_core::door::{to_line, to_question};
 use deputize_core::{AgentId, Answer, Approver, ApproverMode, BoxFuture, Cancel, Question};
 
 use super::call::fenced;
-use super::telling::Telling;
+use super::telling::{Asked, Telling};
 
 /// The most bytes of a command that a person is asked to judge.
 const COMMAND_BYTES: usize = 32 * 1024;
@@ -68,15 +68,22 @@ impl Editor {
     }
 
     fn request(&self, question: &Question) -> RequestPermissionRequest {
+        // Held until it is told, as all that is told of a turn.
         let mut telling = self.telling.lock().unwrap_or_else(PoisonError::into_inner);
-        let (call, whose) = telling.asked(&question.agent, question.call, question.tool.as_str());
+        let asked = telling.asked(&question.agent, question.call, question.tool.as_str());
+        let Asked { id, kind, whose, told } = asked;
+        if let Some(told) = told {
+            let told = SessionNotification::new(self.session.clone(), told);
+            // A connection that is closed answers no question either.
+            let _closed = self.connection.send_notification(told);
+        }
         drop(telling);
         let title = format!("{} {}", question.tool, to_question(&question.command));
         let title = to_line(&title, TITLE_CHARS);
         let title = if whose.is_empty() { title } else { format!("{whose}: {title}") };
         let fields = ToolCallUpdateFields::new()
             .title(title)
-            .kind(call.kind)
+            .kind(kind)
             .status(ToolCallStatus::Pending)
             .content(vec![ToolCallContent::from(words(question))]);
         let option = |id, name, kind| PermissionOption::new(id, name, kind);
@@ -84,7 +91,7 @@ impl Editor {
             option(ALLOW, "Allow once", PermissionOptionKind::AllowOnce),
             option(REJECT, "Reject", PermissionOptionKind::RejectOnce),
         ];
-        let call = ToolCallUpdate::new(call.id, fields);
+        let call = ToolCallUpdate::new(id, fields);
         RequestPermissionRequest::new(self.session.clone(), call, options)
     }
 }

@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use agent_client_protocol::v1::schema::{
-    Diff, ToolCall, ToolCallContent, ToolCallLocation, ToolCallStatus, ToolKind,
+    Diff, Meta, ToolCall, ToolCallContent, ToolCallLocation, ToolCallStatus, ToolKind,
 };
 use deputize_core::door::without_frame;
 use deputize_core::{CallStatus, Display, Effects, Fact, ToolEnd};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::hunk::{Hunk, hunks};
 use super::seam::Facts;
@@ -28,6 +28,8 @@ pub(crate) struct Call {
     spawns: bool,
     place: Option<ToolCallLocation>,
     input: Option<Value>,
+    /// The call of the editor's below which it stands, if it is a child's.
+    pub(crate) below: Option<String>,
     /// What it told of itself since the editor was last told.
     pub(crate) progress: Option<String>,
 }
@@ -44,6 +46,7 @@ impl Call {
             spawns: spec.is_some_and(|spec| spec.spawns),
             place: input.as_ref().and_then(|input| place(tool, input, &facts.cwd)),
             input: input.map(shortened),
+            below: None,
             progress: None,
         }
     }
@@ -55,7 +58,15 @@ impl Call {
             .status(status)
             .locations(self.place.clone().into_iter().collect())
             .raw_input(self.input.clone())
+            .meta(self.below.as_deref().map(below))
     }
+}
+
+/// Below which call another one stands. The protocol has no field for that; what is not of the
+/// protocol stands under the program's name.
+pub(crate) fn below(call: &str) -> Meta {
+    let own = json!({ "parentToolCallId": call });
+    Meta::from_iter([("deputize".to_owned(), own)])
 }
 
 /// The kind by which an editor chooses a picture. Of tools that are not our own it is known only

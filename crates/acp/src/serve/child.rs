@@ -6,6 +6,7 @@ use agent_client_protocol::v1::schema::{
 use deputize_core::door::to_line;
 use deputize_core::{AgentStart, Outcome, Status};
 
+use super::call::below;
 use super::telling::update;
 
 /// After so many calls there is a note, however soon.
@@ -18,6 +19,8 @@ const CALL_CHARS: usize = 120;
 #[derive(Debug)]
 pub(crate) struct Child {
     id: String,
+    /// The call that started it, as the editor knows it.
+    below: Option<String>,
     /// `2/3` of a child, `2/3.1/2` of its child: which of how many tasks of one call.
     tag: String,
     goal: String,
@@ -33,13 +36,18 @@ pub(crate) struct Child {
 }
 
 impl Child {
+    /// A child with this id, below its parent's call or, where the parent is a child itself, below
+    /// that: calls of children are not told one by one.
     pub(crate) fn new(id: String, start: &AgentStart, above: Option<&Self>) -> Self {
         let spec = &start.spec;
         let own = spec.spawned_by.as_ref();
+        let of_top = own.map(|by| by.call.to_string());
+        let below = above.map(|child| child.id.clone()).or(of_top);
         let own = own.map(|by| format!("{}/{}", by.task_index.saturating_add(1), by.task_count));
         let above = above.map(|child| format!("{}.", child.tag)).unwrap_or_default();
         Self {
             id,
+            below,
             tag: format!("{above}{}", own.unwrap_or_default()),
             goal: to_line(&spec.goal, GOAL_CHARS),
             calls: 0,
@@ -54,10 +62,16 @@ impl Child {
         format!("[{}] {}", self.tag, self.goal)
     }
 
+    /// Its id as a call.
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
+
     /// It begins.
     pub(crate) fn told(&self) -> SessionUpdate {
         let call = ToolCall::new(self.id.clone(), self.title());
         let call = call.kind(ToolKind::Think).status(ToolCallStatus::InProgress);
+        let call = call.meta(self.below.as_deref().map(below));
         SessionUpdate::ToolCall(call)
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use agent_client_protocol::v1::schema::{
     ContentBlock, ContentChunk, MessageId, SessionUpdate, ToolCallContent, ToolCallStatus,
-    ToolCallUpdate, ToolCallUpdateFields,
+    ToolCallUpdate, ToolCallUpdateFields, ToolKind,
 };
 use deputize_core::door::to_line;
 use deputize_core::{
@@ -37,6 +37,17 @@ pub(crate) struct Telling {
     /// Calls that the editor was told of and that have not ended.
     open: BTreeMap<(AgentId, CallId), Call>,
     children: BTreeMap<AgentId, Child>,
+}
+
+/// A call that a person is asked about.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    pub(crate) id: String,
+    pub(crate) kind: ToolKind,
+    /// The title of the child that makes it; empty: the top agent does.
+    pub(crate) whose: String,
+    /// What the editor has to know before.
+    pub(crate) told: Option<SessionUpdate>,
 }
 
 #[derive(Debug, Default)]
@@ -163,9 +174,12 @@ impl Telling {
         }
         let Some(child) = self.children.get_mut(&record.agent) else { return Vec::new() };
         match &record.event {
-            Event::ToolStart { tool, arguments, .. } => {
+            Event::ToolStart { call, tool, arguments } => {
                 child.calls((self.facts.in_words)(tool, arguments));
-                Vec::new()
+                let known = self.open.contains_key(&(record.agent.clone(), *call));
+                let fields = ToolCallUpdateFields::new().status(ToolCallStatus::InProgress);
+                let told = known.then(|| update(call_id(&record.agent, *call), fields));
+                told.into_iter().collect()
             }
             Event::ToolEnd(end) => {
                 let progress = child.called().filter(|_| !self.past);
@@ -216,20 +230,22 @@ impl Telling {
     }
 
     fn announce(&mut self, agent: &AgentId, id: CallId, call: (&str, &str)) -> SessionUpdate {
-        let call = Call::new(call_id(agent, id), call, &self.facts);
+        let below = self.children.get(agent).map(|child| child.id().to_owned());
+        let mut call = Call::new(call_id(agent, id), call, &self.facts);
+        call.below = below;
         let told = SessionUpdate::ToolCall(call.told(ToolCallStatus::Pending));
         self.open.insert((agent.clone(), id), call);
         told
     }
 
-    /// The call that a person is asked about, as the editor knows it or is told of it now.
-    pub(crate) fn asked(&mut self, agent: &AgentId, id: CallId, tool: &str) -> (Call, String) {
+    /// The call that a person is asked about, with whose it is, and what the editor must be told
+    /// before: calls of children are not known to it.
+    pub(crate) fn asked(&mut self, agent: &AgentId, id: CallId, tool: &str) -> Asked {
         let key = (agent.clone(), id);
-        let facts = &self.facts;
-        let new = || Call::new(call_id(agent, id), (tool, ""), facts);
-        let call = self.open.entry(key).or_insert_with(new).clone();
+        let told = (!self.open.contains_key(&key)).then(|| self.announce(agent, id, (tool, "")));
+        let kind = self.open.get(&key).map(|call| call.kind).unwrap_or_default();
         let whose = self.children.get(agent).map(Child::title).unwrap_or_default();
-        (call, whose)
+        Asked { id: call_id(agent, id), kind, whose, told }
     }
 
     fn started(&mut self, record: &Record, id: CallId, call: (&str, &str)) -> Vec<SessionUpdate> {

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, Subcommand, ValueEnum as _};
 
 use super::{Approve, ModelChoice, OutputFormat, RunOptions, Settings, View, dollars};
 
@@ -42,7 +43,7 @@ pub(crate) enum Mcp {
     Review {
         /// The server
         name: String,
-        /// Approve without being asked
+        /// Approve without being asked: needed where no terminal is there to ask at
         #[arg(long)]
         yes: bool,
         #[command(flatten)]
@@ -51,6 +52,9 @@ pub(crate) enum Mcp {
 }
 
 #[derive(Debug, Args)]
+#[command(override_usage = "\
+    deputize mcp add [OPTIONS] <NAME> -- <COMMAND>...\n       \
+    deputize mcp add [OPTIONS] <NAME> --url <URL>")]
 pub(crate) struct Add {
     /// Its name: letters, digits, `-` and `_`
     pub(crate) name: String,
@@ -63,7 +67,10 @@ pub(crate) struct Add {
     /// A header of each request to its URL; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair, requires = "url")]
     pub(crate) header: Vec<(String, String)>,
-    /// Add it without being asked
+    /// How long its start may take [default: 30]; what is downloaded first may take minutes
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=600))]
+    pub(crate) start_timeout: Option<u32>,
+    /// Add it without being asked: needed where no terminal is there to ask at
     #[arg(long)]
     pub(crate) yes: bool,
     #[command(flatten)]
@@ -100,7 +107,7 @@ pub(crate) struct McpServe {
     #[arg(long, value_name = "N")]
     max_tokens_total: Option<u64>,
     /// How questions about dangerous calls are answered; nobody can be asked [default: deny]
-    #[arg(long, value_enum, value_name = "MODE")]
+    #[arg(long, value_name = "MODE", value_parser = unasked())]
     approve: Option<Approve>,
     /// Work in this directory, and below it where a call says so
     #[arg(short = 'C', long, value_name = "DIR")]
@@ -111,6 +118,13 @@ pub(crate) struct McpServe {
     /// Set a configuration key, such as delegation.max_spawn_depth=2; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
+}
+
+/// The answers that need nobody.
+fn unasked() -> impl TypedValueParser<Value = Approve> {
+    let values = Approve::value_variants().iter().filter(|mode| **mode != Approve::Ask);
+    PossibleValuesParser::new(values.filter_map(Approve::to_possible_value))
+        .map(|mode| if mode == "auto" { Approve::Auto } else { Approve::Deny })
 }
 
 impl McpServe {

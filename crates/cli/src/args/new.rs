@@ -9,12 +9,12 @@ pub(crate) enum New {
     /// Write a crate with a tool, tests of it, and a program that has it
     ///
     /// It builds, and its tests pass at once. Inside a checkout of Deputize it depends on that
-    /// checkout, elsewhere on the published crates.
-    ToolCrate(ToolCrate),
+    /// checkout; elsewhere say --path or --published.
+    ToolCrate(Project),
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct ToolCrate {
+pub(crate) struct Project {
     /// The directory; one that is there must be empty
     #[arg(value_name = "DIR")]
     pub(crate) dir: PathBuf,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use deputize_core::door::{to_line, to_question};
-use deputize_mcp::{Card, Cards, Change, Listed, Server, look};
+use deputize_mcp::{Card, Cards, Change, Listed, Server, Start, look};
 use deputize_tools::Processes;
 use serde_json::{Value, json};
 
@@ -37,6 +37,8 @@ enum ServerError {
     NotAdded,
     #[error("no answer of the person: nobody is at the terminal")]
     Nobody,
+    #[error("mcp {name}: it is not started: {why} since you approved it")]
+    Held { name: String, why: String },
 }
 
 /// Does what the command says.
@@ -104,10 +106,7 @@ fn list(around: &Surroundings, view: &View) -> Result<(), CliError> {
     let mut rows = Vec::new();
     for name in loaded.config.mcp_servers.keys() {
         rows.push(match Desk::of(around, &loaded, &sources.cwd, name) {
-            Ok(desk) => {
-                let server = &desk.server;
-                Row::of((name, server.place()), &desk.card, &server.digest())
-            }
+            Ok(desk) => Row::of(name, desk.server.start(), &desk.card),
             Err(error) => Row { name: name.clone(), state: error.chain(), ..Row::default() },
         });
     }
@@ -128,38 +127,38 @@ fn list(around: &Surroundings, view: &View) -> Result<(), CliError> {
 struct Row {
     name: String,
     is: Option<String>,
-    place: String,
+    start: Start,
     tools: Vec<String>,
     changes: Vec<String>,
     state: String,
 }
 
 impl Row {
-    fn of((name, place): (&str, String), card: &Card, configured: &str) -> Self {
+    fn of(name: &str, start: Start, card: &Card) -> Self {
         let name = name.to_owned();
-        let waiting: Vec<Change> = card.changes(&place).into_iter().filter(Change::waits).collect();
-        let state = match (card.listed.is_some(), waiting.len()) {
-            (false, _) => "it has not said yet what it has".to_owned(),
-            (true, _) if card.is_stale(configured) => {
+        let waiting: Vec<Change> = card.changes(&start).into_iter().filter(Change::waits).collect();
+        let state = match waiting.len() {
+            1 => format!("1 change waits: deputize mcp review {name}"),
+            more @ 2.. => format!("{more} changes wait: deputize mcp review {name}"),
+            0 if card.listed.is_none() => "it has not said yet what it has".to_owned(),
+            0 if card.is_stale(&start) => {
                 "it is configured otherwise than when it was asked: it is asked again".to_owned()
             }
-            (true, 0) => "ready".to_owned(),
-            (true, 1) => format!("1 change waits: deputize mcp review {name}"),
-            (true, more) => format!("{more} changes wait: deputize mcp review {name}"),
+            0 => "ready".to_owned(),
         };
         Self {
             is: card.listed.as_ref().and_then(|listed| listed.server.clone()),
-            tools: card.offered(&place).into_iter().map(|tool| tool.name.clone()).collect(),
+            tools: card.offered(&start).into_iter().map(|tool| tool.name.clone()).collect(),
             changes: waiting.iter().map(Change::told).collect(),
             name,
-            place,
+            start,
             state,
         }
     }
 
     fn cells(&self) -> [String; 5] {
         let is = to_line(self.is.as_deref().unwrap_or("-"), 40);
-        let place = to_line(&self.place, 60);
+        let place = to_line(&self.start.line(), 80);
         [self.name.clone(), is, place, self.tools.len().to_string(), to_line(&self.state, 120)]
     }
 
@@ -167,7 +166,9 @@ impl Row {
         json!({
             "name": self.name,
             "is": self.is,
-            "reached_by": self.place,
+            "reached_by": self.start.place,
+            "arguments": self.start.args,
+            "given": self.start.names,
             "tools": self.tools,
             "changes": self.changes,
             "state": self.state,
@@ -178,12 +179,17 @@ impl Row {
 fn test(around: &Surroundings, name: &str, settings: &Settings) -> Result<(), CliError> {
     let (sources, loaded) = loaded(around, settings)?;
     let mut desk = Desk::of(around, &loaded, &sources.cwd, name)?;
+    let start = desk.server.start();
+    if let Some(approved) = desk.card.approved.as_ref().filter(|_| desk.card.is_held(&start)) {
+        let held = ServerError::Held { name: name.to_owned(), why: start.since(&approved.start) };
+        let review = format!("look at it and start it with: deputize mcp review {name}");
+        return Err(CliError::failed(held).hint(review));
+    }
     let (listed, took) = ask(around, &desk.server, &sources.cwd)?;
-    let place = desk.server.place();
-    desk.card.keep(desk.server.digest(), place.clone(), listed.clone());
+    desk.card.keep(&start, listed.clone());
     desk.cards.write(name, &desk.card).map_err(CliError::failed)?;
     print(&show::short(name, &listed, took))?;
-    let waiting = desk.card.changes(&place).into_iter().filter(Change::waits).count();
+    let waiting = desk.card.changes(&start).into_iter().filter(Change::waits).count();
     if waiting > 0 {
         tell(&format!(
             "note: of that, {waiting} things are not as you approved them. Review with: deputize \
@@ -204,23 +210,29 @@ fn review(
         return named.review(around, name, yes);
     }
     let mut desk = Desk::of(around, &loaded, &sources.cwd, name)?;
+    let start = desk.server.start();
+    if let Some(approved) = desk.card.approved.as_ref().filter(|_| desk.card.is_held(&start)) {
+        print(&show::started(name, &approved.start, &start))?;
+        if !yes && !agreed(around, "start it like this?")? {
+            return Err(CliError::failed(ServerError::Declined));
+        }
+    }
     let (listed, _) = ask(around, &desk.server, &sources.cwd)?;
-    let place = desk.server.place();
-    desk.card.hear(desk.server.digest(), place.clone(), listed.clone());
-    let changes = desk.card.changes(&place);
-    print(&show::whole(name, &place, &listed, &changes))?;
-    approve(around, (name, &desk.cards, &mut desk.card), place, yes)
+    desk.card.hear(&start, listed.clone());
+    let changes = desk.card.changes(&start);
+    print(&show::whole(name, &start, &listed, &changes))?;
+    approve(around, (name, &desk.cards, &mut desk.card), start, yes)
 }
 
 /// Keeps what a server said, and that it is approved where the person says so.
 fn approve(
     around: &Surroundings,
     (name, cards, card): (&str, &Cards, &mut Card),
-    place: String,
+    start: Start,
     yes: bool,
 ) -> Result<(), CliError> {
     let new = card.approved.is_none();
-    if !new && card.changes(&place).is_empty() {
+    if !new && card.changes(&start).is_empty() {
         cards.write(name, card).map_err(CliError::failed)?;
         tell("all of it is as you approved it");
         return Ok(());
@@ -228,7 +240,7 @@ fn approve(
     if !yes && !agreed(around, "approve all of this?")? {
         return Err(CliError::failed(ServerError::Declined));
     }
-    card.approve(place);
+    card.approve(start);
     cards.write(name, card).map_err(CliError::failed)?;
     tell(&format!("approved: mcp {name}; new sessions have it"));
     Ok(())

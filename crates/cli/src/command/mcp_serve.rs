@@ -9,7 +9,7 @@ use deputize_runtime::Gates;
 use deputize_tools::Processes;
 
 use crate::args::McpServe;
-use crate::command::run::flags;
+use crate::command::run::{flags, overrides};
 use crate::compose::mcp_serve::{Office, Served};
 use crate::compose::{Composition, Ingredients};
 use crate::exit::{CliError, Exit};
@@ -84,6 +84,7 @@ fn office(links: &[ToolCrate], around: Surroundings, args: &McpServe) -> Result<
     let loaded = around.load(&sources)?;
     let ingredients = Ingredients::here(links, &loaded.config, &around, &sources);
     let composition = Composition::new(&ingredients)?;
+    composition.models(&overrides(&options.model), &around)?;
     let tool = composition.delegation.tool();
     let entry = composition.catalog.get(tool.as_str());
     let entry = entry.filter(|_| composition.tools.contains(&tool));

@@ -4,7 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use crate::args::{New, ToolCrate};
+use crate::args::{New, Project};
 use crate::exit::CliError;
 use crate::surroundings::{Surroundings, print};
 
@@ -12,10 +12,14 @@ mod manifest;
 
 use manifest::Source;
 
-/// The files of a tool crate, and what is written in them.
-const FILES: [(&str, &str); 6] = [
+/// The files of a project, and what is written in them.
+type Files = &'static [(&'static str, &'static str)];
+
+const GITIGNORE: (&str, &str) = (".gitignore", include_str!("new/templates/gitignore.txt"));
+
+const TOOL_CRATE: Files = &[
     ("Cargo.toml", include_str!("new/templates/Cargo.toml.txt")),
-    (".gitignore", include_str!("new/templates/gitignore.txt")),
+    GITIGNORE,
     ("src/lib.rs", include_str!("new/templates/lib.rs.txt")),
     ("examples/agent.rs", include_str!("new/templates/agent.rs.txt")),
     ("tests/agent.rs", include_str!("new/templates/agent_test.rs.txt")),
@@ -25,8 +29,14 @@ const FILES: [(&str, &str); 6] = [
     ),
 ];
 
+const PLUGIN: Files = &[
+    ("Cargo.toml", include_str!("new/templates/plugin_Cargo.toml.txt")),
+    GITIGNORE,
+    ("src/lib.rs", include_str!("new/templates/plugin_lib.rs.txt")),
+];
+
 /// Words of Rust that name no crate, and crates that are there already.
-const TAKEN: [&str; 12] = [
+const TAKEN: [&str; 13] = [
     "test",
     "core",
     "std",
@@ -37,6 +47,7 @@ const TAKEN: [&str; 12] = [
     "crate",
     "deputize",
     "deputize-core",
+    "deputize-plugin",
     "deputize-testkit",
     "deputize-tools",
 ];
@@ -49,6 +60,8 @@ enum NewError {
     NotEmpty(PathBuf),
     #[error("`{}` is not a checkout of Deputize: it has no crates/core/Cargo.toml", .0.display())]
     NoCheckout(PathBuf),
+    #[error("it is not known which Deputize `{}` is to be built with: this is no checkout", .0.display())]
+    NoSource(PathBuf),
     #[error("cannot write `{}`", path.display())]
     Write {
         path: PathBuf,
@@ -64,19 +77,50 @@ pub(crate) fn new(around: &Surroundings, command: &New) -> Result<(), CliError> 
     }
 }
 
-fn tool_crate(around: &Surroundings, args: &ToolCrate) -> Result<(), CliError> {
+fn tool_crate(around: &Surroundings, args: &Project) -> Result<(), CliError> {
+    let (name, source) = project(around, args, TOOL_CRATE)?;
+    let shown = args.dir.display();
+    print(&format!(
+        "{shown}: crate `{name}` with the tool `count_words`, from {source}\n\n  \
+         cd {shown}\n  cargo test                                   # no network, no key\n  \
+         cargo run --example agent -- tools list      # a program with the tool\n\n\
+         In a program of your own write #![deny(unused_crate_dependencies)]: without it, a tool \
+         crate that\nCargo.toml names and no code does is left out, silently.\n"
+    ))
+}
+
+/// Writes a tool crate that is also a plugin.
+pub(crate) fn plugin(around: &Surroundings, args: &Project) -> Result<(), CliError> {
+    let (name, source) = project(around, args, PLUGIN)?;
+    let (start, end) = (std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
+    let built = format!("target/release/{start}{}{end}", name.replace('-', "_"));
+    let shown = args.dir.display();
+    print(&format!(
+        "{shown}: crate `{name}` with the tool `count_words`, which is also a plugin, from \
+         {source}\n\n  cd {shown}\n  cargo test\n  cargo build --release\n  \
+         deputize plugin check {built}\n\n\
+         The check prints what the configuration needs for it.\n"
+    ))
+}
+
+/// Writes the files of a project: its name, and where the crates of Deputize come from.
+fn project(
+    around: &Surroundings,
+    args: &Project,
+    files: Files,
+) -> Result<(String, Source), CliError> {
     let cwd = around.cwd(None)?;
     let dir = cwd.join(&args.dir);
     let name = name(&dir, args.name.as_deref()).map_err(|error| {
         CliError::usage(error).hint("`--name NAME` names the crate otherwise than its directory")
     })?;
     let source = source(&cwd, args)?;
-    let filled = |text: &str| manifest::fill(text, &name, &source, &dir);
     if fs::read_dir(&dir).is_ok_and(|mut entries| entries.next().is_some()) {
         return Err(CliError::usage(NewError::NotEmpty(dir)));
     }
-    for (path, text) in FILES {
-        write(&dir.join(path), filled(text).as_bytes())?;
+    for (path, text) in files {
+        let text = manifest::fill(text, &name, &source, &dir);
+        write(&dir.join(path), text.as_bytes())?;
     }
     if let Source::Checkout(checkout) = &source
         && let Ok(lock) = fs::read(checkout.join("Cargo.lock"))
@@ -84,12 +128,7 @@ fn tool_crate(around: &Surroundings, args: &ToolCrate) -> Result<(), CliError> {
         // The versions that the checkout is built and tested with.
         write(&dir.join("Cargo.lock"), &lock)?;
     }
-    let shown = args.dir.display();
-    print(&format!(
-        "{shown}: crate `{name}` with the tool `count_words`, from {source}\n\n  \
-         cd {shown}\n  cargo test                                   # no network, no key\n  \
-         cargo run --example agent -- tools list      # a program with the tool\n"
-    ))
+    Ok((name, source))
 }
 
 /// The name of the crate: as told, or that of its directory.
@@ -105,9 +144,9 @@ fn name(dir: &Path, told: Option<&str>) -> Result<String, NewError> {
     if good { Ok(name) } else { Err(NewError::Name(name)) }
 }
 
-/// Where the crates of Deputize come from: a checkout that was named or that one is in, or else
-/// the registry.
-fn source(cwd: &Path, args: &ToolCrate) -> Result<Source, CliError> {
+/// Where the crates of Deputize come from: a checkout that was named or that one is in, or the
+/// registry where that is said.
+fn source(cwd: &Path, args: &Project) -> Result<Source, CliError> {
     let is_checkout = |dir: &Path| {
         let manifest = fs::read_to_string(dir.join("crates/core/Cargo.toml"));
         manifest.is_ok_and(|text| text.contains("name = \"deputize-core\""))
@@ -123,8 +162,15 @@ fn source(cwd: &Path, args: &ToolCrate) -> Result<Source, CliError> {
     if args.published {
         return Ok(Source::Registry);
     }
-    let here = cwd.ancestors().find(|dir| is_checkout(dir));
-    Ok(here.map_or(Source::Registry, |dir| Source::Checkout(dir.to_owned())))
+    match cwd.ancestors().find(|dir| is_checkout(dir)) {
+        Some(checkout) => Ok(Source::Checkout(checkout.to_owned())),
+        // Not every version is published: a project that does not build helps nobody.
+        None => Err(CliError::usage(NewError::NoSource(args.dir.clone())).hint(format!(
+            "`--path CHECKOUT` takes a checkout of Deputize, `--published` version {} of the \
+             registry, if it is there",
+            env!("CARGO_PKG_VERSION")
+        ))),
+    }
 }
 
 /// Writes a new file; one that is there stays.

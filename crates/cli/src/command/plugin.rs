@@ -5,14 +5,13 @@ use deputize_plugin_host::Description;
 use serde_json::{Value, json};
 
 use crate::args::{Plugin, View};
-use crate::command::table;
+use crate::command::{new, table};
 use crate::compose::plugins;
 use crate::config::{Config, PluginEntry};
 use crate::exit::CliError;
 use crate::surroundings::{Surroundings, print};
 
 mod check;
-mod new;
 
 /// Does what the command says. 1: a plugin cannot be used.
 pub(crate) fn plugin(around: &Surroundings, command: &Plugin) -> Result<u8, CliError> {
@@ -21,7 +20,7 @@ pub(crate) fn plugin(around: &Surroundings, command: &Plugin) -> Result<u8, CliE
         Plugin::Check { path, within, json } => {
             check::check(around, path, within.as_deref(), *json)
         }
-        Plugin::New { dir } => new::new(around, dir).map(|()| 0),
+        Plugin::New(project) => new::plugin(around, project).map(|()| 0),
     }
 }
 
@@ -43,8 +42,11 @@ fn list(around: &Surroundings, view: &View) -> Result<u8, CliError> {
     } else if rows.is_empty() {
         print("there are no plugins: `deputize plugin check FILE` prints the entry of one\n")?;
     } else {
+        // Why one cannot be used is a sentence, and would make its column as wide.
+        let why = rows.iter().filter_map(Row::why_not).collect::<String>();
         let rows = rows.iter().map(Row::cells).collect();
-        print(&table(["PLUGIN", "VERSION", "RUNS", "USABLE", "TOOLS", "FILE"], rows))?;
+        let table = table(["PLUGIN", "VERSION", "RUNS", "USABLE", "TOOLS", "FILE"], rows);
+        print(&format!("{table}{why}"))?;
     }
     Ok(code)
 }
@@ -80,11 +82,17 @@ impl Row {
                 let (name, version) = (found.name.to_string(), found.version.clone());
                 [name, version, runs, "yes".to_owned(), tools.join(", "), path]
             }
-            Err(why) => {
+            Err(_) => {
                 let dash = || "-".to_owned();
-                [dash(), dash(), runs, format!("no: {}", to_line(why, 400)), dash(), path]
+                [dash(), dash(), runs, "no".to_owned(), dash(), path]
             }
         }
+    }
+
+    /// A paragraph on why it cannot be used.
+    fn why_not(&self) -> Option<String> {
+        let why = self.found.as_ref().err()?;
+        Some(format!("\n{}:\n  {}\n", to_line(&self.path, 200), to_line(why, 400)))
     }
 
     fn json(&self) -> Value {

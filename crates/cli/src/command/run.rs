@@ -81,7 +81,7 @@ pub(crate) fn run(
     let (task, piped) = given(job, stored.is_none(), around)?;
     let most = loaded.config.limits.read_bytes as usize;
     let material = piped.map(|bytes| Material::new(bytes, most, &dir.spill(&id), &chosen.secrets));
-    announce(job, &composition, mode, (&looked, &chosen.warnings));
+    announce(job, &composition, mode, (&looked.notes, &chosen.warnings));
     let before = stored.as_ref().map_or(&[][..], |stored| &stored.records);
     let stage = Stage::set(around, options, &cwd, &composition, before)?.of(&id);
     let (model, model_options) = (chosen.name.clone(), chosen.options.clone());

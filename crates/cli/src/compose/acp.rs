@@ -122,6 +122,7 @@ struct Work {
     chosen: Chosen,
     program: Option<Program>,
     endpoint: Option<Endpoint>,
+    _looked: mcp::FirstLook,
 }
 
 impl Work {
@@ -136,7 +137,8 @@ impl Work {
         let sources = around.sources(&settings, flags(&office.options))?;
         let mut loaded = around.load(&sources)?;
         let mut notes = servers::add(&place.servers, &mut loaded.config);
-        notes.extend(mcp::first_look(&loaded.config, around, &cwd));
+        let mut looked = mcp::first_look(&loaded.config, around, &cwd);
+        notes.append(&mut looked.notes);
         let ingredients = Ingredients::here(&office.links, &loaded.config, around, &sources);
         let composition = Composition::new(&ingredients)?;
         let mut overrides = overrides(&office.options.model);
@@ -157,7 +159,7 @@ impl Work {
             notes,
         };
         let endpoint = endpoint(overrides);
-        Ok(Self { office, facts, composition, chosen, program, endpoint })
+        Ok(Self { office, facts, composition, chosen, program, endpoint, _looked: looked })
     }
 
     fn parts(&self, turn: &Turn, idle: &Arc<Idle>) -> Parts {

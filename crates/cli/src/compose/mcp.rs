@@ -3,25 +3,23 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use deputize_core::door::Secrets;
 use deputize_core::{Catalog, CatalogError, Store};
-use deputize_mcp::{Card, Cards, Filter, Limits, McpError, Offer, Server, Servers, look, offer};
+use deputize_mcp::{Card, Cards, Filter, Limits, Offer, Server, Servers, Start, offer};
 use deputize_process::{ProgramError, base_env, drop_hooks};
 use deputize_tools::Processes;
-use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
 
 use super::model::looks_secret;
 use crate::config::{Config, McpServer, Secret};
 use crate::exit::CliError;
-use crate::processes::setup;
 use crate::surroundings::Surroundings;
 
-/// How long servers that nothing is known of may hold up the first request, all together.
-const FIRST_LOOK: Duration = Duration::from_secs(5);
+mod first;
+
+pub(crate) use first::{FirstLook, first_look};
 
 /// Why a configured server cannot be reached.
 #[derive(Debug, thiserror::Error)]
@@ -42,7 +40,7 @@ pub(crate) enum Unreachable {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Known {
     /// What is started or reached.
-    place: String,
+    start: Start,
     card: Card,
 }
 
@@ -121,7 +119,9 @@ pub(crate) fn server(
         idle: seconds(entry.call_timeout_seconds),
         ..Limits::default()
     };
-    Ok(Server { limits, ..reached })
+    // Only what is configured: the rest of the environment differs from one terminal to the next.
+    let names = entry.env.keys().chain(entry.headers.keys()).cloned().collect();
+    Ok(Server { limits, names, ..reached })
 }
 
 /// What a variable or a header of a server holds; or the name of a variable that is not set. What
@@ -192,13 +192,13 @@ pub(super) fn known(
                 continue;
             }
         };
-        let place = server.place();
+        let start = server.start();
         let card = cards_of(entry, around)
             .and_then(|cards| cards.read(name).map_err(CliError::failed))
-            .map(|card| if card.is_stale(&server.digest()) { unasked(card) } else { card });
+            .map(|card| if card.is_stale(&start) { unasked(card) } else { card });
         match card {
             Ok(card) => {
-                found.insert(name.clone(), Known { place, card });
+                found.insert(name.clone(), Known { start, card });
             }
             Err(error) => warnings.push(error.chain()),
         }
@@ -220,13 +220,13 @@ pub(super) fn add(
     catalog: &mut Catalog,
     warnings: &mut Vec<String>,
 ) {
-    for (name, Known { place, card }) in known {
+    for (name, Known { start, card }) in known {
         let filter = config.mcp_servers.get(name).map(|entry| Filter {
             include: entry.tools.include.clone(),
             exclude: entry.tools.exclude.clone(),
             read_only: entry.tools.read_only.clone(),
         });
-        let Offer { entries, notes } = offer(name, card, place, &filter.unwrap_or_default());
+        let Offer { entries, notes } = offer(name, card, start, &filter.unwrap_or_default());
         warnings.extend(notes);
         for entry in entries {
             if let Err(CatalogError::Twice { name: tool, first, .. }) = catalog.insert(entry) {
@@ -236,75 +236,6 @@ pub(super) fn add(
             }
         }
     }
-}
-
-/// Asks servers that nothing is known of what they have, all at once and not for long, and keeps
-/// it. What is to be told of that.
-pub(crate) fn first_look(config: &Config, around: &Surroundings, cwd: &Path) -> Vec<String> {
-    let wanted = config.mcp_servers.iter().filter(|(name, _)| is_wanted(config, name));
-    let unknown = |(name, entry): (&String, &McpServer)| {
-        // What is wrong with it is told where its tools are put together.
-        let server = server(name, entry, around, cwd).ok()?;
-        let cards = cards_of(entry, around).ok()?;
-        let card = cards.read(name).ok()?;
-        card.is_stale(&server.digest()).then_some((server, card, cards))
-    };
-    let unknown: Vec<(Server, Card, Cards)> = wanted.filter_map(unknown).collect();
-    if unknown.is_empty() {
-        return Vec::new();
-    }
-    let processes = Arc::new(Processes::with(setup(around.open_files)));
-    let looks = unknown.into_iter().map(|(server, mut card, cards)| {
-        let (cwd, processes) = (cwd.to_owned(), Arc::clone(&processes));
-        async move {
-            let (name, digest, place) = (server.name.clone(), server.digest(), server.place());
-            let start = server.limits.start.min(FIRST_LOOK);
-            let limits = Limits { start, ..server.limits };
-            let look = look(Server { limits, ..server }, cwd, move || processes.shared());
-            let listed = match look.await {
-                Ok(listed) => listed,
-                Err(error) => return Some(without(&name, &error)),
-            };
-            let (first, tools) = (card.approved.is_none(), listed.tools.len());
-            card.keep(digest, place, listed);
-            if let Err(error) = cards.write(&name, &card) {
-                return Some(CliError::failed(error).chain());
-            }
-            first.then(|| {
-                format!(
-                    "mcp {name}: seen for the first time: its {tools} tools are taken as they are; \
-                     what changes later waits for you. Read them with: deputize mcp review {name}"
-                )
-            })
-        }
-    });
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let Ok(runtime) = runtime else { return Vec::new() };
-    let notes = runtime.block_on(join_all(looks));
-    notes.into_iter().flatten().collect()
-}
-
-/// What is told of a server that a session goes without.
-fn without(name: &str, error: &McpError) -> String {
-    let why = match error.fault {
-        deputize_mcp::Fault::Slow(limit) => {
-            format!("mcp {name}: it did not say within {} s what it has", limit.as_secs())
-        }
-        _ => error_told(error),
-    };
-    format!("{why}. This session goes without its tools; try it with: deputize mcp test {name}")
-}
-
-/// An error of a server with its causes.
-fn error_told(error: &McpError) -> String {
-    let mut said = error.to_string();
-    let causes = std::iter::successors(std::error::Error::source(error), |cause| cause.source());
-    for cause in causes.map(ToString::to_string) {
-        if !said.contains(&cause) {
-            said = format!("{said}: {cause}");
-        }
-    }
-    said
 }
 
 /// The servers that agents may call, none of them started. Whoever owns the processes of a session

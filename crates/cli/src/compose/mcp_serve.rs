@@ -14,6 +14,7 @@ use deputize_tools::Processes;
 use serde_json::{Map, Value, json};
 use tokio::task::spawn_blocking;
 
+use super::mcp::FirstLook;
 use super::{Chosen, Composition, Ingredients, approver_mode, external, given_secrets, mcp};
 use crate::args::{RunOptions, Settings};
 use crate::command::mcp_serve::progress::Progress;
@@ -107,11 +108,11 @@ impl Work for Served {
         cancel: Cancel,
     ) -> BoxFuture<'a, Result<Answer, Wrong>> {
         Box::pin(async move {
-            let cwd = self.0.place(arguments.remove("cwd"))?;
-            let job = match tool {
+            let (cwd, job) = match tool {
                 RUN => Job::run(arguments)?,
-                _ => Job::Delegate(Value::Object(arguments)),
+                _ => (arguments.remove("cwd"), Job::Delegate(Value::Object(arguments))),
             };
+            let cwd = self.0.place(cwd)?;
             let office = Arc::clone(&self.0);
             let prepared = spawn_blocking(move || Prepared::new(office, cwd, job)).await;
             let prepared = match prepared {
@@ -165,7 +166,8 @@ enum Job {
 }
 
 impl Job {
-    fn run(arguments: Map<String, Value>) -> Result<Self, Wrong> {
+    /// A run, and where it is to work.
+    fn run(arguments: Map<String, Value>) -> Result<(Option<Value>, Self), Wrong> {
         #[derive(serde::Deserialize)]
         #[serde(deny_unknown_fields)]
         struct Run {
@@ -173,6 +175,7 @@ impl Job {
             #[serde(default)]
             toolsets: Vec<String>,
             max_iterations: Option<u32>,
+            cwd: Option<Value>,
         }
         let run: Run = serde_json::from_value(Value::Object(arguments))
             .map_err(|error| Wrong(format!("the arguments of run: {error}")))?;
@@ -182,8 +185,8 @@ impl Job {
         if run.max_iterations == Some(0) {
             return Err(Wrong("`max_iterations` must be at least 1".to_owned()));
         }
-        let Run { prompt, toolsets, max_iterations } = run;
-        Ok(Self::Run { prompt, toolsets, max_iterations })
+        let Run { prompt, toolsets, max_iterations, cwd } = run;
+        Ok((cwd, Self::Run { prompt, toolsets, max_iterations }))
     }
 }
 
@@ -197,6 +200,7 @@ struct Prepared {
     cwd: PathBuf,
     id: SessionId,
     job: Job,
+    _looked: FirstLook,
 }
 
 impl Prepared {
@@ -209,9 +213,8 @@ impl Prepared {
         let around = &office.around;
         let sources = around.sources(&options.settings, flags(&options))?;
         let loaded = around.load(&sources)?;
-        for note in mcp::first_look(&loaded.config, around, &cwd) {
-            tell(&format!("note: {note}"));
-        }
+        let looked = mcp::first_look(&loaded.config, around, &cwd);
+        looked.notes.iter().for_each(|note| tell(&format!("note: {note}")));
         let ingredients = Ingredients::here(&office.links, &loaded.config, around, &sources);
         let composition = Composition::new(&ingredients)?;
         let program = external::program(&loaded.config, around)?;
@@ -225,7 +228,7 @@ impl Prepared {
             ApproverMode::Ask | ApproverMode::Deny => ApproverMode::Deny,
         };
         let id = new_session(ingredients.clock.now_ms());
-        Ok(Self { office, composition, chosen, program, mode, cwd, id, job })
+        Ok(Self { office, composition, chosen, program, mode, cwd, id, job, _looked: looked })
     }
 
     /// Runs the session to its end.

@@ -35,6 +35,10 @@ pub struct McpServer {
     pub(crate) of_editor: bool,
 }
 
+impl McpServer {
+    pub(crate) const START_TIMEOUT_SECONDS: u32 = 30;
+}
+
 impl Default for McpServer {
     fn default() -> Self {
         Self {
@@ -44,7 +48,7 @@ impl Default for McpServer {
             url: None,
             headers: BTreeMap::new(),
             tools: ToolFilter::default(),
-            start_timeout_seconds: 30,
+            start_timeout_seconds: Self::START_TIMEOUT_SECONDS,
             call_timeout_seconds: 120,
             of_editor: false,
         }

@@ -41,9 +41,13 @@ pub(super) fn check(config: &Node, known: &BTreeSet<String>, found: &mut Finding
                 found.warn(&item.place, message);
             } else if name.starts_with(SERVERS) {
                 // The server may be configured elsewhere, or be taken out for a while.
+                let servers =
+                    known.iter().map(String::as_str).filter(|set| set.starts_with(SERVERS));
+                let near = nearest(name, servers);
+                let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
                 let name = shown(name);
                 let message =
-                    format!("`{key}`: no server of `mcp_servers` gives the toolset `{name}`");
+                    format!("`{key}`: no server of `mcp_servers` gives the toolset `{name}`{near}");
                 found.warn(&item.place, message);
             } else {
                 found.error(&item.place, format!("`{key}`: {}", unknown(name, known)));

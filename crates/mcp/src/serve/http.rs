@@ -36,7 +36,10 @@ pub struct Address {
 /// # Errors
 /// When it cannot be had.
 pub async fn bind(port: u16) -> io::Result<Address> {
-    let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).await?;
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let listener = TcpListener::bind(address).await.map_err(|error| {
+        io::Error::new(error.kind(), format!("cannot listen at {address}: {error}"))
+    })?;
     let mut token = [0; 16];
     getrandom::fill(&mut token).map_err(|error| io::Error::other(error.to_string()))?;
     let path = format!("/{}/mcp", data_encoding::HEXLOWER.encode(&token));

@@ -28,15 +28,15 @@ pub(super) fn add(around: &Surroundings, args: &Add) -> Result<(), CliError> {
     let entry = entry(args);
     let server = server(name, &entry, around, &sources.cwd).map_err(CliError::usage)?;
     let (listed, took) = ask(around, &server, &sources.cwd)?;
-    let place = server.place();
-    print(&show::whole(name, &place, &listed, &[]))?;
+    let start = server.start();
+    print(&show::whole(name, &start, &listed, &[]))?;
     tell(&format!("it answered in {:.2} s", took.as_secs_f32()));
     if !args.yes && !agreed(around, "add this server and approve all of this?")? {
         return Err(CliError::failed(ServerError::NotAdded));
     }
     let path = file::add(&sources, name, &written(args))?;
     let mut card = Card::default();
-    card.keep(server.digest(), place, listed);
+    card.keep(&start, listed);
     cards(around)?.write(name, &card).map_err(CliError::failed)?;
     tell(&format!("added: mcp {name}, to {}", path.display()));
     Ok(())
@@ -54,6 +54,7 @@ fn entry(args: &Add) -> McpServer {
         env: pairs(&args.env),
         url: args.url.clone(),
         headers: pairs(&args.header),
+        start_timeout_seconds: args.start_timeout.unwrap_or(McpServer::START_TIMEOUT_SECONDS),
         ..McpServer::default()
     }
 }
@@ -80,6 +81,9 @@ fn written(args: &Add) -> Value {
     }
     if !args.header.is_empty() {
         put("headers", pairs(&args.header));
+    }
+    if let Some(seconds) = args.start_timeout {
+        put("start_timeout_seconds", json!(seconds));
     }
     Value::Object(map)
 }

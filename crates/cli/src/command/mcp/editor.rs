@@ -38,11 +38,11 @@ impl Named {
         name: &str,
         yes: bool,
     ) -> Result<(), CliError> {
-        let place = self.card.place.clone();
-        let changes = self.card.changes(&place);
+        let start = self.card.start.clone();
+        let changes = self.card.changes(&start);
         let listed = self.card.listed.clone().unwrap_or_default();
-        print(&show::whole(name, &place, &listed, &changes))?;
-        approve(around, (name, &self.cards, &mut self.card), place, yes)
+        print(&show::whole(name, &start, &listed, &changes))?;
+        approve(around, (name, &self.cards, &mut self.card), start, yes)
     }
 
     /// Forgets it. An editor that names it again is the first to do so.
@@ -60,8 +60,7 @@ pub(super) fn rows(around: &Surroundings, config: &Config) -> Result<Vec<Row>, C
     for name in names {
         rows.extend(match Named::of(around, config, &name) {
             Ok(Some(Named { card, .. })) => {
-                let place = card.place.clone();
-                let row = Row::of((&name, place), &card, card.configured.as_str());
+                let row = Row::of(&name, card.start.clone(), &card);
                 Some(Row { state: format!("named by an editor; {}", row.state), ..row })
             }
             Ok(None) => None,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use deputize_core::door::{to_line, to_question};
 use deputize_core::headline;
-use deputize_mcp::{Change, Described, Listed, pretty};
+use deputize_mcp::{Change, Described, Listed, Start, pretty};
 
 /// In short: a line a tool.
 pub(super) fn short(name: &str, listed: &Listed, took: Duration) -> String {
@@ -27,12 +27,18 @@ pub(super) fn short(name: &str, listed: &Listed, took: Duration) -> String {
     text
 }
 
+/// How a server is started that is to be started otherwise than it was approved.
+pub(super) fn started(name: &str, before: &Start, now: &Start) -> String {
+    let change = Change::Start { before: Box::new(before.clone()), now: Box::new(now.clone()) };
+    format!("mcp {name}: since you approved it:\n{}\n", told(&change))
+}
+
 /// All of it, and what changed since it was approved.
-pub(super) fn whole(name: &str, place: &str, listed: &Listed, changes: &[Change]) -> String {
+pub(super) fn whole(name: &str, start: &Start, listed: &Listed, changes: &[Change]) -> String {
     let mut text = format!(
         "mcp {name}: {}\nreached by: {}\nprotocol: {}\n",
         to_line(listed.server.as_deref().unwrap_or("it does not say what it is"), 120),
-        to_question(place),
+        reached(start),
         to_line(&listed.protocol, 20),
     );
     if let Some(instructions) = &listed.instructions {
@@ -53,6 +59,15 @@ pub(super) fn whole(name: &str, place: &str, listed: &Listed, changes: &[Change]
         text.push_str(&format!("\nsince you approved it:\n{}\n", waiting.join("\n")));
     }
     text
+}
+
+/// How it is started or reached, and what it is given by name.
+fn reached(start: &Start) -> String {
+    let line = to_question(&start.line());
+    if start.names.is_empty() {
+        return line;
+    }
+    format!("{line}\ngiven by name: {}", to_question(&start.names.join(", ")))
 }
 
 fn described(tool: &Described) -> String {
@@ -79,9 +94,10 @@ fn told(change: &Change) -> String {
         format!("\n  before:\n{}\n  now:\n{}", indented(before), indented(now))
     };
     let detail = match change {
+        Change::Start { before, now } => both(&reached(before), &reached(now)),
         Change::Instructions { before, now } => both(before, now),
         Change::Changed { before, now } => both(&described(before), &described(now)),
-        Change::Place { .. } | Change::New(_) | Change::Gone(_) => String::new(),
+        Change::New(_) | Change::Gone(_) => String::new(),
     };
     format!("- {}{detail}", to_question(&change.told()))
 }
@@ -107,7 +123,13 @@ mod tests {
     fn all_of_it_is_shown_and_nothing_in_it_is_hidden() {
         let mut card = Card::default();
         let before = Listed { tools: vec![tool("get", "Gets.")], ..Listed::default() };
-        card.keep("c".into(), "/bin/w".into(), before);
+        let start = |args: &[&str]| Start {
+            place: "/bin/w".into(),
+            args: args.iter().map(|arg| (*arg).to_owned()).collect(),
+            names: vec!["KEY".into()],
+            digest: args.concat(),
+        };
+        card.keep(&start(&["-y"]), before);
         let now = Listed {
             server: Some("weather 1.0".into()),
             protocol: "2025-11-25".into(),
@@ -119,7 +141,8 @@ mod tests {
             problems: vec!["tool \"x\": its name is empty".into()],
             ..Listed::default()
         };
-        card.hear("c".into(), "/bin/w".into(), now.clone());
-        insta::assert_snapshot!(whole("weather", "/bin/w", &now, &card.changes("/bin/w")));
+        let start = start(&["-y", "a\u{202e}b"]);
+        card.hear(&start, now.clone());
+        insta::assert_snapshot!(whole("weather", &start, &now, &card.changes(&start)));
     }
 }

@@ -25,11 +25,18 @@ impl Source {
     /// A crate of Deputize as a manifest names it, by its folder in a checkout.
     fn dependency(&self, folder: &str) -> String {
         match self {
-            Self::Checkout(dir) => {
-                let path = dir.join("crates").join(folder);
-                format!("{{ path = {} }}", quoted(&path.to_string_lossy()))
-            }
+            Self::Checkout(_) => format!("{{ {} }}", self.place(folder)),
             Self::Registry => quoted(env!("CARGO_PKG_VERSION")),
+        }
+    }
+
+    /// The same beside other keys.
+    fn place(&self, folder: &str) -> String {
+        match self {
+            Self::Checkout(dir) => {
+                format!("path = {}", quoted(&dir.join(folder).to_string_lossy()))
+            }
+            Self::Registry => format!("version = {}", quoted(env!("CARGO_PKG_VERSION"))),
         }
     }
 }
@@ -45,10 +52,11 @@ pub(super) fn fill(template: &str, name: &str, source: &Source, dir: &Path) -> S
         ("{{crate}}", name.to_owned()),
         ("{{ident}}", name.replace('-', "_")),
         ("{{rust_version}}", env!("CARGO_PKG_RUST_VERSION").to_owned()),
-        ("{{core}}", source.dependency("core")),
-        ("{{deputize}}", source.dependency("cli")),
-        ("{{testkit}}", source.dependency("testkit")),
-        ("{{tools}}", source.dependency("tools")),
+        ("{{core}}", source.dependency("crates/core")),
+        ("{{deputize}}", source.dependency("crates/cli")),
+        ("{{plugin}}", source.place("plugins/sdk")),
+        ("{{testkit}}", source.dependency("crates/testkit")),
+        ("{{tools}}", source.dependency("crates/tools")),
         ("{{workspace}}\n", workspace(dir)),
     ];
     slots.iter().fold(template.to_owned(), |text, (slot, value)| text.replace(slot, value))
@@ -84,6 +92,13 @@ mod tests {
         let registry = fill(template, "my-tools", &Source::Registry, &new);
         assert!(registry.contains(concat!("deputize-core = \"", env!("CARGO_PKG_VERSION"), "\"")));
         assert!(!registry.contains("[workspace]") && !registry.contains("{{"), "{registry}");
+        let plugin = include_str!("templates/plugin_Cargo.toml.txt");
+        let plugin = |source: &Source| fill(plugin, "my-tools", source, &new);
+        let of = |text: &str| format!("deputize-plugin = {{ {text}, features = [\"tools\"] }}");
+        let path = of("path = \"/src/deputize/plugins/sdk\"");
+        assert!(plugin(&checkout).contains(&path), "{}", plugin(&checkout));
+        let version = of(concat!("version = \"", env!("CARGO_PKG_VERSION"), "\""));
+        assert!(plugin(&Source::Registry).contains(&version), "{}", plugin(&Source::Registry));
         fs::write(dir.path().join("Cargo.toml"), "[workspace]\nmembers = []\n").unwrap();
         assert!(fill(template, "my-tools", &Source::Registry, &new).ends_with("\n[workspace]\n"));
     }

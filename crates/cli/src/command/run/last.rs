@@ -82,7 +82,7 @@ impl<'s> Ending<'s> {
         }
         if let Some(remark) = remark(outcome, self.limit) {
             stage.tell(&remark);
-            stage.hint_to_go_on(outcome.exit_reason);
+            stage.hint_to_go_on(outcome);
         }
         Ok(code)
     }

@@ -10,7 +10,8 @@ use deputize_core::{
     ApproverMode, Cancel, Clock, ExitReason, ModelOptions, Observer, Outcome, Record, SessionId,
 };
 use deputize_runtime::{
-    Continue, Parts, Recovery, ResumeError, SLOW_SYNC, Session, SessionDir, SystemClock, Tape,
+    Continue, MESSAGE_BLOCKED, Parts, Recovery, ResumeError, SLOW_SYNC, Session, SessionDir,
+    SystemClock, Tape,
 };
 use rustix::termios::tcgetwinsize;
 
@@ -143,7 +144,7 @@ impl Stage {
             if code.is_none() {
                 self.screen.finish();
                 self.tell("left before everything had ended");
-                self.hint_to_go_on(ExitReason::Interrupted);
+                self.hint_of(|resume| format!("hint: go on with `{resume}`"));
                 let _shown = tokio::time::timeout(GLANCE, self.screen.settled()).await;
             }
             Ok(code.unwrap_or(Exit::Interrupted.code()))
@@ -259,17 +260,25 @@ impl Stage {
     }
 
     /// Says how to go on with the session, where it is there afterwards.
-    pub(super) fn hint_to_go_on(&self, reason: ExitReason) {
-        let Some(session) = &self.goes_on else { return };
-        let resume = format!("deputize run --resume {session}");
-        self.tell(&match reason {
+    pub(super) fn hint_to_go_on(&self, outcome: &Outcome) {
+        let blocked =
+            outcome.error.as_deref().is_some_and(|error| error.starts_with(MESSAGE_BLOCKED));
+        self.hint_of(|resume| match outcome.exit_reason {
             // The same model would say the same of the same conversation.
             ExitReason::ContextOverflow => format!(
                 "hint: go on with a model of a larger context, `{resume} -m PROVIDER/MODEL`, or \
                  begin a new session"
             ),
+            // The hook would say the same of the same message.
+            _ if blocked => format!("hint: go on with another message: `{resume} MESSAGE`"),
             _ => format!("hint: go on with `{resume}`"),
         });
+    }
+
+    fn hint_of(&self, hint: impl Fn(&str) -> String) {
+        if let Some(session) = &self.goes_on {
+            self.tell(&hint(&format!("deputize run --resume {session}")));
+        }
     }
 
     /// Tells the person, after everything else that is on its way to the screen.

@@ -1,0 +1,240 @@
+//! A client's standard streams as messages: what is none is answered with why.
+
+use std::io;
+use std::sync::Arc;
+
+use deputize_core::{Cancel, CancelReason};
+use rmcp::RoleServer;
+use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use serde_json::{Value, json};
+use tokio::io::{
+    AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader,
+};
+use tokio::sync::Mutex;
+use tokio::task::JoinSet;
+
+use crate::lines::{LINE_BYTES, STRAY_LINES};
+
+const PARSE_ERROR: i32 = -32700;
+const INVALID_REQUEST: i32 = -32600;
+const INVALID_PARAMS: i32 = -32602;
+
+/// Messages of one client, one a line.
+pub(super) struct Lines<R, W> {
+    reader: BufReader<R>,
+    /// What was read of a line that is not whole yet: reading may be left at any time.
+    part: Vec<u8>,
+    writer: Arc<Mutex<Option<W>>>,
+    /// Answers that are being written: a half one must not stay when reading is left.
+    answering: JoinSet<()>,
+    /// How many lines were no messages.
+    strays: u32,
+    /// Is told of the end of what comes.
+    end: Cancel,
+}
+
+/// What a line is.
+#[derive(Debug)]
+enum Line {
+    Message(Box<RxJsonRpcMessage<RoleServer>>),
+    /// Nobody waits for an answer to it.
+    Nothing,
+    /// None, and what is said of that.
+    Wrong(Value),
+}
+
+impl<R, W> Lines<R, W>
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    pub(super) fn new(reader: R, writer: W, end: Cancel) -> Self {
+        Self {
+            reader: BufReader::new(reader),
+            part: Vec::new(),
+            writer: Arc::new(Mutex::new(Some(writer))),
+            answering: JoinSet::new(),
+            strays: 0,
+            end,
+        }
+    }
+
+    async fn next(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
+        loop {
+            let room = (LINE_BYTES + 1).saturating_sub(self.part.len()) as u64;
+            let read = (&mut self.reader).take(room).read_until(b'\n', &mut self.part).await;
+            if read.ok()? == 0 && self.part.is_empty() {
+                return None;
+            }
+            let line = std::mem::take(&mut self.part);
+            if line.len() > LINE_BYTES {
+                // Where the next one begins is not known.
+                return None;
+            }
+            match read_line(&line) {
+                Line::Message(message) => return Some(*message),
+                Line::Nothing => {}
+                Line::Wrong(why) => self.answer(&why),
+            }
+        }
+    }
+
+    /// Answers a line that is no message. Not for ever: a client may send back what it is told.
+    fn answer(&mut self, why: &Value) {
+        self.strays += 1;
+        if self.strays > STRAY_LINES {
+            return;
+        }
+        let (writer, line) = (Arc::clone(&self.writer), format!("{why}\n"));
+        self.answering.spawn(async move { drop(write(&writer, line.as_bytes()).await) });
+    }
+}
+
+async fn write<W: AsyncWrite + Unpin>(writer: &Mutex<Option<W>>, line: &[u8]) -> io::Result<()> {
+    let mut writer = writer.lock().await;
+    let writer = writer.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
+    writer.write_all(line).await?;
+    writer.flush().await
+}
+
+fn read_line(line: &[u8]) -> Line {
+    let wrong = |id: &Value, code: i32, message: String| {
+        let error = json!({"code": code, "message": message});
+        Line::Wrong(json!({"jsonrpc": "2.0", "id": id, "error": error}))
+    };
+    if line.trim_ascii().is_empty() {
+        return Line::Nothing;
+    }
+    let value: Value = match serde_json::from_slice(line) {
+        Ok(value) => value,
+        Err(error) => {
+            let place =
+                format!("this line is no JSON ({error}): a message is one object on a line");
+            return wrong(&Value::Null, PARSE_ERROR, place);
+        }
+    };
+    let is_id = |id: &&Value| id.is_number() || id.is_string();
+    let id = value.get("id").filter(is_id).cloned();
+    let (method, is_answer) = match &value {
+        Value::Object(object) => {
+            let is_answer = object.contains_key("result") || object.contains_key("error");
+            (object.get("method").and_then(Value::as_str).map(str::to_owned), is_answer)
+        }
+        _ => (None, false),
+    };
+    match serde_json::from_value(value) {
+        Ok(message) => Line::Message(Box::new(message)),
+        Err(_) if is_answer || (method.is_some() && id.is_none()) => Line::Nothing,
+        Err(error) => {
+            let id = id.unwrap_or_default();
+            match method {
+                Some(method) => {
+                    let method = deputize_core::door::to_line(&method, 60);
+                    let why = format!("\"{method}\" is not asked like this: {error}");
+                    wrong(&id, INVALID_PARAMS, why)
+                }
+                None => {
+                    let why = "this is no message of JSON-RPC 2.0: an object with \"jsonrpc\", \
+                               \"method\" and, for an answer, \"id\"";
+                    wrong(&id, INVALID_REQUEST, why.to_owned())
+                }
+            }
+        }
+    }
+}
+
+impl<R, W> Transport<RoleServer> for Lines<R, W>
+where
+    R: AsyncRead + Unpin + Send,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    type Error = io::Error;
+
+    fn send(
+        &mut self,
+        item: TxJsonRpcMessage<RoleServer>,
+    ) -> impl Future<Output = io::Result<()>> + Send + 'static {
+        let writer = Arc::clone(&self.writer);
+        async move {
+            let mut line = serde_json::to_vec(&item)?;
+            line.push(b'\n');
+            write(&writer, &line).await
+        }
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
+        let next = self.next().await;
+        if next.is_none() {
+            // The library would wait for the calls first, and for seconds.
+            self.end.cancel(CancelReason::Interrupted);
+            while self.answering.join_next().await.is_some() {}
+        }
+        next
+    }
+
+    async fn close(&mut self) -> io::Result<()> {
+        if let Ok(mut writer) = self.writer.try_lock() {
+            writer.take();
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is read of a line: a message's method, nothing, or the code and words of an answer.
+    fn read(line: &str) -> String {
+        match read_line(line.as_bytes()) {
+            Line::Message(message) => serde_json::to_value(*message).unwrap()["method"].to_string(),
+            Line::Nothing => String::new(),
+            Line::Wrong(answer) => {
+                assert_eq!(answer["jsonrpc"], "2.0");
+                format!(
+                    "{} {} {}",
+                    answer["id"], answer["error"]["code"], answer["error"]["message"]
+                )
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_message_is_answered_with_why_and_its_id() {
+        assert_eq!(read(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#), "\"ping\"");
+        for silent in
+            ["", " \r\n", r#"{"id":1,"result":7}"#, r#"{"method":"notifications/x","params":7}"#]
+        {
+            assert_eq!(read(silent), "", "{silent}");
+        }
+        for (line, words) in [
+            ("hello", "null -32700 \"this line is no JSON (expected value at line 1 column 1)"),
+            ("{\"a\"", "null -32700"),
+            ("[]", "null -32600 \"this is no message of JSON-RPC 2.0"),
+            (r#"{"jsonrpc":"2.0","id":"a"}"#, "\"a\" -32600"),
+            (
+                r#"{"jsonrpc":"2.0","id":4,"method":"tools/call","params":7}"#,
+                "4 -32602 \"\\\"tools/call\\\" is not asked like this",
+            ),
+        ] {
+            assert!(read(line).starts_with(words), "{line}: {}", read(line));
+        }
+    }
+
+    #[tokio::test]
+    async fn what_comes_behind_a_stray_line_is_read_and_the_end_is_told() {
+        let strays = "x\n".repeat(STRAY_LINES as usize + 5);
+        let text = format!("{strays}{}\n", r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
+        let (ours, mut theirs) = tokio::io::duplex(1 << 20);
+        let end = Cancel::new();
+        let mut lines = Lines::new(io::Cursor::new(text), ours, end.clone());
+        assert!(lines.receive().await.is_some());
+        assert!(lines.receive().await.is_none() && end.is_cancelled());
+        lines.close().await.unwrap();
+        drop(lines);
+        let mut answers = String::new();
+        theirs.read_to_string(&mut answers).await.unwrap();
+        assert_eq!(answers.matches("-32700").count(), STRAY_LINES as usize);
+    }
+}
