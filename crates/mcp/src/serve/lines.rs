@@ -20,6 +20,9 @@ const PARSE_ERROR: i32 = -32700;
 const INVALID_REQUEST: i32 = -32600;
 const INVALID_PARAMS: i32 = -32602;
 
+/// The most characters of what is said of a line.
+const WHY_CHARS: usize = 400;
+
 /// Messages of one client, one a line.
 pub(super) struct Lines<R, W> {
     reader: BufReader<R>,
@@ -100,6 +103,8 @@ async fn write<W: AsyncWrite + Unpin>(writer: &Mutex<Option<W>>, line: &[u8]) ->
 
 fn read_line(line: &[u8]) -> Line {
     let wrong = |id: &Value, code: i32, message: String| {
+        // What is wrong with a message may be told in its own words, of any length.
+        let message = deputize_core::door::to_line(&message, WHY_CHARS);
         let error = json!({"code": code, "message": message});
         Line::Wrong(json!({"jsonrpc": "2.0", "id": id, "error": error}))
     };
@@ -220,6 +225,14 @@ mod tests {
         ] {
             assert!(read(line).starts_with(words), "{line}: {}", read(line));
         }
+        let long =
+            format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{}","params":7}}"#, "m".repeat(9000));
+        assert!(read(&long).len() < 600, "{}", read(&long));
+        let long = "x".repeat(9000);
+        let long = format!(
+            r#"{{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{{"level":"{long}"}}}}"#
+        );
+        assert!(read(&long).len() < 600, "{}", read(&long));
     }
 
     #[tokio::test]
