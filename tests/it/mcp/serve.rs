@@ -113,9 +113,10 @@ async fn wrong_arguments_are_told_what_is_wrong() {
 }
 
 /// The program as it is driven by lines, and what it is greeted with.
-fn by_lines(lab: &Lab, server: &MockServer) -> (ChildStdin, Running) {
+fn by_lines(lab: &Lab, server: &MockServer, more: &[&str]) -> (ChildStdin, Running) {
     let mut command = lab.deputize(&["mcp-serve", "-m", "openai/mock"]);
-    command.args(["--base-url", &server.base_url()]).stdin(std::process::Stdio::piped());
+    command.args(["--base-url", &server.base_url()]).args(more);
+    command.stdin(std::process::Stdio::piped());
     let mut running = Running::start(command);
     (running.stdin(), running)
 }
@@ -127,7 +128,7 @@ const HELLO: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"
 #[tokio::test]
 async fn what_is_no_message_and_what_is_no_method_is_answered_with_why() {
     let (lab, server) = (Lab::new(), reader().await);
-    let (mut input, running) = by_lines(&lab, &server);
+    let (mut input, running) = by_lines(&lab, &server, &[]);
     let text = format!(
         "garbage\n{HELLO}{{\"id\":\n{}\n",
         r#"{"jsonrpc":"2.0","id":2,"method":"shell/run","params":{}}"#
@@ -159,7 +160,7 @@ async fn the_end_of_its_input_ends_its_calls_at_once() {
         hang()
     })
     .await;
-    let (mut input, running) = by_lines(&lab, &server);
+    let (mut input, running) = by_lines(&lab, &server, &[]);
     let call = r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"run","arguments":{"prompt":"Hang"}}}"#;
     input.write_all(format!("{HELLO}{call}\n").as_bytes()).await.unwrap();
     let _asked = soon("the call", asked.acquire()).await.unwrap();
@@ -169,6 +170,37 @@ async fn the_end_of_its_input_ends_its_calls_at_once() {
     // The library alone would wait five seconds for the call.
     assert!(closed.elapsed().as_secs() < 4, "{:?}", closed.elapsed());
     assert_eq!(lab.processes(), []);
+}
+
+#[tokio::test]
+async fn a_call_narrows_what_the_configuration_allows_and_never_widens_it() {
+    let lab = Lab::new();
+    let server = model(|_: &Asked| {
+        Answer::reply(&Reply::calls("mock", [("list_dir", json!({"path": "."}))]))
+    })
+    .await;
+    let sets = ["--set", "toolsets=[file]", "--set", "max_iterations=2", "--approve", "auto"];
+    let (mut input, running) = by_lines(&lab, &server, &sets);
+    let calls = [
+        json!({"prompt": "Go", "toolsets": ["terminal"]}),
+        json!({"prompt": "Go", "toolsets": null, "max_iterations": 50}),
+    ];
+    let mut text = HELLO.to_owned();
+    for (id, arguments) in (2..).zip(calls) {
+        let params = json!({"name": "run", "arguments": arguments});
+        let call = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params});
+        text.push_str(&format!("{call}\n"));
+    }
+    input.write_all(text.as_bytes()).await.unwrap();
+    running.lines(3).await;
+    drop(input);
+    let ended = running.end().await.with_code(0);
+    let refused = "toolset `terminal` is not served; there are: file";
+    assert!(ended.out.contains(refused), "{}", ended.out);
+    // Two that may call, and one to close with.
+    let requests = server.requests();
+    assert_eq!(requests.len(), 3, "{}", ended.out);
+    assert!(!requests[0].text().contains("\"terminal\""), "{}", requests[0].text());
 }
 
 #[tokio::test]

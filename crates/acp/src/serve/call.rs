@@ -121,9 +121,11 @@ pub(crate) fn content(end: &ToolEnd, call: &Call) -> Vec<ToolCallContent> {
             return Vec::new();
         }
     }
-    match without_frame(end.result.text.as_str()) {
-        text if text.trim().is_empty() => Vec::new(),
-        text => vec![ToolCallContent::from(fenced(&within(text, SHOWN_BYTES)))],
+    // What went wrong on this machine is for the person alone: the model is told that they were.
+    let text = end.error.clone().unwrap_or_else(|| without_frame(end.result.text.as_str()));
+    match text.trim().is_empty() {
+        true => Vec::new(),
+        false => vec![ToolCallContent::from(fenced(&within(text, SHOWN_BYTES)))],
     }
 }
 

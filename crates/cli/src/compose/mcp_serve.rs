@@ -19,6 +19,7 @@ use super::{Chosen, Composition, Ingredients, approver_mode, external, given_sec
 use crate::args::{RunOptions, Settings};
 use crate::command::mcp_serve::progress::Progress;
 use crate::command::run::{flags, new_session, overrides};
+use crate::config::Config;
 use crate::exit::CliError;
 use crate::hooks;
 use crate::idle::Idle;
@@ -172,8 +173,7 @@ impl Job {
         #[serde(deny_unknown_fields)]
         struct Run {
             prompt: String,
-            #[serde(default)]
-            toolsets: Vec<String>,
+            toolsets: Option<Vec<String>>,
             max_iterations: Option<u32>,
             cwd: Option<Value>,
         }
@@ -186,6 +186,7 @@ impl Job {
             return Err(Wrong("`max_iterations` must be at least 1".to_owned()));
         }
         let Run { prompt, toolsets, max_iterations, cwd } = run;
+        let toolsets = toolsets.unwrap_or_default();
         Ok((cwd, Self::Run { prompt, toolsets, max_iterations }))
     }
 }
@@ -207,12 +208,12 @@ impl Prepared {
     fn new(office: Arc<Office>, cwd: PathBuf, job: Job) -> Result<Self, CliError> {
         let mut options = office.options.clone();
         options.settings = Settings { cwd: Some(cwd.clone()), ..options.settings };
-        if let Job::Run { toolsets, max_iterations, .. } = &job {
-            narrow(&mut options, toolsets, *max_iterations)?;
-        }
         let around = &office.around;
         let sources = around.sources(&options.settings, flags(&options))?;
-        let loaded = around.load(&sources)?;
+        let mut loaded = around.load(&sources)?;
+        if let Job::Run { toolsets, max_iterations, .. } = &job {
+            narrow(&mut loaded.config, toolsets, *max_iterations)?;
+        }
         let looked = mcp::first_look(&loaded.config, around, &cwd);
         looked.notes.iter().for_each(|note| tell(&format!("note: {note}")));
         let ingredients = Ingredients::here(&office.links, &loaded.config, around, &sources);
@@ -325,22 +326,21 @@ impl Prepared {
     }
 }
 
-/// What a call asks for, within what the command line allows.
+/// What a call asks for, within what the configuration and the command line allow.
 fn narrow(
-    options: &mut RunOptions,
+    config: &mut Config,
     toolsets: &[String],
     max_iterations: Option<u32>,
 ) -> Result<(), CliError> {
     if !toolsets.is_empty() {
-        let allowed = &options.toolsets;
+        let allowed = &config.toolsets;
         let beyond = toolsets.iter().find(|set| !allowed.is_empty() && !allowed.contains(set));
         if let Some(beyond) = beyond {
             return Err(CliError::usage(Beyond(beyond.clone(), allowed.join(", "))));
         }
-        options.toolsets = toolsets.to_vec();
+        config.toolsets = toolsets.to_vec();
     }
-    let limits = [options.max_iterations, max_iterations];
-    options.max_iterations = limits.into_iter().flatten().min();
+    config.max_iterations = max_iterations.unwrap_or(u32::MAX).min(config.max_iterations);
     Ok(())
 }
 

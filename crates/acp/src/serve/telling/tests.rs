@@ -154,6 +154,19 @@ fn what_has_not_ended_with_its_turn_is_told_as_failed() {
 }
 
 #[test]
+fn what_went_wrong_on_this_machine_is_told_to_the_editor() {
+    let mut bench = Bench::new();
+    bench.take(&root(), replies(Reply::calls("mock", [("first", json!({}))])));
+    bench.take(&root(), starts(CALL, "first"));
+    let Event::ToolEnd(mut end) = returns(CALL, "first") else { panic!("an end") };
+    end.result.status = CallStatus::Error;
+    end.error = Some("the plugin died of an abort".to_owned());
+    let told = bench.take(&root(), Event::ToolEnd(end));
+    let text = told[0]["content"][0]["content"]["text"].as_str().unwrap();
+    assert!(text.contains("the plugin died of an abort"), "{told:?}");
+}
+
+#[test]
 fn what_a_running_call_tells_of_itself_comes_with_the_next_tick() {
     let mut bench = Bench::new();
     bench.take(&root(), replies(Reply::calls("mock", [("first", json!({}))])));

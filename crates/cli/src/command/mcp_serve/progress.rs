@@ -9,6 +9,7 @@ use deputize_core::{AgentId, Event, Observer, Record};
 use deputize_mcp::serve::Notes;
 
 use crate::screen::summary::of_call;
+use crate::surroundings::tell;
 
 /// After so many calls of a child there is a note.
 const CALLS: u32 = 5;
@@ -75,6 +76,13 @@ impl Progress {
 
 impl Observer for Progress {
     fn see(&self, record: &Record) {
+        // The model was told that the person is told: the log is where they look.
+        if let Event::ToolEnd(end) = &record.event
+            && let Some(error) = &end.error
+        {
+            let (tool, error) = (to_line(&end.tool, 60), to_line(error, 500));
+            tell(&format!("warning: {}: {tool} failed: {error}", record.agent));
+        }
         if let Some(note) = self.note(record) {
             (self.notes)(note);
         }
