@@ -169,7 +169,7 @@ async fn each_call_of_the_page_has_the_result_that_stands_there() {
             let warned = "denied without asking: ls";
             assert!(ended.err.contains(warned), "{}", ended.err);
             let requests = server.requests();
-            let child = requests.iter().map(Asked::of).filter(|asked| is_child(asked)).last();
+            let child = requests.iter().map(Asked::of).rfind(is_child);
             let told = child.unwrap().results()[0].to_owned();
             assert!(told.contains("nobody is asked") && told.contains("needs a yes"), "{told}");
         }
