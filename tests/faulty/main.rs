@@ -381,6 +381,9 @@ impl Server {
                 );
             }
             "no content" => answer(id, &json!({"structuredContent": {"answer": 42}})),
+            "structured beside a text" => {
+                answer(id, &json!({"content": good["content"], "structuredContent": {"n": 42}}));
+            }
             "content that is a text" => answer(id, &json!({"content": "echo"})),
             "an image" => {
                 answer(

@@ -2,6 +2,7 @@
 
 mod changes;
 mod commands;
+mod contract;
 mod faults;
 mod installed;
 mod real;

@@ -147,6 +147,39 @@ async fn a_plugin_is_checked_pinned_and_called_like_any_tool() {
     }
 }
 
+/// The commands of the last block of the page about plugins.
+#[tokio::test]
+async fn the_plugins_of_the_repository_are_checked_by_the_commands_of_their_page() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let page = fs::read_to_string(root.join("docs/plugins.md")).unwrap();
+    let block = page.trim_end().strip_suffix("```").unwrap().rsplit_once("```sh\n").unwrap().1;
+    let mut lines = block.lines();
+    let build = lines.next().unwrap();
+    let (lab, mut seen) = (Lab::new(), 0);
+    fs::create_dir_all(lab.work("target/release")).unwrap();
+    for line in lines {
+        let args: Vec<&str> = line.strip_prefix("deputize ").unwrap().split(' ').collect();
+        let built = args.iter().find(|arg| arg.ends_with(".so")).unwrap();
+        let name = built.rsplit('_').next().unwrap().trim_end_matches(".so");
+        assert!(build.contains(&format!("-p deputize-plugin-{name}")), "{build}: {name}");
+        fs::copy(library(name), lab.work(built)).unwrap();
+        let checked = ended(&lab, &args).await.with_code(0);
+        let tools = checked.out.matches("; not tried: needs --within\n").count();
+        assert_eq!(tools, checked.out.matches("\ntool  ").count(), "{}", checked.out);
+        assert!(checked.out.contains("which is not there"), "{}", checked.out);
+        let entry = format!("    sha256: {}\n", sha256(&lab, &lab.work(built)));
+        assert!(checked.out.ends_with(&entry), "{}", checked.out);
+        let listed = ended(&lab, &[&args[..], &["--json"]].concat()).await.with_code(0);
+        let listed: Value = serde_json::from_str(&listed.out).unwrap();
+        assert_eq!(listed["tools"][0]["untried"].as_array().unwrap().len(), 1, "{listed}");
+        // A directory was named, so what is not in it is wrong.
+        let within = ended(&lab, &[&args[..], &["--within", "."]].concat()).await.with_code(1);
+        assert!(within.out.contains("WRONG"), "{}", within.out);
+        seen += 1;
+    }
+    assert_eq!(seen, 3);
+}
+
 #[tokio::test]
 async fn several_plugins_and_one_in_c_work_side_by_side() {
     let lab = Lab::new();

@@ -1,6 +1,6 @@
 //! Calls single tools.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -93,24 +93,34 @@ impl Bench {
     pub fn with(dir: impl Into<PathBuf>, tools: impl IntoIterator<Item = Arc<dyn Tool>>) -> Self {
         let mut catalog = Catalog::default();
         for tool in tools {
-            let origin = Origin::Linked { krate: "bench".to_owned() };
-            let entry = Entry { toolset: ToolsetName::literal("bench"), origin, tool };
-            catalog.insert(entry).unwrap_or_else(|error| panic!("{error}"));
+            catalog.insert(entry(tool)).unwrap_or_else(|error| panic!("{error}"));
         }
         Self::of(dir, catalog)
+    }
+
+    /// With one tool, and what it finds among the settings of its session.
+    pub(crate) fn of_one(dir: &Path, tool: &Arc<dyn Tool>, settings: Store) -> Self {
+        let mut catalog = Catalog::default();
+        // One name is not taken.
+        let _only = catalog.insert(entry(Arc::clone(tool)));
+        Self::lending(dir.to_owned(), catalog, settings)
     }
 
     /// With the tools of a catalog.
     #[must_use]
     pub fn of(dir: impl Into<PathBuf>, catalog: Catalog) -> Self {
-        let dir = dir.into();
+        Self::lending(dir.into(), catalog, Store::default())
+    }
+
+    /// With the tools of a catalog, and what they find among the settings of their session.
+    fn lending(dir: PathBuf, catalog: Catalog, settings: Store) -> Self {
         let dir = dir.canonicalize().unwrap_or(dir);
         let id = SessionId::literal("bench");
         let session = SessionView {
             id: id.clone(),
             spill: dir.join(".spill"),
             files: FileLedger::default(),
-            settings: Store::default(),
+            settings,
             spawn: Arc::new(NoSpawn),
         };
         let spec = spec(AgentId::root(&id), dir, &catalog);
@@ -162,6 +172,11 @@ impl Bench {
     pub fn cancel(&self) -> &Cancel {
         &self.cancel
     }
+}
+
+fn entry(tool: Arc<dyn Tool>) -> Entry {
+    let origin = Origin::Linked { krate: "bench".to_owned() };
+    Entry { toolset: ToolsetName::literal("bench"), origin, tool }
 }
 
 fn spec(id: AgentId, dir: PathBuf, catalog: &Catalog) -> AgentSpec {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deputize_core::{
-    Cancel, CancelReason, Effects, Fact, Tool, ToolCallResult, ToolCx, ToolError, ToolOutput,
+    Cancel, CancelReason, Effects, Fact, Store, Tool, ToolCallResult, ToolCx, ToolError, ToolOutput,
 };
 use futures_util::FutureExt as _;
 use futures_util::future::join;
@@ -36,13 +36,15 @@ pub(crate) struct Calls<'t> {
 }
 
 impl<'t> Calls<'t> {
+    /// Calls of a tool in a directory, which find these settings; how long each may take, and how
+    /// long one that was told to end.
     pub(crate) fn new(
         tool: &'t Arc<dyn Tool>,
         dir: &'t Path,
-        limit: Duration,
-        grace: Duration,
+        settings: Store,
+        (limit, grace): (Duration, Duration),
     ) -> Self {
-        let bench = Bench::with(dir, [Arc::clone(tool)]);
+        let bench = Bench::of_one(dir, tool, settings);
         Self { tool, dir, bench, limit, grace, made: 0 }
     }
 
@@ -55,6 +57,12 @@ impl<'t> Calls<'t> {
         let spec = self.tool.spec();
         let before = files(self.dir);
         let alone = self.one(arguments, &Cancel::new(), self.limit).await;
+        if let End::Settled(Err(ToolError::Refused(text))) = &alone
+            && let Some(file) = missing(arguments, text.as_str(), self.dir)
+        {
+            found.broken(Rule::Files, format!("{arguments} needs `{file}`, which is not there"));
+            return;
+        }
         if !works(&alone, arguments, self.limit, found) {
             return;
         }
@@ -168,6 +176,14 @@ fn works(end: &End, arguments: &Value, limit: Duration, found: &mut Found) -> bo
         }
     }
     false
+}
+
+/// A file that a call names, that its refusal tells of, and that is not there.
+fn missing<'a>(arguments: &'a Value, refused: &str, dir: &Path) -> Option<&'a str> {
+    let texts = arguments.as_object()?.values().filter_map(Value::as_str);
+    let is_path = |text: &&str| text.contains(['.', '/']) && !text.contains(char::is_whitespace);
+    let mut told = texts.filter(is_path).filter(|path| refused.contains(*path));
+    told.find(|path| dir.join(path).symlink_metadata().is_err())
 }
 
 fn facts(output: &ToolOutput, found: &mut Found) {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deputize_core::{Tool, Usable};
+use deputize_core::{Resource, Store, Tool, Usable};
 use serde_json::Value;
 
 use crate::calls::Calls;
@@ -28,7 +28,8 @@ pub struct Checked {
 }
 
 /// Checks a tool by what it says of itself and by the calls that it has for examples, in a
-/// directory of their own. See [`Check`] for calls of your own, or another directory.
+/// directory of their own. See [`Check`] for calls of your own, another directory, or what the tool
+/// is lent.
 ///
 /// # Errors
 /// All that the tool does not keep.
@@ -41,6 +42,7 @@ pub struct Check {
     tool: Arc<dyn Tool>,
     calls: Vec<Value>,
     dir: Option<PathBuf>,
+    settings: Store,
     grace: Duration,
     limit: Option<Duration>,
 }
@@ -56,7 +58,8 @@ impl Check {
     #[must_use]
     pub fn new(tool: &Arc<dyn Tool>) -> Self {
         let tool = Arc::clone(tool);
-        Self { tool, calls: Vec::new(), dir: None, grace: GRACE, limit: None }
+        let settings = Store::default();
+        Self { tool, calls: Vec::new(), dir: None, settings, grace: GRACE, limit: None }
     }
 
     /// The same with a call more, which has to work as the examples have to.
@@ -71,6 +74,14 @@ impl Check {
     #[must_use]
     pub fn inside(mut self, dir: impl Into<PathBuf>) -> Self {
         self.dir = Some(dir.into());
+        self
+    }
+
+    /// The same where the tool finds this among the settings of its session: what a program lends
+    /// its tools, as `deputize_mcp::Servers` to those of MCP servers. It is not ended by the check.
+    #[must_use]
+    pub fn lend<T: Resource>(self, value: T) -> Self {
+        self.settings.get_or_insert_with(|| value);
         self
     }
 
@@ -92,12 +103,15 @@ impl Check {
     ///
     /// # Errors
     /// All that the tool does not keep.
-    pub async fn run(self) -> Result<Checked, Violations> {
+    pub async fn run(mut self) -> Result<Checked, Violations> {
         let name = self.tool.spec().decl.name.to_string();
         let mut found = Found::default();
         let fits = look(&*self.tool, &mut found);
         let calls = match (fits, &self.tool.spec().usable) {
-            (Some(fits), Usable::Yes) => self.make_calls(&fits, &mut found).await,
+            (Some(fits), Usable::Yes) => {
+                let settings = std::mem::take(&mut self.settings);
+                self.make_calls(&fits, settings, &mut found).await
+            }
             _ => 0,
         };
         let told = |(rule, found)| Violation { tool: name.clone(), rule, found };
@@ -107,7 +121,12 @@ impl Check {
         Err(Violations(found.broken.into_iter().map(told).collect()))
     }
 
-    async fn make_calls(&self, fits: &jsonschema::Validator, found: &mut Found) -> usize {
+    async fn make_calls(
+        &self,
+        fits: &jsonschema::Validator,
+        settings: Store,
+        found: &mut Found,
+    ) -> usize {
         let spec = self.tool.spec();
         let own = spec.examples.iter().map(|example| &example.arguments);
         let mut tried: Vec<&Value> = own.filter(|arguments| fits.is_valid(arguments)).collect();
@@ -137,7 +156,7 @@ impl Check {
             },
         };
         let limit = self.limit.or(spec.time_limit).unwrap_or(LIMIT);
-        let mut calls = Calls::new(&self.tool, &dir, limit, self.grace);
+        let mut calls = Calls::new(&self.tool, &dir, settings, (limit, self.grace));
         for arguments in tried {
             calls.try_with(arguments, found).await;
         }

@@ -19,6 +19,9 @@ pub enum Rule {
     Example,
     /// What it says when it cannot be used is something.
     Usable,
+    /// The files that an example names are there. In the empty directory that a check makes none
+    /// are: [`Check::inside`](crate::Check::inside) names another one.
+    Files,
     /// A call that fits the schema does what it shows.
     Works,
     /// A call does not panic.
@@ -48,6 +51,7 @@ impl Rule {
             Self::Described => "described",
             Self::Example => "example",
             Self::Usable => "usable",
+            Self::Files => "files",
             Self::Works => "works",
             Self::NoPanic => "no-panic",
             Self::Ends => "ends",

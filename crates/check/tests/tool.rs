@@ -37,6 +37,27 @@ pub struct Part {
     last_line: Option<u32>,
 }
 
+/// A type of the user's with the name that others would give theirs.
+#[arguments]
+#[derive(Debug)]
+pub struct Arguments {
+    /// What is repeated.
+    text: String,
+}
+
+/// Say it again.
+#[tool(
+    toolset = "words",
+    effects = read_only,
+    example("A word", {"arguments": {"text": "ho"}}),
+)]
+pub async fn say_again(
+    /// What of it.
+    arguments: Arguments,
+) -> String {
+    arguments.text
+}
+
 /// Count the words of a text.
 ///
 /// Use it for long texts.
@@ -149,6 +170,7 @@ fn tools_are_registered_where_they_stand() -> Result<(), CatalogError> {
             "count_words (words, crate deputize-check)",
             "empty-file (files-of-mine, crate deputize-check)",
             "roll (words, crate deputize-check)",
+            "say_again (words, crate deputize-check)",
         ]
     );
     Ok(())

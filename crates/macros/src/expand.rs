@@ -32,9 +32,11 @@ pub(crate) fn tool(options: TokenStream, function: TokenStream) -> Result<TokenS
     let (krate, vis) = (options.krate(), &function.vis);
     let cfgs: Vec<&Attribute> =
         function.attrs.iter().filter(|attribute| attribute.path().is_ident("cfg")).collect();
-    let structure = structure(&krate, &places);
-    let spec = spec(&krate, &options, &name, &function.attrs);
-    let run = run(&krate, &function, &places);
+    // A name that no type of the function's has: they are all named in its scope.
+    let arguments = Ident::new(&format!("__{type_name}Arguments"), Span::call_site());
+    let structure = structure(&krate, &arguments, &places);
+    let spec = spec(&krate, &options, (&name, &arguments), &function.attrs);
+    let run = run(&krate, &function, &arguments, &places);
     let summary = format!("The tool `{name}`, made of [`{}`].", plain.trim_start_matches("r#"));
     Ok(quote! {
         #function
@@ -49,7 +51,7 @@ pub(crate) fn tool(options: TokenStream, function: TokenStream) -> Result<TokenS
             #structure
 
             impl #krate::TypedTool for #type_name {
-                type Args = Arguments;
+                type Args = #arguments;
                 fn spec() -> #krate::ToolSpec {
                     #spec
                 }
@@ -70,7 +72,7 @@ fn arguments(places: &[Place]) -> Vec<&Argument> {
 }
 
 /// The struct that the model's arguments become.
-fn structure(krate: &TokenStream, places: &[Place]) -> TokenStream {
+fn structure(krate: &TokenStream, name: &Ident, places: &[Place]) -> TokenStream {
     let arguments = arguments(places);
     let closed = !arguments.iter().any(|argument| says(&argument.attrs, "flatten"));
     let derives = derives(krate, closed);
@@ -80,13 +82,18 @@ fn structure(krate: &TokenStream, places: &[Place]) -> TokenStream {
     quote! {
         #derives
         #[allow(deprecated, missing_docs, missing_debug_implementations, unreachable_pub)]
-        pub struct Arguments { #(#fields,)* }
+        pub struct #name { #(#fields,)* }
     }
 }
 
-fn spec(krate: &TokenStream, options: &Options, name: &str, attrs: &[Attribute]) -> TokenStream {
+fn spec(
+    krate: &TokenStream,
+    options: &Options,
+    (name, arguments): (&str, &Ident),
+    attrs: &[Attribute],
+) -> TokenStream {
     let description = description(attrs);
-    let declared = quote!(#krate::spec_of::<Arguments>(#name, #description));
+    let declared = quote!(#krate::spec_of::<#arguments>(#name, #description));
     let base = match options.effects {
         Effects::ReadOnly => quote!(#krate::ToolSpec::read_only(#declared)),
         Effects::WritesFiles => {
@@ -136,7 +143,7 @@ fn description(attrs: &[Attribute]) -> TokenStream {
     quote!(::core::concat!(#(#lines),*))
 }
 
-fn run(krate: &TokenStream, function: &ItemFn, places: &[Place]) -> TokenStream {
+fn run(krate: &TokenStream, function: &ItemFn, name: &Ident, places: &[Place]) -> TokenStream {
     let ident = &function.sig.ident;
     let fields = arguments(places).into_iter().map(|argument| &argument.ident);
     let given = places.iter().map(|place| match place {
@@ -156,7 +163,7 @@ fn run(krate: &TokenStream, function: &ItemFn, places: &[Place]) -> TokenStream 
         #[allow(deprecated, unused_variables)]
         async fn run(
             &self,
-            Arguments { #(#fields,)* }: Arguments,
+            #name { #(#fields,)* }: #name,
             __cx: &#krate::ToolCx,
         ) -> #krate::ToolCallResult {
             let __given = #ident(#(#given),*).await;

@@ -147,6 +147,12 @@ pub(crate) async fn listed(
                 }
                 NoList::Unanswered(Unanswered::Cancelled) => "interrupted".to_owned(),
                 NoList::Unanswered(Unanswered::Ended) => link.end_told().await,
+                NoList::Unanswered(Unanswered::Forgotten(_)) => {
+                    "it does not know the session that it has just begun".to_owned()
+                }
+                NoList::Unanswered(Unanswered::Way { said, theirs, .. }) => {
+                    deputize_core::door::to_line(&format!("{said} {theirs}"), 200)
+                }
             };
             let fault = Fault::List { what: "tools", why };
             Err(McpError { words: link.words(), ..McpError::new(server, fault) })

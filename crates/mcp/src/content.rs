@@ -29,10 +29,12 @@ impl<'a> Reader<'a> {
     pub(crate) fn result(mut self, answer: &Value) -> ToolOutput {
         let blocks = answer.get("content").and_then(Value::as_array);
         blocks.into_iter().flatten().for_each(|block| self.block(block));
-        if self.text.is_empty()
-            && let Some(structured) = answer.get("structuredContent")
-        {
-            self.text.push(structured.to_string());
+        if let Some(structured) = answer.get("structuredContent") {
+            if self.text.is_empty() {
+                self.text.push(structured.to_string());
+            } else if !self.text.iter().any(|text| says(text, structured)) {
+                self.notes.push("structured data beside the text is left out".to_owned());
+            }
         }
         if blocks.is_none() && self.text.is_empty() {
             self.notes.push("the server's answer has no content".to_owned());
@@ -162,6 +164,11 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// Whether a text is this value, as servers are told to repeat it for those who read no other.
+fn says(text: &str, structured: &Value) -> bool {
+    serde_json::from_str::<Value>(text).is_ok_and(|said| said == *structured)
+}
+
 fn keep(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;
@@ -171,4 +178,17 @@ fn keep(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     options.open(path)?.write_all(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_text_that_repeats_what_is_structured_says_all_of_it() {
+        assert!(says("{ \"b\": 1,\n \"a\": [2] }", &json!({"a": [2], "b": 1})));
+        assert!(!says("1 of 2", &json!({"found": 1})));
+    }
 }

@@ -60,11 +60,17 @@ pub enum Fault {
     /// It goes beyond what one program may send.
     #[error(transparent)]
     Garbage(#[from] Garbage),
-    /// It failed too often.
+    /// It failed too often in a row.
     #[error(
-        "it was started {0} times and failed each time; it is not started again in this session"
+        "it was started {starts} times and failed each time; it is not started again for {} s, so \
+         use another way meanwhile", left.as_secs_f32().ceil()
     )]
-    GivenUp(u32),
+    GivenUp {
+        /// How often.
+        starts: u32,
+        /// How long it is left alone yet.
+        left: Duration,
+    },
     /// The program has no such server.
     #[error("no such server is configured")]
     Unknown,

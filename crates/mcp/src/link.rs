@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use deputize_core::Cancel;
@@ -41,6 +42,8 @@ pub(crate) struct Link {
     words: Arc<LastWords>,
     /// The program's life; nothing for a server that somebody else runs.
     life: tokio::sync::Mutex<Option<Life>>,
+    /// Whether it said that it does not know this session any more.
+    forgotten: AtomicBool,
     /// Who owns the program: without it the program ends.
     _supervisor: Option<Arc<Supervisor>>,
     /// Hears its standard error, and that its list of tools changed.
@@ -82,6 +85,17 @@ pub(crate) enum Unanswered {
     },
     /// The server is gone.
     Ended,
+    /// It does not know the session any more, so it did nothing; with its words.
+    Forgotten(String),
+    /// Something on the way to it failed.
+    Way {
+        /// What, in words of ours.
+        said: String,
+        /// Whether the server may have begun.
+        made: bool,
+        /// What the server said, if anything.
+        theirs: String,
+    },
 }
 
 /// How long an answer may take.
@@ -186,6 +200,7 @@ impl Link {
             heard,
             words,
             life: tokio::sync::Mutex::new(life),
+            forgotten: AtomicBool::new(false),
             _supervisor: supervisor,
             _hearing: hearing,
         }
@@ -201,14 +216,30 @@ impl Link {
         &self.news
     }
 
-    /// Whether it is gone.
+    /// Whether it is gone, or does not know us any more.
     pub(crate) fn is_closed(&self) -> bool {
-        self.heard.is_closed() || self.peer.is_transport_closed()
+        self.forgotten.load(Ordering::Relaxed)
+            || self.heard.is_closed()
+            || self.peer.is_transport_closed()
     }
 
     /// Asks, and waits for the answer; `told` hears how far it is. Whoever cancels or runs out of
     /// patience has the server told.
     pub(crate) async fn ask(
+        &self,
+        request: ClientRequest,
+        patience: Patience,
+        cancel: &Cancel,
+        told: &(dyn Fn(&str) + Sync),
+    ) -> Result<Value, Unanswered> {
+        let answer = self.asked(request, patience, cancel, told).await;
+        if matches!(answer, Err(Unanswered::Forgotten(_))) {
+            self.forgotten.store(true, Ordering::Relaxed);
+        }
+        answer
+    }
+
+    async fn asked(
         &self,
         request: ClientRequest,
         patience: Patience,
@@ -335,7 +366,7 @@ fn said(error: &ClientInitializeError) -> String {
     match error {
         ClientInitializeError::TransportError { error, .. } => {
             match error.error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
-                Some(StreamableHttpError::Client(error)) => chain(error),
+                Some(StreamableHttpError::Client(error)) => crate::http::root(error),
                 _ => chain(&*error.error),
             }
         }
@@ -371,9 +402,7 @@ fn unanswered(error: ServiceError) -> Unanswered {
             Unanswered::Refused { code: error.code.0, message: error.message.into_owned() }
         }
         ServiceError::Timeout { timeout } => Unanswered::Slow(timeout),
-        ServiceError::TransportSend(error) => {
-            Unanswered::Refused { code: 0, message: error.to_string() }
-        }
+        ServiceError::TransportSend(error) => crate::http::unanswered(&*error.error),
         _ => Unanswered::Ended,
     }
 }
@@ -381,8 +410,11 @@ fn unanswered(error: ServiceError) -> Unanswered {
 /// An answer as JSON, whatever the library took it for: servers are freer in what they say than
 /// types are.
 fn value(result: ServerResult) -> Result<Value, Unanswered> {
-    serde_json::to_value(result)
-        .map_err(|error| Unanswered::Refused { code: 0, message: error.to_string() })
+    serde_json::to_value(result).map_err(|error| Unanswered::Way {
+        said: format!("the server's answer cannot be read ({error})"),
+        made: true,
+        theirs: String::new(),
+    })
 }
 
 /// The program's directory as a root that servers are told.

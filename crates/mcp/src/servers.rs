@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use deputize_core::{BoxFuture, Resource, Store};
 use deputize_process::{Supervisor, SupervisorError};
@@ -18,8 +19,14 @@ use crate::link::{Link, Patience};
 use crate::list::Listed;
 use crate::server::{Limits, Server};
 
-/// How often in a row a server is started that ends or fails before it answered any call.
+/// How often in a row a server is started, with short pauses, that ends or fails before it answered
+/// any call. After that it is left alone for a while before each start.
 pub const STARTS: u32 = 3;
+/// How long it is left alone at first, in times of the pause before a second start; each time twice
+/// as long. By default 30 seconds.
+const REST: u32 = 60;
+/// The longest: by default 16 minutes.
+const LONGEST_REST: u32 = REST << 5;
 
 type Supervisors = dyn Fn(&Store) -> Result<Arc<Supervisor>, SupervisorError> + Send + Sync;
 
@@ -53,6 +60,8 @@ struct Held {
     up: Option<Arc<Up>>,
     /// Starts in a row without an answered call after them.
     starts: u32,
+    /// When it was last started, or it was seen that it had ended.
+    last: Option<Instant>,
     over: bool,
 }
 
@@ -126,16 +135,19 @@ impl Servers {
         }
         if let Some(gone) = held.up.take() {
             gone.link.close().await;
-        }
-        if held.starts >= STARTS {
-            return Err(McpError::new(name, Fault::GivenUp(STARTS)));
+            held.last = Some(Instant::now());
         }
         let limits = keeper.server.limits;
-        if held.starts > 0 {
+        if let Some(left) = held.rest_left(limits.backoff) {
+            return Err(McpError::new(name, Fault::GivenUp { starts: held.starts, left }));
+        }
+        if (1..STARTS).contains(&held.starts) {
             tokio::time::sleep(limits.backoff * 2_u32.pow(held.starts - 1)).await;
         }
-        held.starts += 1;
-        let up = Arc::new(self.start(&keeper.server, settings).await?);
+        held.starts = held.starts.saturating_add(1);
+        let started = self.start(&keeper.server, settings).await;
+        held.last = Some(Instant::now());
+        let up = Arc::new(started?);
         self.keep(&keeper.server, &up.listed());
         held.up = Some(Arc::clone(&up));
         Ok(up)
@@ -199,6 +211,16 @@ impl Servers {
     }
 }
 
+impl Held {
+    /// How long the server is to be left alone yet, if it failed too often in a row.
+    fn rest_left(&self, backoff: Duration) -> Option<Duration> {
+        let times = self.starts.checked_sub(STARTS)?;
+        let rest = backoff * REST.checked_shl(times).unwrap_or(LONGEST_REST).min(LONGEST_REST);
+        let left = rest.checked_sub(self.last?.elapsed())?;
+        (!left.is_zero()).then_some(left)
+    }
+}
+
 impl Up {
     pub(crate) fn listed(&self) -> Arc<Listed> {
         Arc::clone(&self.listed.lock().unwrap_or_else(PoisonError::into_inner))
@@ -240,4 +262,26 @@ pub async fn look(
     let found = servers.list(&name).await;
     servers.close().await;
     found.map(|listed| (*listed).clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_failed_too_often_is_left_alone_for_longer_and_longer_and_not_for_ever() {
+        let backoff = Duration::from_millis(500);
+        let (secs, last) = (Duration::from_secs, Some(Instant::now()));
+        let rests = [2, 3, 4, 7, 8, 40, u32::MAX].map(|starts| {
+            let held = Held { starts, last, ..Held::default() };
+            held.rest_left(backoff)
+        });
+        let long = Some(secs(960));
+        assert_eq!(
+            rests,
+            [None, Some(secs(30)), Some(secs(60)), Some(secs(480)), long, long, long]
+        );
+        tokio::time::advance(secs(30)).await;
+        assert_eq!(Held { starts: 3, last, ..Held::default() }.rest_left(backoff), None);
+    }
 }

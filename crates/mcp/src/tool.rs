@@ -1,5 +1,6 @@
 //! A tool of a server, as agents call it.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use deputize_core::{
@@ -60,19 +61,37 @@ impl Tool for ServerTool {
         Box::pin(async move {
             let settings = &cx.agent.session.settings;
             let servers = settings.get_or_insert_with(Servers::default);
-            let up = tokio::select! {
-                biased;
-                () = cx.cancel.cancelled() => return Err(ToolError::Cancelled(Box::default())),
-                up = servers.up(&self.server, settings) => up.map_err(ToolError::failed)?,
-            };
-            let call =
-                Call { tool: self, servers: &servers, up: &up, cx, progress: Mutex::default() };
-            let result = call.run(arguments).await;
-            if !matches!(result, Err(ToolError::Failed(_))) && !up.link.is_closed() {
-                servers.answered(&self.server).await;
+            let (result, forgotten) = self.once(&servers, arguments.clone(), cx).await?;
+            if !forgotten {
+                return result;
             }
+            // It did nothing: so the call is made again, of a server that is asked what it has.
+            let (result, _) = self.once(&servers, arguments, cx).await?;
             result
         })
+    }
+}
+
+impl ServerTool {
+    /// Makes the call, and tells whether the server did not know the session that it was made in.
+    async fn once(
+        &self,
+        servers: &Arc<Servers>,
+        arguments: Value,
+        cx: &ToolCx,
+    ) -> Result<(ToolCallResult, bool), ToolError> {
+        let up = tokio::select! {
+            biased;
+            () = cx.cancel.cancelled() => return Err(ToolError::Cancelled(Box::default())),
+            up = servers.up(&self.server, &cx.agent.session.settings) => up.map_err(ToolError::failed)?,
+        };
+        let (progress, forgotten) = (Mutex::default(), AtomicBool::new(false));
+        let call = Call { tool: self, servers, up: &up, cx, progress, forgotten };
+        let result = call.run(arguments).await;
+        if !matches!(result, Err(ToolError::Failed(_))) && !up.link.is_closed() {
+            servers.answered(&self.server).await;
+        }
+        Ok((result, call.forgotten.load(Ordering::Relaxed)))
     }
 }
 
@@ -83,6 +102,8 @@ struct Call<'a> {
     cx: &'a ToolCx,
     /// What the server said last of how far it is.
     progress: Mutex<Option<String>>,
+    /// Whether the server did not know the session.
+    forgotten: AtomicBool,
 }
 
 impl Call<'_> {
@@ -259,6 +280,23 @@ impl Call<'_> {
                 text: ModelText::own(format!("the server refused the call (code {code}):")),
                 output: Box::new(ToolOutput::text(message)),
             },
+            Unanswered::Forgotten(words) => {
+                self.forgotten.store(true, Ordering::Relaxed);
+                let text = "the server does not know the session, so the call was not made:";
+                let output = Box::new(ToolOutput::text(words));
+                ToolError::Partly { text: ModelText::own(text), output }
+            }
+            Unanswered::Way { said, made, theirs } => {
+                let came_of_it = if made {
+                    "what the call did is unknown. Look before you repeat it"
+                } else {
+                    "the call was not made"
+                };
+                let mut output = ToolOutput::text(theirs);
+                output.notes.extend(progress());
+                let text = ModelText::own(format!("{said}; {came_of_it}"));
+                ToolError::Partly { text, output: Box::new(output) }
+            }
             Unanswered::Ended => {
                 let how = self.up.link.end_told().await;
                 let text = format!(

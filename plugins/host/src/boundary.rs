@@ -22,6 +22,9 @@ pub struct PluginCall {
     pub arguments: String,
     /// What the call is about, as JSON text.
     pub about: String,
+    /// Whether it may be made twice: where its process ends while others run in it, it is made
+    /// again, once and in a process of its own.
+    pub repeatable: bool,
 }
 
 /// What came of a call that was told to end.

@@ -117,12 +117,14 @@ pub enum PluginError {
     #[error("the plugin's process cannot be started")]
     Supervisor(#[from] SupervisorError),
     /// Its host process ended in the middle.
-    #[error("the plugin's process {how}{}; the next call starts it anew", heard(words))]
+    #[error("the plugin's process {how}{}{}; the next call starts it anew", heard(words), with(*others))]
     Ended {
         /// How.
         how: String,
         /// What it said last.
         words: String,
+        /// How many other calls ran in it.
+        others: usize,
     },
     /// What its host process told, in the words that this program would have.
     #[error("{0}")]
@@ -137,6 +139,14 @@ pub enum PluginError {
 
 fn heard(words: &str) -> String {
     if words.is_empty() { String::new() } else { format!(" (its last words: {words})") }
+}
+
+fn with(others: usize) -> String {
+    match others {
+        0 => String::new(),
+        1 => ", with another call in it".to_owned(),
+        more => format!(", with {more} other calls in it"),
+    }
 }
 
 /// An error with its causes, in one line.

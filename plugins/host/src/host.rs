@@ -119,7 +119,7 @@ impl Host {
 
     /// Begins a call.
     pub(crate) fn call(&self, call: PluginCall) -> Asked {
-        let PluginCall { tool, arguments, about } = call;
+        let PluginCall { tool, arguments, about, repeatable: _ } = call;
         self.ask(|id| Ask::Call { id, tool, about }, &arguments)
     }
 
@@ -148,7 +148,7 @@ impl Host {
 
 /// The answer that never comes: its sender is gone, and nobody said why.
 pub(crate) fn lost() -> PluginError {
-    PluginError::Ended { how: "has gone".to_owned(), words: String::new() }
+    PluginError::Ended { how: "has gone".to_owned(), words: String::new(), others: 0 }
 }
 
 impl Shared {
@@ -192,9 +192,11 @@ impl Shared {
     fn fail_if_ended(&self) {
         let mut state = self.state();
         let Some((how, words)) = state.ended.clone() else { return };
-        for waiting in std::mem::take(&mut state.waiting).into_values() {
+        let waiting = std::mem::take(&mut state.waiting);
+        let others = waiting.len().saturating_sub(1);
+        for waiting in waiting.into_values() {
             let (how, words) = (how.clone(), words.clone());
-            let _unread = waiting.answer.send(Err(PluginError::Ended { how, words }));
+            let _unread = waiting.answer.send(Err(PluginError::Ended { how, words, others }));
         }
     }
 }

@@ -120,30 +120,47 @@ impl Boundary for Isolated {
                 host = self.host(cx) => host?,
                 () = cx.cancel.cancelled() => return Ok(Settled::Left("it was not begun")),
             };
-            let mut asked = host.call(call);
-            let answered = loop {
-                tokio::select! {
-                    biased;
-                    Some(note) = asked.notes.recv() => cx.tell(&note),
-                    answered = &mut asked.answer => break answered,
-                    () = cx.cancel.cancelled() => {
-                        asked.cancel();
-                        match timeout(SETTLE, &mut asked.answer).await {
-                            Ok(answered) => break answered,
-                            Err(_) => {
-                                host.kill();
-                                return Ok(Settled::Left(
-                                    "it did not end when it was told, so its process was ended",
-                                ));
-                            }
-                        }
-                    }
-                }
+            let again = call.repeatable.then(|| call.clone());
+            let ended = match answered(&host, call, cx).await {
+                Err(ended @ PluginError::Ended { others: 1.., .. }) => ended,
+                settled => return settled,
             };
-            while let Ok(note) = asked.notes.try_recv() {
-                cx.tell(&note);
-            }
-            answered.unwrap_or_else(|_| Err(lost())).map(Settled::Answer)
+            let Some(call) = again.filter(|_| !cx.cancel.is_cancelled()) else { return Err(ended) };
+            // Which of the calls ended the process is not known: by itself each harms no other.
+            let own = tokio::select! {
+                biased;
+                own = self.start(Some(cx)) => own?,
+                () = cx.cancel.cancelled() => return Ok(Settled::Left("it was not begun again")),
+            };
+            answered(&own, call, cx).await
         })
     }
+}
+
+/// Makes a call in a host process, and waits for its answer, its cancel or the end of the process.
+async fn answered(host: &Host, call: PluginCall, cx: &ToolCx) -> Result<Settled, PluginError> {
+    let mut asked = host.call(call);
+    let answered = loop {
+        tokio::select! {
+            biased;
+            Some(note) = asked.notes.recv() => cx.tell(&note),
+            answered = &mut asked.answer => break answered,
+            () = cx.cancel.cancelled() => {
+                asked.cancel();
+                match timeout(SETTLE, &mut asked.answer).await {
+                    Ok(answered) => break answered,
+                    Err(_) => {
+                        host.kill();
+                        return Ok(Settled::Left(
+                            "it did not end when it was told, so its process was ended",
+                        ));
+                    }
+                }
+            }
+        }
+    };
+    while let Ok(note) = asked.notes.try_recv() {
+        cx.tell(&note);
+    }
+    answered.unwrap_or_else(|_| Err(lost())).map(Settled::Answer)
 }

@@ -16,7 +16,7 @@
 //!
 //! # async fn load() -> Result<(), Box<dyn std::error::Error>> {
 //! let file = PluginFile::read("/opt/tools/libwords.so".as_ref())?;
-//! let pinned = "6ae8a75555209fd6c44157c0aed8016e763ff435a19cf186f76863140143ff72aa";
+//! let pinned = "6ae8a75555209fd6c44157c0aed8016e763ff435a19cf186f76863140143ff72";
 //! let (path, sha256) = (file.path().to_owned(), file.sha256().to_owned());
 //! file.pinned(pinned)?.table()?;
 //! let plugin: Arc<dyn Boundary> = Arc::new(Inside::new(path.clone(), sha256));

@@ -41,6 +41,7 @@ impl Tool for PluginTool {
                 tool: tool.to_owned(),
                 arguments: arguments.to_string(),
                 about: about(cx),
+                repeatable: self.spec.repeatable,
             };
             match self.boundary.call(call, cx).await.map_err(ToolError::failed)? {
                 Settled::Answer(answer) => result(tool, &answer),

@@ -2,12 +2,11 @@
 
 use std::ffi::{CStr, c_void};
 
-/// The name of the static that a plugin exports, a [`TableV1`]. What [`export_plugin!`] exports has
+/// The name of the static that a plugin exports, a [`TableV1`]. What `export_plugin!` exports has
 /// `_` and the name and version of its crate behind it, so that several such crates can be linked
 /// into one program. Two `_` in a row are those of a plugin that stands for all others in its
 /// library.
 ///
-/// [`export_plugin!`]: crate::export_plugin
 pub const SYMBOL: &CStr = c"deputize_plugin_v1";
 
 /// The first field of every table, of any version.

@@ -1,7 +1,7 @@
 //! The C ABI between Deputize and a dynamic tool plugin. It depends on nothing.
 //!
-//! A plugin is a dynamic library with one exported static, `deputize_plugin_v1`: a table of functions
-//! that take and give JSON text. A tool crate becomes one by one line more, `export_plugin!()`, with the
+//! A plugin is a dynamic library with one exported static, a table of functions that take and give JSON
+//! text. In C it is called `deputize_plugin_v1`; from Rust, the name and version of the crate follow. A tool crate becomes one by one line more, `export_plugin!()`, with the
 //! feature `tools`: see `plugins/archive` and its siblings in the repository. By hand, with the feature
 //! `export`, it is this much, in a crate of type `cdylib`:
 //!

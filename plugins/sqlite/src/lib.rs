@@ -3,6 +3,8 @@
 //! Linked, `Cli::new().tools(deputize_plugin_sqlite::LINK)`; loaded, the library that `cargo build`
 //! makes of this crate.
 
+use std::fmt::Write as _;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use deputize_core::{
@@ -103,28 +105,86 @@ async fn asked(
     let work = move || {
         let told = cancel.clone();
         let answered = open(&path, cancel).and_then(|database| ask(&database));
-        answered.map_err(|Wrong(error)| match error.sqlite_error_code() {
-            Some(ErrorCode::OperationInterrupted) if told.is_cancelled() => {
-                ToolError::Cancelled(Box::default())
-            }
-            _ => ToolError::refused(format!("`{}`: {error}", path.display())),
-        })
+        answered.map_err(|wrong| wrong.told(&path, told.is_cancelled()))
     };
     tokio::task::spawn_blocking(work).await.map_err(ToolError::failed)?
 }
 
-/// What SQLite says is wrong: the model wrote the query, or named the file.
-struct Wrong(rusqlite::Error);
+/// What is wrong: the model wrote the query, or named the file.
+enum Wrong {
+    /// SQLite says so.
+    Sqlite(rusqlite::Error),
+    /// Its last changes are in a log, which only a reader that writes beside it can join.
+    Unjoined(PathBuf),
+}
 
 impl From<rusqlite::Error> for Wrong {
     fn from(error: rusqlite::Error) -> Self {
-        Self(error)
+        Self::Sqlite(error)
     }
 }
 
+impl Wrong {
+    fn told(self, path: &Path, cancelled: bool) -> ToolError {
+        let path = path.display();
+        match self {
+            Self::Sqlite(error)
+                if cancelled
+                    && error.sqlite_error_code() == Some(ErrorCode::OperationInterrupted) =>
+            {
+                ToolError::Cancelled(Box::default())
+            }
+            Self::Sqlite(error) => ToolError::refused(format!("`{path}`: {error}")),
+            Self::Unjoined(log) => ToolError::refused(format!(
+                "`{path}`: its last changes are in `{}`, and reading them would leave a file beside \
+                 it. Have a program that may change it bring them in (in SQL: PRAGMA \
+                 wal_checkpoint(TRUNCATE)), then ask again",
+                log.display()
+            )),
+        }
+    }
+}
+
+/// How a database is opened so that nothing is left beside it. One that keeps a log of changes (WAL)
+/// would be given two files by every reader.
+fn address(path: &Path) -> Result<String, Wrong> {
+    let beside = |ending: &str| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(ending);
+        PathBuf::from(name)
+    };
+    let (log, shared) = (beside("-wal"), beside("-shm"));
+    let how = match (keeps_a_log(path), log.exists(), shared.exists()) {
+        (false, ..) => "mode=ro",
+        // Nobody writes: a writer has a log.
+        (true, false, _) => "mode=ro&immutable=1",
+        (true, true, true) => "mode=ro&readonly_shm=1",
+        (true, true, false) => return Err(Wrong::Unjoined(log)),
+    };
+    let mut address = "file:".to_owned();
+    for byte in path.as_os_str().as_encoded_bytes() {
+        if byte.is_ascii_alphanumeric() || b"/._-".contains(byte) {
+            address.push(char::from(*byte));
+        } else {
+            // Writing into a text cannot fail.
+            let _written = write!(address, "%{byte:02X}");
+        }
+    }
+    Ok(format!("{address}?{how}"))
+}
+
+/// Whether the head of a database says so.
+fn keeps_a_log(path: &Path) -> bool {
+    let mut head = [0; 20];
+    let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut head));
+    read.is_ok() && head.starts_with(b"SQLite format 3\0") && head.ends_with(&[2, 2])
+}
+
 fn open(path: &Path, cancel: Cancel) -> Result<Connection, Wrong> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let mut database = Connection::open_with_flags(path, flags)?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | OpenFlags::SQLITE_OPEN_URI;
+    let mut database = Connection::open_with_flags(address(path)?, flags)?;
     // Another file could be one that the agent may not read.
     database.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0)?;
     database.progress_handler(STEPS, Some(move || cancel.is_cancelled()))?;
@@ -251,6 +311,53 @@ mod tests {
             let refused = told(dir.path(), "sqlite_schema", json!({"database": path})).await;
             assert!(refused.contains(word), "{path}: {refused}");
         }
+    }
+
+    /// The names beside a database and what is in them; of the index of a log, whose writer is this
+    /// very process here, only that it is there.
+    fn files(dir: &Path) -> Vec<(String, Vec<u8>)> {
+        let entries = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap());
+        let file = |entry: std::fs::DirEntry| {
+            let name = entry.file_name().into_string().unwrap();
+            let content = std::fs::read(entry.path()).unwrap();
+            let content = if name.ends_with("-shm") { Vec::new() } else { content };
+            (name, content)
+        };
+        let mut files: Vec<_> = entries.map(file).collect();
+        files.sort();
+        files
+    }
+
+    #[tokio::test]
+    async fn a_database_that_keeps_a_log_is_left_as_it_was_found() {
+        let dir = library();
+        let name = "100% of b?#.db";
+        std::fs::rename(dir.path().join("books.db"), dir.path().join(name)).unwrap();
+        let writer = Connection::open(dir.path().join(name)).unwrap();
+        let titles = async |dir: &Path| {
+            let before = files(dir);
+            let sql = "SELECT title FROM books WHERE year > 1800 ORDER BY year";
+            let call = json!({"database": name, "sql": sql});
+            let told = told(dir, "sqlite_query", call).await;
+            assert!(files(dir) == before, "{told}");
+            told
+        };
+        assert_eq!(titles(dir.path()).await, "title\nEmma");
+        let log = "PRAGMA journal_mode = WAL; INSERT INTO books VALUES ('Ivanhoe', 1819, 1, NULL);";
+        writer.execute_batch(log).unwrap();
+        assert_eq!(files(dir.path()).len(), 3, "the log and its index");
+        assert_eq!(titles(dir.path()).await, "title\nEmma\nIvanhoe", "beside its writer");
+        // As a copy, or after a crash: the log without its index.
+        let copy = tempfile::tempdir().unwrap();
+        for ending in ["", "-wal"] {
+            let file = format!("{name}{ending}");
+            std::fs::copy(dir.path().join(&file), copy.path().join(&file)).unwrap();
+        }
+        let refused = titles(copy.path()).await;
+        assert!(refused.contains("wal_checkpoint(TRUNCATE)"), "{refused}");
+        drop(writer);
+        assert_eq!(files(dir.path()).len(), 1, "the writer has gone");
+        assert_eq!(titles(dir.path()).await, "title\nEmma\nIvanhoe");
     }
 
     #[tokio::test]

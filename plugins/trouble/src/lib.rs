@@ -61,6 +61,26 @@ tool!(Spins, "trouble_spin", "Never end.", 1_000, |_cx| loop {
 
 tool!(Aborts, "trouble_abort", "Abort the process.", 60_000, |_cx| std::process::abort());
 
+tool!(Meets, "trouble_meet", "Wait until the process has gone, and then say so.", 60_000, |cx| {
+    let mark = cx.agent.spec.cwd.join(format!("met-{}", cx.call));
+    if std::fs::File::create_new(mark).is_ok() {
+        // For the first time: that of `trouble_meet_abort`.
+        std::future::pending::<()>().await;
+    }
+    Ok(ToolOutput::text("met"))
+});
+
+tool!(Parts, "trouble_meet_abort", "Abort the process once two calls wait in it.", 60_000, |cx| {
+    let waits = || {
+        let entries = std::fs::read_dir(&cx.agent.spec.cwd).into_iter().flatten().flatten();
+        entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("met-")).count()
+    };
+    while waits() < 2 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    std::process::abort()
+});
+
 tool!(Exits, "trouble_exit", "End the process.", 60_000, |_cx| {
     eprint_words();
     std::process::exit(7)

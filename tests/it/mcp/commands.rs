@@ -88,8 +88,8 @@ async fn a_server_that_cannot_be_started_is_not_added_and_it_is_said_why() {
     assert!(ended.err.contains(words) && ended.err.contains("--start-timeout"), "{}", ended.err);
     let far = ["mcp", "add", "w", "--url", "http://127.0.0.1:9/mcp", "--yes"];
     let ended = deputize(&lab, &far).await.with_code(1);
-    let words = "it cannot be reached: error sending request for url (http://127.0.0.1:9/mcp)";
-    assert!(ended.err.contains(words) && ended.err.contains("onnection refused"), "{}", ended.err);
+    let words = "it cannot be reached: Connection refused";
+    assert!(ended.err.contains(words), "{}", ended.err);
     assert!(!ended.err.contains("::"), "no names of our parts: {}", ended.err);
     let help = deputize(&lab, &["mcp", "add", "--help"]).await.with_code(0);
     assert!(help.out.contains("deputize mcp add [OPTIONS] <NAME> --url <URL>"), "{}", help.out);

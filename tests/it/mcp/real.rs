@@ -19,7 +19,7 @@ fn entry(name: &str, command: &str, args: &[String]) -> String {
     format!("mcp_servers.{name}={}", json!({"command": command, "args": args}))
 }
 
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+pub(super) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     tokio::task::spawn_blocking(work).await.unwrap()
 }
 
@@ -224,8 +224,13 @@ impl Drop for Remote {
 }
 
 pub(crate) fn remote() -> Remote {
-    let everything = node("@modelcontextprotocol/server-everything", "dist/index.js");
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    remote_at(port)
+}
+
+/// A server at a port that is free.
+pub(super) fn remote_at(port: u16) -> Remote {
+    let everything = node("@modelcontextprotocol/server-everything", "dist/index.js");
     let mut child = Blocking::new("node")
         .args([everything.as_str(), "streamableHttp"])
         .env("PORT", port.to_string())

@@ -2,11 +2,13 @@
 
 use std::fs;
 
+use deputize_core::Reply;
+use deputize_testkit::Answer;
 use rustix::process::Signal;
 use serde_json::json;
 
 use super::{caller, configure, library, results};
-use crate::program::{Lab, soon};
+use crate::program::{Asked, Lab, model, soon};
 
 fn nothing() -> serde_json::Value {
     json!({})
@@ -55,6 +57,32 @@ async fn an_isolated_plugin_that_dies_is_started_anew() {
         assert!(ended.err.contains(how), "{tool}: {}", ended.err);
         assert!(results[at + 1].contains("asked 1 times"), "{tool}: {}", results[at + 1]);
     }
+    assert_eq!(lab.processes(), []);
+}
+
+#[tokio::test]
+async fn a_call_that_ends_the_process_harms_no_other_that_may_be_repeated() {
+    let lab = Lab::new();
+    configure(&lab, &[(&library("trouble"), true)]);
+    // All three are under way together; which ended the process, nobody can tell.
+    let step = ["trouble_meet", "trouble_meet", "trouble_meet_abort"];
+    let server = model(move |asked: &Asked| {
+        Answer::reply(&match asked.replies() {
+            0 => Reply::calls("mock", step.map(|tool| (tool, nothing()))),
+            _ => Reply::text("mock", asked.results().join("\n====\n")),
+        })
+    })
+    .await;
+    let ended = lab.run(&server, &["--output", "events", "go"]).end().await.with_code(0);
+    let statuses: Vec<_> = ended
+        .events("tool.end")
+        .iter()
+        .map(|end| end["status"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(statuses.iter().filter(|status| *status == "ok").count(), 2, "{ended:#?}");
+    let told = ended.events("model.response").pop().unwrap()["text"].as_str().unwrap().to_owned();
+    assert_eq!(told.matches("met").count(), 2, "{told}");
+    assert!(ended.err.contains("died of an abort (SIGABRT)"), "{}", ended.err);
     assert_eq!(lab.processes(), []);
 }
 

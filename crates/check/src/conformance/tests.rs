@@ -193,3 +193,47 @@ async fn calls_of_ones_own_must_fit_and_work() {
     assert!(broken.has(Rule::Schema) && !broken.has(Rule::Works), "{broken}");
     assert_eq!(Check::new(&tool).call(json!({"text": "b"})).run().await.unwrap().calls, 12);
 }
+
+#[tokio::test]
+async fn a_file_that_an_example_names_is_told_to_be_missing_and_only_that() {
+    let refuses = |words: &'static str| {
+        told(good(), move |_, _| Box::pin(async move { Err(ToolError::refused(words)) }))
+    };
+    let found = async |words, name: &str, dir: Option<&std::path::Path>| {
+        let check = Check::new(&refuses(words)).call(json!({"text": name}));
+        let check = dir.into_iter().fold(check, |check, dir| check.inside(dir));
+        let mut found = check.run().await.unwrap_err().0;
+        // The other call is the example.
+        let call = json!({"text": name}).to_string();
+        found.retain(|one| one.found.starts_with(&call));
+        found.iter().map(|one| one.rule).collect::<Vec<_>>()
+    };
+    assert_eq!(found("cannot open `b.zip`", "b.zip", None).await, [Rule::Files]);
+    assert_eq!(found("cannot open it", "b.zip", None).await, [Rule::Works]);
+    assert_eq!(found("no word `bee`", "bee", None).await, [Rule::Works]);
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("b.zip"), "").unwrap();
+    let there = found("cannot open `b.zip`", "b.zip", Some(dir.path())).await;
+    assert_eq!(there, [Rule::Works]);
+}
+
+#[tokio::test]
+async fn a_tool_finds_what_it_is_lent_in_every_call() {
+    struct Lent(&'static str);
+    impl deputize_core::Resource for Lent {}
+    let tool = || {
+        told(good(), |_, cx| {
+            let lent = cx.agent.session.settings.get_or_insert_with(|| Lent("nothing"));
+            Box::pin(async move {
+                if lent.0 == "a key" {
+                    Ok(ToolOutput::text(""))
+                } else {
+                    Err(ToolError::refused("no"))
+                }
+            })
+        })
+    };
+    let checked = Check::new(&tool()).lend(Lent("a key")).run().await.unwrap();
+    assert!(checked.calls > 1);
+    assert!(check_tool(&tool()).await.unwrap_err().has(Rule::Works));
+}

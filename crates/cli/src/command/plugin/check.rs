@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use deputize_check::{Check, Checked, Violations};
+use deputize_check::{Check, Checked, Rule, Violations};
 use deputize_core::{Effects, Tool};
 use deputize_plugin_host::{Boundary, Description, PluginError, PluginFile, entries};
 use deputize_process::Supervisor;
@@ -19,7 +19,31 @@ use crate::surroundings::{Surroundings, print};
 struct Report {
     file: PluginFile,
     description: Description,
-    checked: Vec<(Arc<dyn Tool>, Result<Checked, Violations>)>,
+    checked: Vec<(Arc<dyn Tool>, Found)>,
+}
+
+/// What was found of a tool.
+enum Found {
+    Fine(Checked),
+    /// Its examples need files, and no directory with them was named: what is missing.
+    Untried(Violations),
+    Wrong(Violations),
+}
+
+impl Found {
+    fn of(checked: Result<Checked, Violations>, within: Option<&Path>) -> Self {
+        match checked {
+            Ok(checked) => Self::Fine(checked),
+            Err(found) if within.is_none() && found.0.iter().all(|one| one.rule == Rule::Files) => {
+                Self::Untried(found)
+            }
+            Err(found) => Self::Wrong(found),
+        }
+    }
+
+    const fn is_wrong(&self) -> bool {
+        matches!(self, Self::Wrong(_))
+    }
 }
 
 /// Looks at a file, tries its tools, and prints what was found. 1: a tool breaks its contract.
@@ -44,7 +68,7 @@ pub(super) fn check(
     let report = report.map_err(CliError::failed)?;
     let text = if as_json { format!("{:#}\n", report.json()) } else { report.text() };
     print(&text)?;
-    Ok(u8::from(report.checked.iter().any(|(_, checked)| checked.is_err())))
+    Ok(u8::from(report.checked.iter().any(|(_, found)| found.is_wrong())))
 }
 
 async fn look(
@@ -60,7 +84,7 @@ async fn look(
         if let Some(dir) = within {
             check = check.inside(dir);
         }
-        let found = check.run().await;
+        let found = Found::of(check.run().await, within);
         checked.push((entry.tool, found));
     }
     Ok(Report { file, description, checked })
@@ -79,17 +103,21 @@ impl Report {
             let name = &tool.spec().decl.name;
             let effects = effects(tool.spec().effects);
             match checked {
-                Ok(Checked { calls, advice }) => {
+                Found::Fine(Checked { calls, advice }) => {
                     lines.push(format!("tool     {name}: {effects}; {}", tried(*calls)));
                     lines.extend(advice.iter().map(|advice| format!("  advice {advice}")));
                 }
-                Err(Violations(all)) => {
+                Found::Untried(Violations(all)) => {
+                    lines.push(format!("tool     {name}: {effects}; not tried: needs --within"));
+                    lines.extend(all.iter().map(|one| format!("  example {}", one.found)));
+                }
+                Found::Wrong(Violations(all)) => {
                     lines.push(format!("tool     {name}: {effects}"));
                     lines.extend(all.iter().map(|one| format!("  WRONG  {one}")));
                 }
             }
         }
-        let wrong = checked.iter().filter(|(_, checked)| checked.is_err()).count();
+        let wrong = checked.iter().filter(|(_, found)| found.is_wrong()).count();
         lines.push(String::new());
         if wrong > 0 {
             lines.push(format!("{wrong} of {} tools break their contract", checked.len()));
@@ -108,20 +136,24 @@ impl Report {
     }
 
     fn json(&self) -> Value {
-        let tool = |(tool, checked): &(Arc<dyn Tool>, Result<Checked, Violations>)| {
+        let tool = |(tool, found): &(Arc<dyn Tool>, Found)| {
             let spec = tool.spec();
             let texts = |all: &[deputize_check::Violation]| -> Vec<String> {
                 all.iter().map(ToString::to_string).collect()
             };
-            let (calls, advice, wrong) = match checked {
-                Ok(Checked { calls, advice }) => (*calls, texts(advice), Vec::new()),
-                Err(Violations(all)) => (0, Vec::new(), texts(all)),
+            let (calls, advice, untried, wrong) = match found {
+                Found::Fine(Checked { calls, advice }) => {
+                    (*calls, texts(advice), Vec::new(), Vec::new())
+                }
+                Found::Untried(Violations(all)) => (0, Vec::new(), texts(all), Vec::new()),
+                Found::Wrong(Violations(all)) => (0, Vec::new(), Vec::new(), texts(all)),
             };
             json!({
                 "name": spec.decl.name,
                 "effects": spec.effects,
                 "calls": calls,
                 "advice": advice,
+                "untried": untried,
                 "wrong": wrong,
             })
         };
