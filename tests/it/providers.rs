@@ -132,13 +132,14 @@ async fn what_is_sent_is_the_body_and_the_key_and_nothing_more() {
     let sent = &requests[0];
     assert_eq!(sent.path, "/v1/chat/completions?version=2");
     assert_eq!(sent.body, request_body(&request(&messages(), &ModelOptions::default()), &dialect));
-    let headers = ["authorization", "content-type", "accept", "x-team"];
+    let headers = ["authorization", "content-type", "accept", "accept-encoding", "x-team"];
     assert_eq!(
         headers.map(|name| sent.header(name).unwrap()),
         [
             &format!("Bearer {KEY}"),
             "application/json",
             "text/event-stream, application/json",
+            "identity",
             "blue"
         ]
     );

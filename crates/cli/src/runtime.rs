@@ -3,7 +3,11 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
+use std::sync::mpsc;
+use std::thread;
 use std::time::Duration;
+
+use rustix::process::{Resource, getrlimit};
 
 use tokio::runtime::Runtime;
 
@@ -16,14 +20,72 @@ pub(crate) const STUCK: Duration = Duration::from_millis(100);
 /// Threads for work on files, and for questions to the person. Each costs memory of its own, so
 /// many agents that read at once share them.
 const BLOCKING_THREADS: usize = 64;
+/// Threads and processes that a run takes beside those of Tokio's workers: for output, for
+/// blocking work, and for starting and ending commands, of which one must be possible.
+const LEAST_BESIDE: usize = 8;
+/// A user, or a container, that may have so many has room for a run.
+const MANY_THREADS: u64 = 4096;
 
-/// The threads that agents run on.
+/// Nothing can be run with so few.
+#[derive(Debug, thiserror::Error)]
+#[error("{found} more threads and processes may be started, and a run needs {least}")]
+struct TooFewThreads {
+    found: usize,
+    least: usize,
+}
+
+/// The threads that agents run on. Tokio gives up where it finds none, so a thread for blocking
+/// work is there from the beginning and stays: what finds no other waits for it.
 pub(crate) fn threads() -> Result<Runtime, CliError> {
-    tokio::runtime::Builder::new_multi_thread()
+    let runtime = tokio::runtime::Builder::new_multi_thread()
         .max_blocking_threads(BLOCKING_THREADS)
+        .thread_keep_alive(Duration::from_secs(24 * 60 * 60))
         .enable_all()
         .build()
-        .map_err(CliError::failed)
+        .map_err(CliError::failed)?;
+    runtime.spawn_blocking(|| ());
+    Ok(runtime)
+}
+
+/// Holds that a run finds the threads that it needs, where there is a limit that may forbid them.
+pub(crate) fn enough_threads() -> Result<(), CliError> {
+    if most_threads().is_none_or(|most| most >= MANY_THREADS) {
+        return Ok(());
+    }
+    let workers = thread::available_parallelism().map_or(1, usize::from);
+    let least = workers + LEAST_BESIDE;
+    let found = could_start(least);
+    if found >= least {
+        return Ok(());
+    }
+    let advice = "end other programs of this user, or raise the limit (ulimit -Hu, ulimit -u; in a \
+                  container that of its pids)";
+    Err(CliError::failed(TooFewThreads { found, least }).hint(advice))
+}
+
+/// How many threads and processes there may be: this user's, or a container's.
+fn most_threads() -> Option<u64> {
+    let user = getrlimit(Resource::Nproc).current;
+    let container = std::fs::read_to_string("/sys/fs/cgroup/pids.max");
+    let container = container.ok().and_then(|most| most.trim().parse().ok());
+    user.into_iter().chain(container).min()
+}
+
+/// How many threads, up to `most`, can be there at once.
+fn could_start(most: usize) -> usize {
+    let mut held = Vec::new();
+    while held.len() < most {
+        let (end, ended) = mpsc::channel::<()>();
+        let waits = move || drop(ended.recv());
+        let Ok(thread) = thread::Builder::new().spawn(waits) else { break };
+        held.push((end, thread));
+    }
+    let found = held.len();
+    for (end, thread) in held {
+        drop(end);
+        let _ended = thread.join();
+    }
+    found
 }
 
 /// Standard output, which from now on is the peer's alone: what else is printed there goes to

@@ -338,6 +338,12 @@ pub trait Model: Send + Sync {
         options.max_output_tokens
     }
 
+    /// Whether each reply takes tokens, so that those which its server does not count are
+    /// estimated. One by rule takes none.
+    fn takes_tokens(&self) -> bool {
+        false
+    }
+
     /// The same model for one agent alone, where that makes a difference: of several keys each
     /// agent keeps to one, until the value is dropped. Nothing: it is the same for all.
     ///
@@ -359,6 +365,10 @@ impl<M: Model + ?Sized> Model for Arc<M> {
 
     fn most_output(&self, options: &ModelOptions) -> Option<u32> {
         (**self).most_output(options)
+    }
+
+    fn takes_tokens(&self) -> bool {
+        (**self).takes_tokens()
     }
 
     fn for_one_agent(&self) -> Option<Arc<dyn Model>> {

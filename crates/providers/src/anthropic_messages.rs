@@ -137,6 +137,10 @@ impl Model for AnthropicMessages {
         Box::pin(exchange(&self.remote, ask, live, cancel))
     }
 
+    fn takes_tokens(&self) -> bool {
+        true
+    }
+
     fn for_one_agent(&self) -> Option<Arc<dyn Model>> {
         let (remote, dialect) = (self.remote.for_one_agent()?, self.dialect.clone());
         Some(Arc::new(Self { remote, dialect }))

@@ -70,6 +70,13 @@ pub(crate) fn mended(arguments: &str) -> String {
     if text.is_empty() || text == "null" {
         return "{}".to_owned();
     }
+    // An object that was written as JSON twice.
+    if text.starts_with('"')
+        && let Ok(inner) = serde_json::from_str::<String>(text)
+        && is_object(&inner)
+    {
+        return inner;
+    }
     let halves = text.split_at_checked(text.len() / 2);
     match halves {
         Some((one, two)) if one == two && is_object(one) => one.to_owned(),

@@ -170,7 +170,12 @@ impl Endpoint {
         let mut map = HeaderMap::new();
         let accept =
             if self.streaming { "text/event-stream, application/json" } else { "application/json" };
-        let usual = [("content-type", "application/json"), ("accept", accept)];
+        // Without it some relays compress, and what is compressed is not read: it may be a bomb.
+        let usual = [
+            ("content-type", "application/json"),
+            ("accept", accept),
+            ("accept-encoding", "identity"),
+        ];
         for (name, value) in usual.iter().chain(way.headers) {
             map.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
         }

@@ -6,6 +6,9 @@ use std::time::Duration;
 pub const EVENT_BYTES: usize = 1024 * 1024;
 /// Bytes of one reply on the wire.
 pub const BODY_BYTES: usize = 32 * 1024 * 1024;
+/// Bytes of text, reasoning and calls of one reply: ten times what any model says at once. Of a
+/// reply that is whole there are copies on its way to the record and the screen.
+pub const CONTENT_BYTES: usize = 4 * 1024 * 1024;
 /// Bytes of a reply that comes as one JSON document instead of a stream.
 pub const DOCUMENT_BYTES: usize = 8 * 1024 * 1024;
 /// Nesting of one JSON text, which must stay below this.

@@ -12,6 +12,7 @@
 
 mod calls;
 mod details;
+mod own;
 mod request;
 mod stream;
 
@@ -79,6 +80,10 @@ impl Model for OpenAiChat {
             parser: ChatParser::new(request.model),
         };
         Box::pin(exchange(&self.remote, ask, live, cancel))
+    }
+
+    fn takes_tokens(&self) -> bool {
+        true
     }
 
     fn for_one_agent(&self) -> Option<Arc<dyn Model>> {

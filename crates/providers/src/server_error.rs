@@ -79,7 +79,7 @@ const CONTEXT_CODES: [&str; 4] = [
     "model_context_window_exceeded",
 ];
 
-const CONTEXT_WORDS: [&str; 15] = [
+const CONTEXT_WORDS: [&str; 26] = [
     "maximum context length",
     "context length exceeded",
     "context_length_exceeded",
@@ -95,7 +95,21 @@ const CONTEXT_WORDS: [&str; 15] = [
     "reduce the length of",
     "exceeds the maximum number of tokens",
     "longer than the maximum model length",
+    "longer than the model's context length",
+    "greater than the context length",
+    "context length of only",
+    "context the overflows",
+    "maximum prompt length",
+    "prompt token count of",
+    "prompt exceeds max length",
+    "exceeded model token limit",
+    "`inputs` must have less than",
+    "tokens + `max_new_tokens` must be",
+    "range of input length should be",
 ];
+
+/// What servers say that count tokens by the minute of a request that alone has more than that.
+const LARGER_THAN_A_MINUTE: &str = "request too large for";
 
 const QUOTA_WORDS: [&str; 6] = [
     "insufficient_quota",
@@ -213,7 +227,8 @@ impl ServerError {
     fn is_context_overflow(&self) -> bool {
         let judged = matches!(self.meaning(), None | Some(400 | 413 | 422 | 500));
         let coded = CONTEXT_CODES.contains(&self.code.as_str());
-        judged && (coded || self.says(&CONTEXT_WORDS) || self.meaning() == Some(413))
+        let always = self.meaning() == Some(429) && self.says(&[LARGER_THAN_A_MINUTE]);
+        always || judged && (coded || self.says(&CONTEXT_WORDS) || self.meaning() == Some(413))
     }
 
     /// Whether it speaks of money rather than of speed.
@@ -333,6 +348,59 @@ mod tests {
         ];
         let lines: Vec<String> = rows.iter().map(|(status, body)| kind(*status, body)).collect();
         insta::assert_snapshot!(lines.join("\n"));
+    }
+
+    #[test]
+    fn a_conversation_that_is_too_long_is_known_in_each_servers_words() {
+        let rows: [(u16, &str); 11] = [
+            (
+                400,
+                r#"{"code":"Client specified an invalid argument","error":"This model's maximum prompt length is 131072 but the request contains 537812 tokens."}"#,
+            ),
+            (
+                400,
+                r#"{"object":"error","message":"The input (40017 tokens) is longer than the model's context length (32768 tokens).","type":"BadRequestError","code":400}"#,
+            ),
+            (
+                422,
+                r#"{"error":"Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4097. Given: 4000 `inputs` tokens and 1000 `max_new_tokens`","error_type":"validation"}"#,
+            ),
+            (
+                422,
+                r#"{"error":"Input validation error: `inputs` must have less than 4095 tokens. Given: 5000","error_type":"validation"}"#,
+            ),
+            (
+                400,
+                r#"{"error":{"message":"Invalid request: Your request exceeded model token limit: 262144","type":"invalid_request_error"}}"#,
+            ),
+            (
+                400,
+                r#"{"error":{"message":"prompt token count of 135021 exceeds the limit of 128000","code":"model_max_prompt_tokens_exceeded"}}"#,
+            ),
+            (
+                500,
+                r#"{"error":"Trying to keep the first 6241 tokens when context the overflows. However, the model is loaded with context length of only 4096 tokens, which is not enough."}"#,
+            ),
+            (400, r#"{"error":{"code":"1261","message":"Prompt exceeds max length"}}"#),
+            (
+                400,
+                r#"{"error":{"code":"invalid_parameter_error","message":"Range of input length should be [1, 129024]"}}"#,
+            ),
+            // More than the account has for a minute, so that no wait is long enough.
+            (
+                429,
+                r#"{"error":{"message":"Request too large for gpt-4o in organization org-1 on tokens per min (TPM): Limit 30000, Requested 40000. The input or output tokens must be reduced in order to run successfully.","type":"tokens","code":"rate_limit_exceeded"}}"#,
+            ),
+            (
+                413,
+                r#"{"error":{"message":"Request too large for model `m` on tokens per minute (TPM): Limit 6000, Requested 12000, please reduce your message size and try again.","type":"tokens","code":"rate_limit_exceeded"}}"#,
+            ),
+        ];
+        for (status, body) in rows {
+            assert!(kind(status, body).starts_with("ContextOverflow | "), "{status} {body}");
+        }
+        let later = r#"{"error":{"message":"Rate limit reached for gpt-4o on tokens per min (TPM): Limit 30000, Used 20000, Requested 15000. Please try again in 10s.","type":"tokens","code":"rate_limit_exceeded"}}"#;
+        assert!(kind(429, later).starts_with("Transient | "), "{}", kind(429, later));
     }
 
     #[test]

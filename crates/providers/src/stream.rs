@@ -6,7 +6,8 @@ use serde_json::Value;
 
 use crate::json::{self, JsonError};
 use crate::limits::{
-    BODY_BYTES, CALLS, DOCUMENT_BYTES, ERROR_BODY_BYTES, ITEMS, JSON_DEPTH, JSON_VALUES, PARTS,
+    BODY_BYTES, CALLS, CONTENT_BYTES, DOCUMENT_BYTES, ERROR_BODY_BYTES, ITEMS, JSON_DEPTH,
+    JSON_VALUES, PARTS,
 };
 use crate::line::{page_title, shown};
 use crate::server_error::ServerError;
@@ -100,6 +101,11 @@ pub enum StreamError {
         /// What had arrived.
         found: usize,
     },
+    /// There is too much in it.
+    #[error(
+        "the reply holds more than {CONTENT_BYTES} bytes of text and calls, which is the limit"
+    )]
+    TooMuch,
     /// JSON is nested too deeply.
     #[error("JSON of the reply is nested {JSON_DEPTH} levels or more; the limit is below that")]
     TooDeep,
@@ -124,17 +130,20 @@ impl StreamError {
         match self {
             Self::Empty | Self::GatewayPage { .. } => FailureKind::Transient,
             Self::NoEndMark | Self::NotJson { .. } => FailureKind::Incomplete,
-            Self::NotAReply { .. } | Self::OtherApi { .. } => FailureKind::Unavailable,
             Self::Server(error) => match error.kind() {
                 FailureKind::Transient if output => FailureKind::Incomplete,
                 kind => kind,
             },
-            Self::EventTooLong { .. }
+            // The request was taken, but what comes back is of no use: another model may be asked.
+            Self::NotAReply { .. }
+            | Self::OtherApi { .. }
+            | Self::EventTooLong { .. }
             | Self::BodyTooLong { .. }
+            | Self::TooMuch
             | Self::TooDeep
             | Self::TooManyValues
             | Self::TooManyCalls
-            | Self::TooManyItems => FailureKind::Fatal,
+            | Self::TooManyItems => FailureKind::Unavailable,
         }
     }
 
@@ -166,6 +175,9 @@ pub(crate) trait EventParser {
 
     /// The answer's text so far.
     fn text(&self) -> &str;
+
+    /// About how many bytes it holds of the reply.
+    fn held(&self) -> usize;
 
     /// Whether anything of a reply has arrived.
     fn has_output(&self) -> bool;
@@ -200,6 +212,8 @@ pub(crate) struct ReplyBytes<P> {
     parser: P,
     body: Body,
     received: usize,
+    /// Bytes of events since it was looked how much is held, which takes a while.
+    unmeasured: usize,
     /// Bytes of a body that is no stream, without space: servers send that to keep a connection.
     solid: u64,
     /// What it looks like, when that is another API and nothing of it was understood.
@@ -208,7 +222,8 @@ pub(crate) struct ReplyBytes<P> {
 
 impl<P: EventParser> ReplyBytes<P> {
     pub(crate) fn new(parser: P) -> Self {
-        Self { parser, body: Body::Unknown(Vec::new()), received: 0, solid: 0, other_api: None }
+        let body = Body::Unknown(Vec::new());
+        Self { parser, body, received: 0, unmeasured: 0, solid: 0, other_api: None }
     }
 
     pub(crate) fn parser(&self) -> &P {
@@ -245,11 +260,18 @@ impl<P: EventParser> ReplyBytes<P> {
             Body::Unknown(_) => Ok(Flow::More),
             Body::Events(decoder) => {
                 let (parser, other_api) = (&mut self.parser, &mut self.other_api);
+                let unmeasured = &mut self.unmeasured;
                 decoder.feed(bytes, &mut |event| {
                     if parser.moves() == 0 && other_api.is_none() {
                         *other_api = other_than(P::API, event.data);
                     }
-                    parser.event(event, live)
+                    *unmeasured += event.data.len();
+                    let flow = parser.event(event, live)?;
+                    if *unmeasured >= MEASURE_EVERY {
+                        *unmeasured = 0;
+                        within_limit(parser)?;
+                    }
+                    Ok(flow)
                 })
             }
             Body::Document(document) => {
@@ -285,7 +307,8 @@ impl<P: EventParser> ReplyBytes<P> {
                         other_than(P::API, &text).map_or(error, |api| StreamError::OtherApi { api })
                     }
                     error => error,
-                })
+                })?;
+                within_limit(&self.parser)
             }
             Body::Page(page) => Err(page_error(page)),
         }
@@ -299,6 +322,13 @@ impl<P: EventParser> ReplyBytes<P> {
             (error, _) => error,
         })
     }
+}
+
+/// After how many bytes of events it is looked again how much of a reply is held.
+const MEASURE_EVERY: usize = 64 * 1024;
+
+fn within_limit(parser: &impl EventParser) -> Result<(), StreamError> {
+    if parser.held() > CONTENT_BYTES { Err(StreamError::TooMuch) } else { Ok(()) }
 }
 
 pub(crate) const OPENAI_CHAT: &str = "openai-chat";

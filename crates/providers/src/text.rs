@@ -54,6 +54,10 @@ impl Text {
         &self.whole
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.whole.len()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.whole.is_empty() && self.high.is_none()
     }

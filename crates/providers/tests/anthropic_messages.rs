@@ -83,3 +83,24 @@ proptest! {
         corpus::check_cuts::<ReplyStream>(&body, &cuts)?;
     }
 }
+
+#[test]
+fn what_is_kept_of_a_reply_has_a_limit() {
+    for (block, delta) in [
+        (r#""type":"text","text":"""#, r#""type":"text_delta","text":"#),
+        (r#""type":"thinking","thinking":"""#, r#""type":"thinking_delta","thinking":"#),
+        (
+            r#""type":"tool_use","name":"f","input":{}"#,
+            r#""type":"input_json_delta","partial_json":"#,
+        ),
+    ] {
+        let first = format!(
+            "data: {{\"type\":\"content_block_start\",\"index\":0,\"content_block\":{{{block}}}}}\n\n"
+        );
+        corpus::check_content::<ReplyStream>(&first, |x| {
+            format!(
+                "data: {{\"type\":\"content_block_delta\",\"index\":0,\"delta\":{{{delta}\"{x}\"}}}}\n\n"
+            )
+        });
+    }
+}

@@ -82,3 +82,12 @@ proptest! {
         corpus::check_cuts::<ReplyStream>(&body, &cuts)?;
     }
 }
+
+#[test]
+fn what_is_kept_of_a_reply_has_a_limit() {
+    for kind in ["output_text", "refusal", "reasoning_text", "function_call_arguments"] {
+        corpus::check_content::<ReplyStream>("", |x| {
+            format!("data: {{\"type\":\"response.{kind}.delta\",\"delta\":\"{x}\"}}\n\n")
+        });
+    }
+}

@@ -102,3 +102,20 @@ fn a_done_mark_without_a_finish_reason_ends_a_text_but_no_call_that_was_cut() {
         assert!(call(cut).contains("without an end mark"), "{cut}: {}", call(cut));
     }
 }
+
+#[test]
+fn what_is_kept_of_a_reply_has_a_limit() {
+    let event = |delta: String| format!("data: {{\"choices\":[{{\"delta\":{delta}}}]}}\n\n");
+    for key in ["content", "reasoning", "refusal"] {
+        corpus::check_content::<ReplyStream>("", |x| event(format!("{{\"{key}\":\"{x}\"}}")));
+    }
+    corpus::check_content::<ReplyStream>("", |x| {
+        event(format!(
+            "{{\"tool_calls\":[{{\"index\":0,\"function\":{{\"arguments\":\"{x}\"}}}}]}}"
+        ))
+    });
+    corpus::check_content::<ReplyStream>("", |x| {
+        let detail = format!("{{\"type\":\"reasoning.text\",\"text\":\"{x}\"}}");
+        event(format!("{{\"reasoning_details\":[{detail}]}}"))
+    });
+}

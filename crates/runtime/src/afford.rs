@@ -135,11 +135,12 @@ impl Driver {
         Cow::Owned(ModelOptions { max_output_tokens: Some(most), ..options.clone() })
     }
 
-    /// Pays for a reply; gives its dollars where they are known. Where a budget holds and the
-    /// server counted no tokens, they are estimated.
+    /// Pays for a reply; gives its dollars where they are known. Tokens that the server did not
+    /// count are estimated: nothing that it said was free.
     pub(crate) fn pay(&mut self, reply: &mut Reply, route: &Route) -> Option<f64> {
         let limited = self.share.is_some();
-        if limited && reply.usage == Usage::default() {
+        let counts = limited || route.model.takes_tokens();
+        if counts && reply.usage == Usage::default() {
             let calls: usize = reply.calls.iter().map(|call| call.arguments.len()).sum();
             let said = (reply.text.len() + reply.reasoning.len() + calls) as u64;
             reply.usage = self.estimate(route, said);

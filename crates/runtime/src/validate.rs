@@ -14,6 +14,8 @@ const MOST_TOLD: usize = 8;
 const MOST_LOOKS: u64 = 100_000;
 /// The longest value that an error repeats, in bytes of JSON.
 const LONGEST_FOUND: usize = 120;
+/// How much is repeated of arguments that are not JSON, in characters.
+const LONGEST_QUOTE: usize = 200;
 /// How long a list of what may be chosen from is told whole, in bytes.
 const LONGEST_CHOICES: usize = 600;
 
@@ -43,7 +45,12 @@ impl Checker {
     pub(crate) fn check(&self, spec: &ToolSpec, arguments: &str) -> Result<Value, String> {
         let name = &spec.decl.name;
         let value: Value = serde_json::from_str(or_none(arguments)).map_err(|error| {
-            format!("the arguments of {name} are not JSON: {error}. Send one JSON object.")
+            // It does not see what it wrote again: servers take back nothing but objects.
+            let wrote = beginning(arguments);
+            format!(
+                "the arguments of {name} are not JSON: {error}. You wrote: {wrote}\nSend one JSON \
+                 object."
+            )
         })?;
         let schema = &spec.decl.parameters;
         let validator = self.validator(name, schema)?;
@@ -69,6 +76,17 @@ impl Checker {
 /// Some models send nothing where there is nothing to say.
 fn or_none(arguments: &str) -> &str {
     if arguments.trim().is_empty() { "{}" } else { arguments }
+}
+
+/// The beginning of arguments, with a note of how much more there is.
+fn beginning(arguments: &str) -> String {
+    match arguments.char_indices().nth(LONGEST_QUOTE) {
+        Some((end, _)) => {
+            let (head, rest) = arguments.split_at(end);
+            format!("{head}… ({} more bytes)", rest.len())
+        }
+        None => arguments.to_owned(),
+    }
 }
 
 /// What is wrong with a value, a line for each mistake; nothing when it fits. `whole` names

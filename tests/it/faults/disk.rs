@@ -216,6 +216,32 @@ async fn a_recording_that_cannot_be_written_is_an_error() {
 }
 
 #[tokio::test]
+async fn a_recording_whose_file_is_taken_away_meanwhile_is_an_error() {
+    for replaced in [false, true] {
+        let lab = Lab::new();
+        let file = lab.path("tape");
+        let taken = file.clone();
+        let server = model(move |_| {
+            fs::remove_file(&taken).unwrap();
+            if replaced {
+                fs::write(&taken, "another").unwrap();
+            }
+            text("Done.")
+        });
+        let server = server.await;
+        let args = ["--record", file.to_str().unwrap(), "Hello"];
+        let ended = lab.run(&server, &args).end().await.with_code(1);
+        assert_eq!(ended.out, "Done.\n", "the answer is there all the same");
+        let said = format!(
+            "error: the recording `{}` is not whole and cannot be replayed: its file was removed",
+            file.display()
+        );
+        assert!(ended.err.contains(&said), "{}", ended.err);
+        assert!(!ended.err.contains("recorded:"), "{}", ended.err);
+    }
+}
+
+#[tokio::test]
 async fn the_doctor_sees_that_no_session_can_be_kept() {
     let lab = Lab::new();
     let home = lab.path("home");

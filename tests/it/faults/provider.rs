@@ -81,7 +81,7 @@ async fn what_no_retry_heals_ends_at_once_and_says_what_to_do() {
         ("overflow", error(400, overflow), 1, &["too long for model `mock`", "8192", larger]),
         ("overflow of vLLM", error(400, vllm), 1, &["too long for model `mock`", "9000", larger]),
         ("filtered", filtered, 1, &["provider refused or filtered", "ask another model"]),
-        ("a line of 10 MB", Answer::sse(line), 1, &["the limit is 1048576"]),
+        ("a line of 10 MB", Answer::sse(line), 3, &["the limit is 1048576"]),
         ("overflow, large", error(413, "too large"), 1, &["too long for model `mock`"]),
     ];
     for (name, answer, code, told) in cases {
@@ -186,10 +186,10 @@ async fn much_of_what_is_allowed_is_taken() {
         let choice = json!({"index": 0, "delta": {"reasoning_content": text}});
         format!("data: {}\n\n", json!({"model": "mock", "choices": [choice]}))
     };
-    let thought: String = (0..160).map(|_| delta(&"hm. ".repeat(1 << 14))).collect();
+    let thought: String = (0..48).map(|_| delta(&"hm. ".repeat(1 << 14))).collect();
     let body = thought + &chat_sse(&Reply::text("mock", "Done."));
     let (ended, requests) = run(&Lab::new(), [Answer::sse(body)], &[]).await;
-    println!("10 MB of reasoning: {:?}", ended.took);
+    println!("3 MB of reasoning: {:?}", ended.took);
     let ended = ended.with_code(0);
     assert_eq!((ended.out.as_str(), requests), ("Done.\n", 1));
 

@@ -1,4 +1,4 @@
-//! A machine that is short of something: open files, memory.
+//! A machine that is short of something: open files, threads, memory.
 
 use std::fs;
 use std::io::Write as _;
@@ -166,9 +166,155 @@ async fn a_bomb_of_a_provider_takes_less_than_64_mb_more() {
     }
 }
 
+/// Events of a reply in some wire that each bring a piece: its beginning, and what stands before
+/// and behind each piece.
+type Flood = (&'static str, &'static str, &'static str, [&'static str; 2]);
+
+/// A text, a thought and the arguments of a call in each wire.
+const FLOODS: [Flood; 9] = [
+    ("openai-chat", "text", "", [r#"{"choices":[{"delta":{"content":""#, r#""}}]}"#]),
+    ("openai-chat", "thought", "", [r#"{"choices":[{"delta":{"reasoning_content":""#, r#""}}]}"#]),
+    (
+        "openai-chat",
+        "arguments",
+        "",
+        [
+            r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"name":"terminal","arguments":""#,
+            r#""}}]}}]}"#,
+        ],
+    ),
+    (
+        "openai-responses",
+        "text",
+        "",
+        [r#"{"type":"response.output_text.delta","item_id":"a","delta":""#, r#""}"#],
+    ),
+    (
+        "openai-responses",
+        "thought",
+        "",
+        [r#"{"type":"response.reasoning_text.delta","item_id":"a","delta":""#, r#""}"#],
+    ),
+    (
+        "openai-responses",
+        "arguments",
+        "",
+        [r#"{"type":"response.function_call_arguments.delta","item_id":"a","delta":""#, r#""}"#],
+    ),
+    (
+        "anthropic-messages",
+        "text",
+        r#"{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}"#,
+        [
+            r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":""#,
+            r#""}}"#,
+        ],
+    ),
+    (
+        "anthropic-messages",
+        "thought",
+        r#"{"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":""}}"#,
+        [
+            r#"{"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":""#,
+            r#""}}"#,
+        ],
+    ),
+    (
+        "anthropic-messages",
+        "arguments",
+        r#"{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"a","name":"terminal","input":{}}}"#,
+        [
+            r#"{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":""#,
+            r#""}}"#,
+        ],
+    ),
+];
+
+#[tokio::test]
+async fn a_flood_of_valid_pieces_takes_less_than_64_mb_more_in_every_wire() {
+    const MORE: u64 = 64 << 10;
+    let (ended, floor) = against(text("Hello.")).await;
+    assert_eq!(ended.with_code(0).out, "Hello.\n");
+    for (api, what, first, [before, behind]) in FLOODS {
+        let mut runs = JoinSet::new();
+        for size in [20, 1_000, 10_000, 500_000] {
+            let event = format!("data: {before}{}{behind}\n\n", "x".repeat(size));
+            let first = if first.is_empty() { String::new() } else { format!("data: {first}\n\n") };
+            let body = first + &event.repeat((36 << 20) / event.len());
+            let answer = Answer::body("text/event-stream", body);
+            runs.spawn(async move { (size, against_wire(api, answer).await) });
+        }
+        for (size, (ended, most)) in runs.join_all().await {
+            let name = format!("{api}, {what} in {size}s");
+            println!("{name}: {most} KiB, {floor} without; {:?} {}", ended.code, ended.err);
+            assert_eq!(ended.code, Some(3), "{name}: {ended:#?}");
+            assert!(ended.err.contains("the reply holds more"), "{name}: {ended:#?}");
+            assert!(most < floor + MORE, "{name}: {most} KiB, {floor} KiB without it");
+        }
+    }
+}
+
 /// A run against a model that always answers this.
 async fn against(answer: Answer) -> (Ended, u64) {
+    against_wire("openai-chat", answer).await
+}
+
+async fn against_wire(api: &str, answer: Answer) -> (Ended, u64) {
     let lab = Lab::new();
-    let server = model(move |_| answer.clone()).await;
-    most_memory(lab.run(&server, &["Hello"])).await
+    let server = MockServer::start_with(move |_| answer.clone()).await.unwrap();
+    let set = format!(
+        "model: p/m\nproviders:\n  p: {{ base_url: \"{}\", api: {api} }}\n",
+        server.base_url()
+    );
+    fs::create_dir_all(lab.path("home")).unwrap();
+    fs::write(lab.path("home/config.yaml"), set).unwrap();
+    most_memory(Running::start(lab.deputize(&["run", "Hello"]))).await
+}
+
+/// A run of a user who has nothing else and may start so many threads and processes.
+async fn with_threads(most: u32) -> Ended {
+    let lab = Lab::new();
+    let server = model(|asked| match asked.replies() {
+        0 => call("terminal", json!({"command": "echo worked"})),
+        _ => text(asked.results().last().copied().unwrap_or_default()),
+    });
+    let server = server.await;
+    // Nobody else's, also when several tests run at once.
+    let user = (1_000_000_000 + std::process::id()).to_string();
+    for folder in [lab.path("."), lab.path("home"), lab.work(".")] {
+        fs::create_dir_all(&folder).unwrap();
+        std::os::unix::fs::chown(&folder, user.parse().ok(), user.parse().ok()).unwrap();
+    }
+    let mut command = lab.command("prlimit");
+    command.arg(format!("--nproc={most}:{most}"));
+    command.args(["setpriv", "--reuid", &user, "--regid", &user, "--clear-groups", PROGRAM]);
+    command.args(["run", "-m", "openai/mock", "--base-url", &server.base_url()]);
+    command.args(["--approve", "auto", "Work"]);
+    Running::start(command).end().await
+}
+
+#[tokio::test]
+async fn with_too_few_threads_nothing_is_begun_and_with_enough_nothing_breaks() {
+    if !rustix::process::geteuid().is_root() {
+        println!("only root can be a user without other processes");
+        return;
+    }
+    let least = std::thread::available_parallelism().unwrap().get() as u32 + 8;
+    for most in (1..=least).chain([least + 1, least + 4]) {
+        let ended = with_threads(most).await;
+        println!("{most}: {:?} {}", ended.code, ended.err);
+        assert!(!ended.err.contains("panicked"), "{most}: {}", ended.err);
+        // The program's own thread counts, too.
+        if most <= least {
+            let told = format!(
+                "{} more threads and processes may be started, and a run needs {least}",
+                most - 1
+            );
+            let ended = ended.with_code(1);
+            assert!(ended.err.contains(&told), "{most}: {}", ended.err);
+            assert!(ended.err.contains("hint: "), "{most}: {}", ended.err);
+        } else {
+            assert!(ended.with_code(0).out.contains("worked"), "{most}");
+        }
+    }
 }

@@ -145,6 +145,111 @@ async fn a_fallback_model_serves_when_the_first_never_does() {
 }
 
 #[tokio::test]
+async fn a_fallback_model_serves_when_what_the_first_sends_is_of_no_use() {
+    let good = server().await;
+    let data = |json: &str| format!("data: {json}\n\n");
+    let call = |n: usize| json!({"index": n, "id": n.to_string(), "function": {"name": "f"}});
+    let calls: Vec<_> = (0..129).map(call).collect();
+    let rows = [
+        (Answer::sse("x").header("content-encoding", "gzip"), "compressed (gzip)"),
+        (Answer::sse(data(&"[".repeat(200))), "nested"),
+        (Answer::sse(data(&"x".repeat(2 << 20))), "an event of the stream has"),
+        (Answer::sse(": x\n".repeat(10 << 20)), "the reply has"),
+        (Answer::sse(data(&format!("[{}0]", "0,".repeat(60_000)))), "50000 values"),
+        (
+            Answer::sse(data(&json!({"choices": [{"delta": {"tool_calls": calls}}]}).to_string())),
+            "more than 128 calls",
+        ),
+        (
+            Answer::sse(
+                data(&json!({"choices": [{"delta": {"content": "x".repeat(1000)}}]}).to_string())
+                    .repeat(9000),
+            ),
+            "the reply holds more than",
+        ),
+    ];
+    for (answer, told) in rows {
+        let lab = Lab::new();
+        let bad = MockServer::start_with(move |_: &HttpRequest| answer.clone()).await.unwrap();
+        let config = format!(
+            "model: a/large\nfallback_models: [b/small]\nproviders:\n{}{}",
+            entry("a", &bad, ""),
+            entry("b", &good, ""),
+        );
+        // With -q nothing but errors is told.
+        let ended = run(&lab, &config, &["run", "Hello."], &[]).await.with_code(0);
+        assert_eq!(ended.out, "Hello.\n", "{told}");
+        assert!(ended.err.contains(told), "{told}: {}", ended.err);
+        assert!(ended.err.contains("going on with b/small"), "{told}: {}", ended.err);
+        assert_eq!(bad.requests().len(), 1, "{told}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_server_wrote_of_a_call_goes_back_but_not_to_another_model() {
+    let call = r#"data: {"choices":[{"delta":{"tool_calls":[{"index":0,"id":"own-1","extra_content":{ "google":{"thought_signature":"AB"}},"function":{"name":"read_file","arguments":"\"{\\\"path\\\":\\\"a\\\"}\""}}],"reasoning_details":[{"type":"reasoning.encrypted","id":"own-1","data":"x"}]},"finish_reason":"tool_calls"}]}
+
+data: [DONE]
+
+"#;
+    let own = r#""extra_content":{ "google":{"thought_signature":"AB"}}"#;
+    for second in
+        [Answer::sse(chat_sse(&Reply::text("served", "Done."))), Answer::error(404, "gone")]
+    {
+        let (lab, other) = (Lab::new(), server().await);
+        fs::write(lab.work("a"), "all of it\n").unwrap();
+        let model = MockServer::start([Answer::sse(call), second]).await.unwrap();
+        let config = format!(
+            "model: a/large\nfallback_models: [b/small]\nproviders:\n{}{}",
+            entry("a", &model, ""),
+            entry("b", &other, ""),
+        );
+        run(&lab, &config, &HELLO, &[]).await.with_code(0);
+        let sent = model.requests().pop().unwrap().text();
+        assert!(sent.contains(own), "{sent}");
+        assert!(
+            sent.contains(r#""tool_call_id":"own-1""#) && sent.contains(r#"{"id":"own-1","#),
+            "{sent}"
+        );
+        // Arguments that were written as JSON twice were read.
+        assert!(sent.contains("all of it"), "{sent}");
+        for request in other.requests() {
+            let sent = request.text();
+            assert!(!sent.contains("own-1") && !sent.contains("google"), "{sent}");
+            assert!(sent.contains(r#""tool_call_id":"call_1_0""#), "{sent}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_a_server_does_not_count_is_estimated_also_without_a_budget() {
+    let said =
+        json!({"choices": [{"delta": {"content": "x".repeat(3000)}, "finish_reason": "stop"}]});
+    let body = format!("data: {said}\n\ndata: [DONE]\n\n");
+    let server = MockServer::start_with(move |_: &HttpRequest| Answer::sse(body.clone())).await;
+    let server = server.unwrap();
+    let config = format!(
+        "model: a/m\nproviders:\n{}",
+        entry("a", &server, "prices: { m: { input: 1, output: 10 } }")
+    );
+    let mut told = Vec::new();
+    for more in [&[][..], &["--max-cost", "1"]] {
+        let lab = Lab::new();
+        let args = [&["run", "-q", "--output", "json"], more, &["Hello."]].concat();
+        let ended = run(&lab, &config, &args, &[]).await.with_code(0);
+        let outcome: Value = serde_json::from_str(&ended.out).unwrap();
+        let usage = &outcome["tokens"];
+        assert_eq!(usage["output"], 1000, "{outcome}");
+        let input = usage["input"].as_u64().unwrap();
+        assert!(input > 500, "{outcome}");
+        let usd = outcome["cost_usd"].as_f64().unwrap();
+        assert!((usd - (input as f64 + 10_000.0) / 1e6).abs() < 1e-9, "{outcome}");
+        told.push((usage.clone(), usd));
+    }
+    assert_eq!(told[0], told[1]);
+}
+
+#[tokio::test]
 async fn several_keys_rotate_at_once_and_none_is_told() {
     let lab = Lab::new();
     let by_key = |request: &HttpRequest| match request.header("authorization") {

@@ -12,7 +12,7 @@ use crate::args::Acp;
 use crate::compose::acp::{Desk, Office};
 use crate::exit::{CliError, Exit};
 use crate::processes::{enough_open_files, setup};
-use crate::runtime::{STUCK, own, take_stdout, threads};
+use crate::runtime::{STUCK, enough_threads, own, take_stdout, threads};
 use crate::stop::Signals;
 use crate::surroundings::{Surroundings, tell};
 
@@ -23,6 +23,7 @@ pub(crate) fn acp(
     args: &Acp,
 ) -> Result<u8, CliError> {
     enough_open_files(around.open_files).map_err(CliError::failed)?;
+    enough_threads()?;
     if around.stdin_is_terminal {
         tell("note: an editor starts this program and talks to it; see docs/acp.md");
     }

@@ -14,7 +14,7 @@ use crate::compose::mcp_serve::{Office, Served};
 use crate::compose::{Composition, Ingredients};
 use crate::exit::{CliError, Exit};
 use crate::processes::{enough_open_files, setup};
-use crate::runtime::{STUCK, own, take_stdout, threads};
+use crate::runtime::{STUCK, enough_threads, own, take_stdout, threads};
 use crate::stop::Signals;
 use crate::surroundings::{Surroundings, print, tell};
 
@@ -31,6 +31,7 @@ pub(crate) fn mcp_serve(
     args: &McpServe,
 ) -> Result<u8, CliError> {
     enough_open_files(around.open_files).map_err(CliError::failed)?;
+    enough_threads()?;
     let http = args.http;
     if http.is_none() && around.stdin_is_terminal {
         tell("note: another program starts this one and talks to it; see docs/mcp.md");

@@ -47,6 +47,10 @@ impl Model for Capped {
         self.model.most_output(&within(options, self.most))
     }
 
+    fn takes_tokens(&self) -> bool {
+        self.model.takes_tokens()
+    }
+
     fn for_one_agent(&self) -> Option<Arc<dyn Model>> {
         let model = self.model.for_one_agent()?;
         Some(Arc::new(Self { model, most: self.most }))

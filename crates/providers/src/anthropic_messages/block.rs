@@ -29,7 +29,8 @@ pub(super) struct Thinking {
     pub(super) text: Text,
     /// Nothing: it has no such member, not even an empty one.
     pub(super) signature: Option<Text>,
-    pub(super) rest: Map<String, Value>,
+    /// Its other members, as a JSON object.
+    pub(super) rest: String,
 }
 
 #[derive(Debug, Default)]
@@ -52,6 +53,20 @@ pub(super) struct Other {
 }
 
 impl Block {
+    /// How many bytes are held of it. Texts are held as all texts, and counted there.
+    pub(super) fn held(&self) -> usize {
+        let own = match &self.kind {
+            Kind::Text { .. } => 0,
+            Kind::Thinking(it) => {
+                let raw = it.raw.as_ref().map_or(0, String::len);
+                raw + it.rest.len() + it.signature.as_ref().map_or(0, Text::len)
+            }
+            Kind::Call(it) => it.id.len() + it.name.len() + it.whole.len() + it.pieces.len(),
+            Kind::Other(it) => it.raw.len() + it.input.len(),
+        };
+        own + size_of::<Self>()
+    }
+
     pub(super) fn is_unsigned(&self) -> bool {
         match &self.kind {
             Kind::Thinking(it) => it.signature.as_ref().is_none_or(Text::is_empty),
@@ -71,14 +86,15 @@ impl Thinking {
             #[serde(skip_serializing_if = "Option::is_none")]
             signature: Option<&'a str>,
             #[serde(flatten)]
-            rest: &'a Map<String, Value>,
+            rest: Map<String, Value>,
         }
         let (text, signature) = (self.text.into_string(), self.signature.map(Text::into_string));
         if text.is_empty() && signature.as_ref().is_none_or(String::is_empty) {
             return None;
         }
         let (thinking, signature) = (text.as_str(), signature.as_deref());
-        let whole = Whole { kind: "thinking", thinking, signature, rest: &self.rest };
+        let rest = serde_json::from_str(&self.rest).unwrap_or_default();
+        let whole = Whole { kind: "thinking", thinking, signature, rest };
         self.raw.or_else(|| serde_json::to_string(&whole).ok())
     }
 }

@@ -36,6 +36,11 @@ impl Blocks {
         self.text.as_str()
     }
 
+    pub(super) fn held(&self) -> usize {
+        let blocks: usize = self.blocks.iter().map(Block::held).sum();
+        self.text.len() + self.reasoning.len() + blocks
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.blocks.is_empty()
     }
@@ -166,6 +171,8 @@ impl Blocks {
         if !again {
             let mut rest = piece.object();
             rest.retain(|key, _| !matches!(key.as_str(), "type" | "thinking" | "signature"));
+            // As text: parsed, it takes many times its bytes.
+            let rest = Value::Object(rest).to_string();
             self.push(index, Kind::Thinking(Thinking { rest, ..Thinking::default() }))?;
         }
         let grown = self.think(index, piece.word("thinking"), piece.marked, live)?;

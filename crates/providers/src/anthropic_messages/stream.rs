@@ -261,6 +261,10 @@ impl EventParser for MessagesParser {
         self.blocks.text()
     }
 
+    fn held(&self) -> usize {
+        self.blocks.held()
+    }
+
     fn has_output(&self) -> bool {
         !self.blocks.is_empty()
     }

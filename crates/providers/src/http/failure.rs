@@ -103,7 +103,7 @@ impl Failure {
             Self::Send(error) if error.is_builder() => FailureKind::Fatal,
             Self::Send(_) | Self::NoAnswer | Self::KeysRest(..) => FailureKind::Transient,
             Self::Refused(error) => error.kind(),
-            Self::Compressed(_) => FailureKind::Fatal,
+            Self::Compressed(_) => FailureKind::Unavailable,
             Self::Broken(_) if !output => FailureKind::Transient,
             Self::Broken(_) | Self::Idle => FailureKind::Incomplete,
             Self::Stream(error) => error.kind(output),

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use deputize_core::FailureKind;
 use reqwest::header::{HeaderName, HeaderValue};
 use tokio::time::Instant;
 
@@ -94,6 +95,8 @@ impl KeyFault {
         match error.meaning() {
             _ if error.is_quota() && error.retry_after.is_none() => Some(Self::Refused),
             _ if error.is_quota() => Some(Self::Limited(error.retry_after)),
+            // Another request fits.
+            _ if error.kind() == FailureKind::ContextOverflow => None,
             Some(429) => Some(Self::Limited(error.retry_after)),
             Some(401 | 403) => Some(Self::Refused),
             _ => None,

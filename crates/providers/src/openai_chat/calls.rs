@@ -1,8 +1,10 @@
 //! Calls, put together from pieces whose indexes and ids cannot be trusted.
 
-use deputize_core::RawCall;
+use deputize_core::{Opaque, RawCall};
 use serde_json::Value;
 
+use super::details::Details;
+use super::own::Own;
 use crate::arguments::{self, Shape, is_object, mended};
 use crate::limits::CALLS;
 use crate::stream::StreamError;
@@ -20,6 +22,7 @@ struct Call {
     name: String,
     arguments: Text,
     shape: Shape,
+    own: Own,
 }
 
 /// A piece of a call as it came.
@@ -51,10 +54,12 @@ impl<'v> Piece<'v> {
 }
 
 impl Calls {
-    /// Takes a piece of a call; says by how many bytes that grew, if it changed anything.
+    /// Takes a piece of a call, with its bytes where they are known; says by how many bytes that
+    /// grew, if it changed anything.
     pub(super) fn add(
         &mut self,
         value: &Value,
+        raw: Option<&str>,
         marked: bool,
     ) -> Result<Option<usize>, StreamError> {
         let piece = Piece::of(value);
@@ -68,7 +73,14 @@ impl Calls {
         if place == self.0.len() {
             self.0.push(Call { index: piece.index, ..Call::default() });
         }
-        Ok(self.0.get_mut(place).and_then(|call| call.take(&piece, marked)))
+        let Some(call) = self.0.get_mut(place) else { return Ok(None) };
+        call.own.take(value, raw);
+        Ok(call.take(&piece, marked))
+    }
+
+    pub(super) fn held(&self) -> usize {
+        let call = |it: &Call| it.id.len() + it.name.len() + it.arguments.len() + it.own.held();
+        self.0.iter().map(call).sum()
     }
 
     pub(super) const fn is_empty(&self) -> bool {
@@ -101,8 +113,8 @@ impl Calls {
         found.filter(|place| self.0.get(*place).is_some_and(|call| !call.is_over(piece)))
     }
 
-    /// The finished calls.
-    pub(super) fn into_raw(mut self) -> Vec<RawCall> {
+    /// The finished calls, and what of them goes back as the server wrote it.
+    pub(super) fn finish(mut self, details: &Details) -> (Vec<RawCall>, Vec<Opaque>) {
         let mut indexes: Vec<_> = self.0.iter().map(|call| call.index).collect();
         indexes.sort_unstable();
         indexes.dedup();
@@ -110,11 +122,18 @@ impl Calls {
             self.0.sort_by_key(|call| call.index);
         }
         let named = self.0.into_iter().filter(|it| !it.name.is_empty() || !it.arguments.is_empty());
+        let named: Vec<Call> = named.collect();
+        // Blocks that name a call are understood only beside a call of that id.
+        let single = |id: &str| named.iter().filter(|call| call.id == id).count() == 1;
+        let kept = |call: &Call| details.names(&call.id) && single(&call.id);
+        let own = named.iter().enumerate();
+        let own = own.filter_map(|(n, call)| call.own.opaque(n, kept(call).then_some(&call.id)));
+        let own = own.collect();
         let raw = |call: Call| RawCall {
             name: call.name.trim().to_owned(),
             arguments: mended(&call.arguments.into_string()),
         };
-        named.map(raw).collect()
+        (named.into_iter().map(raw).collect(), own)
     }
 }
 
@@ -180,10 +199,11 @@ mod tests {
             let json = serde_json::json!({
                 "index": index, "id": id, "function": {"name": name, "arguments": arguments},
             });
-            calls.add(&json, false).unwrap();
+            calls.add(&json, None, false).unwrap();
         }
         let show = |call: RawCall| format!("{}{}", call.name, call.arguments);
-        calls.into_raw().into_iter().map(show).collect::<Vec<_>>().join(" ")
+        let calls = calls.finish(&Details::default()).0;
+        calls.into_iter().map(show).collect::<Vec<_>>().join(" ")
     }
 
     #[test]
@@ -248,6 +268,10 @@ mod tests {
         assert_eq!(calls(&["0 a f null"]), "f{}");
         assert_eq!(calls(&["0 a f {\"x\":"]), "f{\"x\":");
         assert_eq!(calls(&["0 a f {}{\"x\":1}"]), "f{}{\"x\":1}");
+        assert_eq!(calls(&[r#"0 a f "{\"x\":"#, r#"0 - - 1}""#]), r#"f{"x":1}"#, "twice JSON");
+        for as_it_is in [r#""{\"x\":""#, r#""[1]""#, r#""x""#, r#""\"{}\"""#] {
+            assert_eq!(calls(&[&format!("0 a f {as_it_is}")]), format!("f{as_it_is}"));
+        }
         assert_eq!(calls(&["0 a - {}"]), "{}", "without a name");
         assert_eq!(calls(&["0 a - -", "0 - - -"]), "", "nothing at all");
         assert_eq!(calls(&["0 a f €"]), "f€");
@@ -258,9 +282,9 @@ mod tests {
         let mut calls = Calls::default();
         let call = |n: usize| serde_json::json!({"index": n, "function": {"name": "f"}});
         for n in 0..CALLS {
-            calls.add(&call(n), false).unwrap();
+            calls.add(&call(n), None, false).unwrap();
         }
-        assert!(matches!(calls.add(&call(CALLS), false), Err(StreamError::TooManyCalls)));
-        assert_eq!(calls.into_raw().len(), CALLS);
+        assert!(matches!(calls.add(&call(CALLS), None, false), Err(StreamError::TooManyCalls)));
+        assert_eq!(calls.finish(&Details::default()).0.len(), CALLS);
     }
 }

@@ -15,10 +15,13 @@ pub(super) struct Details(Vec<Detail>);
 
 #[derive(Debug)]
 struct Detail {
-    /// Kept only of a text, which may go on: parsed, a block takes many times its bytes.
+    /// Kept only of the last one, and of a text, which may go on: parsed, a block takes many
+    /// times its bytes.
     value: Value,
     /// Its bytes as received; nothing when it was put together from pieces.
     raw: Option<String>,
+    /// How many bytes came of it.
+    bytes: usize,
 }
 
 impl Details {
@@ -29,33 +32,66 @@ impl Details {
         let mut raw = raw.into_iter();
         for value in values {
             let raw = raw.next().map(|raw| raw.get().to_owned());
+            let bytes = raw.as_ref().map_or(text.len(), String::len);
             let full = self.0.len() == ITEMS;
-            match self.0.last_mut().filter(|last| joins(&last.value, value)) {
-                Some(last) => last.join(value),
-                None if full => return Err(StreamError::TooManyItems),
-                None => self.0.push(Detail::new(value, raw)),
+            match self.0.last_mut() {
+                Some(last) if joins(&last.value, value) => last.join(value, bytes),
+                _ if full => return Err(StreamError::TooManyItems),
+                last => {
+                    last.into_iter().for_each(Detail::settle);
+                    self.0.push(Detail::new(value, raw, bytes));
+                }
             }
         }
         Ok(())
     }
 
+    /// Whether one of them names this call.
+    pub(super) fn names(&self, call: &str) -> bool {
+        #[derive(Deserialize)]
+        struct Named {
+            id: Option<String>,
+        }
+        let named = |raw: &str| serde_json::from_str::<Named>(raw).ok()?.id;
+        let names = |it: &Detail| match &it.raw {
+            Some(raw) => named(raw).as_deref() == Some(call),
+            None => it.value.get("id").and_then(Value::as_str) == Some(call),
+        };
+        !call.is_empty() && self.0.iter().any(names)
+    }
+
+    pub(super) fn held(&self) -> usize {
+        self.0.iter().map(|detail| detail.bytes).sum()
+    }
+
     pub(super) fn into_opaque(self) -> Vec<Opaque> {
-        let raw = |detail: Detail| detail.raw.unwrap_or_else(|| detail.value.to_string());
-        let opaque = |detail| Opaque::new(WIRE, raw(detail));
+        let opaque = |detail: Detail| Opaque::new(WIRE, detail.into_raw());
         self.0.into_iter().map(opaque).collect()
     }
 }
 
 impl Detail {
-    fn new(value: &Value, raw: Option<String>) -> Self {
+    fn new(value: &Value, raw: Option<String>, bytes: usize) -> Self {
         if is_text(value) {
-            return Self { value: value.clone(), raw };
+            return Self { value: value.clone(), raw, bytes };
         }
-        Self { value: Value::Null, raw: raw.or_else(|| Some(value.to_string())) }
+        Self { value: Value::Null, raw: raw.or_else(|| Some(value.to_string())), bytes }
     }
 
-    fn join(&mut self, piece: &Value) {
+    /// Nothing more comes to it.
+    fn settle(&mut self) {
+        let value = std::mem::take(&mut self.value);
+        self.raw.get_or_insert_with(|| value.to_string());
+    }
+
+    fn into_raw(mut self) -> String {
+        self.settle();
+        self.raw.unwrap_or_default()
+    }
+
+    fn join(&mut self, piece: &Value, bytes: usize) {
         self.raw = None;
+        self.bytes += bytes;
         let (Some(whole), Some(piece)) = (self.value.as_object_mut(), piece.as_object()) else {
             return;
         };
@@ -87,6 +123,17 @@ fn joins(last: &Value, piece: &Value) -> bool {
 /// The blocks of an event as received, if its shape is the plain one.
 fn received(text: &str) -> Option<Vec<&RawValue>> {
     #[derive(Deserialize)]
+    struct Message<'a> {
+        #[serde(borrow)]
+        reasoning_details: Vec<&'a RawValue>,
+    }
+    let message: Message<'_> = serde_json::from_str(message(text)?.get()).ok()?;
+    Some(message.reasoning_details)
+}
+
+/// The message of an event, or a piece of one, as received, if its shape is the plain one.
+pub(super) fn message(text: &str) -> Option<&RawValue> {
+    #[derive(Deserialize)]
     struct Chunk<'a> {
         #[serde(borrow)]
         choices: Vec<Choice<'a>>,
@@ -100,18 +147,11 @@ fn received(text: &str) -> Option<Vec<&RawValue>> {
         #[serde(borrow)]
         message: Option<&'a RawValue>,
     }
-    #[derive(Deserialize)]
-    struct Message<'a> {
-        #[serde(borrow)]
-        reasoning_details: Vec<&'a RawValue>,
-    }
     let chunk: Chunk<'_> = serde_json::from_str(text).ok()?;
     let mut choices = chunk.choices.into_iter();
     let choice = choices.find(|choice| choice.index.as_u64().unwrap_or(0) == 0)?;
     let is_object = |raw: &&RawValue| raw.get().starts_with('{');
-    let message = choice.delta.filter(is_object).or(choice.message)?;
-    let message: Message<'_> = serde_json::from_str(message.get()).ok()?;
-    Some(message.reasoning_details)
+    choice.delta.filter(is_object).or(choice.message)
 }
 
 #[cfg(test)]

@@ -4,13 +4,14 @@
 use std::collections::BTreeMap;
 
 use deputize_core::{
-    AssistantMessage, CallId, Message, ModelOptions, Opaque, Request, Schema, ToolCall, ToolChoice,
+    AssistantMessage, Message, ModelOptions, Opaque, Request, Schema, ToolCall, ToolChoice,
     ToolDecl,
 };
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::own::Returned;
 use crate::body::json_bytes;
 use crate::endpoint::{Endpoint, EndpointError};
 use crate::sendable;
@@ -115,17 +116,19 @@ enum Line<'a> {
         tool_calls: Vec<Call<'a>>,
     },
     Tool {
-        tool_call_id: CallId,
+        tool_call_id: String,
         content: &'a str,
     },
 }
 
 #[derive(Serialize)]
 struct Call<'a> {
-    id: CallId,
+    id: String,
     #[serde(rename = "type")]
     kind: &'static str,
     function: Function<'a>,
+    #[serde(flatten)]
+    own: BTreeMap<&'a str, &'a RawValue>,
 }
 
 #[derive(Serialize)]
@@ -139,7 +142,8 @@ struct Function<'a> {
 pub fn request_body(request: &Request<'_>, dialect: &Dialect) -> Vec<u8> {
     let system = request.system.join("\n\n");
     let system = (!system.is_empty()).then_some(Line::System { content: system });
-    let lines = request.messages.iter().map(|message| line(message, dialect));
+    let returned = Returned::of(request.messages.iter().map(|message| &**message));
+    let lines = request.messages.iter().map(|message| line(message, dialect, &returned));
     let body = Body {
         model: request.model,
         stream: dialect.streaming,
@@ -180,41 +184,45 @@ fn tool(decl: &ToolDecl) -> Tool<'_> {
     Tool { kind: "function", function }
 }
 
-fn line<'a>(message: &'a Message, dialect: &Dialect) -> Line<'a> {
+fn line<'a>(message: &'a Message, dialect: &Dialect, returned: &'a Returned<'_>) -> Line<'a> {
     match message {
         Message::User(user) => Line::User { content: &user.text },
-        Message::Assistant(assistant) => assistant_line(assistant, dialect),
+        Message::Assistant(assistant) => assistant_line(assistant, dialect, returned),
         Message::Tool(result) => {
-            Line::Tool { tool_call_id: result.call, content: result.text.as_str() }
+            Line::Tool { tool_call_id: returned.id(result.call), content: result.text.as_str() }
         }
     }
 }
 
-fn assistant_line<'a>(message: &'a AssistantMessage, dialect: &Dialect) -> Line<'a> {
+fn assistant_line<'a>(
+    message: &'a AssistantMessage,
+    dialect: &Dialect,
+    returned: &'a Returned<'_>,
+) -> Line<'a> {
     let bare = message.text.is_empty() && !message.calls.is_empty();
     let echoed = dialect.echo_reasoning && !message.calls.is_empty();
     let echoed = echoed && !message.reasoning.is_empty();
-    let ours = |opaque: &&Opaque| opaque.wire == WIRE;
+    let ours = |opaque: &&Opaque| opaque.wire == WIRE && !opaque.raw.starts_with('[');
     let raw = |opaque: &'a Opaque| serde_json::from_str::<&RawValue>(&opaque.raw).ok();
     Line::Assistant {
         content: (!bare).then_some(message.text.as_str()),
         reasoning_content: echoed.then_some(message.reasoning.as_str()),
         reasoning_details: message.opaque.iter().filter(ours).filter_map(raw).collect(),
-        tool_calls: message.calls.iter().map(call).collect(),
+        tool_calls: message.calls.iter().map(|it| call(it, returned)).collect(),
     }
 }
 
-fn call(call: &ToolCall) -> Call<'_> {
+fn call<'a>(call: &'a ToolCall, returned: &'a Returned<'_>) -> Call<'a> {
     let (name, arguments) = (sendable::name(&call.name), sendable::arguments(&call.arguments));
     let function = Function { name, arguments };
-    Call { id: call.id, kind: "function", function }
+    Call { id: returned.id(call.id), kind: "function", function, own: returned.members(call.id) }
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
-    use deputize_core::{CallStatus, ModelText, ToolName, ToolResult, UserMessage};
+    use deputize_core::{CallId, CallStatus, ModelText, ToolName, ToolResult, UserMessage};
 
     use super::*;
 
@@ -280,6 +288,29 @@ mod tests {
         let dialect = Dialect { echo_reasoning: true, ..Dialect::default() };
         let body = body(&conversation(), ToolChoice::None, &dialect);
         insta::assert_snapshot!(body.replace("},{", "},\n{"));
+    }
+
+    #[test]
+    fn what_a_server_wrote_of_a_call_goes_back_in_its_place() {
+        let own = [
+            r#"["call",1,{"id":"tool_1","extra_content":{ "google" : {"s":"A\u002b"}}}]"#,
+            r#"["call",7,{"id":"none"}]"#,
+            r#"["other",0,{"id":"x"}]"#,
+            r#"["call",0"#,
+        ];
+        let mut messages = conversation();
+        let Message::Assistant(said) = &*messages[1] else { unreachable!() };
+        let mut said = said.clone();
+        said.opaque.extend(own.map(|raw| Opaque::new(WIRE, raw)));
+        messages[1] = Arc::new(Message::Assistant(said));
+        let plain = body(&conversation(), ToolChoice::Auto, &Dialect::default());
+        let body = body(&messages, ToolChoice::Auto, &Dialect::default());
+        let own = r#","extra_content":{ "google" : {"s":"A\u002b"}}"#;
+        assert_eq!(body.matches(own).count(), 1, "{body}");
+        assert!(body.contains(r#"{"id":"tool_1","type":"function""#), "{body}");
+        assert!(body.contains(r#"{"role":"tool","tool_call_id":"tool_1""#), "{body}");
+        // And nothing else is changed by it.
+        assert_eq!(body.replace(own, "").replace("tool_1", "call_1_1"), plain);
     }
 
     #[test]

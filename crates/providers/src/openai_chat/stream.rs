@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::calls::Calls;
 use super::details::Details;
+use super::own;
 use crate::json::{self, Json, JsonError};
 use crate::server_error::ServerError;
 use crate::sse::SseEvent;
@@ -123,8 +124,9 @@ impl ChatParser {
             _ => &[],
         };
         let old_style = delta.get("function_call").filter(|it| it.is_object());
+        let mut raw = own::received(calls, event.text).into_iter();
         for call in calls.iter().chain(old_style) {
-            if let Some(bytes) = self.calls.add(call, marked)? {
+            if let Some(bytes) = self.calls.add(call, raw.next(), marked)? {
                 grown = true;
                 live(Delta::Call(bytes));
             }
@@ -209,6 +211,12 @@ impl EventParser for ChatParser {
         self.text.as_str()
     }
 
+    fn held(&self) -> usize {
+        let texts = [&self.text, &self.reasoning, &self.refusal];
+        let texts: usize = texts.iter().map(|text| text.len()).sum();
+        texts + self.calls.held() + self.details.held()
+    }
+
     fn has_output(&self) -> bool {
         let texts = [&self.text, &self.reasoning, &self.refusal];
         texts.iter().any(|text| !text.is_empty()) || !self.calls.is_empty()
@@ -252,12 +260,14 @@ impl EventParser for ChatParser {
         let (text, refusal) = (self.text.into_string(), self.refusal.into_string());
         let refused = !refusal.is_empty();
         let finish = if refused { Finish::Refused } else { self.finish.unwrap_or(Finish::Stop) };
+        let (calls, mut opaque) = self.calls.finish(&self.details);
+        opaque.extend(self.details.into_opaque());
         Ok(Reply {
             model: self.served.unwrap_or(self.model),
             text: if text.is_empty() { refusal } else { text },
             reasoning: self.reasoning.into_string(),
-            calls: self.calls.into_raw(),
-            opaque: self.details.into_opaque(),
+            calls,
+            opaque,
             finish,
             usage: self.usage,
         })

@@ -195,6 +195,15 @@ impl Item {
         self.name.is_empty() && self.raw.is_none() && self.texts.values().all(Text::is_empty)
     }
 
+    /// How many bytes are held of it.
+    pub(super) fn held(&self) -> usize {
+        let texts = self.texts.values().map(|text| text.len() + size_of::<(Key, Text)>());
+        let words = [&self.id, &self.call_id, &self.name, &self.phase].map(String::len);
+        let raw = self.raw.as_ref().map_or(0, String::len);
+        let words: usize = words.iter().sum();
+        size_of::<Self>() + raw + words + texts.sum::<usize>()
+    }
+
     /// Adds a piece to one of its texts; gives what that text grew by.
     pub(super) fn push(
         &mut self,

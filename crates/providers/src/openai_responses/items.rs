@@ -36,6 +36,10 @@ impl Items {
         self.steps
     }
 
+    pub(super) fn held(&self) -> usize {
+        self.list.iter().map(Item::held).sum()
+    }
+
     /// Whether none of them says anything.
     pub(super) fn are_empty(&self) -> bool {
         self.list.iter().all(Item::is_empty)

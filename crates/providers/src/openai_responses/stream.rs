@@ -347,6 +347,10 @@ impl EventParser for ResponsesParser {
         self.shown.text()
     }
 
+    fn held(&self) -> usize {
+        self.items.held()
+    }
+
     fn has_output(&self) -> bool {
         !self.items.are_empty()
     }

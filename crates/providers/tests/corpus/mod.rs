@@ -156,16 +156,36 @@ pub(crate) fn check_limits<P: Parser>() {
     let event = format!(": {}\n\n", "x".repeat(64 * 1024));
     let pieces = 33 * 1024 / 64;
     let seen = outcome::<P>((0..pieces).map(|_| event.as_bytes()), Ending::InOrder);
-    assert!(seen.starts_with("Fatal: the reply has 335"), "{seen}");
+    assert!(seen.starts_with("Unavailable: the reply has 335"), "{seen}");
     let long = format!("data: {}", "x".repeat(1024 * 1024));
     let seen = outcome::<P>(long.as_bytes().chunks(4096), Ending::InOrder);
-    assert!(seen.starts_with("Fatal: an event of the stream has 104"), "{seen}");
+    assert!(seen.starts_with("Unavailable: an event of the stream has 104"), "{seen}");
     let values = format!("data: {{\"x\":[{}0]}}\n\n", "0,".repeat(60_000));
     let seen = outcome::<P>([values.as_bytes()], Ending::InOrder);
-    assert!(seen.starts_with("Fatal: JSON of one event has 50000 values"), "{seen}");
+    assert!(seen.starts_with("Unavailable: JSON of one event has 50000 values"), "{seen}");
     let document = format!("{{\"x\":\"{}", "x".repeat(9 * 1024 * 1024));
     let seen = outcome::<P>([document.as_bytes()], Ending::InOrder);
     assert!(seen.ends_with("the limit is 8388608\npartial: \"\""), "{seen}");
+}
+
+/// What is held of a reply that is right and does not end has a limit, however large its pieces
+/// are. `events` makes events of a piece of some text.
+pub(crate) fn check_content<P: Parser>(first: &str, event: impl Fn(&str) -> String) {
+    let limit = 4 * 1024 * 1024;
+    for size in [500, 400_000] {
+        let event = event(&"x".repeat(size));
+        let seen = |pieces: usize| {
+            let body = std::iter::once(first).chain((0..pieces).map(|_| event.as_str()));
+            outcome::<P>(body.map(str::as_bytes), Ending::InOrder)
+        };
+        let told = seen((limit + limit / 4) / size);
+        let error = told.lines().find(|line| line.starts_with("Unavailable: "));
+        let error = error.unwrap_or_else(|| panic!("in {size}s: {}", &told[..200]));
+        assert!(error.contains("the reply holds more than 4194304 bytes"), "{size}: {error}");
+        // Half of it is let in, also with what stands around each piece.
+        let told = seen(limit / 2 / size);
+        assert!(!told.contains("the reply holds more"), "in {size}s");
+    }
 }
 
 /// Pieces of streams, good and bad, in any order: those that all wires know and a wire's own.

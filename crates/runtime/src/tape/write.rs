@@ -26,6 +26,8 @@ struct State {
     file: File,
     setup: Value,
     begun: bool,
+    /// Whether all that stands before the first record of its own was written.
+    has_beginning: bool,
     /// Hashes of the texts that the file holds.
     texts: BTreeSet<String>,
     /// The messages of each agent's last request.
@@ -69,6 +71,7 @@ impl Tape {
             file,
             setup: Value::Null,
             begun: false,
+            has_beginning: false,
             texts: BTreeSet::new(),
             sent: BTreeMap::new(),
             broken: None,
@@ -90,10 +93,18 @@ impl Tape {
         &self.path
     }
 
-    /// Why the recording is not whole, if it is not.
+    /// Why the recording is not whole, if it is not. That its file was removed is seen, too.
     #[must_use]
     pub fn fault(&self) -> Option<String> {
-        self.lock().broken.clone()
+        let state = self.lock();
+        let gone = || "its file was removed or replaced while it was written".to_owned();
+        state.broken.clone().or_else(|| (!stands_at(&state.file, &self.path)).then(gone))
+    }
+
+    /// Whether its beginning was written, so that something can have been recorded.
+    #[must_use]
+    pub fn has_begun(&self) -> bool {
+        self.lock().has_beginning
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -121,6 +132,7 @@ impl Tape {
             state.know(&record.event);
             state.put(&Line::Before(record.clone()));
         }
+        state.has_beginning = state.broken.is_none();
     }
 
     /// Keeps what an attempt sends. It stands before the record of it.
@@ -154,6 +166,22 @@ impl Tape {
         };
         state.sent.insert(agent.clone(), request.messages.to_vec());
         state.put(&Line::Request(sent));
+    }
+}
+
+/// Whether a file is the one of this name still.
+fn stands_at(file: &File, path: &Path) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt as _;
+        let place = |meta: std::fs::Metadata| (meta.dev(), meta.ino());
+        let named = std::fs::metadata(path).map(place).ok();
+        named.is_some() && named == file.metadata().map(place).ok()
+    }
+    #[cfg(not(unix))]
+    {
+        let _unused = file;
+        path.exists()
     }
 }
 

@@ -74,7 +74,7 @@ pub(super) fn told(tape: &Tape, code: u8, quiet: bool) -> u8 {
     let path = tape.path().display();
     match tape.fault() {
         // That was told, and is why nothing began.
-        Some(_) if !tape.path().exists() => code,
+        Some(_) if !tape.has_begun() => code,
         Some(fault) => {
             tell(&format!(
                 "error: the recording `{path}` is not whole and cannot be replayed: {fault}"

@@ -28,7 +28,7 @@ use crate::output::json::Children;
 use crate::output::outlet::{Outlet, WAITING_BYTES};
 use crate::output::stream::EventStream;
 use crate::processes::enough_open_files;
-use crate::runtime::{STUCK, own, threads};
+use crate::runtime::{STUCK, enough_threads, own, threads};
 use crate::screen::Detail;
 use crate::screen::line::{Line, Style};
 use crate::screen::live::{Screen, Size, Surface};
@@ -82,6 +82,7 @@ impl Stage {
     ) -> Result<Self, CliError> {
         enough_open_files(around.open_files)
             .map_err(|few| CliError::failed(few).hint("raise the limit (ulimit -Hn, ulimit -n)"))?;
+        enough_threads()?;
         let unusable = |error| CliError::failed(PrintError(error));
         let cancel = Cancel::new();
         let surface = surface(around, options, cwd, composition).map_err(unusable)?;
