@@ -76,7 +76,9 @@ fn could_start(most: usize) -> usize {
     let mut held = Vec::new();
     while held.len() < most {
         let (end, ended) = mpsc::channel::<()>();
-        let waits = move || drop(ended.recv());
+        let waits = move || {
+            let _told = ended.recv();
+        };
         let Ok(thread) = thread::Builder::new().spawn(waits) else { break };
         held.push((end, thread));
     }
