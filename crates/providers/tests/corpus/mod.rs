@@ -180,8 +180,8 @@ pub(crate) fn check_content<P: Parser>(first: &str, event: impl Fn(&str) -> Stri
         };
         let told = seen((limit + limit / 4) / size);
         let error = told.lines().find(|line| line.starts_with("Unavailable: "));
-        let error = error.unwrap_or_else(|| panic!("in {size}s: {}", &told[..200]));
-        assert!(error.contains("the reply holds more than 4194304 bytes"), "{size}: {error}");
+        let error = error.unwrap_or("no error");
+        assert!(error.contains("the reply holds more than 4194304 bytes"), "in {size}s: {error}");
         // Half of it is let in, also with what stands around each piece.
         let told = seen(limit / 2 / size);
         assert!(!told.contains("the reply holds more"), "in {size}s");
