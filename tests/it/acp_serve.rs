@@ -220,6 +220,9 @@ async fn a_stored_session_is_listed_and_replayed_and_goes_on() {
     let [one] = list["result"]["sessions"].as_array().unwrap().as_slice() else { panic!("{list}") };
     assert_eq!((&one["sessionId"], &one["title"]), (&json!(session), &json!("Change it")));
     assert!(one["updatedAt"].as_str().unwrap().ends_with('Z'), "{one}");
+    let link = lab.path("link");
+    std::os::unix::fs::symlink(&cwd, &link).unwrap();
+    assert_eq!(editor.ask("session/list", json!({"cwd": link})).await["result"], list["result"]);
     let elsewhere = editor.ask("session/list", json!({"cwd": "/"})).await;
     assert_eq!(elsewhere["result"]["sessions"], json!([]));
 

@@ -297,7 +297,8 @@ async fn its_client_passes_the_conformance_suite_for_what_it_does() {
         command.env("DEPUTIZE", PROGRAM).env("MODEL", server.base_url());
         let ended = Running::start(command).end().await;
         let said = format!("{}{}", ended.out, ended.err);
-        assert_eq!(ended.code, Some(0), "{scenario}: {said}");
-        assert!(said.contains("0 failed"), "{scenario}: {said}");
+        // Not its exit code: it warns of what depends on how fast this machine is.
+        let passed = said.contains(", 0 failed") && !said.contains("Passed: 0/");
+        assert!(passed, "{scenario}: {said}");
     }
 }

@@ -35,16 +35,22 @@ const PLUGIN: Files = &[
     ("src/lib.rs", include_str!("new/templates/plugin_lib.rs.txt")),
 ];
 
-/// Words of Rust that name no crate, and crates that are there already.
-const TAKEN: [&str; 13] = [
+/// Words of the language, strict and reserved, which are no names in code.
+const KEYWORDS: [&str; 51] = [
+    "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "crate",
+    "do", "dyn", "else", "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl",
+    "in", "let", "loop", "macro", "match", "mod", "move", "mut", "override", "priv", "pub", "ref",
+    "return", "self", "static", "struct", "super", "trait", "true", "try", "type", "typeof",
+    "unsafe", "unsized", "use", "virtual", "where", "while", "yield",
+];
+
+/// Crates that are there already.
+const TAKEN: [&str; 10] = [
     "test",
     "core",
     "std",
     "alloc",
     "proc-macro",
-    "self",
-    "super",
-    "crate",
     "deputize",
     "deputize-core",
     "deputize-plugin",
@@ -56,6 +62,8 @@ const TAKEN: [&str; 13] = [
 enum NewError {
     #[error("`{0}` is no name of a crate: use letters, digits, - and _, and begin with a letter")]
     Name(String),
+    #[error("a crate cannot be named `{0}`: Rust or a crate that it builds on has that name")]
+    Taken(String),
     #[error("`{}` has something in it: give a directory that is empty or not there", .0.display())]
     NotEmpty(PathBuf),
     #[error("`{}` is not a checkout of Deputize: it has no crates/core/Cargo.toml", .0.display())]
@@ -139,9 +147,14 @@ fn name(dir: &Path, told: Option<&str>) -> Result<String, NewError> {
     // A toolset has at most 64 characters.
     let good = name.len() <= 64
         && name.starts_with(|c: char| c.is_ascii_alphabetic())
-        && name.chars().all(known)
-        && !TAKEN.contains(&name.replace('_', "-").as_str());
-    if good { Ok(name) } else { Err(NewError::Name(name)) }
+        && name.chars().all(known);
+    let taken =
+        TAKEN.contains(&name.replace('_', "-").as_str()) || KEYWORDS.contains(&name.as_str());
+    match good {
+        false => Err(NewError::Name(name)),
+        true if taken => Err(NewError::Taken(name)),
+        true => Ok(name),
+    }
 }
 
 /// Where the crates of Deputize come from: a checkout that was named or that one is in, or the
@@ -193,8 +206,11 @@ mod tests {
         let named = |dir: &str, told| name(Path::new(dir), told).map_err(|error| error.to_string());
         assert_eq!(named("/a/my-tools", None).unwrap(), "my-tools");
         assert_eq!(named("/a/my tools", Some("mine")).unwrap(), "mine");
-        for wrong in ["/a/my tools", "/a/7up", "/a/core", "/a/deputize_tools", "/"] {
+        for wrong in ["/a/my tools", "/a/7up", "/"] {
             assert!(named(wrong, None).unwrap_err().contains("is no name of a crate"), "{wrong}");
+        }
+        for taken in ["/a/core", "/a/deputize_tools", "/a/async", "/a/match"] {
+            assert!(named(taken, None).unwrap_err().contains("cannot be named"), "{taken}");
         }
     }
 }

@@ -80,6 +80,8 @@ impl Office {
     fn list(&self, cwd: Option<&Path>) -> Result<Vec<Listed>, Refused> {
         let mut ids = self.dir.list().map_err(CliError::failed)?;
         ids.sort();
+        // Sessions have the directory that a link leads to. One that is gone is looked for as told.
+        let cwd = cwd.map(|cwd| cwd.canonicalize().unwrap_or_else(|_| cwd.to_owned()));
         let stored = ids.iter().rev().filter_map(|id| match self.dir.read(id) {
             Ok(stored) => Some(stored),
             Err(error) => {
@@ -88,7 +90,7 @@ impl Office {
             }
         });
         let listed = stored.filter_map(|stored| listed(&stored));
-        Ok(listed.filter(|one| cwd.is_none_or(|cwd| one.cwd == cwd)).collect())
+        Ok(listed.filter(|one| cwd.as_ref().is_none_or(|cwd| one.cwd == *cwd)).collect())
     }
 
     fn stored(&self, id: &SessionId) -> Result<StoredSession, Refused> {
