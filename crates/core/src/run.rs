@@ -516,11 +516,11 @@ impl Run {
         if !matches!(self.state, State::Asking) {
             return;
         }
-        // An interrupt leaves what was complete; a failure leaves the last that came.
-        let complete = error.kind == FailureKind::Cancelled && self.last_text.is_some();
         self.broke(error);
-        if !complete && let Some(partial) = self.broken_text.take() {
-            self.last_text = Some(partial);
+        if let Some(partial) = self.broken_text.take() {
+            // What was complete stands before what broke off: neither is lost.
+            let said = self.last_text.take().map(|said| format!("{said}\n\n"));
+            self.last_text = Some(said.unwrap_or_default() + &partial);
             self.partial = true;
         }
         if error.kind == FailureKind::Cancelled {

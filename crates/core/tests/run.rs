@@ -421,7 +421,7 @@ fn a_conversation_too_long_is_told_as_such_with_what_there_is() {
 }
 
 #[test]
-fn an_interrupt_in_the_middle_of_a_reply_leaves_what_was_complete() {
+fn an_interrupt_in_the_middle_of_a_reply_leaves_what_was_complete_and_what_had_come() {
     let cut = ModelError {
         partial: "Half of".into(),
         ..ModelError::new(FailureKind::Cancelled, "told to end")
@@ -431,13 +431,27 @@ fn an_interrupt_in_the_middle_of_a_reply_leaves_what_was_complete() {
     answer_calls(&mut run, "x");
     run.apply(Input::Failed(&cut));
     run.apply(Input::Stop(CancelReason::Interrupted));
-    let text = Some("First I look.".to_owned());
+    let text = Some("First I look.\n\nHalf of".to_owned());
     assert_eq!(end(&run), (Status::Interrupted, ExitReason::Interrupted, text));
 
     let mut run = started(9);
     run.apply(Input::Failed(&cut));
     run.apply(Input::Stop(CancelReason::Interrupted));
     assert_eq!(end(&run).2.as_deref(), Some("Half of"), "partial work is better than none");
+}
+
+#[test]
+fn a_closing_answer_that_is_cut_as_well_stands_behind_what_was_cut_before() {
+    let mut run = started(9);
+    let cut = |partial: &str| ModelError {
+        partial: partial.into(),
+        ..ModelError::new(FailureKind::Cancelled, "told to end")
+    };
+    run.apply(Input::Failed(&cut("First half")));
+    run.apply(Input::WrapUp(WrapUp::Time));
+    run.apply(Input::Failed(&cut("second half")));
+    run.apply(Input::Stop(CancelReason::TimeLimit));
+    assert_eq!(end(&run).2.as_deref(), Some("First half\n\nsecond half"));
 }
 
 #[test]

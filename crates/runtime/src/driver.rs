@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use deputize_core::{
     AgentSpec, AgentView, CallId, Cancel, CancelReason, Cost, Delivery, Event, ExitReason, Fact,
-    JournalError, LogLevel, Outcome, Receipts, Run, ShellPlace, Status, Step, UserMessage, WrapUp,
+    JournalError, LogLevel, Message, Outcome, Receipts, Run, ShellPlace, Status, Step, UserMessage,
+    WrapUp,
 };
 use futures_util::FutureExt as _;
 use tokio::time::Instant;
@@ -131,6 +132,13 @@ impl Driver {
             let _kept = self.shared.end_orphans(&self.view.spec);
         }
         let mut outcome = self.outcome(fault);
+        let answered = self.run.messages().last().is_some_and(|last| match &**last {
+            Message::Assistant(said) => said.calls.is_empty(),
+            Message::User(_) | Message::Tool(_) => false,
+        });
+        if !answered {
+            self.shared.tree().give_words(&mut outcome);
+        }
         self.shared.tree().tell(&mut outcome, ran);
         if let Some(told) = self.reported.take() {
             outcome = crate::external::merged(outcome, told);

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use deputize_core::door::to_line;
 use deputize_core::{
     AgentId, AgentSpec, AttachError, Cost, Glance, Outcome, Receipts, Status, Usage,
 };
@@ -72,8 +73,14 @@ impl Tree {
         if outcome.status != Status::Completed {
             done.unfinished.insert(spec.id.clone());
         }
-        // Nobody is shown receipts of the top agent.
+        // Nobody is shown receipts of the top agent, and what its children said is told by itself.
         if spec.depth > 1 {
+            if let Some(text) = &outcome.text {
+                let goal = to_line(&spec.goal, 80);
+                let said =
+                    format!("Agent {goal:?} below it ({}):\n{text}", outcome.status.as_str());
+                done.said.insert(spec.id.clone(), said);
+            }
             done.below.extend(outcome.below.clone());
             if !outcome.receipts.did_nothing() {
                 let own = Receipts { unfinished: Vec::new(), ..outcome.receipts.clone() };
@@ -89,6 +96,15 @@ impl Tree {
         done.unfinished.extend(ran);
         outcome.receipts.unfinished = done.unfinished.into_iter().collect();
         outcome.below = done.below;
+    }
+
+    /// Gives an agent that came to no answer what those below it had said: it has not put that
+    /// together, and nobody else has seen it.
+    pub(crate) fn give_words(&mut self, outcome: &mut Outcome) {
+        let said = self.done.get_mut(&outcome.agent).map(|done| std::mem::take(&mut done.said));
+        let said = said.unwrap_or_default().into_values();
+        let all: Vec<String> = outcome.text.take().into_iter().chain(said).collect();
+        outcome.text = (!all.is_empty()).then(|| all.join("\n\n"));
     }
 
     fn note(&mut self, new: &AgentId) {
@@ -121,6 +137,8 @@ struct Done {
     below: BTreeMap<AgentId, Receipts>,
     /// Those that did not complete.
     unfinished: BTreeSet<AgentId>,
+    /// What each child said, with its goal and how it ended.
+    said: BTreeMap<AgentId, String>,
 }
 
 /// What agents cost.

@@ -194,7 +194,7 @@ async fn below_a_middle(middle: &'static str, low: [&'static str; 2]) -> Vec<Out
                 Reply::calls("rule", [("make", json!({"command": "make it"}))])
             }
             ("untimed works and waits", 1) => Reply::calls("rule", [("wait", json!({}))]),
-            ("fails", _) => {
+            ("fails", _) | ("middle that fails", 1) => {
                 return Err(ModelError::new(FailureKind::Fatal, "no"));
             }
             _ => Reply::text("rule", "done"),
@@ -229,6 +229,15 @@ async fn the_receipts_of_an_agent_tell_of_those_below_it_and_who_did_not_complet
     assert_eq!(middle.status, Status::Timeout);
     assert_eq!(names(&middle.receipts.unfinished), ["s/1.0.0/1.0.1"]);
     assert_eq!(middle.below.len(), 2);
+    assert_eq!(middle.text.as_deref(), Some("so far"), "it closed with what it was told");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_comes_to_no_answer_of_its_own_gives_what_those_below_it_said() {
+    let ends = below_a_middle("middle that fails", ["works", "fails"]).await;
+    let middle = ends.last().unwrap();
+    let said = "Agent \"works\" below it (completed):\ndone";
+    assert_eq!((middle.status, middle.text.as_deref()), (Status::Failed, Some(said)));
 }
 
 #[tokio::test(start_paused = true)]
