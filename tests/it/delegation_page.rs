@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use deputize_core::Reply;
+use deputize_core::{Reply, Usage};
 use deputize_testkit::{Answer, Gate, HttpRequest, MockServer};
 use serde_json::{Value, json};
 
@@ -60,8 +60,10 @@ fn examples(page: &str) -> Vec<Example> {
 
 /// What a child does, by the first word of its task.
 fn child(asked: &Asked, model: &str) -> Answer {
-    let say = |text: &str| Answer::reply(&Reply::text(model, text));
-    let call = |tool: &str, arguments| Answer::reply(&Reply::calls(model, [(tool, arguments)]));
+    let usage = Usage { input: 1800, output: 20, ..Usage::default() };
+    let reply = |reply: Reply| Answer::reply(&Reply { usage, ..reply });
+    let say = |text: &str| reply(Reply::text(model, text));
+    let call = |tool: &str, arguments| reply(Reply::calls(model, [(tool, arguments)]));
     // A child with its parent's tools has its prompt in its first message.
     let first = asked.first_user();
     let task = first.split_once("YOUR TASK:\n").map_or(first, |(_, task)| task);
