@@ -102,6 +102,10 @@ pub(crate) fn at_rest(world: &World, outcome: &Outcome) {
                 world.wrong(format!("{agent} {} has two results", end.result.call));
             }
             Event::ModelResponse { reply, .. } => usage += reply.usage,
+            // What broke off or was cut cost as well.
+            Event::ModelError { error, .. } => {
+                usage += error.usage.as_deref().copied().unwrap_or_default()
+            }
             Event::AgentStart(_) | Event::AgentResume { .. } => {
                 ended.insert(agent.clone(), false);
             }

@@ -236,7 +236,8 @@ async fn the_receipts_of_an_agent_tell_of_those_below_it_and_who_did_not_complet
 async fn who_comes_to_no_answer_of_its_own_gives_what_those_below_it_said() {
     let ends = below_a_middle("middle that fails", ["works", "fails"]).await;
     let middle = ends.last().unwrap();
-    let said = "Agent \"works\" below it (completed):\ndone";
+    // The goal of each here is that of the first.
+    let said = "Agent \"go\" below it (completed):\ndone";
     assert_eq!((middle.status, middle.text.as_deref()), (Status::Failed, Some(said)));
 }
 
