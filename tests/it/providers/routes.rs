@@ -295,7 +295,8 @@ async fn when_all_keys_were_tried_the_next_round_is_waited_for() {
     let waits: Vec<_> = retries.iter().map(|it| it["wait_ms"].as_u64().unwrap()).collect();
     let [other_key, first, second] = waits[..] else { panic!("{waits:?}") };
     assert_eq!(other_key, 0);
-    assert!((500..=750).contains(&first) && (1500..=2250).contains(&second), "{waits:?}");
+    // The first key has rested already for as long as the second one's answer took.
+    assert!((1..=750).contains(&first) && (1500..=2250).contains(&second), "{waits:?}");
 }
 
 #[tokio::test]
