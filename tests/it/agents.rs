@@ -1,8 +1,7 @@
 //! Agents that run: signs of life, time limits of all of them together, questions from below, and
 //! the end of very many at once.
 
-use std::fs::File;
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -19,7 +18,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::program::{Lab, Running, model, soon};
+use crate::program::{Lab, Running, model, sees, soon};
 use crate::signals::{ended_by, in_time};
 
 /// A call that takes so many seconds.
@@ -241,21 +240,6 @@ fn call(tool: &str, arguments: Value) -> Answer {
 
 fn text(text: &str) -> Answer {
     Answer::reply(&Reply::text("mock", text))
-}
-
-/// Reads what a person sees until it holds these words.
-async fn sees(person: &File, words: &'static str) -> String {
-    let mut person = person.try_clone().unwrap();
-    let read = tokio::task::spawn_blocking(move || {
-        let (mut seen, mut bytes) = (String::new(), [0; 1024]);
-        while !seen.contains(words) {
-            let count = person.read(&mut bytes).unwrap();
-            assert!(count > 0, "{seen}");
-            seen.push_str(&String::from_utf8_lossy(&bytes[..count]));
-        }
-        seen
-    });
-    soon(words, read).await.unwrap()
 }
 
 #[tokio::test]

@@ -237,9 +237,9 @@ async fn the_tools_of_a_child_are_resolved_as_it_stands_there() {
     let lab = Lab::new();
     let docs = json!({"command": env!("CARGO_BIN_EXE_deputize-mcp-faulty"), "args": ["good"]});
     let docs = format!("mcp_servers.docs={docs}");
-    // What a server has is known once it was reached.
-    let test = lab.deputize(&["mcp", "test", "docs", "--set", &docs]);
-    Running::start(test).end().await.with_code(0);
+    // What a server has is known once it was reached, and offered once it was approved.
+    let review = lab.deputize(&["mcp", "review", "docs", "--yes", "--set", &docs]);
+    Running::start(review).end().await.with_code(0);
     let shown: Vec<(&str, &str)> = page
         .split("\n$ deputize toolsets resolve --child ")
         .skip(1)

@@ -3,6 +3,7 @@
 mod changes;
 mod commands;
 mod contract;
+mod doctor;
 mod faults;
 mod installed;
 mod real;

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
+use std::io::Read as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -316,6 +317,21 @@ async fn until<T>(what: &str, mut text: Text, find: impl Fn(&str) -> Option<T>) 
         }
     };
     soon(what, search).await
+}
+
+/// Reads what a person sees until it holds these words.
+pub(crate) async fn sees(person: &File, words: &'static str) -> String {
+    let mut person = person.try_clone().unwrap();
+    let read = tokio::task::spawn_blocking(move || {
+        let (mut seen, mut bytes) = (String::new(), [0; 1024]);
+        while !seen.contains(words) {
+            let count = person.read(&mut bytes).unwrap();
+            assert!(count > 0, "{seen}");
+            seen.push_str(&String::from_utf8_lossy(&bytes[..count]));
+        }
+        seen
+    });
+    soon(words, read).await.unwrap()
 }
 
 /// The lines of `--output events`; a last one that is not at its end is left out.

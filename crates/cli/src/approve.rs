@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use rustix::termios::{QueueSelector, tcflush, tcgetpgrp};
 use tokio::sync::Mutex;
 use tokio::task::spawn_blocking;
 
-use crate::screen::live::{Paused, Screen};
+use crate::screen::live::Screen;
 
 /// What is typed within this time after a question appeared does not count: it was meant for
 /// something else.
@@ -29,6 +29,9 @@ const LOOK: Duration = Duration::from_millis(50);
 const COMMAND_BYTES: usize = 32 * 1024;
 /// The most bytes of a typed answer.
 const ANSWER_BYTES: usize = 1024;
+/// The terminal that controls this process.
+const TERMINAL: &str = "/dev/tty";
+const RUN_IT: &str = "Run it?";
 /// The most characters of a goal in a question.
 const GOAL_CHARS: usize = 160;
 
@@ -43,7 +46,7 @@ pub(crate) struct Person {
 impl Person {
     /// Asks on the terminal that controls this process.
     pub(crate) fn new(screen: Arc<Screen>) -> Self {
-        Self { screen, terminal: PathBuf::from("/dev/tty"), turn: Mutex::new(()) }
+        Self { screen, terminal: PathBuf::from(TERMINAL), turn: Mutex::new(()) }
     }
 
     async fn answer(&self, question: &Question, cancel: &Cancel) -> Answer {
@@ -60,7 +63,12 @@ impl Person {
         let paused = self.screen.pause();
         let stop = Stop::default();
         let (terminal, text, seen) = (self.terminal.clone(), words(question), stop.0.clone());
-        let mut asked = spawn_blocking(move || converse(&terminal, &text, &paused, &seen));
+        let mut asked = spawn_blocking(move || {
+            if !paused.wait(&seen) {
+                return Ok(Answer::no(CANCELLED));
+            }
+            converse(&terminal, (&text, RUN_IT), &seen)
+        });
         let answer = tokio::select! {
             biased;
             () = cancel.cancelled() => {
@@ -120,16 +128,18 @@ fn words(question: &Question) -> String {
     text
 }
 
-/// Shows the question, waits, reads one line.
+/// Asks the person something before anything is on the screen. Who cannot be asked says no.
+pub(crate) fn confirmed(text: &str, question: &str) -> bool {
+    let answer = converse(Path::new(TERMINAL), (text, question), &AtomicBool::new(false));
+    answer.is_ok_and(|answer| answer.allowed)
+}
+
+/// Shows the text, waits, asks the question, reads one line.
 fn converse(
-    terminal: &PathBuf,
-    text: &str,
-    screen: &Paused,
+    terminal: &Path,
+    (text, question): (&str, &str),
     stop: &AtomicBool,
 ) -> io::Result<Answer> {
-    if !screen.wait(stop) {
-        return Ok(Answer::no(CANCELLED));
-    }
     let mut terminal = OpenOptions::new().read(true).write(true).open(terminal)?;
     if tcgetpgrp(&terminal).is_ok_and(|front| front != getpgrp()) {
         return Ok(Answer::no("no user in front: this program is in the background"));
@@ -140,7 +150,7 @@ fn converse(
         std::thread::sleep(LOOK);
     }
     tcflush(&terminal, QueueSelector::IFlush)?;
-    terminal.write_all(b"Run it? [y/N] ")?;
+    terminal.write_all(format!("{question} [y/N] ").as_bytes())?;
     let line = read_line(&mut terminal, stop)?;
     if !matches!(line, Typed::Line(_)) {
         terminal.write_all(b"no\n")?;

@@ -70,6 +70,14 @@ pub fn offer(server: &str, card: &Card, start: &Start, filter: &Filter) -> Offer
         ));
         return offer;
     };
+    if card.approved.is_none() {
+        offer.notes.push(format!(
+            "mcp {server}: you have not approved it yet: {} tools are not offered. Read what it \
+             says of itself, and approve it, with: deputize mcp review {server}",
+            listed.tools.len()
+        ));
+        return offer;
+    }
     let problems = listed.problems.iter();
     offer.notes.extend(problems.map(|why| format!("mcp {server}: not offered: {why}")));
     let whole = card.offered(start);
@@ -279,6 +287,15 @@ mod tests {
         );
         let other = super::offer("s", &card, &start("/tmp/s"), &Filter::default());
         assert_eq!(other.entries.len(), 0, "nothing of another program");
+    }
+
+    #[test]
+    fn nothing_is_offered_of_a_server_that_nobody_approved() {
+        let mut card = card(&["get"], true);
+        card.approved = None;
+        let offer = offer("s", &card, &start("/bin/s"), &Filter::default());
+        assert_eq!(offer.entries.len(), 0);
+        assert!(offer.notes[0].contains("1 tools are not offered"), "{:?}", offer.notes);
     }
 
     #[test]

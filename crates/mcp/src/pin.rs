@@ -120,8 +120,8 @@ pub fn pretty(schema: &str) -> String {
 }
 
 impl Card {
-    /// Keeps what a server said. What nobody has seen anything of is taken as it is: who
-    /// configured the server wants what it has.
+    /// Keeps what a server said, and approves it where nothing of it was approved before: for
+    /// whoever was shown it, or has a word that stands for that.
     pub fn keep(&mut self, start: &Start, listed: Listed) {
         if self.approved.is_none() {
             self.approved = Some(Approved::of(&listed, start.clone()));

@@ -179,7 +179,7 @@ impl Servers {
         let Some(cards) = cards else { return };
         let Ok(mut card) = cards.read(&server.name) else { return };
         let before = card.clone();
-        card.keep(&server.start(), listed.clone());
+        card.hear(&server.start(), listed.clone());
         if card != before {
             let _kept = cards.write(&server.name, &card);
         }

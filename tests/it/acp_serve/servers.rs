@@ -158,6 +158,12 @@ async fn what_cannot_be_had_is_told_and_the_rest_works() {
     let own = format!("mcp_servers.w={}", json!({"command": SERVER, "args": ["none"]}));
     let mut editor = Editor::start(command(&lab, &server, &["--set", &own]));
     editor.hello().await;
+    let session = open(&mut editor, &lab, &[]).await;
+    editor.prompt(&session, "Zero").await;
+    let thought = editor.text("agent_thought_chunk");
+    assert!(thought.contains("mcp w: you have not approved it yet: 1 tools"), "{thought}");
+    assert!(!offered(&server));
+    deputize(&lab, &["mcp", "review", "w", "--yes", "--set", &own]).await.with_code(0);
     let missing = json!({"name": "gone", "command": "/no/such/program", "args": [], "env": []});
     let servers = [named("w", "greets"), missing, named("dies", "exits at once")];
     let session = open(&mut editor, &lab, &servers).await;

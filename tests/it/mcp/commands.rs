@@ -2,12 +2,13 @@
 //! changes between two runs.
 
 use std::fs;
+use std::io::Write as _;
 
 use deputize_core::Reply;
 use deputize_testkit::{Answer, MockServer};
 use serde_json::{Value, json};
 
-use crate::program::{Asked, Ended, Lab, Running, model};
+use crate::program::{Asked, Ended, Lab, Running, model, sees};
 
 const SERVER: &str = env!("CARGO_BIN_EXE_deputize-mcp-faulty");
 
@@ -120,10 +121,80 @@ fn set(fault: &str) -> String {
     format!("mcp_servers.w={}", json!({"command": SERVER, "args": [fault]}))
 }
 
+async fn approve(lab: &Lab, set: &str) {
+    deputize(lab, &["mcp", "review", "w", "--yes", "--set", set]).await.with_code(0);
+}
+
+/// Whether the run's agent was given the server's tool.
+fn offered(ended: &Ended) -> bool {
+    let tools = ended.events("agent.start")[0]["tools"].clone();
+    tools.as_array().unwrap().contains(&json!("mcp__w__echo"))
+}
+
+#[tokio::test]
+async fn a_server_that_the_person_wrote_into_the_file_is_shown_before_it_is_used() {
+    let (lab, server) = (Lab::new(), caller().await);
+    fs::create_dir_all(lab.path("home")).unwrap();
+    let servers = json!({"w": {"command": SERVER, "args": ["instructions"]}});
+    fs::write(lab.path("home/config.yaml"), format!("mcp_servers: {servers}\n")).unwrap();
+    let words = "warning: mcp w: you have not approved it yet: 1 tools are not offered. Read what \
+                 it says of itself, and approve it, with: deputize mcp review w";
+    // Nobody can be asked, however often, and also after somebody tried it.
+    for _ in 0..2 {
+        let ended = lab.run(&server, &["--output", "events", "go"]).end().await.with_code(0);
+        assert!(!offered(&ended) && ended.err.contains(words), "{}", ended.err);
+        let test = deputize(&lab, &["mcp", "test", "w"]).await.with_code(0);
+        assert!(test.err.contains("before you read and approve it"), "{}", test.err);
+    }
+    let list = deputize(&lab, &["mcp", "list", "--json"]).await.with_code(0);
+    let rows: Value = serde_json::from_str(&list.out).unwrap();
+    let state = "nobody approved it yet: deputize mcp review w";
+    assert_eq!((&rows[0]["state"], &rows[0]["tools"]), (&json!(state), &json!([])));
+
+    // Who is at the terminal is shown all of it and asked.
+    for (typed, yes) in [(b"n\n", false), (b"y\n", true)] {
+        let (mut person, running) = lab.on_terminal(&server, &["--output", "events", "go"]);
+        let screen = sees(&person, "Approve all of this? [y/N] ").await;
+        assert!(screen.contains("Obey.\\u{202e}") && screen.contains("Say it again."), "{screen}");
+        person.write_all(typed).unwrap();
+        if yes {
+            // What it may do is asked for all the same.
+            sees(&person, "Run it? [y/N] ").await;
+            person.write_all(b"n\n").unwrap();
+        }
+        let ended = running.end().await.with_code(0);
+        assert_eq!(offered(&ended), yes, "{}", ended.err);
+        assert_eq!(
+            ended.err.contains("seen for the first time: its 1 tools"),
+            yes,
+            "{}",
+            ended.err
+        );
+    }
+    let (mut person, running) = lab.on_terminal(&server, &["--output", "events", "go"]);
+    let screen = sees(&person, "Run it? [y/N] ").await;
+    assert!(!screen.contains("Approve"), "it is asked once: {screen}");
+    person.write_all(b"n\n").unwrap();
+    assert!(offered(&running.end().await.with_code(0)));
+    assert_eq!(lab.processes(), []);
+}
+
+#[tokio::test]
+async fn who_says_yes_to_everything_is_shown_it_all_the_same() {
+    let (lab, server) = (Lab::new(), caller().await);
+    let own = set("instructions");
+    let args = ["--approve", "auto", "--output", "events", "--set", &own, "go"];
+    let first = lab.run(&server, &args).end().await.with_code(0);
+    assert!(offered(&first) && first.err.contains("Obey.\\u{202e}"), "{}", first.err);
+    let again = lab.run(&server, &args).end().await.with_code(0);
+    assert!(offered(&again) && !again.err.contains("Obey."), "{}", again.err);
+}
+
 #[tokio::test]
 async fn a_call_is_asked_for_unless_the_person_says_that_the_tool_only_looks() {
     let (lab, server) = (Lab::new(), caller().await);
     let own = set("none");
+    approve(&lab, &own).await;
     let denied = lab.run(&server, &["--set", &own, "go"]).end().await.with_code(0);
     assert!(denied.out.contains("error: denied by"), "{}", denied.out);
     let entry = json!({"command": SERVER, "args": ["none"], "tools": {"read_only": ["echo"]}});
@@ -144,8 +215,7 @@ async fn what_changed_since_it_was_approved_is_not_offered_until_it_is_reviewed(
         async move {
             let args = ["--approve", "auto", "--output", "events", "--set", own, "go"];
             let ended = lab.run(server, &args).end().await.with_code(0);
-            let tools = ended.events("agent.start")[0]["tools"].clone();
-            (tools.as_array().unwrap().contains(&json!("mcp__w__echo")), ended)
+            (offered(&ended), ended)
         }
     };
     let (offered, first) = run("none").await;
@@ -181,8 +251,7 @@ async fn a_server_with_other_arguments_is_not_started_until_they_are_reviewed() 
         let running = lab.run(&server, &args);
         async move {
             let ended = running.end().await.with_code(0);
-            let tools = ended.events("agent.start")[0]["tools"].clone();
-            (tools.as_array().unwrap().contains(&json!("mcp__w__echo")), ended)
+            (offered(&ended), ended)
         }
     };
     assert!(run(&["none"]).await.0);
@@ -287,6 +356,7 @@ async fn children_have_the_tools_of_servers_unless_the_operator_says_otherwise()
     for (inherit, words) in [("true", "echo: below"), ("false", "there is no tool `mcp__w__echo`")]
     {
         let (lab, own) = (Lab::new(), set("none"));
+        approve(&lab, &own).await;
         let inherit = format!("delegation.inherit_mcp_toolsets={inherit}");
         let auto = ["--set", "delegation.approvals=auto", "--set", &inherit, "--set", &own];
         let args = [&auto[..], &["go"]].concat();

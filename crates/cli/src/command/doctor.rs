@@ -1,5 +1,6 @@
 //! `deputize doctor`: what works on this machine.
 
+mod extensions;
 mod models;
 mod storage;
 
@@ -82,6 +83,8 @@ pub(crate) fn doctor(
                 checks.extend(models::checks(composition, around, args)?);
             }
             checks.extend(external_agent(&loaded.config, around));
+            checks.extend(extensions::plugins(&loaded.config, around));
+            checks.extend(extensions::servers(&loaded.config, around, &sources.cwd)?);
             checks.extend(tools(composition));
         }
     }

@@ -20,7 +20,7 @@ use crate::surroundings::{Surroundings, print, tell};
 mod add;
 mod editor;
 mod file;
-mod show;
+pub(crate) mod show;
 
 /// Why a server is not dealt with.
 #[derive(Debug, thiserror::Error)]
@@ -140,6 +140,9 @@ impl Row {
         let state = match waiting.len() {
             1 => format!("1 change waits: deputize mcp review {name}"),
             more @ 2.. => format!("{more} changes wait: deputize mcp review {name}"),
+            0 if card.listed.is_some() && card.approved.is_none() => {
+                format!("nobody approved it yet: deputize mcp review {name}")
+            }
             0 if card.listed.is_none() => "it has not said yet what it has".to_owned(),
             0 if card.is_stale(&start) => {
                 "it is configured otherwise than when it was asked: it is asked again".to_owned()
@@ -186,11 +189,16 @@ fn test(around: &Surroundings, name: &str, settings: &Settings) -> Result<(), Cl
         return Err(CliError::failed(held).hint(review));
     }
     let (listed, took) = ask(around, &desk.server, &sources.cwd)?;
-    desk.card.keep(&start, listed.clone());
+    desk.card.hear(&start, listed.clone());
     desk.cards.write(name, &desk.card).map_err(CliError::failed)?;
     print(&show::short(name, &listed, took))?;
     let waiting = desk.card.changes(&start).into_iter().filter(Change::waits).count();
-    if waiting > 0 {
+    if desk.card.approved.is_none() {
+        tell(&format!(
+            "note: nothing of it is offered to agents before you read and approve it: deputize \
+             mcp review {name}"
+        ));
+    } else if waiting > 0 {
         tell(&format!(
             "note: of that, {waiting} things are not as you approved them. Review with: deputize \
              mcp review {name}"

@@ -56,7 +56,8 @@ pub(crate) fn run(
         None => sources.cwd.clone(),
     };
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let looked = mcp::first_look(&loaded.config, around, &cwd);
+    let mode = mode(&loaded, around);
+    let looked = mcp::first_look(&loaded.config, around, &cwd, mode);
     let composition = Composition::new(&Ingredients {
         links,
         config: &loaded.config,
@@ -72,7 +73,6 @@ pub(crate) fn run(
     let program = external::program(&loaded.config, around)?;
     let mut chosen = composition.models(&overrides, around)?;
     given_secrets(&loaded.config, around, &mut chosen.secrets);
-    let mode = mode(&loaded, around);
     let id = match &stored {
         Some(stored) => stored.header.session.clone(),
         None => new_session(clock.now_ms()),

@@ -139,7 +139,12 @@ impl Work {
         let sources = around.sources(&settings, flags(&office.options))?;
         let mut loaded = around.load(&sources)?;
         let mut notes = servers::add(&place.servers, &mut loaded.config);
-        let mut looked = mcp::first_look(&loaded.config, around, &cwd);
+        // The terminal of the editor, if it has one, is not ours to ask at.
+        let unasked = match mode(&loaded) {
+            ApproverMode::Auto => ApproverMode::Auto,
+            ApproverMode::Ask | ApproverMode::Deny => ApproverMode::Deny,
+        };
+        let mut looked = mcp::first_look(&loaded.config, around, &cwd, unasked);
         notes.append(&mut looked.notes);
         let ingredients = Ingredients::here(&office.links, &loaded.config, around, &sources);
         let composition = Composition::new(&ingredients)?;

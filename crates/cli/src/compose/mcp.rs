@@ -19,7 +19,7 @@ use crate::surroundings::Surroundings;
 
 mod first;
 
-pub(crate) use first::{FirstLook, first_look};
+pub(crate) use first::{FirstLook, error_told, first_look};
 
 /// Why a configured server cannot be reached.
 #[derive(Debug, thiserror::Error)]

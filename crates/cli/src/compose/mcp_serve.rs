@@ -214,7 +214,12 @@ impl Prepared {
         if let Job::Run { toolsets, max_iterations, .. } = &job {
             narrow(&mut loaded.config, toolsets, *max_iterations)?;
         }
-        let looked = mcp::first_look(&loaded.config, around, &cwd);
+        // Nobody can be asked.
+        let mode = match approver_mode(loaded.config.approvals.mode) {
+            ApproverMode::Auto => ApproverMode::Auto,
+            ApproverMode::Ask | ApproverMode::Deny => ApproverMode::Deny,
+        };
+        let looked = mcp::first_look(&loaded.config, around, &cwd, mode);
         looked.notes.iter().for_each(|note| tell(&format!("note: {note}")));
         let ingredients = Ingredients::here(&office.links, &loaded.config, around, &sources);
         let composition = Composition::new(&ingredients)?;
@@ -223,11 +228,6 @@ impl Prepared {
         given_secrets(&loaded.config, around, &mut chosen.secrets);
         let warnings = composition.warnings.iter().chain(&chosen.warnings);
         warnings.for_each(|warning| tell(&format!("warning: {warning}")));
-        // Nobody can be asked.
-        let mode = match approver_mode(loaded.config.approvals.mode) {
-            ApproverMode::Auto => ApproverMode::Auto,
-            ApproverMode::Ask | ApproverMode::Deny => ApproverMode::Deny,
-        };
         let id = new_session(ingredients.clock.now_ms());
         Ok(Self { office, composition, chosen, program, mode, cwd, id, job, _looked: looked })
     }

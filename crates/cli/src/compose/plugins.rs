@@ -70,18 +70,7 @@ pub(super) fn find(from: &Ingredients<'_>) -> Result<Vec<FoundPlugin>, PluginFau
 
 /// Looks at one plugin of the configuration.
 pub(crate) fn one(entry: &PluginEntry, around: &Surroundings) -> Result<FoundPlugin, PluginFault> {
-    let path = place(entry, around);
-    let failed = |source| PluginFault::Plugin { path: path.clone(), source };
-    let file = PluginFile::read(&path).and_then(|file| file.pinned(&entry.sha256));
-    let file = file.map_err(failed)?;
-    file.table().map_err(failed)?;
-    let mut found = FoundPlugin {
-        path: path.clone(),
-        sha256: file.sha256().to_owned(),
-        isolated: entry.isolated,
-        room: Room { env: entry.env.clone(), memory_mb: entry.memory_mb },
-        description: String::new(),
-    };
+    let mut found = pinned(entry, around)?;
     let kept = kept_at(&found.sha256, around);
     if let Some(text) = kept.as_deref().and_then(|kept| std::fs::read_to_string(kept).ok())
         && Description::parse(&text).is_ok()
@@ -89,13 +78,47 @@ pub(crate) fn one(entry: &PluginEntry, around: &Surroundings) -> Result<FoundPlu
         found.description = text;
         return Ok(found);
     }
-    let text = ask(&found, around)?;
-    Description::parse(&text).map_err(|error| failed(named(error, &path)))?;
+    let (text, _) = described(&found, around)?;
     if let Some(kept) = kept {
         keep(&kept, &text);
     }
     found.description = text;
     Ok(found)
+}
+
+/// Loads one plugin of the configuration where its calls would run, and has it say what it has.
+pub(crate) fn loaded(
+    entry: &PluginEntry,
+    around: &Surroundings,
+) -> Result<Description, PluginFault> {
+    Ok(described(&pinned(entry, around)?, around)?.1)
+}
+
+fn described(
+    found: &FoundPlugin,
+    around: &Surroundings,
+) -> Result<(String, Description), PluginFault> {
+    let text = ask(found, around)?;
+    let failed =
+        |error| PluginFault::Plugin { path: found.path.clone(), source: named(error, &found.path) };
+    let description = Description::parse(&text).map_err(failed)?;
+    Ok((text, description))
+}
+
+/// One plugin of the configuration by its file, none of whose code has run yet.
+fn pinned(entry: &PluginEntry, around: &Surroundings) -> Result<FoundPlugin, PluginFault> {
+    let path = place(entry, around);
+    let failed = |source| PluginFault::Plugin { path: path.clone(), source };
+    let file = PluginFile::read(&path).and_then(|file| file.pinned(&entry.sha256));
+    let file = file.map_err(failed)?;
+    file.table().map_err(failed)?;
+    Ok(FoundPlugin {
+        path: path.clone(),
+        sha256: file.sha256().to_owned(),
+        isolated: entry.isolated,
+        room: Room { env: entry.env.clone(), memory_mb: entry.memory_mb },
+        description: String::new(),
+    })
 }
 
 /// Adds the tools of the plugins that were found. Nothing is loaded or started before a call.

@@ -34,7 +34,7 @@ pub(super) fn started(name: &str, before: &Start, now: &Start) -> String {
 }
 
 /// All of it, and what changed since it was approved.
-pub(super) fn whole(name: &str, start: &Start, listed: &Listed, changes: &[Change]) -> String {
+pub(crate) fn whole(name: &str, start: &Start, listed: &Listed, changes: &[Change]) -> String {
     let mut text = format!(
         "mcp {name}: {}\nreached by: {}\nprotocol: {}\n",
         to_line(listed.server.as_deref().unwrap_or("it does not say what it is"), 120),

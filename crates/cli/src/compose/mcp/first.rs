@@ -7,16 +7,19 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use deputize_core::ApproverMode;
 use deputize_mcp::{Card, Cards, McpError, Server, look};
 use deputize_tools::Processes;
 use futures_util::future::join_all;
 use tokio::sync::oneshot;
 
 use super::{cards_of, is_wanted, server};
+use crate::approve::confirmed;
+use crate::command::mcp::show;
 use crate::config::Config;
 use crate::exit::CliError;
 use crate::processes::setup;
-use crate::surroundings::Surroundings;
+use crate::surroundings::{Surroundings, tell};
 
 /// How long servers that nothing is known of may hold up the first request, all together.
 const FIRST_LOOK: Duration = Duration::from_secs(5);
@@ -45,44 +48,115 @@ impl Drop for Asking {
     }
 }
 
-/// Asks servers that nothing is known of what they have, all at once. The first request does not
-/// wait for long; who needs longer to start, as what is downloaded first, is asked on beside the
-/// session.
-pub(crate) fn first_look(config: &Config, around: &Surroundings, cwd: &Path) -> FirstLook {
+/// Asks servers that nothing is known of what they have, all at once, and shows the person what
+/// nobody approved yet. The first request does not wait for long; who needs longer to start, as
+/// what is downloaded first, is asked on beside the session.
+pub(crate) fn first_look(
+    config: &Config,
+    around: &Surroundings,
+    cwd: &Path,
+    mode: ApproverMode,
+) -> FirstLook {
+    let mut looked = asked(unknown(config, around, cwd), cwd, around);
+    let shown = wanted(config, around, cwd).into_iter();
+    looked.notes.extend(shown.filter_map(|asked| asked.shown(mode)));
+    looked
+}
+
+/// A server, and what is kept of it.
+struct Asked {
+    server: Server,
+    card: Card,
+    cards: Cards,
+    of_editor: bool,
+}
+
+/// The servers whose tools the top agent is to have.
+fn wanted(config: &Config, around: &Surroundings, cwd: &Path) -> Vec<Asked> {
+    let wanted = config.mcp_servers.iter().filter(|(name, _)| is_wanted(config, name));
+    // What is wrong with one is told where its tools are put together.
+    let asked = wanted.filter_map(|(name, entry)| {
+        let server = server(name, entry, around, cwd).ok()?;
+        let cards = cards_of(entry, around).ok()?;
+        let card = cards.read(name).ok()?;
+        Some(Asked { server, card, cards, of_editor: entry.of_editor })
+    });
+    asked.collect()
+}
+
+/// Those of them that must be asked what they have.
+fn unknown(config: &Config, around: &Surroundings, cwd: &Path) -> Vec<Asked> {
     let mut unknown = Vec::new();
-    for (name, entry) in config.mcp_servers.iter().filter(|(name, _)| is_wanted(config, name)) {
-        // What is wrong with it is told where its tools are put together.
-        let Ok(server) = server(name, entry, around, cwd) else { continue };
-        let Ok(cards) = cards_of(entry, around) else { continue };
-        let Ok(mut card) = cards.read(name) else { continue };
-        let start = server.start();
-        if card.is_held(&start) {
+    for mut asked in wanted(config, around, cwd) {
+        let start = asked.server.start();
+        if asked.card.is_held(&start) {
             // The review of an editor's server has nothing else to tell it by.
-            card.start = start;
-            let _kept = if entry.of_editor { cards.write(name, &card) } else { Ok(()) };
-        } else if card.is_stale(&start) {
-            unknown.push((server, card, cards));
+            asked.card.start = start;
+            let kept = |asked: &Asked| asked.cards.write(&asked.server.name, &asked.card);
+            let _kept = if asked.of_editor { kept(&asked) } else { Ok(()) };
+        } else if asked.card.is_stale(&start) {
+            unknown.push(asked);
         }
     }
-    if unknown.is_empty() {
-        return FirstLook::default();
+    unknown
+}
+
+impl Asked {
+    /// Shows the person a server that nobody approved, and approves it where that is the answer.
+    /// Where it is not, its tools are not offered, and that is told with all that is not. What
+    /// is to be told.
+    fn shown(mut self, mode: ApproverMode) -> Option<String> {
+        let (name, start) = (&self.server.name, self.server.start());
+        let listed = self.card.listed.as_ref()?;
+        if self.card.approved.is_some() || self.card.is_stale(&start) {
+            return None;
+        }
+        let text = show::whole(name, &start, listed, &[]);
+        let tools = listed.tools.len();
+        let allowed = match mode {
+            ApproverMode::Auto => {
+                tell(&text);
+                true
+            }
+            ApproverMode::Ask => {
+                let text = format!(
+                    "\nThe configuration names this server; nobody approved it yet.\n{text}"
+                );
+                confirmed(&text, "Approve all of this?")
+            }
+            ApproverMode::Deny => false,
+        };
+        if !allowed {
+            return None;
+        }
+        self.card.approve(start);
+        if let Err(error) = self.cards.write(name, &self.card) {
+            return Some(CliError::failed(error).chain());
+        }
+        Some(format!(
+            "mcp {name}: seen for the first time: its {tools} tools are approved as they were \
+             shown; what changes later waits for you. Read them again with: deputize mcp review \
+             {name}"
+        ))
     }
-    asked(unknown, cwd, around)
 }
 
 /// Asks them, and waits for those that are quick.
-fn asked(unknown: Vec<(Server, Card, Cards)>, cwd: &Path, around: &Surroundings) -> FirstLook {
+fn asked(unknown: Vec<Asked>, cwd: &Path, around: &Surroundings) -> FirstLook {
+    if unknown.is_empty() {
+        return FirstLook::default();
+    }
     let mut waiting: BTreeSet<String> =
-        unknown.iter().map(|(server, ..)| server.name.clone()).collect();
+        unknown.iter().map(|asked| asked.server.name.clone()).collect();
     let processes = Arc::new(Processes::with(setup(around.open_files)));
     let (said, hears) = mpsc::channel();
     let looks: Vec<_> = unknown
         .into_iter()
-        .map(|(server, card, cards)| {
+        .map(|asked| {
             let (cwd, processes, said) = (cwd.to_owned(), Arc::clone(&processes), said.clone());
             async move {
-                let name = server.name.clone();
-                let note = ask_first(server, (card, cards), cwd, processes).await;
+                let name = asked.server.name.clone();
+                let note = ask_first(asked, cwd, processes).await;
                 let _nobody_waits_any_more = said.send((name, note));
             }
         })
@@ -121,23 +195,23 @@ fn asked(unknown: Vec<(Server, Card, Cards)>, cwd: &Path, around: &Surroundings)
 }
 
 /// Asks a server and keeps what it says. What is to be told of that.
-async fn ask_first(
-    server: Server,
-    (mut card, cards): (Card, Cards),
-    cwd: PathBuf,
-    processes: Arc<Processes>,
-) -> Option<String> {
+async fn ask_first(asked: Asked, cwd: PathBuf, processes: Arc<Processes>) -> Option<String> {
+    let Asked { server, mut card, cards, of_editor } = asked;
     let (name, start) = (server.name.clone(), server.start());
     let listed = match look(server, cwd, move || processes.shared()).await {
         Ok(listed) => listed,
         Err(error) => return Some(without(&name, &error)),
     };
-    let (first, tools) = (card.approved.is_none(), listed.tools.len());
-    card.keep(&start, listed);
+    let (taken, tools) = (of_editor && card.approved.is_none(), listed.tools.len());
+    if of_editor {
+        card.keep(&start, listed);
+    } else {
+        card.hear(&start, listed);
+    }
     if let Err(error) = cards.write(&name, &card) {
         return Some(CliError::failed(error).chain());
     }
-    first.then(|| {
+    taken.then(|| {
         format!(
             "mcp {name}: seen for the first time: its {tools} tools are taken as they are; what \
              changes later waits for you. Read them with: deputize mcp review {name}"
@@ -152,7 +226,7 @@ fn without(name: &str, error: &McpError) -> String {
 }
 
 /// An error of a server with its causes.
-fn error_told(error: &McpError) -> String {
+pub(crate) fn error_told(error: &McpError) -> String {
     let mut said = error.to_string();
     let causes = std::iter::successors(std::error::Error::source(error), |cause| cause.source());
     for cause in causes.map(ToString::to_string) {

@@ -1,0 +1,111 @@
+//! What the configuration adds: whether its plugins load, and whether its MCP servers start.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use deputize_core::door::to_line;
+use deputize_mcp::{Card, Listed, Server, look};
+use deputize_tools::Processes;
+use futures_util::future::join_all;
+
+use super::Check;
+use crate::compose::{mcp, plugins};
+use crate::config::{Config, McpServer, PluginEntry};
+use crate::exit::CliError;
+use crate::processes::setup;
+use crate::surroundings::Surroundings;
+
+const PLUGIN: &str = "plugin";
+const SERVER: &str = "mcp server";
+
+/// Loads each plugin where its calls would run. All are asked side by side; each has its limit.
+pub(super) fn plugins(config: &Config, around: &Surroundings) -> Vec<Check> {
+    let one = |entry: &PluginEntry| {
+        let runs = if entry.isolated { "isolated" } else { "inside" };
+        let found = plugins::loaded(entry, around).map_err(|error| CliError::usage(error).chain());
+        let told = found.map(|it| {
+            let tools = it.tools.len();
+            format!("{} {}: loads {runs}, {tools} tools", it.name, to_line(&it.version, 40))
+        });
+        Check::new(PLUGIN, told)
+    };
+    std::thread::scope(|scope| {
+        let asked: Vec<_> =
+            config.plugins.iter().map(|entry| scope.spawn(move || one(entry))).collect();
+        let told = asked.into_iter().map(|asked| asked.join());
+        told.map(|told| told.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+    })
+}
+
+/// Starts each server and asks what it has, all side by side, each within its
+/// `start_timeout_seconds`. What they say is kept nowhere: that is for the person to see first.
+pub(super) fn servers(
+    config: &Config,
+    around: &Surroundings,
+    cwd: &Path,
+) -> Result<Vec<Check>, CliError> {
+    if config.mcp_servers.is_empty() {
+        return Ok(Vec::new());
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(CliError::failed)?;
+    let processes = Arc::new(Processes::with(setup(around.open_files)));
+    let looks = config.mcp_servers.iter().map(|(name, entry)| {
+        let processes = Arc::clone(&processes);
+        async move {
+            match known(name, entry, around, cwd) {
+                Ok((server, card)) => asked(server, card, cwd, processes).await,
+                Err(error) => Check::new(SERVER, Err(error.chain())),
+            }
+        }
+    });
+    Ok(runtime.block_on(join_all(looks)))
+}
+
+/// A server, and what is kept of it.
+fn known(
+    name: &str,
+    entry: &McpServer,
+    around: &Surroundings,
+    cwd: &Path,
+) -> Result<(Server, Card), CliError> {
+    let server = mcp::server(name, entry, around, cwd).map_err(CliError::usage)?;
+    let card = mcp::cards(around)?.read(name).map_err(CliError::failed)?;
+    Ok((server, card))
+}
+
+async fn asked(server: Server, mut card: Card, cwd: &Path, processes: Arc<Processes>) -> Check {
+    let (name, start) = (server.name.clone(), server.start());
+    if let Some(approved) = card.approved.as_ref().filter(|_| card.is_held(&start)) {
+        let why = start.since(&approved.start);
+        let review = "look at it and start it with: deputize mcp review";
+        return Check::less(SERVER, format!("{name}: it is not started: {why}; {review} {name}"));
+    }
+    let begun = Instant::now();
+    let listed = match look(server, cwd, move || processes.shared()).await {
+        Ok(listed) => listed,
+        Err(error) => return Check::new(SERVER, Err(mcp::error_told(&error))),
+    };
+    let answers = answers(&name, &listed, begun);
+    card.hear(&start, listed);
+    let waits = card.changes(&start).iter().filter(|change| change.waits()).count();
+    match (card.approved.is_none(), waits) {
+        (false, 0) => Check::new(SERVER, Ok(answers)),
+        (true, _) => Check::less(SERVER, not_whole(&name, answers, "you have not approved it yet")),
+        (false, waits) => {
+            let why = format!("{waits} things are not as you approved them");
+            Check::less(SERVER, not_whole(&name, answers, &why))
+        }
+    }
+}
+
+fn answers(name: &str, listed: &Listed, begun: Instant) -> String {
+    let is = to_line(listed.server.as_deref().unwrap_or("it does not say what it is"), 80);
+    let (tools, took) = (listed.tools.len(), begun.elapsed().as_secs_f32());
+    format!("{name}: {is}, {tools} tools in {took:.2} s")
+}
+
+fn not_whole(name: &str, answers: String, why: &str) -> String {
+    format!("{answers}, but {why}: deputize mcp review {name}")
+}

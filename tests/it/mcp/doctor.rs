@@ -1,0 +1,80 @@
+//! What the doctor says of servers: each is started, and none is used that was not approved.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::installed::node;
+use super::real::blocking;
+use crate::program::{Ended, Lab, Running};
+
+const SERVER: &str = env!("CARGO_BIN_EXE_deputize-mcp-faulty");
+
+/// What is said of servers: how each is, and the words.
+fn told(ended: &Ended) -> Vec<(String, String)> {
+    let rows: Value = serde_json::from_str(&ended.out).unwrap();
+    let rows = rows.as_array().unwrap().iter().filter(|row| row["what"] == "mcp server");
+    let word = |word: &Value| word.as_str().unwrap().to_owned();
+    rows.map(|row| (word(&row["health"]), word(&row["found"]))).collect()
+}
+
+#[tokio::test]
+async fn the_doctor_starts_each_server_side_by_side_and_says_how_it_is() {
+    let lab = Lab::new();
+    let everything = blocking(|| node("@modelcontextprotocol/server-everything", "dist/index.js"));
+    let (everything, does) = (everything.await, lab.path("does"));
+    std::fs::write(&does, "none").unwrap();
+    let servers = json!({
+        "all": {"command": "node", "args": [everything, "stdio"]},
+        "dies": {"command": SERVER, "args": ["exits at once"]},
+        "far": {"url": "http://127.0.0.1:9/mcp"},
+        "hangs": {"command": SERVER, "args": ["hangs at once"], "start_timeout_seconds": 4},
+        "late": {"command": SERVER, "args": ["hangs at once"], "start_timeout_seconds": 4},
+        "no": {"command": "no-such-program"},
+        "w": {"command": SERVER, "args": [format!("@{}", does.display())]},
+    });
+    let set = format!("mcp_servers={servers}");
+    let args = ["doctor", "-m", "offline", "--json", "--set", &set];
+    let ended = Running::start(lab.deputize(&args)).end().await.with_code(1);
+    let rows = told(&ended);
+    let words = [
+        (
+            "warn",
+            "all: mcp-servers/everything",
+            "you have not approved it yet: deputize mcp review all",
+        ),
+        ("fail", "mcp dies:", "no key: set WEATHER_KEY"),
+        ("fail", "mcp far:", "Connection refused"),
+        ("fail", "mcp hangs:", "it did not answer within 4 s after its start"),
+        ("fail", "mcp late:", "it did not answer within 4 s after its start"),
+        ("fail", "mcp no:", "program `no-such-program` not found in PATH"),
+        ("warn", "w: faulty 1, 1 tools in ", "you have not approved it yet: deputize mcp review w"),
+    ];
+    assert_eq!(rows.len(), words.len(), "{rows:#?}");
+    for ((health, found), (is, begins, holds)) in rows.iter().zip(words) {
+        assert_eq!(health, is, "{found}");
+        assert!(found.starts_with(begins) && found.contains(holds), "{begins} {holds}: {found}");
+    }
+    // One after the other would be more than eight.
+    assert!(ended.took < Duration::from_secs(8), "{:?}", ended.took);
+    assert_eq!(lab.processes(), []);
+
+    // That it was looked at approves nothing. Once it is approved it is fine, until it changes.
+    let set = format!("mcp_servers.w={}", servers["w"]);
+    let args = ["doctor", "-m", "offline", "--json", "--set", &set];
+    let review = ["mcp", "review", "w", "--yes", "--set", &set];
+    let doctor = async || told(&Running::start(lab.deputize(&args)).end().await.with_code(0));
+    assert!(doctor().await[0].1.contains("you have not approved it yet"));
+    Running::start(lab.deputize(&review)).end().await.with_code(0);
+    let [(health, found)] = &doctor().await[..] else { panic!("one row") };
+    assert!(health == "ok" && found.starts_with("w: faulty 1, 1 tools in "), "{found}");
+    std::fs::write(&does, "a description with escapes").unwrap();
+    let [(health, found)] = &doctor().await[..] else { panic!("one row") };
+    let waits = "1 things are not as you approved them: deputize mcp review w";
+    assert!(health == "warn" && found.contains(waits), "{found}");
+    let other = format!("mcp_servers.w={}", json!({"command": SERVER, "args": ["exits at once"]}));
+    let args = ["doctor", "-m", "offline", "--json", "--set", &other];
+    let held = told(&Running::start(lab.deputize(&args)).end().await.with_code(0));
+    let words = "w: it is not started: its arguments changed";
+    assert!(held[0].0 == "warn" && held[0].1.starts_with(words), "{held:?}");
+}

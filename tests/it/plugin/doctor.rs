@@ -1,0 +1,54 @@
+//! What the doctor says of plugins: each is loaded where its calls would run.
+
+use std::fs;
+
+use serde_json::Value;
+
+use super::{compiled, configure, ended, library};
+use crate::program::{Ended, Lab};
+
+/// What is said of plugins: how each is, and the words.
+fn told(ended: &Ended) -> Vec<(String, String)> {
+    let rows: Value = serde_json::from_str(&ended.out).unwrap();
+    let rows = rows.as_array().unwrap().iter().filter(|row| row["what"] == "plugin");
+    let word = |word: &Value| word.as_str().unwrap().to_owned();
+    rows.map(|row| (word(&row["health"]), word(&row["found"]))).collect()
+}
+
+#[tokio::test]
+async fn the_doctor_loads_each_plugin_and_says_which_one_cannot_be() {
+    let lab = Lab::new();
+    let (good, other) = (library("archive"), library("image"));
+    // It describes itself when it is asked for the first time, and dies at the next.
+    let dies = format!("-DDIES_IF=\"{}\"", lab.path("die").display());
+    let rude = compiled(&lab, "tests/fixtures/plugins/rude.c", "librude", &[&dies]);
+    configure(&lab, &[(&good, true), (&other, false), (&rude, true)]);
+    let doctor = ["doctor", "-m", "offline", "--json"];
+    let fine = ended(&lab, &doctor).await.with_code(0);
+    let rows = told(&fine);
+    let words = [
+        ("deputize-plugin-archive ", "loads isolated, 1 tools"),
+        ("deputize-plugin-image ", "loads inside, "),
+        ("rude ", "loads isolated, "),
+    ];
+    assert_eq!(rows.len(), words.len(), "{rows:?}");
+    for ((health, found), (begins, holds)) in rows.iter().zip(words) {
+        assert!(health == "ok" && found.starts_with(begins) && found.contains(holds), "{rows:?}");
+    }
+
+    // What it said before is kept; that it does not load any more is seen all the same.
+    ended(&lab, &["plugin", "list"]).await.with_code(0);
+    fs::write(lab.path("die"), "").unwrap();
+    let copy = lab.path("copy.so");
+    fs::copy(&good, &copy).unwrap();
+    configure(&lab, &[(&copy, true), (&rude, true)]);
+    let mut bytes = fs::read(&copy).unwrap();
+    bytes.push(0);
+    fs::write(&copy, bytes).unwrap();
+    let rows = told(&ended(&lab, &doctor).await.with_code(1));
+    let words = ["is not the file that was pinned", "librude"];
+    assert_eq!(rows.len(), words.len(), "{rows:?}");
+    for ((health, found), words) in rows.iter().zip(words) {
+        assert!(health == "fail" && found.contains(words), "{rows:?}");
+    }
+}
