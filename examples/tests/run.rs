@@ -161,6 +161,42 @@ fn own_memory() {
     }
 }
 
+/// The last result that a model was given which makes one call, in a run of `deputize` that is
+/// configured so.
+fn result_of(call: (&'static str, Value), settings: &[&str]) -> String {
+    let home = tempfile::tempdir().unwrap();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let server = runtime.block_on(MockServer::start([
+        Answer::reply(&Reply::calls("m", [call])),
+        Answer::reply(&Reply::text("m", "Done.")),
+    ]));
+    let server = server.unwrap();
+    let mut run = Command::new(env!("CARGO_BIN_EXE_own_program"));
+    run.args(["run", "-q", "-m", "openai/m", "--base-url", &server.base_url()]);
+    run.args(settings.iter().flat_map(|setting| ["--set", setting]));
+    let output = run.args(["--approve", "auto", "Go"]).current_dir(home.path());
+    let output = output.env("DEPUTIZE_HOME", home.path().join("home")).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let asked = server.requests().last().unwrap().json();
+    asked["messages"].as_array().unwrap().last().unwrap()["content"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn mcp_server() {
+    let entry = json!({"command": env!("CARGO_BIN_EXE_mcp_server")});
+    let call = ("mcp__words__count_words", json!({"text": "one two three"}));
+    let result = result_of(call, &[&format!("mcp_servers.words={entry}")]);
+    assert!(result.contains("\n3 words\n"), "{result}");
+}
+
+#[test]
+fn acp_agent() {
+    let command = format!("delegation.acp_command={}", env!("CARGO_BIN_EXE_acp_agent"));
+    let call = ("delegate_task", json!({"goal": "Find the incomprehensibilities"}));
+    let result = result_of(call, &[&command, "delegation.approvals=auto"]);
+    assert!(result.contains("The longest word is `incomprehensibilities`."), "{result}");
+}
+
 #[test]
 fn tools_at_run_time() {
     let out = run(env!("CARGO_BIN_EXE_tools_at_run_time"), &[]);

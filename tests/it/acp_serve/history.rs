@@ -1,0 +1,146 @@
+//! What an editor is told of a session that is over: its list, its title, all that was said.
+
+use deputize_core::Reply;
+use deputize_testkit::{Answer, Gate};
+use serde_json::{Value, json};
+
+use super::editor::{Editor, command};
+use super::{calls, stop_reason, text};
+use crate::program::{Lab, Running, model};
+
+#[tokio::test]
+async fn a_stored_session_is_listed_and_replayed_and_goes_on() {
+    let lab = Lab::new();
+    let server = model(|asked| match (asked.users().len(), asked.results().len()) {
+        (1, 0) => calls("write_file", json!({"path": "b.txt", "content": "new\n"})),
+        (1, 1) => calls("delegate_task", json!({"goal": "Look around"})),
+        (1, _) if asked.system().contains("YOUR TASK") => text("I looked."),
+        (1, _) => text("All is done."),
+        (users, _) => text(format!("After {users} messages.")),
+    })
+    .await;
+    let (mut editor, session) = Editor::with_session(&lab, &server, &[]).await;
+    editor.prompt(&session, "Change it").await;
+    let live = editor.updates.clone();
+    editor.leave().await;
+
+    let mut editor = Editor::start(command(&lab, &server, &[]));
+    editor.hello().await;
+    let cwd = lab.work("").canonicalize().unwrap();
+    let list = editor.ask("session/list", json!({"cwd": cwd})).await;
+    let [one] = list["result"]["sessions"].as_array().unwrap().as_slice() else { panic!("{list}") };
+    assert_eq!((&one["sessionId"], &one["title"]), (&json!(session), &json!("Change it")));
+    assert!(one["updatedAt"].as_str().unwrap().ends_with('Z'), "{one}");
+    let link = lab.path("link");
+    std::os::unix::fs::symlink(&cwd, &link).unwrap();
+    assert_eq!(editor.ask("session/list", json!({"cwd": link})).await["result"], list["result"]);
+    let elsewhere = editor.ask("session/list", json!({"cwd": "/"})).await;
+    assert_eq!(elsewhere["result"]["sessions"], json!([]));
+
+    let load = json!({"sessionId": session, "cwd": lab.work(""), "mcpServers": []});
+    let loaded = editor.ask("session/load", load.clone()).await;
+    assert_eq!(loaded["result"]["modes"]["currentModeId"], "ask", "{loaded}");
+    assert_eq!(editor.text("user_message_chunk"), "Change it");
+    assert_eq!(editor.text("agent_message_chunk"), "All is done.");
+    // What is told of each call is what was told of it when it ran.
+    let fresh = std::mem::replace(&mut editor.updates, live);
+    let before: Vec<Value> = ["call_1_0", "call_2_0", "2.0.0"].map(|id| editor.call(id)).to_vec();
+    editor.updates = fresh;
+    let after: Vec<Value> = ["call_1_0", "call_2_0", "2.0.0"].map(|id| editor.call(id)).to_vec();
+    assert_eq!(before, after);
+    assert_eq!(after[0]["content"][0]["type"], "diff");
+    assert_eq!(after[2]["content"][0]["content"]["text"], "I looked.");
+
+    editor.updates.clear();
+    editor.prompt(&session, "And now").await;
+    assert_eq!(editor.text("agent_message_chunk"), "After 2 messages.");
+    editor.updates.clear();
+    let resumed = editor.ask("session/resume", load).await;
+    assert!(resumed["result"].get("modes").is_some(), "{resumed}");
+    assert_eq!(editor.updates, [], "a resume tells nothing of the past");
+
+    let closed = editor.ask("session/close", json!({"sessionId": session})).await;
+    assert!(closed.get("result").is_some(), "{closed}");
+    let gone = editor.prompt(&session, "Still there?").await;
+    assert_eq!(gone["error"]["code"], -32002, "{gone}");
+    editor.ask("session/delete", json!({"sessionId": session})).await;
+    let list = editor.ask("session/list", json!({})).await;
+    assert_eq!(list["result"]["sessions"], json!([]));
+    editor.leave().await;
+}
+
+#[tokio::test]
+async fn a_reply_that_was_cut_is_told_where_it_was_said() {
+    let lab = Lab::new();
+    let gate = Gate::closed();
+    let held = gate.clone();
+    let server = model(move |asked| match asked.users().len() {
+        1 => {
+            let reply = Answer::reply(&Reply::text("mock", "One two three four five six seven."));
+            reply.pieces(16).stall_at(400, &held)
+        }
+        _ => text("The second answer."),
+    })
+    .await;
+    let (mut editor, session) = Editor::with_session(&lab, &server, &[]).await;
+    let id = editor.begin_prompt(&session, "First").await;
+    editor.until(|update| update["sessionUpdate"] == "agent_message_chunk").await;
+    editor.tell("session/cancel", json!({"sessionId": session})).await;
+    assert_eq!(stop_reason(&editor.answer(id).await), "cancelled");
+    let cut = editor.text("agent_message_chunk");
+    assert!(cut.starts_with("One") && !cut.contains("seven"), "{cut}");
+    editor.prompt(&session, "Second").await;
+    editor.leave().await;
+
+    let mut editor = Editor::start(command(&lab, &server, &[]));
+    editor.hello().await;
+    let load = json!({"sessionId": session, "cwd": lab.work(""), "mcpServers": []});
+    editor.ask("session/load", load).await;
+    let told = editor.updates.iter().map(|(_, update)| update);
+    let told = told.filter(|update| update["sessionUpdate"].as_str().unwrap().ends_with("_chunk"));
+    let told: Vec<&str> = told.map(|chunk| chunk["content"]["text"].as_str().unwrap()).collect();
+    assert_eq!(told, ["First", &cut, "Second", "The second answer."]);
+    editor.leave().await;
+
+    let sessions = async |args: &[&str]| {
+        let args = [&["sessions"], args].concat();
+        Running::start(lab.deputize(&args)).end().await.with_code(0).out
+    };
+    let shown = sessions(&["show", &session]).await;
+    let whole = format!("\n> First\n\n{cut}\n(cut off here)\n\n> Second\n\nThe second answer.\n");
+    assert!(shown.contains(&whole), "{shown}");
+    let export = sessions(&["export", &session, "--format", "markdown"]).await;
+    let whole = format!("\n### Agent (cut off)\n\n{cut}\n\n### User\n\nSecond\n");
+    assert!(export.contains(&whole), "{export}");
+}
+
+#[tokio::test]
+async fn what_was_attached_is_told_as_the_editor_sent_it() {
+    let lab = Lab::new();
+    let server = model(|_| text("Done.")).await;
+    let (mut editor, session) = Editor::with_session(&lab, &server, &[]).await;
+    let uri = format!("file://{}", lab.work("a.txt").display());
+    let resource = json!({"uri": uri, "text": "The words of a file."});
+    let prompt = json!([{"type": "text", "text": "Read "}, {"type": "resource", "resource": resource}]);
+    let said = json!({"sessionId": session, "prompt": prompt});
+    for _ in 0..2 {
+        editor.ask("session/prompt", said.clone()).await;
+    }
+    let words = format!("Read `{}` (attached below)", lab.work("a.txt").display());
+    let title = editor.told("session_info_update")[0]["title"].as_str().unwrap().to_owned();
+    assert!(words.starts_with(title.trim_end_matches('…')), "{title}");
+    editor.leave().await;
+
+    let mut editor = Editor::start(command(&lab, &server, &[]));
+    editor.hello().await;
+    let list = editor.ask("session/list", json!({})).await;
+    let title = list["result"]["sessions"][0]["title"].as_str().unwrap();
+    assert!(words.starts_with(title.trim_end_matches('…')), "{title}");
+    let load = json!({"sessionId": session, "cwd": lab.work(""), "mcpServers": []});
+    editor.ask("session/load", load).await;
+    let told: Vec<&Value> =
+        editor.told("user_message_chunk").into_iter().map(|chunk| &chunk["content"]).collect();
+    let one = [json!({"type": "text", "text": words}), json!({"type": "resource", "resource": resource})];
+    assert_eq!(told, one.iter().chain(&one).collect::<Vec<_>>());
+    editor.leave().await;
+}
