@@ -259,6 +259,14 @@ impl Server {
             "refuses to list" => return refuse(id, -32603, "the database is gone"),
             "lists nothing at all" => return answer(id, &json!({"tool": []})),
             "lists a text" => return answer(id, &json!({"tools": "echo"})),
+            "structured as it says"
+            | "structured otherwise than it says"
+            | "nothing structured" => {
+                let number = json!({"n": {"type": "integer"}});
+                tools[0]["outputSchema"] =
+                    json!({"type": "object", "properties": number, "required": ["n"]});
+            }
+            "an output schema that is none" => tools[0]["outputSchema"] = json!({"type": "blob"}),
             "lists in a circle" => next = json!("again"),
             "lists for ever" => next = json!((page + 1).to_string()),
             "lists in pages" => {
@@ -381,6 +389,12 @@ impl Server {
                 );
             }
             "no content" => answer(id, &json!({"structuredContent": {"answer": 42}})),
+            "structured as it says" => {
+                answer(id, &json!({"content": good["content"], "structuredContent": {"n": 42}}));
+            }
+            "structured otherwise than it says" => {
+                answer(id, &json!({"structuredContent": {"n": "x".repeat(9000)}}));
+            }
             "structured beside a text" => {
                 answer(id, &json!({"content": good["content"], "structuredContent": {"n": 42}}));
             }

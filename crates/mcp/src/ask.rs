@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::error::{Fault, McpError};
 use crate::link::{Link, Patience, Unanswered};
-use crate::list::{Listed, checked};
+use crate::list::{Listed, checked, outputs};
 
 /// The most pages of one list.
 pub(crate) const PAGES: usize = 100;
@@ -133,6 +133,7 @@ pub(crate) async fn listed(
     match all(link, Kind::Tools, patience, &Cancel::new()).await {
         Ok(tools) => {
             (listed.tools, listed.problems) = checked(server, &tools);
+            listed.outputs = outputs(&tools, &listed.tools);
             Ok(listed)
         }
         Err(no) => {

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use deputize_core::Schema;
 use deputize_core::door::{clean, to_line};
+use deputize_core::{Schema, looks_within};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
@@ -17,6 +17,8 @@ pub const TOOLS: usize = 512;
 pub const DESCRIPTION_BYTES: usize = 16 * 1024;
 /// The most bytes of one tool's schema.
 pub const SCHEMA_BYTES: usize = 64 * 1024;
+/// How many looks at a result it may take to find what is wrong with it.
+const LOOKS: u64 = 100_000;
 
 /// A tool as its server describes it. What a model is told of it follows from this, and so its
 /// digest is what a person approves.
@@ -72,6 +74,10 @@ pub struct Listed {
     pub tools: Vec<Described>,
     /// Why others cannot be.
     pub problems: Vec<String>,
+    /// What tools say that the structured data of their results is like: schemas, by name. No model
+    /// is told of them, so nobody approves them.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub outputs: BTreeMap<String, String>,
 }
 
 impl Listed {
@@ -118,6 +124,39 @@ pub(crate) fn checked(server: &str, tools: &[Value]) -> (Vec<Described>, Vec<Str
         problems.push(format!("it has {} tools; the first {TOOLS} by name are taken", found.len()));
     }
     (found.into_values().take(TOOLS).collect(), problems)
+}
+
+/// What those of a list that can be offered say of the structured data of their results. A schema
+/// that is none says nothing.
+pub(crate) fn outputs(tools: &[Value], offered: &[Described]) -> BTreeMap<String, String> {
+    let schema = |tool: &Value| {
+        let name = tool.get("name").and_then(Value::as_str)?;
+        let schema = tool.get("outputSchema").filter(|schema| schema.is_object())?;
+        let offered = offered.iter().any(|offered| offered.name == name);
+        offered.then_some(())?;
+        Some((name.to_owned(), arguments(Some(schema)).ok()?))
+    };
+    tools.iter().filter_map(schema).collect()
+}
+
+/// How a result misses what its tool says of it, if it does.
+pub(crate) fn missed(schema: &str, structured: Option<&Value>) -> Option<String> {
+    const SAID: &str = "the tool's output schema";
+    let Some(value) = structured else {
+        return Some(format!("there is no structured data, which {SAID} promises"));
+    };
+    let schema = serde_json::from_str(schema).ok()?;
+    let validator = jsonschema::validator_for(&schema).ok()?;
+    if validator.is_valid(value) {
+        return None;
+    }
+    // To find what is wrong may take far longer than to find that something is.
+    let within = looks_within(&schema, value, LOOKS);
+    let first = within.then(|| validator.validate(value).err()).flatten().map(|error| {
+        let place = error.instance_path().to_string();
+        format!(": {place} {}", to_line(&error.to_string(), 200))
+    });
+    Some(format!("the structured data does not fit {SAID}{}", first.unwrap_or_default()))
 }
 
 /// A name in a message to a person.

@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 use crate::ask::{Kind, NoList, all};
 use crate::content::Reader;
 use crate::link::{Patience, Unanswered};
-use crate::list::Described;
+use crate::list::{Described, missed};
 use crate::pin::difference;
 use crate::servers::{Servers, Up};
 
@@ -190,11 +190,15 @@ impl Call<'_> {
             let request = CallToolRequest::new(params.clone());
             let answer = self.ask(ClientRequest::CallToolRequest(request)).await?;
             if answer.get("resultType").and_then(Value::as_str) != Some("input_required") {
-                let output = Reader::new(self.cx).result(&answer);
+                let mut output = Reader::new(self.cx).result(&answer);
                 if answer.get("isError") == Some(&Value::Bool(true)) {
                     let text = ModelText::own("the tool reports an error:");
                     return Err(ToolError::Partly { text, output: Box::new(output) });
                 }
+                let listed = self.up.listed();
+                let schema = listed.outputs.get(name);
+                let missed = |schema: &String| missed(schema, answer.get("structuredContent"));
+                output.notes.extend(schema.and_then(missed));
                 return Ok(output);
             }
             let responses = self.responses(&answer)?;
