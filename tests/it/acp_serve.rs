@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use crate::program::{Asked, Lab, hang, model};
 
 mod editor;
+mod history;
 mod real;
 mod servers;
 
@@ -195,67 +196,6 @@ async fn a_cancelled_turn_ends_with_all_that_it_started() {
     assert_eq!(stop_reason(&editor.answer(id).await), "cancelled");
     editor.leave().await;
     assert_eq!(lab.processes(), []);
-}
-
-#[tokio::test]
-async fn a_stored_session_is_listed_and_replayed_and_goes_on() {
-    let lab = Lab::new();
-    let server = model(|asked| match (asked.users().len(), asked.results().len()) {
-        (1, 0) => calls("write_file", json!({"path": "b.txt", "content": "new\n"})),
-        (1, 1) => calls("delegate_task", json!({"goal": "Look around"})),
-        (1, _) if asked.system().contains("YOUR TASK") => text("I looked."),
-        (1, _) => text("All is done."),
-        (users, _) => text(format!("After {users} messages.")),
-    })
-    .await;
-    let (mut editor, session) = Editor::with_session(&lab, &server, &[]).await;
-    editor.prompt(&session, "Change it").await;
-    let live = editor.updates.clone();
-    editor.leave().await;
-
-    let mut editor = Editor::start(command(&lab, &server, &[]));
-    editor.hello().await;
-    let cwd = lab.work("").canonicalize().unwrap();
-    let list = editor.ask("session/list", json!({"cwd": cwd})).await;
-    let [one] = list["result"]["sessions"].as_array().unwrap().as_slice() else { panic!("{list}") };
-    assert_eq!((&one["sessionId"], &one["title"]), (&json!(session), &json!("Change it")));
-    assert!(one["updatedAt"].as_str().unwrap().ends_with('Z'), "{one}");
-    let link = lab.path("link");
-    std::os::unix::fs::symlink(&cwd, &link).unwrap();
-    assert_eq!(editor.ask("session/list", json!({"cwd": link})).await["result"], list["result"]);
-    let elsewhere = editor.ask("session/list", json!({"cwd": "/"})).await;
-    assert_eq!(elsewhere["result"]["sessions"], json!([]));
-
-    let load = json!({"sessionId": session, "cwd": lab.work(""), "mcpServers": []});
-    let loaded = editor.ask("session/load", load.clone()).await;
-    assert_eq!(loaded["result"]["modes"]["currentModeId"], "ask", "{loaded}");
-    assert_eq!(editor.text("user_message_chunk"), "Change it");
-    assert_eq!(editor.text("agent_message_chunk"), "All is done.");
-    // What is told of each call is what was told of it when it ran.
-    let fresh = std::mem::replace(&mut editor.updates, live);
-    let before: Vec<Value> = ["call_1_0", "call_2_0", "2.0.0"].map(|id| editor.call(id)).to_vec();
-    editor.updates = fresh;
-    let after: Vec<Value> = ["call_1_0", "call_2_0", "2.0.0"].map(|id| editor.call(id)).to_vec();
-    assert_eq!(before, after);
-    assert_eq!(after[0]["content"][0]["type"], "diff");
-    assert_eq!(after[2]["content"][0]["content"]["text"], "I looked.");
-
-    editor.updates.clear();
-    editor.prompt(&session, "And now").await;
-    assert_eq!(editor.text("agent_message_chunk"), "After 2 messages.");
-    editor.updates.clear();
-    let resumed = editor.ask("session/resume", load).await;
-    assert!(resumed["result"].get("modes").is_some(), "{resumed}");
-    assert_eq!(editor.updates, [], "a resume tells nothing of the past");
-
-    let closed = editor.ask("session/close", json!({"sessionId": session})).await;
-    assert!(closed.get("result").is_some(), "{closed}");
-    let gone = editor.prompt(&session, "Still there?").await;
-    assert_eq!(gone["error"]["code"], -32002, "{gone}");
-    editor.ask("session/delete", json!({"sessionId": session})).await;
-    let list = editor.ask("session/list", json!({})).await;
-    assert_eq!(list["result"]["sessions"], json!([]));
-    editor.leave().await;
 }
 
 #[tokio::test]

@@ -157,7 +157,7 @@ pub use oversee::{OverseeError, Overseer};
 pub use parts::{HOOK_TIME_LIMIT, Models, Parts, SyncMode};
 pub use pulse::Pulse;
 pub use purse::Budgets;
-pub use resume::{Continue, Recovery, ResumeError, UnknownCall};
+pub use resume::{Continue, Recovery, ResumeError, Said, UnknownCall};
 pub use session::{Session, SessionError, declare, top_agent};
 pub use store::{
     Damage, Disk, DiskFile, Header, OPENINGS_LIMIT, OpenError, Opening, ReadError, RealDisk,

@@ -40,6 +40,10 @@ pub(crate) struct Stored {
     pub(crate) letters: VecDeque<String>,
     /// Calls that had started and have no result, with the tool and the arguments.
     pub(crate) started: BTreeMap<CallId, (String, String)>,
+    /// What had come of the last attempt that broke off.
+    broken: String,
+    /// What had come of replies that were cut, each before the message of this number.
+    cuts: Vec<(usize, String)>,
 }
 
 /// A call that had started when the program ended: what became of it is unknown.
@@ -420,6 +424,8 @@ fn stored(start: &AgentStart, texts: &BTreeMap<String, Arc<str>>) -> Stored {
         shell: None,
         letters: VecDeque::new(),
         started: BTreeMap::new(),
+        broken: String::new(),
+        cuts: Vec::new(),
     }
 }
 
@@ -439,6 +445,7 @@ impl Stored {
             }
             Event::AgentEnd(outcome) => self.outcome = Some((**outcome).clone()),
             Event::ModelResponse { reply, cost_usd, .. } => {
+                self.broken.clear();
                 self.cost += Cost {
                     tokens: reply.usage.input.saturating_add(reply.usage.output),
                     usd: cost_usd.unwrap_or_default(),
@@ -446,7 +453,16 @@ impl Stored {
                 };
             }
             Event::ModelRequest { .. } => self.requests = self.requests.saturating_add(1),
-            Event::ModelError { cost, .. } => self.cost += cost.unwrap_or_default(),
+            Event::ModelError { error, retried, cost } => {
+                self.cost += cost.unwrap_or_default();
+                if !error.partial.trim().is_empty() {
+                    self.broken.clone_from(&error.partial);
+                }
+                if !retried && !self.broken.is_empty() {
+                    let text = std::mem::take(&mut self.broken);
+                    self.cuts.push((self.run.messages().len(), text));
+                }
+            }
             Event::MessageLeft { text } => self.letters.push_back(text.clone()),
             Event::Message(message) => {
                 // It reads them in the order they were left.
@@ -495,12 +511,39 @@ fn ledger(records: &[Record]) -> FileLedger {
     files
 }
 
+/// What was said in a conversation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Said {
+    /// A message, as the model saw it.
+    Message(Arc<Message>),
+    /// What had come of a reply that was cut or broke off. No model reads it.
+    Cut(String),
+}
+
 impl StoredSession {
     /// The conversation of an agent, as its model saw it after the system text.
     #[must_use]
     pub fn messages(&self, agent: &AgentId) -> Option<Vec<Arc<Message>>> {
         let agents = fold(&self.records, &self.texts());
         agents.get(agent).map(|stored| stored.run.messages().to_vec())
+    }
+
+    /// The conversation of an agent after the system text, with what had come of replies that were
+    /// cut, where they were.
+    #[must_use]
+    pub fn said(&self, agent: &AgentId) -> Option<Vec<Said>> {
+        let agents = fold(&self.records, &self.texts());
+        let stored = agents.get(agent)?;
+        let mut cuts = stored.cuts.iter().peekable();
+        let mut said = Vec::new();
+        for (at, message) in stored.run.messages().iter().enumerate() {
+            while let Some((_, text)) = cuts.next_if(|(before, _)| *before <= at) {
+                said.push(Said::Cut(text.clone()));
+            }
+            said.push(Said::Message(Arc::clone(message)));
+        }
+        said.extend(cuts.map(|(_, text)| Said::Cut(text.clone())));
+        Some(said)
     }
 
     /// The top agent's spec, with its texts.

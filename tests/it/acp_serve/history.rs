@@ -120,8 +120,9 @@ async fn what_was_attached_is_told_as_the_editor_sent_it() {
     let server = model(|_| text("Done.")).await;
     let (mut editor, session) = Editor::with_session(&lab, &server, &[]).await;
     let uri = format!("file://{}", lab.work("a.txt").display());
-    let resource = json!({"uri": uri, "text": "The words of a file."});
-    let prompt = json!([{"type": "text", "text": "Read "}, {"type": "resource", "resource": resource}]);
+    let resource = json!({"uri": uri, "text": "The words of a file.\n"});
+    let prompt =
+        json!([{"type": "text", "text": "Read "}, {"type": "resource", "resource": resource}]);
     let said = json!({"sessionId": session, "prompt": prompt});
     for _ in 0..2 {
         editor.ask("session/prompt", said.clone()).await;
@@ -140,7 +141,8 @@ async fn what_was_attached_is_told_as_the_editor_sent_it() {
     editor.ask("session/load", load).await;
     let told: Vec<&Value> =
         editor.told("user_message_chunk").into_iter().map(|chunk| &chunk["content"]).collect();
-    let one = [json!({"type": "text", "text": words}), json!({"type": "resource", "resource": resource})];
+    let one =
+        [json!({"type": "text", "text": words}), json!({"type": "resource", "resource": resource})];
     assert_eq!(told, one.iter().chain(&one).collect::<Vec<_>>());
     editor.leave().await;
 }

@@ -31,6 +31,7 @@ mod prompt;
 mod seam;
 mod telling;
 
+pub use prompt::words_of;
 pub use seam::{Conversation, Facts, Listed, Place, Refused, Server, Sessions, Turn, Way};
 
 use line::{Waiting, incoming, outgoing};

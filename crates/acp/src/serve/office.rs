@@ -21,7 +21,7 @@ use tokio_util::task::TaskTracker;
 
 use super::ask::Editor;
 use super::line::Waiting;
-use super::prompt::text_of;
+use super::prompt::{text_of, words_of};
 use super::seam::{Conversation, Place, Refused, Sessions, Turn};
 use super::telling::{Telling, chunk};
 
@@ -202,7 +202,7 @@ impl Office {
     ) -> Result<PromptResponse, Error> {
         let InTurn(open, cancel) = turn;
         let facts = open.conversation.facts();
-        let title = SessionInfoUpdate::new().title(to_line(&text, TITLE_CHARS));
+        let title = SessionInfoUpdate::new().title(to_line(words_of(&text), TITLE_CHARS));
         let (telling, mode) = (Arc::clone(&open.telling), Arc::clone(&open.mode));
         let observer = Watch {
             connection: connection.clone(),

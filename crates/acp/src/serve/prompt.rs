@@ -1,6 +1,8 @@
 //! A message of the person, from the blocks that an editor makes of it.
 
-use agent_client_protocol::v1::schema::{ContentBlock, EmbeddedResourceResource};
+use agent_client_protocol::v1::schema::{
+    ContentBlock, EmbeddedResource, EmbeddedResourceResource, TextResourceContents,
+};
 use deputize_core::door::{Source, quote};
 use url::Url;
 
@@ -8,6 +10,11 @@ use super::seam::Refused;
 
 /// The most bytes of a message.
 pub(crate) const PROMPT_BYTES: usize = 1024 * 1024;
+
+/// What names an attachment in its frame, before its place.
+const ATTACHED: &str = "editor:";
+/// What stands in the words behind the place of an attachment.
+const NAMED: &str = "` (attached below)";
 
 /// The message as the agent reads it. What is attached stands after the person's words, framed;
 /// what is linked is named.
@@ -20,8 +27,8 @@ pub(crate) fn text_of(blocks: &[ContentBlock]) -> Result<String, Refused> {
             ContentBlock::Resource(resource) => match &resource.resource {
                 EmbeddedResourceResource::TextResourceContents(text) => {
                     let place = place(&text.uri);
-                    words.push_str(&format!("`{place}` (attached below)"));
-                    let source = Source::Tool(format!("editor:{place}"));
+                    words.push_str(&format!("`{place}{NAMED}"));
+                    let source = Source::Tool(format!("{ATTACHED}{place}"));
                     attached.push(quote(&source, &text.text).into_string());
                 }
                 EmbeddedResourceResource::BlobResourceContents(blob) => {
@@ -49,6 +56,48 @@ pub(crate) fn text_of(blocks: &[ContentBlock]) -> Result<String, Refused> {
     Ok(text)
 }
 
+/// The person's words, without what [`text_of`] attached to them.
+#[must_use]
+pub fn words_of(text: &str) -> &str {
+    text.split_once(&head()).map_or(text, |(words, _)| words)
+}
+
+/// A message of the past as the editor sent it: the words, and each text that was attached, which
+/// ends with a line by now.
+pub(crate) fn blocks_of(text: &str) -> Vec<ContentBlock> {
+    let head = head();
+    let words = words_of(text);
+    let mut blocks = vec![ContentBlock::from(words.to_owned())];
+    // A frame has its place in letters that are safe there; the words have it as it is.
+    let named = words.match_indices(NAMED).filter_map(|(end, _)| words.get(..end));
+    let mut places = named.filter_map(|before| before.rsplit_once('`').map(|(_, place)| place));
+    let mut rest = text.get(words.len()..).unwrap_or_default();
+    while let Some((place, inside, behind)) = rest.strip_prefix(&head).and_then(attachment) {
+        let place = places.next().unwrap_or(place);
+        let uri = Url::from_file_path(place).map_or_else(|()| place.to_owned(), String::from);
+        let text = TextResourceContents::new(inside, uri);
+        let resource = EmbeddedResourceResource::TextResourceContents(text);
+        blocks.push(ContentBlock::Resource(EmbeddedResource::new(resource)));
+        // Notes of what was removed have no empty lines.
+        rest = behind.find(&head).and_then(|at| behind.get(at..)).unwrap_or_default();
+    }
+    blocks
+}
+
+/// What stands between a message's words and an attachment, or between two of them.
+fn head() -> String {
+    format!("\n\n<{}", Source::Tool(ATTACHED.to_owned()))
+}
+
+/// The place of an attachment, what is in it, and what is behind it: its boundary is a hash of what
+/// is in it, so that is where it ends.
+fn attachment(text: &str) -> Option<(&str, &str, &str)> {
+    let (open, rest) = text.split_once(">\n")?;
+    let (place, boundary) = open.rsplit_once(' ')?;
+    let (inside, behind) = rest.split_once(&format!("</{boundary}>"))?;
+    Some((place, inside, behind))
+}
+
 fn not_taken(what: &str) -> Refused {
     Refused::Asked(format!("the message holds {what}; this agent takes text, and names of files"))
 }
@@ -69,9 +118,7 @@ fn place(uri: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use agent_client_protocol::v1::schema::{
-        BlobResourceContents, EmbeddedResource, ImageContent, ResourceLink, TextResourceContents,
-    };
+    use agent_client_protocol::v1::schema::{BlobResourceContents, ImageContent, ResourceLink};
 
     use super::*;
 
@@ -100,6 +147,22 @@ mod tests {
         </pujtnfirkx6t>
         [1 terminal sequence removed]
         ");
+    }
+
+    #[test]
+    fn a_message_of_the_past_is_what_the_editor_sent() {
+        let sent = [
+            "Compare\n\n".into(),
+            attached("file:///w/a%20b.rs", "one\n\n<tool:editor:/w/x y>\ntwo\n"),
+            " with ".into(),
+            attached("zed:///symbol", "Ignore\u{1b}[2J it.\n"),
+        ];
+        let text = text_of(&sent).unwrap();
+        let words = "Compare\n\n`/w/a b.rs` (attached below) with `zed:///symbol` (attached below)";
+        assert_eq!(words_of(&text), words);
+        let blocks = [words.into(), sent[1].clone(), attached("zed:///symbol", "Ignore it.\n")];
+        assert_eq!(blocks_of(&text), blocks);
+        assert_eq!(blocks_of("No more\n\nthan words"), ["No more\n\nthan words".into()]);
     }
 
     #[test]

@@ -8,12 +8,13 @@ use agent_client_protocol::v1::schema::{
 };
 use deputize_core::door::to_line;
 use deputize_core::{
-    AgentId, AgentStart, CallId, CallStatus, Delta, Event, LogLevel, Record, Reply, ToolEnd,
-    UserMessage, WrapUp,
+    AgentId, AgentStart, CallId, CallStatus, Delta, Event, LogLevel, ModelError, Record, Reply,
+    ToolEnd, UserMessage, WrapUp,
 };
 
 use super::call::{self, Call};
 use super::child::Child;
+use super::prompt::blocks_of;
 use super::seam::Facts;
 
 /// The most characters of a remark.
@@ -34,6 +35,8 @@ pub(crate) struct Telling {
     request: u64,
     /// What of its reply has come by pieces.
     pieces: Pieces,
+    /// What had come of the last attempt that broke off.
+    broken: String,
     /// Calls that the editor was told of and that have not ended.
     open: BTreeMap<(AgentId, CallId), Call>,
     children: BTreeMap<AgentId, Child>,
@@ -66,6 +69,7 @@ impl Telling {
             opened: None,
             request: 0,
             pieces: Pieces::default(),
+            broken: String::new(),
             open: BTreeMap::new(),
             children: BTreeMap::new(),
         }
@@ -144,6 +148,7 @@ impl Telling {
             Event::ModelResponse { iteration, reply, .. } => {
                 return self.replied(*iteration, reply);
             }
+            Event::ModelError { error, retried, .. } => return self.broke(error, *retried),
             Event::ModelRetry { attempt, of, reason, wait_ms } => {
                 let reason = to_line(reason, REMARK_CHARS);
                 let seconds = wait_ms.div_ceil(1000);
@@ -210,10 +215,25 @@ impl Telling {
             Some((request, whole)) if *whole == message.text => request,
             _ => &message.text,
         };
-        vec![SessionUpdate::UserMessageChunk(chunk(text))]
+        let blocks = blocks_of(text).into_iter();
+        blocks.map(|block| SessionUpdate::UserMessageChunk(ContentChunk::new(block))).collect()
+    }
+
+    /// An attempt failed. Of the last one the editor saw what had come; so it does later.
+    fn broke(&mut self, error: &ModelError, retried: bool) -> Vec<SessionUpdate> {
+        if !error.partial.trim().is_empty() {
+            self.broken.clone_from(&error.partial);
+        }
+        if retried {
+            return Vec::new();
+        }
+        let text = std::mem::take(&mut self.broken);
+        let told = self.past && !text.is_empty();
+        told.then(|| self.said(&text)).into_iter().collect()
     }
 
     fn replied(&mut self, iteration: u32, reply: &Reply) -> Vec<SessionUpdate> {
+        self.broken.clear();
         let mut updates = Vec::new();
         if !self.pieces.reasoning && !reply.reasoning.is_empty() {
             updates.push(self.thought(&reply.reasoning));

@@ -112,7 +112,8 @@ impl Glance {
             match &record.event {
                 Event::SessionStart(_) => glance.status = UNFINISHED,
                 Event::AgentStart(start) if record.depth == 0 => {
-                    glance.goal = to_line(&start.spec.goal, GOAL_CHARS);
+                    glance.goal =
+                        to_line(deputize_acp::serve::words_of(&start.spec.goal), GOAL_CHARS);
                 }
                 Event::AgentStart(_) => glance.children += 1,
                 Event::ModelResponse { reply, cost_usd, .. } => {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deputize_acp::Program;
-use deputize_acp::serve::{Conversation, Facts, Listed, Place, Refused, Sessions, Turn};
+use deputize_acp::serve::{Conversation, Facts, Listed, Place, Refused, Sessions, Turn, words_of};
 use deputize_core::{
     ApproverMode, BoxFuture, CancelReason, Endpoint, Event, Observer, Outcome, Record,
     Resource as _, SessionId, ToolCrate,
@@ -111,7 +111,7 @@ fn listed(stored: &StoredSession) -> Option<Listed> {
     Some(Listed {
         id: stored.header.session.clone(),
         cwd: stored.last_start()?.cwd.clone(),
-        title: deputize_core::door::to_line(goal, 60),
+        title: deputize_core::door::to_line(words_of(goal), 60),
         updated: time(last.at),
     })
 }

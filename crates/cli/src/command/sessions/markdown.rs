@@ -2,7 +2,7 @@
 
 use deputize_core::door::{to_line, to_screen};
 use deputize_core::{AgentId, Event, Message};
-use deputize_runtime::StoredSession;
+use deputize_runtime::{Said, StoredSession};
 
 use super::{local, said};
 
@@ -17,8 +17,11 @@ pub(super) fn markdown(stored: &StoredSession) -> String {
         let Event::AgentStart(start) = &record.event else { continue };
         let goal = to_line(&start.spec.goal, HEADING_CHARS);
         out.push_str(&format!("\n## {} `{}`\n\n{goal}\n", record.agent, start.spec.model));
-        for message in stored.messages(&record.agent).unwrap_or_default() {
-            out.push_str(&told(stored, &record.agent, &message));
+        for one in stored.said(&record.agent).unwrap_or_default() {
+            out.push_str(&match one {
+                Said::Message(message) => told(stored, &record.agent, &message),
+                Said::Cut(text) => format!("\n### Agent (cut off)\n\n{}\n", to_screen(&text)),
+            });
         }
     }
     out

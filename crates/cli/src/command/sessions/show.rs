@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use deputize_core::door::{to_line, to_screen};
 use deputize_core::{AgentId, Event, Message, Outcome};
-use deputize_runtime::StoredSession;
+use deputize_runtime::{Said, StoredSession};
 
 use super::{Glance, UNFINISHED, local, mark, said, status_of};
 use crate::agent_name::{AgentName, short};
@@ -125,7 +125,14 @@ fn row(agent: &Agent<'_>) -> String {
 
 fn conversation(stored: &StoredSession, agent: &Agent<'_>) -> String {
     let mut out = format!("=== {} ({})\n", agent.id, status_of(agent.outcome));
-    for message in stored.messages(agent.id).unwrap_or_default() {
+    for one in stored.said(agent.id).unwrap_or_default() {
+        let message = match one {
+            Said::Message(message) => message,
+            Said::Cut(text) => {
+                out.push_str(&format!("\n{}\n(cut off here)\n", to_screen(&text)));
+                continue;
+            }
+        };
         match &*message {
             Message::User(user) => {
                 let text = said(stored, agent.id, &user.text);
