@@ -1,10 +1,14 @@
 //! A session goes on as it was: with the model it asked, where it asked it.
 
-use deputize_core::Reply;
-use deputize_testkit::Answer;
-use serde_json::json;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::program::{Lab, Running, model};
+use deputize_core::{Reply, Usage};
+use deputize_testkit::{Answer, MockServer};
+use serde_json::{Value, json};
+
+use crate::kill::kill;
+use crate::program::{Asked, Lab, Running, events, hang, model, soon};
 
 #[tokio::test]
 async fn the_hint_of_a_run_goes_on_with_it_at_the_same_address() {
@@ -86,4 +90,90 @@ async fn a_reply_that_broke_off_is_no_answer() {
     let ended = Running::start(command).end().await.with_code(3);
     assert_eq!(ended.out, "");
     assert!(ended.err.contains("broke off"), "{}", ended.err);
+}
+
+/// A parent whose child hangs in its second request until the program is killed, and the server
+/// answers from then on. Each reply is counted as 1,700 tokens, but those of a child that counts
+/// none.
+async fn killed_in_a_reply(lab: &Lab, counts: bool) -> MockServer {
+    let usage = Usage { input: 1_500, output: 200, ..Usage::default() };
+    let answers = Arc::new(AtomicBool::new(false));
+    let now = Arc::clone(&answers);
+    let server = model(move |asked: &Asked| {
+        let child = asked.first_user().contains("Look");
+        let reply = match (child, asked.results().len()) {
+            (false, 0) => Reply::calls("mock", [("delegate_task", json!({"goal": "Look"}))]),
+            (true, 0) => Reply::calls("mock", [("list_dir", json!({}))]),
+            (true, _) if !now.load(Ordering::Relaxed) => return hang(),
+            _ => Reply::text("mock", "seen"),
+        };
+        let usage = if counts || !child { usage } else { Usage::default() };
+        Answer::reply(&Reply { usage, ..reply })
+    })
+    .await;
+    let running = lab.run(&server, &["--output", "events", "go"]);
+    let third = |event: &Value| event["depth"] == 1 && event["iteration"] == 2;
+    running.event("model.request", third).await;
+    let asked = async {
+        while server.requests().len() < 3 {
+            tokio::task::yield_now().await
+        }
+    };
+    soon("the third request", asked).await;
+    kill(lab, running).await;
+    answers.store(true, Ordering::Relaxed);
+    server
+}
+
+/// The one event of a kind that tells of an estimate.
+async fn estimate(lab: &Lab, kind: &str) -> Value {
+    let exported = lab.deputize(&["sessions", "export", &lab.session()]);
+    let told = events(&Running::start(exported).end().await.with_code(0).out);
+    let mut found = told.into_iter().filter(|it| it["type"] == kind && it["estimated"] == true);
+    let one = found.next().expect("an estimate");
+    assert_eq!(found.next(), None);
+    one
+}
+
+#[tokio::test]
+async fn a_request_under_way_when_the_program_was_killed_is_counted_after_a_resume() {
+    let lab = Lab::new();
+    let _server = killed_in_a_reply(&lab, true).await;
+    let session = lab.session();
+    let args = ["run", "--resume", &session, "--output", "json", "--record", "resumed.jsonl"];
+    let ended = Running::start(lab.deputize(&args)).end().await.with_code(0);
+    let told: Value = serde_json::from_str(&ended.out).unwrap();
+    let lost = estimate(&lab, "model.error").await;
+    assert_eq!((&lost["kind"], &lost["depth"]), (&json!("incomplete"), &json!(1)), "{lost}");
+    assert!(lost["message"].as_str().unwrap().contains("the program ended"), "{lost}");
+    // Its text is longer than that of the request before it, which took 1,500 tokens.
+    let input = lost["input_tokens"].as_u64().unwrap();
+    assert!((1_501..2_000).contains(&input), "{lost}");
+    let tokens = |of: &Value| (of["tokens"]["input"].clone(), of["tokens"]["output"].clone());
+    assert_eq!(tokens(&told["children"][0]), (json!(3_000 + input), json!(400)), "{told}");
+    assert_eq!(tokens(&told), (json!(6_000 + input), json!(800)), "{told}");
+    assert_eq!(told["children"][0]["api_calls"], 3, "{told}");
+    let replay = lab.deputize(&["run", "--replay", "resumed.jsonl"]);
+    assert_eq!(Running::start(replay).end().await.with_code(0).out, "seen\n");
+}
+
+#[tokio::test]
+async fn a_request_under_way_when_the_program_was_killed_is_spent_of_the_budget_of_a_resume() {
+    let lab = Lab::new();
+    let _server = killed_in_a_reply(&lab, true).await;
+    let session = lab.session();
+    let resume = lab.deputize(&["run", "--resume", &session, "--max-tokens-total", "5000"]);
+    let ended = Running::start(resume).end().await.with_code(4);
+    let input = estimate(&lab, "model.error").await["input_tokens"].as_u64().unwrap();
+    let spent = format!("{} of 5000 tokens of the budget are spent", 3_400 + input);
+    assert!(ended.err.contains(&spent), "{spent}: {}", ended.err);
+}
+
+#[tokio::test]
+async fn a_reply_whose_tokens_the_server_did_not_count_is_marked() {
+    let lab = Lab::new();
+    let _server = killed_in_a_reply(&lab, false).await;
+    let reply = estimate(&lab, "model.response").await;
+    assert_eq!(reply["depth"], 1);
+    assert!(reply["input_tokens"].as_u64().unwrap() > 500, "{reply}");
 }

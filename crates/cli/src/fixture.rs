@@ -109,7 +109,7 @@ pub(crate) fn replied(iteration: u32, text: &str, calls: &[(&str, &str)]) -> Eve
         finish: Finish::Stop,
         usage: usage(1000),
     };
-    Event::ModelResponse { iteration, reply, ms: 1234, cost_usd: Some(0.0125) }
+    Event::ModelResponse { iteration, reply, ms: 1234, cost_usd: Some(0.0125), estimated: false }
 }
 
 pub(crate) fn called(call: CallId, tool: &str, arguments: &str) -> Event {

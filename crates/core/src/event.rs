@@ -64,6 +64,9 @@ pub enum Event {
         messages: u64,
         /// How many bytes of text: system, tools and messages.
         bytes: u64,
+        /// The model that is asked, as agents name it; empty in older records.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        model: String,
     },
     /// A whole reply arrived.
     #[serde(rename = "model.response")]
@@ -77,6 +80,9 @@ pub enum Event {
         /// What it cost in dollars, if the price is known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cost_usd: Option<f64>,
+        /// Whether its tokens are an estimate, because the server did not count them.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        estimated: bool,
     },
     /// An attempt failed.
     #[serde(rename = "model.error")]

@@ -36,7 +36,7 @@ pub(crate) struct Density {
 
 impl Density {
     /// A request of so many bytes was answered.
-    fn replied(&mut self, bytes: u64, usage: Usage) {
+    pub(crate) fn replied(&mut self, bytes: u64, usage: Usage) {
         (self.bytes, self.tokens) = (bytes, usage.input);
         self.known = usage.input.saturating_add(usage.output);
     }
@@ -48,7 +48,7 @@ impl Density {
         }
     }
 
-    fn tokens(self, bytes: u64) -> u64 {
+    pub(crate) fn tokens(self, bytes: u64) -> u64 {
         match self.tokens {
             0 => bytes.div_ceil(BYTES_PER_TOKEN),
             tokens => {
@@ -135,12 +135,13 @@ impl Driver {
         Cow::Owned(ModelOptions { max_output_tokens: Some(most), ..options.clone() })
     }
 
-    /// Pays for a reply; gives its dollars where they are known. Tokens that the server did not
-    /// count are estimated: nothing that it said was free.
-    pub(crate) fn pay(&mut self, reply: &mut Reply, route: &Route) -> Option<f64> {
+    /// Pays for a reply; gives its dollars where they are known, and whether its tokens are
+    /// estimated, as those are that the server did not count: nothing that it said was free.
+    pub(crate) fn pay(&mut self, reply: &mut Reply, route: &Route) -> (Option<f64>, bool) {
         let limited = self.share.is_some();
         let counts = limited || route.model.takes_tokens();
-        if counts && reply.usage == Usage::default() {
+        let estimated = counts && reply.usage == Usage::default();
+        if estimated {
             let calls: usize = reply.calls.iter().map(|call| call.arguments.len()).sum();
             let said = (reply.text.len() + reply.reasoning.len() + calls) as u64;
             reply.usage = self.estimate(route, said);
@@ -158,7 +159,7 @@ impl Driver {
         if let Some(share) = &mut self.share {
             share.pay(cost, closing.unwrap_or_default());
         }
-        cost.known_usd()
+        (cost.known_usd(), estimated)
     }
 
     /// Pays for an attempt that broke off or was cancelled: what the provider counted, where it

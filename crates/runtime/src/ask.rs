@@ -63,9 +63,10 @@ impl Driver {
             let Failed { error, next, arrived, .. } = match reply {
                 Ok(mut reply) => {
                     let ms = u64::try_from(asked.elapsed().as_millis()).unwrap_or(u64::MAX);
-                    let cost_usd = self.pay(&mut reply, &route);
+                    let (cost_usd, estimated) = self.pay(&mut reply, &route);
                     let reply = self.kept_reply(reply, &route);
-                    let response = Event::ModelResponse { iteration, reply, ms, cost_usd };
+                    let response =
+                        Event::ModelResponse { iteration, reply, ms, cost_usd, estimated };
                     return self.input(response).await;
                 }
                 Err(failed) => failed,
@@ -154,6 +155,7 @@ impl Driver {
                 iteration,
                 messages: request.messages.len() as u64,
                 bytes: bytes(&request),
+                model: route.name.clone(),
             },
         )?;
         let mut shown = Live::new(&self.shared.parts.secrets);

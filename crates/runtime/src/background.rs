@@ -11,8 +11,9 @@ use deputize_core::{
 
 use crate::driver::{Driver, host_fault};
 use crate::presence::Presence;
-use crate::resume::{Stored, settle};
+use crate::resume::settle;
 use crate::shared::Shared;
+use crate::stored::Stored;
 
 /// The most characters of one remark beside what a message tells of a child.
 const NOTE_CHARS: usize = 2000;

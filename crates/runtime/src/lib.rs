@@ -145,6 +145,7 @@ mod session;
 mod shared;
 mod spawn;
 mod store;
+mod stored;
 mod tape;
 mod tree;
 mod validate;
@@ -157,10 +158,11 @@ pub use oversee::{OverseeError, Overseer};
 pub use parts::{HOOK_TIME_LIMIT, Models, Parts, SyncMode};
 pub use pulse::Pulse;
 pub use purse::Budgets;
-pub use resume::{Continue, Recovery, ResumeError, Said, UnknownCall};
+pub use resume::{Continue, Recovery, ResumeError, UnknownCall};
 pub use session::{Session, SessionError, declare, top_agent};
 pub use store::{
     Damage, Disk, DiskFile, Header, OPENINGS_LIMIT, OpenError, Opening, ReadError, RealDisk,
     SLOW_SYNC, SessionDir, SessionFile, StoredSession, Tail,
 };
+pub use stored::Said;
 pub use tape::{Place, Recording, RecordingError, Replay, ReplayError, Tape, TapeError};

@@ -3,8 +3,9 @@
 use deputize_core::{AgentId, AgentSpec, CancelReason, Event, Input, JournalError};
 
 use crate::driver::outcome_of;
-use crate::resume::{Stored, settle};
+use crate::resume::settle;
 use crate::shared::Shared;
+use crate::stored::Stored;
 use crate::tree::Spent;
 
 impl Shared {

@@ -84,6 +84,10 @@ impl Models {
         known && self.routes.get(other).is_none_or(|route| route.at_provider == at_provider)
     }
 
+    pub(crate) fn route(&self, name: &str) -> Option<&Route> {
+        self.routes.get(name)
+    }
+
     /// The model of this name, and after it those to fall back on.
     pub(crate) fn routes(&self, name: &str) -> Option<Vec<Route>> {
         let own = self.routes.get(name)?;

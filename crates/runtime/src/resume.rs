@@ -1,50 +1,18 @@
 //! Taking a stored session up again.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use deputize_core::{
-    AgentId, AgentSpec, AgentStart, ApproverMode, Authority, CallId, CallStatus, Cancel, Catalog,
-    Cost, Effects, Event, ExitReason, Extent, Fact, FileLedger, JournalError, Message, ModelText,
-    Moment, Outcome, Receipts, Record, Run, SessionId, Status, Step, ToolDecl, ToolEnd, ToolResult,
-    UserMessage,
+    AgentId, AgentSpec, ApproverMode, Authority, CallId, CallStatus, Cancel, Catalog, Effects,
+    Event, ExitReason, Fact, JournalError, ModelText, Moment, Outcome, SessionId, Status, Step,
+    ToolEnd, ToolResult, UserMessage,
 };
 
 use crate::parts::Parts;
-use crate::session::{Restored, Session, SessionError, begin_tape};
+use crate::session::{Session, SessionError, begin_tape};
 use crate::shared::Shared;
-use crate::store::{SessionDir, SessionFile, StoredSession, Tail};
-
-/// An agent as the journal has it.
-#[derive(Debug)]
-pub(crate) struct Stored {
-    pub(crate) spec: AgentSpec,
-    pub(crate) declared: Vec<Arc<ToolDecl>>,
-    pub(crate) run: Run,
-    pub(crate) receipts: Receipts,
-    /// What its own replies cost.
-    pub(crate) cost: Cost,
-    /// Attempts of requests that it sent.
-    pub(crate) requests: u32,
-    pub(crate) outcome: Option<Outcome>,
-    pub(crate) begun: bool,
-    /// How long it ran in earlier processes, at least.
-    pub(crate) ran: Duration,
-    /// Whether the end of the session is on record since.
-    session_ended: bool,
-    /// Where its shell is, if it left its beginning.
-    pub(crate) shell: Option<PathBuf>,
-    /// Messages that were left for it and that it had not read, in order.
-    pub(crate) letters: VecDeque<String>,
-    /// Calls that had started and have no result, with the tool and the arguments.
-    pub(crate) started: BTreeMap<CallId, (String, String)>,
-    /// What had come of the last attempt that broke off.
-    broken: String,
-    /// What had come of replies that were cut, each before the message of this number.
-    cuts: Vec<(usize, String)>,
-}
+use crate::store::{SessionDir, SessionFile, Tail};
+use crate::stored::{Stored, restored};
 
 /// A call that had started when the program ended: what became of it is unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -109,7 +77,7 @@ impl Session {
             Tail::Whole => 0,
             Tail::Torn { bytes } => bytes,
         };
-        let restored = restored(&stored.records);
+        let restored = restored(&stored.records, &parts);
         let agents = &restored.agents;
         let root = agents.get(&AgentId::root(&id));
         let recovery = Recovery {
@@ -247,9 +215,15 @@ fn repeatable(catalog: &Catalog, tool: &str) -> bool {
     catalog.get(tool).is_some_and(|entry| entry.tool.spec().repeatable)
 }
 
-/// Gives calls that had started, and may not be repeated, a result that says so. Others stay
-/// open and run again.
+/// Puts on record what became of what was under way when the program ended. A request is over,
+/// and what it took an estimate. Calls that had started, and may not be repeated, get a result that
+/// says so; others stay open and run again.
 pub(crate) fn settle(shared: &Shared, mut stored: Stored) -> Result<Stored, JournalError> {
+    if let Some((error, cost)) = stored.lost(&shared.parts.models, shared.parts.budgets) {
+        let event = Event::ModelError { error, retried: true, cost: Some(cost) };
+        shared.bus.record(&stored.spec, event.clone())?;
+        stored.take(&event);
+    }
     let Step::Call(open) = stored.run.step() else { return Ok(stored) };
     let open: Vec<CallId> = open.into_iter().map(|call| call.id).collect();
     for call in open {
@@ -289,305 +263,4 @@ fn unknown_command(shared: &Shared, tool: &str, arguments: &str) -> Option<Fact>
     let arguments: serde_json::Value = serde_json::from_str(arguments).ok()?;
     let command = shared.parts.secrets.scrub(arguments.get("command")?.as_str()?).into_owned();
     Some(Fact::Command { command, exit_code: None, unknown: true })
-}
-
-/// What a session that is taken up again brings along, from its records.
-pub(crate) fn restored(records: &[Record]) -> Restored {
-    let texts = texts(records);
-    let mut agents = fold(records, &texts);
-    for (id, ran) in run_times(records) {
-        if let Some(stored) = agents.get_mut(&id) {
-            stored.ran = ran;
-        }
-    }
-    let mut spent = (Cost::default(), Cost::default());
-    for agent in agents.values() {
-        spent.0 += agent.cost;
-        if agent.spec.depth > 0 {
-            spent.1 += agent.cost;
-        }
-    }
-    Restored {
-        next: records.len() as u64,
-        agents,
-        children_time: children_time(records),
-        spent,
-        texts: texts.into_keys().collect::<BTreeSet<_>>(),
-        files: ledger(records),
-        play: None,
-    }
-}
-
-/// The time in which at least one child ran.
-fn children_time(records: &[Record]) -> Duration {
-    let mut running: BTreeSet<&AgentId> = BTreeSet::new();
-    let (mut spent, mut before) = (0_u64, 0);
-    for record in records {
-        if let Event::SessionStart(_) = record.event {
-            // What ran when a process ended did not run until the next one.
-            running.clear();
-        }
-        if !running.is_empty() {
-            // Clocks jump back, too.
-            spent += record.at.saturating_sub(before);
-        }
-        before = record.at;
-        match record.event {
-            Event::AgentEnd(_) => _ = running.remove(&record.agent),
-            Event::AgentStart(_) | Event::ModelRequest { .. } | Event::ToolStart { .. }
-                if record.depth > 0 =>
-            {
-                running.insert(&record.agent);
-            }
-            _ => {}
-        }
-    }
-    Duration::from_millis(spent)
-}
-
-/// How long each child ran that has no end: from its first message on, as long as there were
-/// records of the process that it ran in.
-fn run_times(records: &[Record]) -> BTreeMap<AgentId, Duration> {
-    let mut times: BTreeMap<AgentId, Duration> = BTreeMap::new();
-    let mut running: BTreeSet<AgentId> = BTreeSet::new();
-    let mut before = 0;
-    for record in records {
-        if let Event::SessionStart(_) = record.event {
-            // Nothing ran between two processes.
-            running.clear();
-        }
-        // Clocks jump back, too.
-        let passed = Duration::from_millis(record.at.saturating_sub(before));
-        before = record.at;
-        for id in &running {
-            *times.entry(id.clone()).or_default() += passed;
-        }
-        match record.event {
-            Event::AgentEnd(_) => {
-                running.remove(&record.agent);
-                times.remove(&record.agent);
-            }
-            Event::Message(_) | Event::ModelRequest { .. } | Event::ToolStart { .. }
-                if record.depth > 0 =>
-            {
-                running.insert(record.agent.clone());
-            }
-            _ => {}
-        }
-    }
-    times
-}
-
-/// The texts of the agents of a session, by hash.
-fn texts(records: &[Record]) -> BTreeMap<String, Arc<str>> {
-    let starts = records.iter().filter_map(|record| match &record.event {
-        Event::AgentStart(start) => Some(&start.texts),
-        _ => None,
-    });
-    starts.flatten().map(|(hash, text)| (hash.clone(), Arc::clone(text))).collect()
-}
-
-/// The agents of a session, each as the fold of its records.
-fn fold(records: &[Record], texts: &BTreeMap<String, Arc<str>>) -> BTreeMap<AgentId, Stored> {
-    let mut agents: BTreeMap<AgentId, Stored> = BTreeMap::new();
-    for record in records {
-        match &record.event {
-            Event::AgentStart(start) => {
-                agents.insert(record.agent.clone(), stored(start, texts));
-            }
-            event => {
-                if let Some(agent) = agents.get_mut(&record.agent) {
-                    agent.take(event);
-                }
-            }
-        }
-    }
-    agents
-}
-
-fn stored(start: &AgentStart, texts: &BTreeMap<String, Arc<str>>) -> Stored {
-    let mut spec = start.spec.clone();
-    spec.system = start.system.iter().filter_map(|hash| texts.get(hash)).cloned().collect();
-    let tools = texts.get(&start.tools).and_then(|text| serde_json::from_str(text).ok());
-    let tools: Vec<ToolDecl> = tools.unwrap_or_default();
-    Stored {
-        run: Run::of(&spec),
-        spec,
-        declared: tools.into_iter().map(Arc::new).collect(),
-        receipts: Receipts::default(),
-        cost: Cost::default(),
-        requests: 0,
-        outcome: None,
-        begun: false,
-        ran: Duration::ZERO,
-        session_ended: false,
-        shell: None,
-        letters: VecDeque::new(),
-        started: BTreeMap::new(),
-        broken: String::new(),
-        cuts: Vec::new(),
-    }
-}
-
-impl Stored {
-    fn take(&mut self, event: &Event) {
-        match event {
-            Event::ToolStart { call, tool, arguments } => {
-                self.started.insert(*call, (tool.clone(), arguments.clone()));
-            }
-            Event::ToolEnd(end) => {
-                for fact in &end.facts {
-                    self.receipts.add(fact);
-                    if let Fact::ShellMoved { path } = fact {
-                        self.shell = Some(path.clone());
-                    }
-                }
-            }
-            Event::AgentEnd(outcome) => self.outcome = Some((**outcome).clone()),
-            Event::ModelResponse { reply, cost_usd, .. } => {
-                self.broken.clear();
-                self.cost += Cost {
-                    tokens: reply.usage.input.saturating_add(reply.usage.output),
-                    usd: cost_usd.unwrap_or_default(),
-                    unpriced: cost_usd.is_none(),
-                };
-            }
-            Event::ModelRequest { .. } => self.requests = self.requests.saturating_add(1),
-            Event::ModelError { error, retried, cost } => {
-                self.cost += cost.unwrap_or_default();
-                if !error.partial.trim().is_empty() {
-                    self.broken.clone_from(&error.partial);
-                }
-                if !retried && !self.broken.is_empty() {
-                    let text = std::mem::take(&mut self.broken);
-                    self.cuts.push((self.run.messages().len(), text));
-                }
-            }
-            Event::MessageLeft { text } => self.letters.push_back(text.clone()),
-            Event::Message(message) => {
-                // It reads them in the order they were left.
-                let is_left = |left: &&String| message.from.is_none() && **left == message.text;
-                if self.letters.front().filter(is_left).is_some() {
-                    self.letters.pop_front();
-                }
-                self.begun = true;
-                self.outcome = None;
-                self.session_ended = false;
-            }
-            Event::AgentResume { .. } => {
-                self.outcome = None;
-                self.session_ended = false;
-            }
-            Event::SessionEnd { .. } => self.session_ended = true,
-            _ => {}
-        }
-        if let Some(input) = event.input() {
-            self.run.apply(input);
-        }
-    }
-}
-
-fn ledger(records: &[Record]) -> FileLedger {
-    let files = FileLedger::default();
-    for record in records {
-        match &record.event {
-            // A call that did not end runs again, so that what it read counts when it ended.
-            Event::ToolEnd(end) => end.facts.iter().for_each(|fact| {
-                if let Fact::FileRead { path, version, whole } = fact {
-                    let extent = if *whole { Extent::Whole } else { Extent::Part };
-                    files.saw_extent(&record.agent, path, version.clone(), extent);
-                }
-            }),
-            Event::FileWrite { path, version, created: false } => {
-                files.wrote(&record.agent, path, version.clone());
-            }
-            Event::FileWrite { path, version, created: true } => {
-                files.created(&record.agent, path, version.clone());
-            }
-            Event::AgentEnd(_) if record.depth > 0 => files.ended(&record.agent),
-            _ => {}
-        }
-    }
-    files
-}
-
-/// What was said in a conversation.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Said {
-    /// A message, as the model saw it.
-    Message(Arc<Message>),
-    /// What had come of a reply that was cut or broke off. No model reads it.
-    Cut(String),
-}
-
-impl StoredSession {
-    /// The conversation of an agent, as its model saw it after the system text.
-    #[must_use]
-    pub fn messages(&self, agent: &AgentId) -> Option<Vec<Arc<Message>>> {
-        let agents = fold(&self.records, &self.texts());
-        agents.get(agent).map(|stored| stored.run.messages().to_vec())
-    }
-
-    /// The conversation of an agent after the system text, with what had come of replies that were
-    /// cut, where they were.
-    #[must_use]
-    pub fn said(&self, agent: &AgentId) -> Option<Vec<Said>> {
-        let agents = fold(&self.records, &self.texts());
-        let stored = agents.get(agent)?;
-        let mut cuts = stored.cuts.iter().peekable();
-        let mut said = Vec::new();
-        for (at, message) in stored.run.messages().iter().enumerate() {
-            while let Some((_, text)) = cuts.next_if(|(before, _)| *before <= at) {
-                said.push(Said::Cut(text.clone()));
-            }
-            said.push(Said::Message(Arc::clone(message)));
-        }
-        said.extend(cuts.map(|(_, text)| Said::Cut(text.clone())));
-        Some(said)
-    }
-
-    /// The top agent's spec, with its texts.
-    #[must_use]
-    pub fn root_spec(&self) -> Option<AgentSpec> {
-        let texts = self.texts();
-        let root = AgentId::root(&self.header.session);
-        self.records.iter().find_map(|record| match &record.event {
-            Event::AgentStart(start) if record.agent == root => Some(stored(start, &texts).spec),
-            _ => None,
-        })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use deputize_core::{Stale, Version};
-
-    #[test]
-    fn what_was_read_in_part_is_known_in_part_after_a_resume() {
-        let agent = AgentId::root(&SessionId::literal("s"));
-        let (path, version) = (PathBuf::from("/w/f"), Version::of(b"x"));
-        let read = |whole| {
-            let call = CallId { step: 1, slot: 0 };
-            let (status, text) = (CallStatus::Ok, ModelText::own(""));
-            let (path, version) = (path.clone(), version.clone());
-            Event::ToolEnd(Box::new(ToolEnd {
-                tool: "read_file".to_owned(),
-                result: ToolResult { call, status, text, fingerprint: String::new() },
-                args_bytes: 0,
-                ms: 0,
-                facts: vec![Fact::FileRead { path, version, whole }],
-                display: None,
-                error: None,
-            }))
-        };
-        let record =
-            |event| Record { seq: 0, at: 0, agent: agent.clone(), parent: None, depth: 0, event };
-        let files = ledger(&[record(read(false))]);
-        assert_eq!(files.check(&agent, &path, &version), Ok(()));
-        let partly = Err(Stale::Partly { lines: None });
-        assert_eq!(files.check_whole(&agent, &path, &version), partly);
-        let files = ledger(&[record(read(false)), record(read(true))]);
-        assert_eq!(files.check_whole(&agent, &path, &version), Ok(()));
-    }
 }

@@ -10,8 +10,8 @@ use deputize_core::{
 use tokio::sync::oneshot;
 
 use crate::driver::{Driver, host_fault};
-use crate::resume::Stored;
 use crate::shared::Shared;
+use crate::stored::Stored;
 
 /// The runtime's [`Spawn`]. It does not keep the session alive.
 pub(crate) struct Spawner {

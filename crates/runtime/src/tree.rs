@@ -9,7 +9,7 @@ use deputize_core::{
 };
 
 use crate::presence::Presence;
-use crate::resume::Stored;
+use crate::stored::Stored;
 
 /// What is known of the tree of agents.
 #[derive(Default)]

@@ -66,11 +66,11 @@ impl Projection {
             Event::MessageLeft { text } => {
                 Body::MessageLeft { bytes: text.len(), preview: preview(text) }
             }
-            Event::ModelRequest { iteration, messages, bytes } => {
+            Event::ModelRequest { iteration, messages, bytes, .. } => {
                 Body::ModelRequest { iteration: *iteration, messages: *messages, bytes: *bytes }
             }
-            Event::ModelResponse { iteration, reply, ms, cost_usd } => {
-                model_response(*iteration, reply, (*ms, *cost_usd))
+            Event::ModelResponse { iteration, reply, ms, cost_usd, estimated } => {
+                model_response(*iteration, reply, *ms, (*cost_usd, *estimated))
             }
             Event::ModelError { error, cost, .. } => model_error(error, *cost),
             Event::ModelRetry { attempt, of, reason, wait_ms } => {
@@ -232,7 +232,12 @@ fn session_end(
     Body::SessionEnd { status, exit_code, usage, cost_usd }
 }
 
-fn model_response(iteration: u32, reply: &Reply, (ms, cost_usd): (u64, Option<f64>)) -> Body<'_> {
+fn model_response(
+    iteration: u32,
+    reply: &Reply,
+    ms: u64,
+    (cost_usd, estimated): (Option<f64>, bool),
+) -> Body<'_> {
     let call = |(slot, raw): (u32, &'_ deputize_core::RawCall)| Call {
         id: CallId { step: iteration, slot },
         name: raw.name.clone(),
@@ -245,6 +250,7 @@ fn model_response(iteration: u32, reply: &Reply, (ms, cost_usd): (u64, Option<f6
         text: &reply.text,
         tool_calls: (0..).zip(&reply.calls).map(call).collect(),
         usage: Tokens::from(reply.usage),
+        estimated,
         cost_usd,
         ms,
     }

@@ -66,7 +66,10 @@ impl Play {
         for record in recording.records() {
             let settles = matches!(
                 record.event,
-                Event::ToolEnd(_) | Event::AgentStop { .. } | Event::AgentEnd(_)
+                Event::ModelError { .. }
+                    | Event::ToolEnd(_)
+                    | Event::AgentStop { .. }
+                    | Event::AgentEnd(_)
             );
             if !settles {
                 orphans.remove(&record.agent);

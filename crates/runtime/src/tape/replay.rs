@@ -11,9 +11,9 @@ use super::error::ReplayError;
 use super::play::Play;
 use super::read::Recording;
 use crate::parts::Parts;
-use crate::resume;
 use crate::session::{Restored, Session};
 use crate::store::SessionDir;
+use crate::stored::restored;
 
 /// A session that is played from a recording. It asks no model and runs no tool, keeps no
 /// session file, and waits for nothing; whoever watches sees the recorded records.
@@ -88,7 +88,7 @@ impl Replay {
         let id = header.session.clone();
         parts.secret = header.secret.clone();
         parts.tape = None;
-        let restored = resume::restored(&recording.before);
+        let restored = restored(&recording.before, &parts);
         let play = Arc::new(Play::new(recording, std::mem::take(&mut parts.observers)));
         let restored = Restored { play: Some(Arc::clone(&play)), ..restored };
         // A place where nothing can be written.

@@ -104,11 +104,11 @@ fn json(updates: impl IntoIterator<Item = SessionUpdate>) -> Vec<Value> {
 }
 
 fn asks(iteration: u32) -> Event {
-    Event::ModelRequest { iteration, messages: 1, bytes: 1 }
+    Event::ModelRequest { iteration, messages: 1, bytes: 1, model: String::new() }
 }
 
 fn replies(reply: Reply) -> Event {
-    Event::ModelResponse { iteration: 1, reply, ms: 1, cost_usd: None }
+    Event::ModelResponse { iteration: 1, reply, ms: 1, cost_usd: None, estimated: false }
 }
 
 #[test]

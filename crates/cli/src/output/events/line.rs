@@ -100,6 +100,8 @@ pub(super) enum Body<'r> {
         tool_calls: Vec<Call>,
         #[serde(flatten)]
         usage: Tokens,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        estimated: bool,
         cost_usd: Option<f64>,
         ms: u64,
     },

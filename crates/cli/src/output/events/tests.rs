@@ -26,7 +26,10 @@ fn every_event() -> Tape {
     );
     tape.add(&top, started(&top, "Tidy up"));
     tape.add(&top, Event::Message(UserMessage { text: "Tidy up".to_owned(), from: None }));
-    tape.add(&top, Event::ModelRequest { iteration: 1, messages: 1, bytes: 4321 });
+    tape.add(
+        &top,
+        Event::ModelRequest { iteration: 1, messages: 1, bytes: 4321, model: "p/m".to_owned() },
+    );
     let broken = ModelError {
         status: Some(503),
         partial: "Wel".to_owned(),
