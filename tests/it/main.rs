@@ -21,6 +21,7 @@ mod mcp;
 mod messages;
 mod offline;
 mod plugin;
+mod prices;
 mod program;
 mod prompt;
 mod providers;

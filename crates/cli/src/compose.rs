@@ -20,7 +20,7 @@ use jiff::Timestamp;
 
 use crate::config::{
     ApprovalMode, Config, JournalSync, LATER_TOOLSETS, ModelOverrides, PrefillRole,
-    ReasoningEffort, SERVER_TOOLSETS, Sources, resolve_child_model, resolve_model,
+    ReasoningEffort, SERVER_TOOLSETS, Sources,
 };
 use crate::exit::CliError;
 use crate::policy::ByEffects;
@@ -39,12 +39,14 @@ pub(crate) mod mcp_serve;
 mod model;
 mod nobody;
 pub(crate) mod plugins;
+mod prices;
 
 use base::{Base, child_base, opened, top_base};
 pub(crate) use found::Found;
 pub(crate) use model::{
     Asked, Use, ca_file_fault, environment_secrets, name, whole_endpoint, wire,
 };
+pub(crate) use prices::{Dollars, Unpriced};
 
 /// The values that programs of others are given and that nobody else may see.
 pub(crate) fn given_secrets(config: &Config, around: &Surroundings, secrets: &mut Secrets) {
@@ -235,7 +237,7 @@ impl Composition {
         AgentSpec {
             role,
             task: opened(&self.opening, task),
-            options: self.options(None),
+            options: options(&self.config, None),
             system: self.system.clone(),
             prefill: prefill(&self.config),
             toolsets: self.toolsets.clone(),
@@ -252,47 +254,20 @@ impl Composition {
         AgentSpec { task, ..spec }
     }
 
-    fn options(&self, max_output_tokens: Option<u32>) -> ModelOptions {
-        let configured = Some(self.config.max_output_tokens).filter(|tokens| *tokens > 0);
-        ModelOptions {
-            reasoning_effort: effort(self.config.reasoning_effort),
-            max_output_tokens: max_output_tokens.or(configured),
-        }
-    }
-
     /// Which models a run asks, and what is wanted of them. No key is looked for.
     pub(crate) fn asked(&self, overrides: &ModelOverrides) -> Result<Asked, CliError> {
-        let resolve = |overrides: &ModelOverrides| {
-            resolve_model(&self.config, overrides).map_err(CliError::usage)
-        };
-        let alone = |name: &String| {
-            resolve(&ModelOverrides { model: Some(name.clone()), ..ModelOverrides::default() })
-        };
-        let top = resolve(overrides)?;
-        let options = self.options(top.max_output_tokens);
-        let child = match external::name(&self.config) {
-            Some(_) => None,
-            None => resolve_child_model(&self.config, &top.model).map_err(CliError::usage)?,
-        };
-        let mut asked = Asked::new(&model::name(&top), options);
-        asked.add(top, Use::Own);
-        match (child, external::name(&self.config)) {
-            (Some(child), _) => asked.add_for_children(child, Use::Own),
-            (None, Some(_)) => {}
-            (None, None) => _ = asked.for_children.insert(asked.name.clone()),
-        }
-        for offered in &self.delegation.models {
-            asked.add_for_children(alone(offered)?, Use::Offered);
-        }
-        for fallback in &self.config.fallback_models {
-            asked.add(alone(fallback)?, Use::Fallback);
-        }
-        Ok(asked)
+        Asked::of(&self.config, overrides).map_err(CliError::usage)
+    }
+
+    /// Why a run that asks these models cannot begin, if it limits dollars and does not know what
+    /// they cost.
+    pub(crate) fn unpriced(&self, asked: &Asked, surroundings: &Surroundings) -> Vec<Unpriced> {
+        self.dollars().refusals(asked, surroundings)
     }
 
     /// A preview of a run for which no model is given or configured.
     pub(crate) fn asked_nothing(&self, name: &str) -> Asked {
-        Asked::new(name, self.options(None))
+        Asked::new(name, options(&self.config, None))
     }
 
     /// Whether the top agent may have children.
@@ -300,18 +275,8 @@ impl Composition {
         self.tools.contains(&self.delegation.tool())
     }
 
-    /// The key that limits dollars: those of the run, or, for what children spend, theirs.
-    fn dollars(&self, of_child: bool) -> Option<&'static str> {
-        let config = &self.config;
-        let of_run = config.budget.usd.map(|_| "budget.usd");
-        let of_children = config.delegation.budget.usd.map(|_| "delegation.budget.usd");
-        of_run.or(of_children.filter(|_| of_child))
-    }
-
-    /// The key that limits dollars which an agent may spend on a model, if there is one.
-    fn needs_price(&self, name: &str, asked: &Asked) -> Option<&'static str> {
-        let of_child = self.hands_on() && asked.for_children.contains(name);
-        self.dollars(of_child).filter(|_| of_child || name == asked.name)
+    fn dollars(&self) -> Dollars<'_> {
+        Dollars { config: &self.config, hands_on: self.hands_on() }
     }
 
     /// The models of a run, with their keys.
@@ -321,14 +286,12 @@ impl Composition {
         surroundings: &Surroundings,
     ) -> Result<Chosen, CliError> {
         let asked = self.asked(overrides)?;
-        if let Some(limit) = self.dollars(true).filter(|_| self.hands_on())
-            && external::name(&self.config).is_some()
-        {
-            return Err(CliError::usage(model::UnknownCost(limit)));
+        if let Some(unpriced) = self.unpriced(&asked, surroundings).into_iter().next() {
+            return Err(CliError::usage(unpriced));
         }
         let (mut secrets, mut warnings) = (Secrets::default(), Vec::new());
         let mut models = Models::default();
-        let dollars = self.dollars(true).is_some();
+        let dollars = self.dollars().any();
         let http = deputize_providers::http_client(Arc::clone(&self.clock));
         for (choice, used) in &asked.choices {
             if let Some(why) = used.passed_over(choice, surroundings) {
@@ -340,19 +303,15 @@ impl Composition {
             let made = model::make(choice, surroundings, &http, &mut secrets, has_fallback)?;
             let name = model::name(choice);
             models.insert(&name, &choice.model, made);
-            if dollars && model::counts_as_free(choice, &self.config) {
+            if dollars && prices::counts_as_free(choice, &self.config) {
                 warnings.push(format!(
                     "{name} is on this machine and counts as free; set providers.{}.prices if it \
                      is not",
                     choice.provider
                 ));
             }
-            match model::price(choice, &self.config) {
+            match prices::price(choice, &self.config) {
                 Some(price) => models.price(&name, price),
-                None if let Some(limit) = self.needs_price(&name, &asked) => {
-                    let provider = choice.provider.clone();
-                    return Err(CliError::usage(model::NoPrice { limit, name, provider }));
-                }
                 None if dollars && *used == Use::Fallback => {
                     warnings.push(format!(
                         "fallback model {name} is passed over: its price is not known, and the \
@@ -467,6 +426,15 @@ pub(crate) const fn approver_mode(mode: ApprovalMode) -> ApproverMode {
         ApprovalMode::Ask => ApproverMode::Ask,
         ApprovalMode::Deny => ApproverMode::Deny,
         ApprovalMode::Auto => ApproverMode::Auto,
+    }
+}
+
+/// What is wanted of a model, that has its own limit of an answer or the configured one.
+fn options(config: &Config, max_output_tokens: Option<u32>) -> ModelOptions {
+    let configured = Some(config.max_output_tokens).filter(|tokens| *tokens > 0);
+    ModelOptions {
+        reasoning_effort: effort(config.reasoning_effort),
+        max_output_tokens: max_output_tokens.or(configured),
     }
 }
 

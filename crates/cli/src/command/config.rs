@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use crate::args::Config;
-use crate::compose::ca_file_fault;
+use crate::compose::{Asked, Dollars, Unpriced, ca_file_fault};
 use crate::config::{
-    ConfigError, Loaded, Output, Place, Problem, ProviderEntry, Sources, Verb, VerbError, in_order,
-    load, run,
+    ConfigError, Loaded, ModelOverrides, Output, Place, Problem, ProviderEntry, Sources, Verb,
+    VerbError, in_order, load, run,
 };
 use crate::exit::CliError;
 use crate::surroundings::{Surroundings, print, tell};
@@ -24,7 +24,7 @@ pub(crate) fn config(around: &Surroundings, command: &Config) -> Result<(), CliE
     let mut result = run(verb, &sources);
     if verb == Verb::Check {
         result = match (load(&sources), result) {
-            (Ok(loaded), result) => with_files(result, &loaded, around),
+            (Ok(loaded), result) => with_more(result, &loaded, around),
             (Err(error), _) => Err(VerbError::Config(and_files(error, around))),
         };
     }
@@ -37,9 +37,9 @@ pub(crate) fn config(around: &Surroundings, command: &Config) -> Result<(), CliE
     print(&result.map_err(CliError::usage)?.text)
 }
 
-/// The result of a check with what is wrong with the files that the configuration names. A run
-/// reads them only when it needs them.
-fn with_files(
+/// The result of a check with what is wrong with the files that the configuration names, which a
+/// run reads only when it needs them, and with what a run would be refused for.
+fn with_more(
     result: Result<Output, VerbError>,
     loaded: &Loaded,
     around: &Surroundings,
@@ -49,12 +49,27 @@ fn with_files(
         let place = loaded.origins.get(&format!("providers.{name}.ca_file"))?;
         Some(Problem::new(place, fault))
     };
-    let problems: Vec<Problem> = loaded.config.providers.iter().filter_map(fault).collect();
+    let mut problems: Vec<Problem> = loaded.config.providers.iter().filter_map(fault).collect();
+    problems.extend(unpriced(loaded, around));
     if problems.is_empty() {
         return result;
     }
+    let problems = in_order(problems);
     let (warnings, ca_files) = (loaded.warnings.clone(), Vec::new());
     Err(VerbError::Config(ConfigError { problems, warnings, ca_files }))
+}
+
+/// Limits of dollars that cannot be held, because nobody knows what a model costs.
+fn unpriced(loaded: &Loaded, around: &Surroundings) -> Vec<Problem> {
+    let config = &loaded.config;
+    let hands_on = |name: &String| name == deputize_delegate::TOOLSET.as_str();
+    let hands_on = config.toolsets.is_empty() || config.toolsets.iter().any(hands_on);
+    // Which models there are is said elsewhere, or with `run`.
+    let Ok(asked) = Asked::of(config, &ModelOverrides::default()) else { return Vec::new() };
+    let refusals = Dollars { config, hands_on }.refusals(&asked, around);
+    let problem =
+        |why: &Unpriced| Some(Problem::new(loaded.origins.get(why.limit())?, why.to_string()));
+    refusals.iter().filter_map(problem).collect()
 }
 
 /// What is wrong with a configuration and with the files that it names: each mistake at once.

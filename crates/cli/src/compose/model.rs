@@ -7,14 +7,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use deputize_core::door::Secrets;
-use deputize_core::{Model, ModelOptions, Price, Request};
+use deputize_core::{Model, ModelOptions, Request};
 use deputize_providers::offline::{NAME, Offline};
 use deputize_providers::{
-    Authorities, Dialect, Endpoint as HttpEndpoint, HttpClient, Key, Secret, Wire, published_price,
+    Authorities, Dialect, Endpoint as HttpEndpoint, HttpClient, Key, Secret, Wire,
 };
 
 use super::capped::{Capped, within};
-use crate::config::{self, Api, Config, Endpoint, ModelChoice};
+use super::{external, options};
+use crate::config::{
+    self, Api, Config, Endpoint, ModelChoice, ModelOverrides, ResolveError, resolve_child_model,
+    resolve_model,
+};
 use crate::exit::{CliError, Exit};
 use crate::surroundings::Surroundings;
 
@@ -31,27 +35,6 @@ struct MissingKey {
     provider: String,
     variables: Vec<String>,
 }
-
-/// Dollars are limited, and nobody knows what a model costs.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "`{limit}` is a limit in dollars, and the price of `{name}` is not known: set \
-     providers.{provider}.prices, or limit tokens instead"
-)]
-pub(super) struct NoPrice {
-    pub(super) limit: &'static str,
-    pub(super) name: String,
-    pub(super) provider: String,
-}
-
-/// The same where children are runs of a program.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "`{0}` is a limit in dollars, and nobody here knows what children cost that are another \
-     program (`delegation.acp_command`): limit `delegation.budget.seconds` instead, or take one of \
-     the two out"
-)]
-pub(super) struct UnknownCost(pub(super) &'static str);
 
 /// Where a key stands that is configured as such.
 const OWN_KEY: &str = "delegation.api_key";
@@ -131,6 +114,35 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
+    /// Those of a configuration. No key is looked for.
+    ///
+    /// # Errors
+    /// When one of them cannot be reached; see [`ResolveError`].
+    pub(crate) fn of(config: &Config, overrides: &ModelOverrides) -> Result<Self, ResolveError> {
+        let alone = |name: &String| {
+            let model = Some(name.clone());
+            resolve_model(config, &ModelOverrides { model, ..ModelOverrides::default() })
+        };
+        let top = resolve_model(config, overrides)?;
+        let mut asked = Self::new(&name(&top), options(config, top.max_output_tokens));
+        let inherited = top.model.clone();
+        asked.add(top, Use::Own);
+        // Children that are another program ask none of these.
+        if external::name(config).is_none() {
+            match resolve_child_model(config, &inherited)? {
+                Some(child) => asked.add_for_children(child, Use::Own),
+                None => _ = asked.for_children.insert(asked.name.clone()),
+            }
+            for offered in &config.delegation.models {
+                asked.add_for_children(alone(offered)?, Use::Offered);
+            }
+        }
+        for fallback in &config.fallback_models {
+            asked.add(alone(fallback)?, Use::Fallback);
+        }
+        Ok(asked)
+    }
+
     pub(super) fn new(name: &str, options: ModelOptions) -> Self {
         let (for_children, choices, fallback) = (BTreeSet::new(), Vec::new(), Vec::new());
         Self { name: name.to_owned(), options, for_children, choices, fallback }
@@ -261,31 +273,6 @@ fn read(path: &std::path::Path) -> io::Result<Vec<u8>> {
         return Err(io::Error::other(format!("it has more than {CA_FILE_BYTES} bytes")));
     }
     Ok(bytes)
-}
-
-/// What a model costs: as configured, nothing on this machine, or as published for the
-/// provider's own address.
-pub(super) fn price(choice: &ModelChoice, config: &Config) -> Option<Price> {
-    let Endpoint::Http(at) = &choice.endpoint else { return Some(Price::FREE) };
-    if let Some(own) = own_price(choice, config) {
-        return Some(own);
-    }
-    if at.is_loopback() {
-        return Some(Price::FREE);
-    }
-    let published = || published_price(&choice.provider, &choice.model);
-    at.is_known_address(&choice.provider).then(published).flatten()
-}
-
-fn own_price(choice: &ModelChoice, config: &Config) -> Option<Price> {
-    let entry = config.providers.get(&choice.provider)?;
-    entry.prices.get(&choice.model).map(|own| (*own).into())
-}
-
-/// Whether a server is taken to cost nothing for no other reason than that it is on this machine.
-pub(super) fn counts_as_free(choice: &ModelChoice, config: &Config) -> bool {
-    let Endpoint::Http(at) = &choice.endpoint else { return false };
-    at.is_loopback() && own_price(choice, config).is_none()
 }
 
 /// Makes a model. Its keys and its headers become secrets of the session.

@@ -158,7 +158,8 @@ fn a_limit_in_dollars_wants_the_price_of_each_model_that_an_agent_may_have() {
     let unknown = |limit: &str| {
         Some(format!(
             "`{limit}` is a limit in dollars, and the price of `far/dear` is not known: set \
-             providers.far.prices, or limit tokens instead"
+             `providers.far` to have `prices: {{\"dear\": {{input: 1, output: 2}}}}` (its dollars \
+             per million tokens), or limit tokens instead"
         ))
     };
     // The top agent's own, which its children have too unless something says otherwise.

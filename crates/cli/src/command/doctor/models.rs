@@ -42,6 +42,8 @@ pub(super) fn checks(
         Ok(asked) => asked,
         Err(error) => return Ok(vec![Check::new("model", Err(error.chain()))]),
     };
+    let unpriced = composition.unpriced(&asked, around);
+    let unpriced = unpriced.into_iter().map(|why| Check::new("budget", Err(why.to_string())));
     let subject = |(choice, used)| Subject { choice, used };
     let subjects: Vec<Subject> = asked.choices.into_iter().map(subject).collect();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -50,7 +52,8 @@ pub(super) fn checks(
     // A name that is still being looked up would be waited for.
     runtime.shutdown_background();
     let told = subjects.iter().zip(answers);
-    Ok(told.flat_map(|(subject, answer)| subject.told(answer, around)).collect())
+    let told = told.flat_map(|(subject, answer)| subject.told(answer, around));
+    Ok(told.chain(unpriced).collect())
 }
 
 /// What came of asking a provider, and whether those without a key are told its list of models
