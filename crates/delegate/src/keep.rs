@@ -9,11 +9,12 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use deputize_core::door::to_screen;
 use deputize_core::{AgentSpec, AgentView, Outcome, Status, Usage};
 use jiff::Timestamp;
 
 use crate::policy::{Form, Policy};
-use crate::report::{Caps, Cut, Kept, Seen, cuts, result_entry};
+use crate::report::{Caps, Cut, Kept, Seen, cuts, result_entry, value};
 
 /// How many diagnostic files of one session and one second there may be.
 const SAME_NAMES: u32 = 1000;
@@ -47,7 +48,7 @@ pub(crate) fn keep(
     all.map(|((index, outcome), (cut, diagnostic))| {
         let known = outcome.found.as_ref().and_then(|found| found.summary_path.clone());
         let whole = cut.entry.then(|| format!("{:#}\n", result_entry(outcome, index)));
-        let output = outcome.output.as_ref().filter(|_| cut.output);
+        let output = value(outcome).filter(|_| cut.output);
         let output = output.map(|value| format!("{value:#}\n"));
         Kept {
             summary: known.or_else(|| whole_answer(agent, outcome, *cut)),
@@ -113,10 +114,10 @@ fn place(agent: &AgentView, outcome: &Outcome, ending: &str) -> PathBuf {
     agent.session.spill.join(format!("{name}.{ending}"))
 }
 
-/// The whole of an answer of which a part is shown.
+/// The whole of an answer of which a part is shown, as a person may see it: a terminal gets it too.
 fn whole_answer(agent: &AgentView, outcome: &Outcome, cut: Cut) -> Option<PathBuf> {
     let text = outcome.text.as_deref().filter(|_| cut.summary)?;
-    stored(place(agent, outcome, "summary.txt"), text)
+    stored(place(agent, outcome, "summary.txt"), &to_screen(text))
 }
 
 /// The path at which a text was written; nothing when it is empty or could not be.

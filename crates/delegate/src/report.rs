@@ -14,6 +14,7 @@ mod entry;
 mod fit;
 mod plain;
 
+pub(crate) use entry::value;
 pub(crate) use plain::plain;
 
 use entry::{Lists, Words, entry};
@@ -154,7 +155,7 @@ impl<'a> Caps<'a> {
 /// How much is told.
 #[derive(Clone, Copy)]
 enum Audience {
-    /// Everything, as it is.
+    /// Everything: the child's words as a person may see them, what the host saw as it is.
     Host,
     /// So much of the lists, and so that content cannot pass for anything else.
     Model(Lists),
@@ -203,7 +204,8 @@ impl Audience {
 }
 
 /// The entry of one child as hooks and `--output json` get it: whole and unframed, with what the
-/// host found out at its end.
+/// host found out at its end. The child's words are without what a terminal would obey or not show:
+/// who reads them out of the entry prints them.
 #[must_use]
 pub fn result_entry(outcome: &Outcome, index: u32) -> Value {
     let found = outcome.found.as_deref().cloned().unwrap_or_default();

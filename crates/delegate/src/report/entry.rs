@@ -43,10 +43,11 @@ pub(super) struct Words<'a> {
 }
 
 impl<'a> Words<'a> {
-    /// All of it, as it is.
+    /// All of it, without what a reader cannot see.
     pub(super) fn whole(outcome: &'a Outcome) -> Self {
-        let summary = outcome.text.as_deref().filter(|text| !text.is_empty()).map(Cow::Borrowed);
-        Self { summary, output: outcome.output.as_ref().map(Cow::Borrowed), output_bytes: 0 }
+        let summary = outcome.text.as_deref().filter(|text| !text.is_empty());
+        let summary = summary.map(|text| clean(text).text);
+        Self { summary, output: value(outcome).map(Cow::Owned), output_bytes: 0 }
     }
 }
 
@@ -332,7 +333,7 @@ pub(super) fn where_whole(outcome: &Outcome, kept: Option<&Kept>) -> String {
 }
 
 /// The answer as a value, without what a reader cannot see.
-pub(super) fn value(outcome: &Outcome) -> Option<Value> {
+pub(crate) fn value(outcome: &Outcome) -> Option<Value> {
     outcome.output.as_ref().map(visible)
 }
 
@@ -361,9 +362,8 @@ pub(super) fn error<'a>(outcome: &'a Outcome, audience: Audience) -> Option<Cow<
     }
     let error = outcome.error.as_deref().filter(|error| !error.trim().is_empty());
     let unknown = format!("ended as {} for a reason that is not known", outcome.status.as_str());
-    Some(
-        error.map_or(Cow::Owned(unknown), |error| {
-            audience.word(error, audience.lists().error_chars)
-        }),
-    )
+    Some(error.map_or(Cow::Owned(unknown), |error| match audience {
+        Audience::Host => clean(error).text,
+        Audience::Model(lists) => audience.word(error, lists.error_chars),
+    }))
 }

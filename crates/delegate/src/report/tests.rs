@@ -156,11 +156,13 @@ fn what_agents_below_a_child_did_stands_before_its_own_with_who_did_it() {
 }
 
 #[test]
-fn a_host_gets_everything_as_it_is() {
-    let text = "\u{1b}[31m".repeat(10_000);
-    let outcome = Outcome { text: Some(text.clone()), ..busy(0, 57) };
+fn a_host_gets_everything_and_words_that_can_be_printed() {
+    let text = "\u{1b}[31mred\u{9b}2J \u{202e}\u{7}".repeat(10_000);
+    let output = serde_json::json!({"a\u{1b}[2Jb": ["\u{9b}1mc"]});
+    let outcome = Outcome { text: Some(text), output: Some(output), ..busy(0, 57) };
     let entry = result_entry(&outcome, 3);
-    assert_eq!(entry["summary"], text);
+    assert_eq!(entry["summary"], "red ".repeat(10_000));
+    assert_eq!(entry["output"], serde_json::json!({"ab": ["c"]}));
     assert_eq!(entry["tool_trace"].as_array().unwrap().len(), 57);
     assert_eq!(entry["task_index"], 3);
     assert_eq!(entry["tokens"]["input"], 1100);
