@@ -163,7 +163,7 @@ async fn a_child_that_is_stopped_in_its_answer_is_counted_and_says_who_stopped_i
     let told = &told[told.find("{\"results\"").unwrap()..];
     let told = serde_json::Deserializer::from_str(told).into_iter::<Value>().next();
     let entry = &told.unwrap().unwrap()["results"][0];
-    let why = "a person stopped it or an agent above it (`deputize agents stop`)";
+    let why = "a person stopped it (`deputize agents stop`)";
     let how = ["status", "exit_reason", "error"].map(|field| entry[field].clone());
     assert_eq!(how, ["interrupted", "interrupted", why].map(Value::from));
     assert!(entry["summary"].as_str().unwrap().contains("Word after word."), "{entry}");
@@ -217,7 +217,11 @@ async fn a_tree_is_told_to_end_as_a_whole() {
     let ended = running.end().await.with_code(130);
     let told: Value = serde_json::from_str(&ended.out).unwrap();
     assert_eq!(told["children"].as_array().unwrap().len(), 2);
-    assert_eq!(told["children"][0]["status"], "interrupted");
+    let above = "a person stopped an agent above it (`deputize agents stop --tree`)";
+    for child in told["children"].as_array().unwrap() {
+        assert_eq!([&child["status"], &child["error"]], ["interrupted", above], "{told:#}");
+    }
+    assert_eq!(told["error"], "a person stopped it (`deputize agents stop`)", "{told:#}");
 }
 
 #[tokio::test]

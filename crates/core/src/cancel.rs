@@ -17,8 +17,10 @@ pub enum CancelReason {
     Budget,
     /// A limit was reached of an agent above it, which closes.
     LimitAbove,
-    /// A person stopped it, or an agent above it, from outside of the run.
+    /// A person stopped it from outside of the run.
     Stopped,
+    /// A person stopped an agent above it, and all below that one.
+    TreeStopped,
     /// An agent above it stopped it.
     StoppedAbove,
     /// The agent that started it ended and waits for nothing more.
@@ -34,9 +36,21 @@ impl CancelReason {
             Self::TimeLimit => "the time limit was reached",
             Self::Budget => "the limit of the budget came before there was a closing answer",
             Self::LimitAbove => "ended with a limit of the agent that started it",
-            Self::Stopped => "a person stopped it or an agent above it (`deputize agents stop`)",
+            Self::Stopped => "a person stopped it (`deputize agents stop`)",
+            Self::TreeStopped => {
+                "a person stopped an agent above it (`deputize agents stop --tree`)"
+            }
             Self::StoppedAbove => "an agent above it stopped it (`delegate_control`)",
             Self::EndedAbove => "ended with the agent that started it",
+        }
+    }
+
+    /// What it is for an agent below the one that was told.
+    #[must_use]
+    pub const fn below(self) -> Self {
+        match self {
+            Self::Stopped => Self::TreeStopped,
+            other => other,
         }
     }
 }
@@ -92,6 +106,12 @@ impl Cancel {
             return None;
         }
         self.0.reason.get().copied().or_else(|| self.0.above.as_ref().and_then(|up| up.reason()))
+    }
+
+    /// Whether this very node was signalled, and not only one above it.
+    #[must_use]
+    pub fn is_own(&self) -> bool {
+        self.0.reason.get().is_some()
     }
 
     /// Whether this node was signalled.

@@ -632,6 +632,7 @@ impl Run {
             CancelReason::Interrupted
             | CancelReason::LimitAbove
             | CancelReason::Stopped
+            | CancelReason::TreeStopped
             | CancelReason::StoppedAbove
             | CancelReason::EndedAbove => (Status::Interrupted, ExitReason::Interrupted),
             // Without a closing answer: what it said until then is a part of its work.

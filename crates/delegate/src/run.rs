@@ -59,7 +59,7 @@ pub(crate) async fn run(
             }
         }
     }
-    let why = cx.cancel.reason().unwrap_or(CancelReason::Interrupted).told();
+    let why = cx.cancel.reason().unwrap_or(CancelReason::Interrupted).below().told();
     let why = format!("{why}: {NOT_STARTED}");
     let all = specs.iter().zip(outcomes);
     let outcomes = all

@@ -203,11 +203,17 @@ impl Driver {
                 }
             }
             if let Some(reason) = self.cancel.reason() {
+                let reason = self.as_told(reason);
                 self.input(Event::AgentStop { reason }).await?;
             } else if self.is_late() {
                 self.time_is_up().await?;
             }
         }
+    }
+
+    /// Why this agent is told to end, by the reason that its signal gives.
+    pub(crate) fn as_told(&self, reason: CancelReason) -> CancelReason {
+        if self.cancel.is_own() { reason } else { reason.below() }
     }
 
     /// Waits for a place among those that run, if it needs one.

@@ -70,7 +70,7 @@ impl Driver {
             let ended = self.hear_out(agent, &work, &reporter).await;
             // No more calls are told of; those that were are shown to the hooks.
             reporter.lock().hooks = None;
-            let reason = work.reason();
+            let reason = work.reason().map(|reason| self.as_told(reason));
             ended.map(|outcome| self.of_program(outcome, &reporter, reason))
         };
         let (heard, hooked) = tokio::join!(heard, hooked);
