@@ -190,11 +190,12 @@ impl Member {
         match event {
             Event::ToolStart { call, tool, .. } => self.calls.push((*call, tool.clone())),
             Event::ToolEnd(end) => self.calls.retain(|(call, _)| *call != end.result.call),
+            // By the name that agents know it by: how a server calls it is told by its replies.
+            Event::ModelRequest { model, .. } if !model.is_empty() => self.model.clone_from(model),
             Event::ModelResponse { iteration, reply, cost_usd, .. } => {
                 self.iterations = *iteration;
                 self.usage += reply.usage;
                 self.cost += priced(reply.usage, *cost_usd);
-                self.model.clone_from(&reply.model);
             }
             Event::ModelError { error, cost, .. } => {
                 self.usage += error.usage.as_deref().copied().unwrap_or_default();
@@ -274,6 +275,24 @@ impl Member {
 mod tests {
     use super::*;
     use crate::fixture::{Tape, child, replied, root, started};
+
+    #[test]
+    fn a_model_has_one_name_before_and_after_its_reply_and_another_one_after_a_fallback() {
+        let mut tape = Tape::default();
+        tape.add(&root(), started(&root(), "all"));
+        let mut asks = |model: &str, replies: bool| {
+            let (model, messages, bytes) = (model.to_owned(), 1, 1);
+            tape.add(&root(), Event::ModelRequest { iteration: 1, messages, bytes, model });
+            if replies {
+                tape.add(&root(), replied(1, "", &[]));
+            }
+            Family::of(&tape.records).json(true, 0)[0]["model"].clone()
+        };
+        let named = [("p/m", false), ("p/m", true), ("q/other", false), ("q/other", true)];
+        for (model, replies) in named {
+            assert_eq!(asks(model, replies), model);
+        }
+    }
 
     #[test]
     fn an_agent_is_told_with_all_below_it() {
