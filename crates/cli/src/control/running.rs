@@ -26,22 +26,46 @@ pub(crate) fn running(sessions: &SessionDir) -> io::Result<Vec<Holder>> {
     Ok(running)
 }
 
+/// Who holds which file's lock, by the number of the file.
 #[cfg(target_os = "linux")]
 struct Held(std::collections::BTreeMap<u64, u32>);
+
+/// The kernel gives no more than a page of its list at once.
+#[cfg(target_os = "linux")]
+const PAGE: usize = 4096;
+
+/// How often a list is looked at that takes several reads.
+#[cfg(target_os = "linux")]
+const LOOKS: usize = 8;
 
 #[cfg(target_os = "linux")]
 impl Held {
     fn look() -> Self {
-        let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
-        // `1: FLOCK  ADVISORY  WRITE 4711 fd:00:123456 0 EOF`
-        let one = |line: &str| {
-            let fields: Vec<&str> = line.split_whitespace().collect();
-            let place = fields.iter().position(|field| *field == "WRITE")?;
-            let pid = fields.get(place + 1)?.parse().ok()?;
-            let inode = fields.get(place + 2)?.rsplit(':').next()?.parse().ok()?;
-            Some((inode, pid))
-        };
-        Self(locks.lines().filter_map(one).collect())
+        Self::of(|| std::fs::File::open("/proc/locks"))
+    }
+
+    /// Between two reads the list may change: one that ends moves those behind it, and the next
+    /// read passes over as many. What one read gives is whole; what takes several is looked at
+    /// again, in pieces that end elsewhere, and what was held in any look counts.
+    fn of<R: io::Read>(open: impl Fn() -> io::Result<R>) -> Self {
+        let mut held = Self(std::collections::BTreeMap::new());
+        for look in 0..LOOKS {
+            let mut reads = 0;
+            let mut text = Vec::new();
+            let mut page = [0; PAGE];
+            // Without the list nothing is known to run.
+            let Ok(mut locks) = open() else { break };
+            let mut most = PAGE - look * PAGE / (2 * LOOKS);
+            while let Ok(count @ 1..) = locks.read(page.get_mut(..most).unwrap_or_default()) {
+                text.extend_from_slice(page.get(..count).unwrap_or_default());
+                (reads, most) = (reads + 1, PAGE);
+            }
+            held.0.extend(String::from_utf8_lossy(&text).lines().filter_map(lock));
+            if reads <= 1 {
+                break;
+            }
+        }
+        held
     }
 
     fn by(&self, sessions: &SessionDir, session: &SessionId) -> Option<Option<u32>> {
@@ -49,6 +73,16 @@ impl Held {
         let inode = std::fs::metadata(sessions.file(session)).ok()?.ino();
         self.0.get(&inode).copied().map(Some)
     }
+}
+
+/// The file and the process of a line as `1: FLOCK  ADVISORY  WRITE 4711 fd:00:123456 0 EOF`.
+#[cfg(target_os = "linux")]
+fn lock(line: &str) -> Option<(u64, u32)> {
+    let fields: Vec<&str> = line.split_whitespace().collect();
+    let place = fields.iter().position(|field| *field == "WRITE")?;
+    let pid = fields.get(place + 1)?.parse().ok()?;
+    let inode = fields.get(place + 2)?.rsplit(':').next()?.parse().ok()?;
+    Some((inode, pid))
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -64,5 +98,57 @@ impl Held {
         let asked = super::client::ask(sessions, session, &super::Request::Status);
         let pid = asked.ok()?.get("pid").and_then(serde_json::Value::as_u64);
         Some(pid.and_then(|pid| u32::try_from(pid).ok()))
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
+    use super::*;
+
+    /// Locks as the kernel lists them: a read gives whole lines from where the last one ended, by
+    /// their number, as many as fit. After each read the first lock of the list is let go, or taken
+    /// again.
+    struct List {
+        locks: Rc<RefCell<Vec<u64>>>,
+        next: usize,
+        rest: Vec<u8>,
+    }
+
+    impl io::Read for List {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let mut locks = self.locks.borrow_mut();
+            while self.rest.len() < buffer.len()
+                && let Some(inode) = locks.get(self.next)
+            {
+                let line = format!("1: FLOCK  ADVISORY  WRITE 7 fd:00:{inode} 0 EOF\n");
+                if !self.rest.is_empty() && self.rest.len() + line.len() > PAGE {
+                    break;
+                }
+                self.rest.extend_from_slice(line.as_bytes());
+                self.next += 1;
+            }
+            let count = self.rest.as_slice().read(buffer)?;
+            self.rest.drain(..count);
+            if locks.first() == Some(&0) {
+                locks.remove(0);
+            } else {
+                locks.insert(0, 0);
+            }
+            Ok(count)
+        }
+    }
+
+    #[test]
+    fn a_lock_that_is_held_is_found_whatever_others_are_let_go_meanwhile() {
+        for others in [0, 1, 30, 70, 200, 1000] {
+            let locks = Rc::new(RefCell::new((0..=others).collect::<Vec<u64>>()));
+            let open = || Ok(List { locks: Rc::clone(&locks), next: 0, rest: Vec::new() });
+            let held = Held::of(open);
+            let missed: Vec<u64> = (1..=others).filter(|it| !held.0.contains_key(it)).collect();
+            assert!(missed.is_empty(), "of {others}: {missed:?}");
+        }
     }
 }

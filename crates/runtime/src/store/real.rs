@@ -146,14 +146,16 @@ fn owner(file: &File) -> String {
         let (major, minor) = device(meta.dev());
         // An inode's number alone may be that of a file on another disk.
         let place = format!("{major:02x}:{minor:02x}:{}", meta.ino());
-        let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
-        let holder = locks.lines().find_map(|line| {
+        let Ok(locks) = File::open("/proc/locks") else { return unknown };
+        // In whole pages: between two reads the kernel's list may change.
+        let lines = BufReader::new(locks).lines().map_while(Result::ok);
+        let holder = lines.filter_map(|line| {
             let fields: Vec<&str> = line.split_whitespace().collect();
             let at = fields.iter().position(|field| *field == "WRITE")?;
             let held = *fields.get(at + 2)?;
-            (held == place).then(|| fields.get(at + 1).copied()).flatten()
+            (held == place).then(|| fields.get(at + 1).map(|pid| (*pid).to_owned())).flatten()
         });
-        holder.map_or(unknown, |pid| format!("process {pid}"))
+        holder.into_iter().next().map_or(unknown, |pid| format!("process {pid}"))
     }
     #[cfg(not(target_os = "linux"))]
     {
