@@ -76,6 +76,38 @@ async fn a_server_is_added_listed_tested_reviewed_and_removed() {
 }
 
 #[tokio::test]
+async fn the_toolset_of_a_server_that_was_not_asked_yet_is_told_from_one_that_is_nowhere() {
+    let lab = Lab::new();
+    let resolve = async |more: &[&str]| {
+        let own = set("none");
+        let all = ["toolsets", "resolve", "--child", "--set", &own, "--toolsets", "mcp-w"];
+        deputize(&lab, &[&all, more].concat()).await
+    };
+    let unasked = resolve(&[]).await.with_code(2);
+    let hint = "`mcp-w` is the toolset of the MCP server w, of which no tool can be offered now";
+    assert!(unasked.err.contains(hint), "{}", unasked.err);
+    assert!(unasked.err.contains("try it with: deputize mcp test w"), "{}", unasked.err);
+    let without = resolve(&["--set", "toolsets=[file, delegation]"]).await.with_code(2);
+    assert!(without.err.contains("`deputize tools enable mcp-w`"), "{}", without.err);
+    deputize(&lab, &["mcp", "test", "w", "--set", &set("none")]).await.with_code(0);
+    let unapproved = resolve(&[]).await.with_code(2);
+    assert!(unapproved.err.contains(hint), "{}", unapproved.err);
+    assert!(
+        unapproved.err.contains("approve it, with: deputize mcp review w"),
+        "{}",
+        unapproved.err
+    );
+    let review = ["mcp", "review", "w", "--yes", "--set", &set("none")];
+    deputize(&lab, &review).await.with_code(0);
+    let known = resolve(&[]).await.with_code(0);
+    let row = known.out.lines().find(|line| line.starts_with("mcp__w__echo")).unwrap();
+    assert!(row.contains("yes"), "{row}");
+    let prompt = ["prompt", "--child", "--goal", "G", "--toolsets", "mcp-v"];
+    let nowhere = deputize(&lab, &prompt).await.with_code(2);
+    assert!(!nowhere.err.contains("MCP server"), "{}", nowhere.err);
+}
+
+#[tokio::test]
 async fn a_server_that_cannot_be_started_is_not_added_and_it_is_said_why() {
     let lab = Lab::new();
     let ended = deputize(&lab, &["mcp", "add", "w", "--yes", "--", SERVER, "exits at once"]).await;

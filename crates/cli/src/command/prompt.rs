@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 
 use crate::args::{ChildPrompt, Prompt, Role};
 use crate::command::run::overrides;
-use crate::compose::{Asked, Composition, Ingredients};
-use crate::config::{FlagValue, ModelOverrides};
+use crate::compose::{Asked, Composition, Ingredients, mcp};
+use crate::config::{FlagValue, ModelOverrides, SERVER_TOOLSETS};
 use crate::exit::CliError;
 use crate::surroundings::{Surroundings, print, tell};
 
@@ -88,8 +88,37 @@ pub(super) fn planned(
     let reading = read(arguments, &composition.delegation);
     let call = CallId { step: 1, slot: 0 };
     plan(reading, call, Parent::of(parent), &composition.delegation).map_err(|error| match error {
-        PlanError::Refused(refusal) => CliError::usage(NoChild(refusal)),
+        PlanError::Refused(refusal) => {
+            let error = CliError::usage(NoChild(refusal));
+            match of_server(composition, arguments) {
+                Some(hint) => error.hint(hint),
+                None => error,
+            }
+        }
         PlanError::Prompt(_) => CliError::failed(error),
+    })
+}
+
+/// Why a toolset that a call names is not there, where it is that of a configured MCP server.
+fn of_server(composition: &Composition, arguments: &Value) -> Option<String> {
+    let there = composition.catalog.toolsets();
+    let named = arguments.get("toolsets")?.as_array()?.iter().filter_map(Value::as_str);
+    let missing = |name: &str| !there.iter().any(|set| set.as_str() == name);
+    let mut named = named.filter(|name| missing(name));
+    let servers: Vec<String> = mcp::toolsets(&composition.config).collect();
+    let name = named.find(|name| servers.iter().any(|server| server == name))?;
+    let server = name.strip_prefix(SERVER_TOOLSETS)?;
+    let given = &composition.config.toolsets;
+    Some(if given.is_empty() || given.iter().any(|given| given == name) {
+        format!(
+            "`{name}` is the toolset of the MCP server {server}, of which no tool can be offered \
+             now; the warning says why, and `deputize mcp list` how it stands"
+        )
+    } else {
+        format!(
+            "`{name}` is the toolset of the MCP server {server}, which agents do not have: \
+             `deputize tools enable {name}`"
+        )
     })
 }
 
