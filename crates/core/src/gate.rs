@@ -193,7 +193,7 @@ impl GateState {
             true => self.last_sent.max(self.closed_until) + PATIENCE,
             false => self.last_sent + self.pace,
         };
-        if now < next && (full || !self.pace.is_zero()) {
+        if now < next {
             return Admission::Until(next);
         }
         // After a rate limit a few go at once; any other failure is tried by one alone.
