@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use crate::program::{Asked, Ended, Lab, Running, model};
 
 mod begun;
+mod changes;
 mod doctor;
 mod faults;
 mod rude;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{compiled, configure, ended, results, sha256};
 use crate::program::{Ended, Lab};
 
-const SOURCE: &str = "tests/fixtures/plugins/rude.c";
+pub(super) const SOURCE: &str = "tests/fixtures/plugins/rude.c";
 
 /// What is said of a plugin that these flags make, and whether code of it ran.
 async fn refusal(flags: &[&str]) -> (String, bool) {
