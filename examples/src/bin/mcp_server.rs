@@ -6,6 +6,7 @@
 //! mcp_servers:
 //!   words: { command: /where/it/is/mcp_server, tools: { read_only: [count_words] } }
 //! ```
+#![expect(clippy::indexing_slicing, reason = "a part of JSON that is not there is null")]
 
 use std::io::{self, Write as _};
 

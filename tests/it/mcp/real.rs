@@ -138,6 +138,11 @@ async fn the_server_with_everything_has_resources_prompts_images_and_progress() 
     assert!(!found[8].contains("UNRELATED_API_KEY"), "{found:?}");
     lab.holds_no("token-0123456789", &ended);
     assert!(ended.out.contains("\"type\":\"tool.progress\""), "progress is shown");
+    // It is told that there are roots, no model to ask and no form to fill, and offers no tool that
+    // would wait for one.
+    let offered = tools(&ended);
+    let about = |what: &str| offered.iter().filter(|name| name.contains(what)).count();
+    assert_eq!((about("roots"), about("sampling"), about("elicitation")), (1, 0, 0), "{offered:?}");
     assert_eq!(lab.processes(), []);
 }
 

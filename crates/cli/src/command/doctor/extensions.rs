@@ -92,10 +92,12 @@ async fn asked(server: Server, mut card: Card, cwd: &Path, processes: Arc<Proces
     let waits = card.changes(&start).iter().filter(|change| change.waits()).count();
     match (card.approved.is_none(), waits) {
         (false, 0) => Check::new(SERVER, Ok(answers)),
-        (true, _) => Check::less(SERVER, not_whole(&name, answers, "you have not approved it yet")),
+        (true, _) => {
+            Check::less(SERVER, not_whole(&name, &answers, "you have not approved it yet"))
+        }
         (false, waits) => {
             let why = format!("{waits} things are not as you approved them");
-            Check::less(SERVER, not_whole(&name, answers, &why))
+            Check::less(SERVER, not_whole(&name, &answers, &why))
         }
     }
 }
@@ -106,6 +108,6 @@ fn answers(name: &str, listed: &Listed, begun: Instant) -> String {
     format!("{name}: {is}, {tools} tools in {took:.2} s")
 }
 
-fn not_whole(name: &str, answers: String, why: &str) -> String {
+fn not_whole(name: &str, answers: &str, why: &str) -> String {
     format!("{answers}, but {why}: deputize mcp review {name}")
 }
