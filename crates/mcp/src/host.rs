@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use deputize_core::door::to_line;
 use rmcp::model::{
     ClientCapabilities, ClientConfig, ErrorData, Implementation, ProgressNotificationParam,
-    ProgressToken,
+    ProgressToken, ProtocolVersion,
 };
 use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{ClientHandler, RoleClient};
@@ -67,7 +67,10 @@ impl ClientHandler for Host {
     fn get_info(&self) -> ClientConfig {
         let mut capabilities = ClientCapabilities::default();
         capabilities.roots = Some(rmcp::model::RootsCapabilities::default());
-        ClientConfig::new(capabilities, Implementation::new("deputize", env!("CARGO_PKG_VERSION")))
+        let us = Implementation::new("deputize", env!("CARGO_PKG_VERSION"));
+        // Only the older greeting says this, and protocols after this one do not have it.
+        ClientConfig::new(capabilities, us)
+            .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
     }
 
     async fn list_roots(

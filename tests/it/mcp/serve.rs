@@ -9,6 +9,7 @@ use deputize_testkit::{Answer, MockServer};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::TcpStream;
 use tokio::process::ChildStdin;
 use tokio::sync::Semaphore;
 
@@ -17,7 +18,7 @@ use crate::program::{Asked, Ended, Lab, PROGRAM, Running, hang, model, soon};
 
 /// A client in the lab that starts the program as its server.
 async fn client(lab: &Lab, server: &MockServer, what: &str, more: &[&str]) -> (Value, Ended) {
-    let npm = tokio::task::spawn_blocking(npm).await.unwrap();
+    let npm = tokio::task::spawn_blocking(|| npm("mcp")).await.unwrap();
     let script = npm.join("client.mjs");
     let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/mcp/client.mjs");
     let fresh = tempfile::NamedTempFile::new_in(&npm).unwrap();
@@ -252,7 +253,7 @@ async fn it_passes_the_conformance_suite_for_what_it_offers() {
     soon("the address", out.read_line(&mut url)).await.unwrap();
     let url = url.trim().to_owned();
     assert!(url.starts_with("http://127.0.0.1:") && url.ends_with("/mcp"), "{url}");
-    let npm = tokio::task::spawn_blocking(npm).await.unwrap();
+    let npm = tokio::task::spawn_blocking(|| npm("mcp")).await.unwrap();
     let suite = npm.join("node_modules/@modelcontextprotocol/conformance/dist/index.js");
     for scenario in ["server-initialize", "ping", "tools-list", "dns-rebinding-protection"] {
         let mut command = lab.command("node");
@@ -262,6 +263,9 @@ async fn it_passes_the_conformance_suite_for_what_it_offers() {
         let said = format!("{}{}", ended.out, ended.err);
         assert!(said.contains("0 failed"), "{scenario}: {said}");
     }
+    let most = 8 * 1024 * 1024;
+    assert_ne!(status(&url, most).await, 413);
+    assert_eq!(status(&url, most + 1).await, 413);
     // Nothing is served to who does not know the address.
     let bare = url.split('/').take(3).collect::<Vec<_>>().join("/") + "/mcp";
     let mut command = lab.command("node");
@@ -273,22 +277,38 @@ async fn it_passes_the_conformance_suite_for_what_it_offers() {
     assert_eq!(status.code(), Some(130));
 }
 
+/// The status of the answer to a request of so many bytes.
+async fn status(url: &str, bytes: usize) -> u16 {
+    let (host, path) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
+    let mut stream = TcpStream::connect(host).await.unwrap();
+    let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":{"_meta":{"x":"<>"}}}"#;
+    let body = ping.replace("<>", &"x".repeat(bytes + 2 - ping.len()));
+    assert_eq!(body.len(), bytes);
+    let head = format!(
+        "POST /{path} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n\
+         Accept: application/json, text/event-stream\r\nContent-Length: {bytes}\r\n\r\n"
+    );
+    stream.write_all((head + &body).as_bytes()).await.unwrap();
+    let mut line = String::new();
+    soon("an answer", BufReader::new(stream).read_line(&mut line)).await.unwrap();
+    line.split(' ').nth(1).unwrap().parse().unwrap()
+}
+
 #[tokio::test]
 async fn its_client_passes_the_conformance_suite_for_what_it_does() {
-    let npm = tokio::task::spawn_blocking(npm).await.unwrap();
+    let npm = tokio::task::spawn_blocking(|| npm("mcp")).await.unwrap();
     let suite = npm.join("node_modules/@modelcontextprotocol/conformance/dist/index.js");
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/mcp/conformance-client");
-    // The suite's scenario `initialize` knows no protocol after 2025-11-25, and this client begins
-    // with a newer one.
-    for (scenario, tool, arguments) in [
-        ("tools_call", "mcp__far__add_numbers", json!({"a": 5, "b": 3})),
-        ("sse-retry", "mcp__far__test_reconnection", json!({})),
+    for (scenario, call) in [
+        ("initialize", None),
+        ("tools_call", Some(("mcp__far__add_numbers", json!({"a": 5, "b": 3})))),
+        ("sse-retry", Some(("mcp__far__test_reconnection", json!({})))),
     ] {
         let lab = Lab::new();
         let server = model(move |asked: &Asked| {
-            Answer::reply(&match asked.replies() {
-                0 => Reply::calls("mock", [(tool, arguments.clone())]),
-                _ => Reply::text("mock", asked.results().join("\n")),
+            Answer::reply(&match &call {
+                Some(call) if asked.replies() == 0 => Reply::calls("mock", [call.clone()]),
+                _ => Reply::text("mock", asked.results().join("\n") + "Done."),
             })
         })
         .await;

@@ -16,6 +16,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
 use super::Desk;
+use crate::lines::LINE_BYTES;
 
 /// The most connections at once.
 const CONNECTIONS: usize = 64;
@@ -56,6 +57,7 @@ impl Desk {
         let desk = self.clone();
         let config = StreamableHttpServerConfig::default()
             .with_allowed_origins(ORIGINS)
+            .with_max_request_body_bytes(LINE_BYTES)
             .with_cancellation_token(self.end.token().clone());
         let sessions = Arc::new(LocalSessionManager::default());
         let service = StreamableHttpService::new(move || Ok(desk.clone()), sessions, config);
