@@ -9,5 +9,5 @@ mod installed;
 mod real;
 mod serve;
 
-pub(crate) use installed::node;
+pub(crate) use installed::{node, npm};
 pub(crate) use real::remote as everything_by_http;

@@ -1,4 +1,4 @@
-//! A real editor's side: the official Python package.
+//! Real clients: an editor's side made with the official Python package, and a program from npm.
 
 use deputize_testkit::MockServer;
 use rustix::process::Signal;
@@ -7,6 +7,7 @@ use tokio::process::Command;
 
 use super::{calls, nothing_left, steps, text};
 use crate::acp::{fixture, installed};
+use crate::mcp::npm;
 use crate::program::{Asked, Lab, PROGRAM, Running, model};
 
 /// The editor, with a task, and this program as its agent.
@@ -42,6 +43,46 @@ async fn an_editor_of_the_official_package_works_with_it() {
     assert_eq!(&seen["replayed"]["agent_message_chunk"], said);
     assert_eq!(seen["listed"], json!(["Write it"]));
     nothing_left(&lab).await;
+}
+
+/// `acpx`, which gives an agent one task at a terminal; each message that went to and fro.
+async fn acpx(lab: &Lab, server: &MockServer, (answer, code): (&str, i32)) -> Vec<Value> {
+    let place = tokio::task::spawn_blocking(|| npm("acp")).await.unwrap();
+    let mut client = lab.command("node");
+    client.arg(place.join("node_modules/acpx/dist/cli.js"));
+    let agent = format!("{PROGRAM} acp -m openai/mock --base-url {}", server.base_url());
+    client.args(["--agent", &agent, "--format", "json", answer, "exec", "Do it"]);
+    let ended = Running::start(client).end().await.with_code(code);
+    ended.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[tokio::test]
+async fn a_client_from_npm_works_with_it() {
+    // It says by its exit code whether it denied all.
+    for (answer, ran, status) in
+        [(("--approve-all", 0), true, "completed"), (("--deny-all", 5), false, "failed")]
+    {
+        let lab = Lab::new();
+        let server = steps(vec![
+            ("write_file", json!({"path": "a.txt", "content": "a\n"})),
+            ("terminal", json!({"command": "touch ran"})),
+        ])
+        .await;
+        let messages = acpx(&lab, &server, answer).await;
+        let asked = |method: &str| messages.iter().filter(|it| it["method"] == method).count();
+        assert_eq!(asked("session/request_permission"), 1, "{messages:#?}");
+        let updates = messages.iter().map(|message| &message["params"]["update"]);
+        let ends = |call: &str| {
+            let mut ends = updates.clone().filter(|update| update["toolCallId"] == call);
+            ends.next_back().unwrap()["status"].clone()
+        };
+        assert_eq!((ends("call_1_0"), ends("call_2_0")), (json!("completed"), json!(status)));
+        assert_eq!(lab.work("ran").exists(), ran);
+        assert!(lab.work("a.txt").is_file(), "who denies commands lets files be written");
+        let last = messages.iter().filter(|it| it.get("result").is_some()).next_back().unwrap();
+        assert_eq!(last["result"]["stopReason"], "end_turn", "{last}");
+        nothing_left(&lab).await;
+    }
 }
 
 #[tokio::test]

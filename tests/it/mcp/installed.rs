@@ -1,22 +1,23 @@
 //! Real servers, a real client and the conformance suite, installed once into the target folder.
-//! Their versions, and those of all that they need, are in `tests/fixtures/mcp`.
+//! Their versions, and those of all that they need, are in `tests/fixtures/mcp`; those of a client of
+//! ACP in `tests/fixtures/acp`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/mcp").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name)
 }
 
 /// The place of what these files name, installed by `install` if it is not there.
-fn place(kind: &str, files: &[&str], install: impl FnOnce(&Path)) -> PathBuf {
+fn place(kind: &str, files: &[String], install: impl FnOnce(&Path)) -> PathBuf {
     let target = Path::new(env!("CARGO_BIN_EXE_deputize-it")).ancestors().nth(2).unwrap();
     let texts = files.iter().flat_map(|file| fs::read(fixture(file)).unwrap());
     let sum = crc32fast::hash(&texts.collect::<Vec<u8>>());
-    let place = target.join(format!("mcp-{kind}-{sum:08x}"));
+    let place = target.join(format!("{kind}-{sum:08x}"));
     // Tests of one run, and of two at once, install once.
-    let lock = fs::File::create(target.join(format!("mcp-{kind}.lock"))).unwrap();
+    let lock = fs::File::create(target.join(format!("{kind}.lock"))).unwrap();
     lock.lock().unwrap();
     if !place.join("done").is_file() {
         let _half = fs::remove_dir_all(&place);
@@ -34,11 +35,12 @@ fn run(command: &mut Command, needs: &str) {
     assert!(done.status.success(), "{needs} could not install what this test needs: {said}");
 }
 
-/// The folder of npm packages; `node_modules` is in it.
-pub(super) fn npm() -> PathBuf {
-    place("npm", &["package.json", "package-lock.json"], |place| {
-        for file in ["package.json", "package-lock.json"] {
-            fs::copy(fixture(file), place.join(file)).unwrap();
+/// The folder of the npm packages of a kind of tests; `node_modules` is in it.
+pub(crate) fn npm(kind: &str) -> PathBuf {
+    let files = ["package.json", "package-lock.json"];
+    place(&format!("{kind}-npm"), &files.map(|file| format!("{kind}/{file}")), |place| {
+        for file in files {
+            fs::copy(fixture(kind).join(file), place.join(file)).unwrap();
         }
         let options = ["ci", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"];
         run(Command::new("npm").args(options).current_dir(place), "npm");
@@ -47,17 +49,18 @@ pub(super) fn npm() -> PathBuf {
 
 /// The program of an npm package.
 pub(crate) fn node(package: &str, file: &str) -> String {
-    let path = npm().join("node_modules").join(package).join(file);
+    let path = npm("mcp").join("node_modules").join(package).join(file);
     assert!(path.is_file(), "{}", path.display());
     path.to_str().unwrap().to_owned()
 }
 
 /// The folder of Python packages.
 pub(super) fn python() -> PathBuf {
-    place("pip", &["requirements.txt"], |place| {
+    let needs = "mcp/requirements.txt";
+    place("mcp-pip", &[needs.to_owned()], |place| {
         let options = ["-m", "pip", "install", "-q", "--no-input", "--no-deps", "--target"];
         let mut pip = Command::new("python3");
-        run(pip.args(options).arg(place).arg("-r").arg(fixture("requirements.txt")), "pip");
+        run(pip.args(options).arg(place).arg("-r").arg(fixture(needs)), "pip");
     })
 }
 
