@@ -9,6 +9,7 @@ use deputize_core::door::to_line;
 use rmcp::RoleClient;
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
+use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::io::{
     AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader,
@@ -158,6 +159,19 @@ impl<R: AsyncRead + Unpin, W> Lines<R, W> {
     }
 }
 
+/// Sends a message whole, and nothing else beside it.
+pub(crate) async fn write_line<W: AsyncWrite + Unpin>(
+    writer: &tokio::sync::Mutex<Option<W>>,
+    message: &impl Serialize,
+) -> io::Result<()> {
+    let mut line = serde_json::to_vec(message)?;
+    line.push(b'\n');
+    let mut writer = writer.lock().await;
+    let writer = writer.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
+    writer.write_all(&line).await?;
+    writer.flush().await
+}
+
 /// A message of the protocol. An answer that is none is one that says so: whoever asked must not
 /// wait for it any longer.
 fn message(value: Value) -> Option<RxJsonRpcMessage<RoleClient>> {
@@ -185,14 +199,7 @@ where
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
         let writer = Arc::clone(&self.writer);
         self.heard.asked();
-        async move {
-            let mut line = serde_json::to_vec(&item)?;
-            line.push(b'\n');
-            let mut writer = writer.lock().await;
-            let writer = writer.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
-            writer.write_all(&line).await?;
-            writer.flush().await
-        }
+        async move { write_line(&writer, &item).await }
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {

@@ -79,7 +79,7 @@ async fn a_client_from_npm_works_with_it() {
         assert_eq!((ends("call_1_0"), ends("call_2_0")), (json!("completed"), json!(status)));
         assert_eq!(lab.work("ran").exists(), ran);
         assert!(lab.work("a.txt").is_file(), "who denies commands lets files be written");
-        let last = messages.iter().filter(|it| it.get("result").is_some()).next_back().unwrap();
+        let last = messages.iter().rfind(|it| it.get("result").is_some()).unwrap();
         assert_eq!(last["result"]["stopReason"], "end_turn", "{last}");
         nothing_left(&lab).await;
     }

@@ -8,13 +8,11 @@ use rmcp::RoleServer;
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use serde_json::{Value, json};
-use tokio::io::{
-    AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader,
-};
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, BufReader};
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
-use crate::lines::{LINE_BYTES, STRAY_LINES};
+use crate::lines::{LINE_BYTES, STRAY_LINES, write_line};
 
 const PARSE_ERROR: i32 = -32700;
 const INVALID_REQUEST: i32 = -32600;
@@ -78,27 +76,20 @@ where
             match read_line(&line) {
                 Line::Message(message) => return Some(*message),
                 Line::Nothing => {}
-                Line::Wrong(why) => self.answer(&why),
+                Line::Wrong(why) => self.answer(why),
             }
         }
     }
 
     /// Answers a line that is no message. Not for ever: a client may send back what it is told.
-    fn answer(&mut self, why: &Value) {
+    fn answer(&mut self, why: Value) {
         self.strays += 1;
         if self.strays > STRAY_LINES {
             return;
         }
-        let (writer, line) = (Arc::clone(&self.writer), format!("{why}\n"));
-        self.answering.spawn(async move { drop(write(&writer, line.as_bytes()).await) });
+        let writer = Arc::clone(&self.writer);
+        self.answering.spawn(async move { drop(write_line(&writer, &why).await) });
     }
-}
-
-async fn write<W: AsyncWrite + Unpin>(writer: &Mutex<Option<W>>, line: &[u8]) -> io::Result<()> {
-    let mut writer = writer.lock().await;
-    let writer = writer.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
-    writer.write_all(line).await?;
-    writer.flush().await
 }
 
 fn read_line(line: &[u8]) -> Line {
@@ -161,11 +152,7 @@ where
         item: TxJsonRpcMessage<RoleServer>,
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
         let writer = Arc::clone(&self.writer);
-        async move {
-            let mut line = serde_json::to_vec(&item)?;
-            line.push(b'\n');
-            write(&writer, &line).await
-        }
+        async move { write_line(&writer, &item).await }
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
