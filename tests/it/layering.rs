@@ -138,6 +138,10 @@ fn every_crate_takes_its_lints_versions_and_licence_from_the_workspace() {
         let manifest = std::fs::read_to_string(&package.manifest_path).unwrap();
         assert!(manifest.contains("[lints]\nworkspace = true"), "{name} has lints of its own");
         assert!(manifest.contains("license.workspace = true"), "{name} has a licence of its own");
+        // No registries: it is published nowhere.
+        let published = package.publish.as_ref().is_none_or(|where_to| !where_to.is_empty());
+        let readme = manifest.contains("readme.workspace = true");
+        assert_eq!(readme, published, "{name}: a registry shows its readme");
         let own = manifest
             .lines()
             .filter(|line| line.contains("version = \"") && !line.contains("workspace"));
