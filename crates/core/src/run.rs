@@ -6,35 +6,20 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::agent::{AgentSpec, Limits};
-use crate::answer::{CORRECTIONS, rejection};
 use crate::cancel::CancelReason;
-use crate::message::{
-    AssistantMessage, CallStatus, Message, ModelText, ToolCall, ToolResult, UserMessage,
-};
-use crate::model::{FailureKind, Finish, ModelError, Reply, ToolChoice, Usage};
-use crate::name::{AgentId, CallId};
+use crate::message::{Message, ToolCall, ToolResult, UserMessage};
+use crate::model::{ModelError, Reply, ToolChoice, Usage};
+use crate::name::AgentId;
 use crate::outcome::{ExitReason, Status, ToolTrace};
-use crate::prompt::fill;
 
+mod calls;
+mod ending;
 mod repetition;
+mod replies;
 
-use repetition::{Repetition, Seen};
+use repetition::Repetition;
 
-const CLOSING_ITERATIONS: &str = include_str!("../prompts/closing_iterations.md");
-const CLOSING_TIME: &str = include_str!("../prompts/closing_time.md");
-const CLOSING_BUDGET: &str = include_str!("../prompts/closing_budget.md");
-const CLOSING_LOOP: &str = include_str!("../prompts/closing_loop.md");
 const GO_ON: &str = include_str!("../prompts/go_on.md");
-const LOOP_NOTE: &str = include_str!("../prompts/loop_note.md");
-const EMPTY: &str = include_str!("../prompts/empty.md");
-const CUT_CALL: &str = include_str!("../prompts/cut_call.md");
-const STOPPED_CALL: &str = include_str!("../prompts/stopped_call.md");
-
-/// Why a turn failed whose model, or the provider before it, refused.
-const REFUSED: &str = "the model's provider refused or filtered the reply: put the task in other \
-                       words, or ask another model";
-/// Why a turn failed whose model said what was in the way.
-const NOT_DONE: &str = "the task was not done: the answer says why";
 
 /// What changes a [`Run`]: exactly what the journal holds of it.
 #[derive(Debug, Clone, Copy)]
@@ -295,6 +280,12 @@ impl Run {
         }
     }
 
+    /// Whether its turn has steps left: if not, its next request is the closing one.
+    #[must_use]
+    pub const fn has_steps(&self) -> bool {
+        self.iteration - self.turn_start < self.limits.max_iterations
+    }
+
     fn rest(&mut self) {
         if self.may_rest() {
             self.state = State::Resting;
@@ -367,301 +358,5 @@ impl Run {
             }
             self.begin_turn();
         }
-    }
-
-    fn reply(&mut self, reply: &Reply) {
-        if !matches!(self.state, State::Asking) {
-            return;
-        }
-        self.iteration += 1;
-        self.broken_text = None;
-        self.usage += reply.usage;
-        self.served.clone_from(&reply.model);
-        if !reply.text.trim().is_empty() {
-            self.last_text = Some(reply.text.clone());
-            self.partial = false;
-        }
-        // Nothing runs them, so they would be calls without a result.
-        let unwilling = matches!(reply.finish, Finish::Refused | Finish::Undone);
-        let no_calls = self.closing.is_some() || unwilling;
-        let calls = if no_calls { Vec::new() } else { self.mint(reply) };
-        let empty = reply.text.trim().is_empty() && calls.is_empty();
-        let paused = reply.finish == Finish::Paused && calls.is_empty() && self.closing.is_none();
-        let paused = paused && !(empty && reply.opaque.is_empty());
-        // An empty message is refused by providers, so it does not enter the conversation.
-        if !empty || paused {
-            self.push(Message::Assistant(AssistantMessage {
-                text: reply.text.clone(),
-                reasoning: reply.reasoning.clone(),
-                calls: calls.clone(),
-                opaque: reply.opaque.clone(),
-            }));
-        }
-        if unwilling {
-            let error = if reply.finish == Finish::Refused { REFUSED } else { NOT_DONE };
-            self.end(Status::Failed, ExitReason::Error, Some(error));
-        } else if paused {
-            // The next request sends it back as it is.
-            self.check_iterations();
-        } else if !calls.is_empty() {
-            self.open(calls, reply.finish);
-        } else if empty {
-            self.empty(reply.finish);
-        } else {
-            self.answer(reply.finish);
-        }
-    }
-
-    fn mint(&self, reply: &Reply) -> Vec<ToolCall> {
-        let call = |(slot, raw): (u32, &crate::model::RawCall)| ToolCall {
-            id: CallId { step: self.iteration, slot },
-            name: raw.name.clone(),
-            arguments: raw.arguments.clone(),
-        };
-        (0..).zip(&reply.calls).map(call).collect()
-    }
-
-    fn open(&mut self, calls: Vec<ToolCall>, finish: Finish) {
-        let results = vec![None; calls.len()];
-        self.state = State::Calling { calls, results };
-        if finish == Finish::Length {
-            self.settle_open(CallStatus::Error, CUT_CALL);
-        }
-    }
-
-    /// Gives every open call a result of our own, so that none is ever without.
-    fn settle_open(&mut self, status: CallStatus, text: &str) {
-        let Step::Call(open) = self.step() else { return };
-        let ids: Vec<CallId> = open.iter().map(|call| call.id).collect();
-        for call in ids {
-            let text = ModelText::own(text.trim_end());
-            self.result(&ToolResult { call, status, text, fingerprint: String::new() });
-        }
-    }
-
-    fn empty(&mut self, finish: Finish) {
-        match self.closing {
-            None if self.empty_replies == 0 => {
-                self.empty_replies += 1;
-                self.say(EMPTY);
-                self.check_iterations();
-            }
-            None => {
-                self.end(Status::Failed, ExitReason::Error, Some("the model gave an empty answer"));
-            }
-            // Why it closes tells more. What it said before, beside its calls, is no answer.
-            Some(Closing::Time | Closing::Loop) => self.answer(finish),
-            Some(Closing::Budget) => self.stop(CancelReason::Budget),
-            Some(Closing::Iterations) => {
-                let limit = self.limits.max_iterations;
-                let error = format!(
-                    "the limit of {limit} model requests was reached before there was an answer"
-                );
-                self.end(Status::Failed, ExitReason::MaxIterations, Some(&error));
-            }
-        }
-    }
-
-    fn answer(&mut self, finish: Finish) {
-        match (self.closing, finish) {
-            (Some(Closing::Time), _) => {
-                self.stop(CancelReason::TimeLimit);
-            }
-            (Some(Closing::Budget), _) => self.end(Status::Completed, ExitReason::Budget, None),
-            (Some(Closing::Loop), _) => {
-                let error = "the model repeated the same calls with the same results";
-                self.end(Status::Failed, ExitReason::Error, Some(error));
-            }
-            (Some(Closing::Iterations), _) => {
-                self.end(Status::Completed, ExitReason::MaxIterations, None);
-            }
-            (None, Finish::Length) => {
-                self.end(Status::Completed, ExitReason::MaxOutputTokens, None);
-            }
-            (None, Finish::Stop | Finish::Paused | Finish::Refused | Finish::Undone) => {
-                self.end(Status::Completed, ExitReason::Completed, None);
-            }
-        }
-    }
-
-    /// The answer was none after all: it is asked for again, a few times.
-    fn rejected(&mut self, mistakes: &str) {
-        let State::Done(End { status: Status::Completed, reason, .. }) = &self.state else {
-            return;
-        };
-        // At a limit there is no request left to ask for another answer with.
-        let at_limit = match reason {
-            ExitReason::Completed => "",
-            reason => &format!(" (it was the last answer there could be: {})", reason.as_str()),
-        };
-        if self.corrections == CORRECTIONS || !at_limit.is_empty() {
-            let error = format!("the answer misses its schema: {mistakes}{at_limit}");
-            self.end(Status::Failed, ExitReason::SchemaInvalid, Some(&error));
-            return;
-        }
-        self.corrections += 1;
-        self.say(&rejection(mistakes));
-        self.state = State::Asking;
-        self.check_iterations();
-    }
-
-    fn broke(&mut self, error: &ModelError) {
-        self.usage += error.usage.as_deref().copied().unwrap_or_default();
-        if matches!(self.state, State::Asking) && !error.partial.trim().is_empty() {
-            self.broken_text = Some(error.partial.clone());
-        }
-    }
-
-    fn failed(&mut self, error: &ModelError) {
-        if !matches!(self.state, State::Asking) {
-            return;
-        }
-        self.broke(error);
-        if let Some(partial) = self.broken_text.take() {
-            // What was complete stands before what broke off: neither is lost.
-            let said = self.last_text.take().map(|said| format!("{said}\n\n"));
-            self.last_text = Some(said.unwrap_or_default() + &partial);
-            self.partial = true;
-        }
-        if error.kind == FailureKind::Cancelled {
-            // A stop or the closing request follows as an input of its own.
-            return;
-        }
-        let (status, reason) = match self.closing {
-            Some(Closing::Time) => (Status::Timeout, ExitReason::Timeout),
-            Some(Closing::Iterations | Closing::Loop | Closing::Budget) | None => {
-                (Status::Failed, reason_of(error.kind))
-            }
-        };
-        self.end(status, reason, Some(&error.message));
-        if let State::Done(end) = &mut self.state {
-            end.unavailable = matches!(
-                error.kind,
-                FailureKind::Unavailable | FailureKind::Transient | FailureKind::Incomplete
-            );
-        }
-    }
-
-    fn result(&mut self, result: &ToolResult) {
-        let State::Calling { calls, results } = &mut self.state else { return };
-        let Some(slot) = calls.iter().position(|call| call.id == result.call) else { return };
-        let Some(place @ None) = results.get_mut(slot) else { return };
-        *place = Some(result.clone());
-        if results.iter().all(Option::is_some) {
-            self.results_complete();
-        }
-    }
-
-    fn results_complete(&mut self) {
-        let State::Calling { calls, results } = std::mem::replace(&mut self.state, State::Asking)
-        else {
-            return;
-        };
-        for (call, result) in calls.iter().zip(results.into_iter().flatten()) {
-            self.repetition.saw(call, &result);
-            self.trace.push(ToolTrace {
-                tool: call.name.clone(),
-                args_bytes: call.arguments.len() as u64,
-                result_bytes: result.text.as_str().len() as u64,
-                status: result.status,
-            });
-            self.push(Message::Tool(result));
-        }
-        for message in std::mem::take(&mut self.waiting) {
-            self.push(Message::User(message));
-        }
-        match self.repetition.judge() {
-            Seen::Progress => self.check_iterations(),
-            Seen::Repeating => {
-                self.say(LOOP_NOTE);
-                self.check_iterations();
-            }
-            Seen::Stuck => self.close(Closing::Loop),
-        }
-    }
-
-    /// Whether its turn has steps left: if not, its next request is the closing one.
-    #[must_use]
-    pub const fn has_steps(&self) -> bool {
-        self.iteration - self.turn_start < self.limits.max_iterations
-    }
-
-    fn check_iterations(&mut self) {
-        if !self.has_steps() {
-            self.close(Closing::Iterations);
-        }
-    }
-
-    /// Makes the next request the closing one.
-    fn close(&mut self, why: Closing) {
-        match self.state {
-            // One that waits for news says what it has; one that never began has nothing.
-            State::Resting if self.iteration > 0 => {
-                self.closing = None;
-                self.state = State::Asking;
-            }
-            State::Resting | State::Done(_) => return,
-            State::Asking | State::Calling { .. } => {}
-        }
-        if self.closing.is_some() {
-            return;
-        }
-        self.settle_open(CallStatus::Cancelled, STOPPED_CALL);
-        if self.closing.is_some() {
-            return;
-        }
-        self.closing = Some(why);
-        let limit = self.limits.max_iterations.to_string();
-        match why {
-            Closing::Iterations => {
-                let text = fill(CLOSING_ITERATIONS, &[("limit", &limit)]);
-                self.say(&text.unwrap_or_default());
-            }
-            Closing::Time => self.say(CLOSING_TIME),
-            Closing::Budget => self.say(CLOSING_BUDGET),
-            Closing::Loop => self.say(CLOSING_LOOP),
-        }
-    }
-
-    fn stop(&mut self, reason: CancelReason) {
-        if matches!(self.state, State::Done(_)) {
-            return;
-        }
-        self.settle_open(CallStatus::Cancelled, STOPPED_CALL);
-        let (status, exit) = match reason {
-            CancelReason::Interrupted
-            | CancelReason::LimitAbove
-            | CancelReason::Stopped
-            | CancelReason::TreeStopped
-            | CancelReason::StoppedAbove
-            | CancelReason::EndedAbove => (Status::Interrupted, ExitReason::Interrupted),
-            // Without a closing answer: what it said until then is a part of its work.
-            CancelReason::Budget => (Status::Failed, ExitReason::Budget),
-            CancelReason::TimeLimit => (Status::Timeout, ExitReason::Timeout),
-        };
-        self.end(status, exit, Some(reason.told()));
-    }
-
-    fn end(&mut self, status: Status, reason: ExitReason, error: Option<&str>) {
-        self.state = State::Done(End {
-            status,
-            reason,
-            text: self.last_text.clone(),
-            partial: self.partial && self.last_text.is_some(),
-            error: error.map(str::to_owned),
-            unavailable: false,
-        });
-    }
-}
-
-/// Why a turn ends whose request failed.
-const fn reason_of(failure: FailureKind) -> ExitReason {
-    match failure {
-        FailureKind::ContextOverflow => ExitReason::ContextOverflow,
-        FailureKind::Transient
-        | FailureKind::Incomplete
-        | FailureKind::Unavailable
-        | FailureKind::Fatal
-        | FailureKind::Cancelled => ExitReason::Error,
     }
 }

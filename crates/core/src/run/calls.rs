@@ -1,0 +1,78 @@
+//! The calls of a reply, and their results.
+
+use super::repetition::Seen;
+use super::{Closing, Run, State, Step};
+use crate::message::{CallStatus, Message, ModelText, ToolCall, ToolResult};
+use crate::model::{Finish, Reply};
+use crate::name::CallId;
+use crate::outcome::ToolTrace;
+
+const LOOP_NOTE: &str = include_str!("../../prompts/loop_note.md");
+const CUT_CALL: &str = include_str!("../../prompts/cut_call.md");
+
+impl Run {
+    pub(super) fn mint(&self, reply: &Reply) -> Vec<ToolCall> {
+        let call = |(slot, raw): (u32, &crate::model::RawCall)| ToolCall {
+            id: CallId { step: self.iteration, slot },
+            name: raw.name.clone(),
+            arguments: raw.arguments.clone(),
+        };
+        (0..).zip(&reply.calls).map(call).collect()
+    }
+
+    pub(super) fn open(&mut self, calls: Vec<ToolCall>, finish: Finish) {
+        let results = vec![None; calls.len()];
+        self.state = State::Calling { calls, results };
+        if finish == Finish::Length {
+            self.settle_open(CallStatus::Error, CUT_CALL);
+        }
+    }
+
+    /// Gives every open call a result of our own, so that none is ever without.
+    pub(super) fn settle_open(&mut self, status: CallStatus, text: &str) {
+        let Step::Call(open) = self.step() else { return };
+        let ids: Vec<CallId> = open.iter().map(|call| call.id).collect();
+        for call in ids {
+            let text = ModelText::own(text.trim_end());
+            self.result(&ToolResult { call, status, text, fingerprint: String::new() });
+        }
+    }
+
+    pub(super) fn result(&mut self, result: &ToolResult) {
+        let State::Calling { calls, results } = &mut self.state else { return };
+        let Some(slot) = calls.iter().position(|call| call.id == result.call) else { return };
+        let Some(place @ None) = results.get_mut(slot) else { return };
+        *place = Some(result.clone());
+        if results.iter().all(Option::is_some) {
+            self.results_complete();
+        }
+    }
+
+    pub(super) fn results_complete(&mut self) {
+        let State::Calling { calls, results } = std::mem::replace(&mut self.state, State::Asking)
+        else {
+            return;
+        };
+        for (call, result) in calls.iter().zip(results.into_iter().flatten()) {
+            self.repetition.saw(call, &result);
+            self.trace.push(ToolTrace {
+                tool: call.name.clone(),
+                args_bytes: call.arguments.len() as u64,
+                result_bytes: result.text.as_str().len() as u64,
+                status: result.status,
+            });
+            self.push(Message::Tool(result));
+        }
+        for message in std::mem::take(&mut self.waiting) {
+            self.push(Message::User(message));
+        }
+        match self.repetition.judge() {
+            Seen::Progress => self.check_iterations(),
+            Seen::Repeating => {
+                self.say(LOOP_NOTE);
+                self.check_iterations();
+            }
+            Seen::Stuck => self.close(Closing::Loop),
+        }
+    }
+}

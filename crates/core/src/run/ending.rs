@@ -1,0 +1,82 @@
+//! How a turn comes to its end: its closing request, and what ends it at once.
+
+use super::{Closing, End, Run, State};
+use crate::cancel::CancelReason;
+use crate::message::CallStatus;
+use crate::outcome::{ExitReason, Status};
+use crate::prompt::fill;
+
+const CLOSING_ITERATIONS: &str = include_str!("../../prompts/closing_iterations.md");
+const CLOSING_TIME: &str = include_str!("../../prompts/closing_time.md");
+const CLOSING_BUDGET: &str = include_str!("../../prompts/closing_budget.md");
+const CLOSING_LOOP: &str = include_str!("../../prompts/closing_loop.md");
+const STOPPED_CALL: &str = include_str!("../../prompts/stopped_call.md");
+
+impl Run {
+    pub(super) fn check_iterations(&mut self) {
+        if !self.has_steps() {
+            self.close(Closing::Iterations);
+        }
+    }
+
+    /// Makes the next request the closing one.
+    pub(super) fn close(&mut self, why: Closing) {
+        match self.state {
+            // One that waits for news says what it has; one that never began has nothing.
+            State::Resting if self.iteration > 0 => {
+                self.closing = None;
+                self.state = State::Asking;
+            }
+            State::Resting | State::Done(_) => return,
+            State::Asking | State::Calling { .. } => {}
+        }
+        if self.closing.is_some() {
+            return;
+        }
+        self.settle_open(CallStatus::Cancelled, STOPPED_CALL);
+        if self.closing.is_some() {
+            return;
+        }
+        self.closing = Some(why);
+        let limit = self.limits.max_iterations.to_string();
+        match why {
+            Closing::Iterations => {
+                let text = fill(CLOSING_ITERATIONS, &[("limit", &limit)]);
+                self.say(&text.unwrap_or_default());
+            }
+            Closing::Time => self.say(CLOSING_TIME),
+            Closing::Budget => self.say(CLOSING_BUDGET),
+            Closing::Loop => self.say(CLOSING_LOOP),
+        }
+    }
+
+    pub(super) fn stop(&mut self, reason: CancelReason) {
+        if matches!(self.state, State::Done(_)) {
+            return;
+        }
+        self.settle_open(CallStatus::Cancelled, STOPPED_CALL);
+        let (status, exit) = match reason {
+            CancelReason::Interrupted
+            | CancelReason::LimitAbove
+            | CancelReason::Stopped
+            | CancelReason::TreeStopped
+            | CancelReason::StoppedAbove
+            | CancelReason::EndedAbove => (Status::Interrupted, ExitReason::Interrupted),
+            // Without a closing answer: what it said until then is a part of its work.
+            CancelReason::Budget => (Status::Failed, ExitReason::Budget),
+            CancelReason::TimeLimit => (Status::Timeout, ExitReason::Timeout),
+        };
+        self.end(status, exit, Some(reason.told()));
+    }
+
+    pub(super) fn end(&mut self, status: Status, reason: ExitReason, error: Option<&str>) {
+        self.state = State::Done(End {
+            status,
+            reason,
+            text: self.last_text.clone(),
+            partial: self.partial && self.last_text.is_some(),
+            error: error.map(str::to_owned),
+            unavailable: false,
+        });
+    }
+}

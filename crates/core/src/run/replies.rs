@@ -1,0 +1,176 @@
+//! What a reply makes of a turn, or that there is none.
+
+use super::{Closing, End, Run, State};
+use crate::answer::{CORRECTIONS, rejection};
+use crate::cancel::CancelReason;
+use crate::message::{AssistantMessage, Message};
+use crate::model::{FailureKind, Finish, ModelError, Reply};
+use crate::outcome::{ExitReason, Status};
+
+const EMPTY: &str = include_str!("../../prompts/empty.md");
+
+/// Why a turn failed whose model, or the provider before it, refused.
+const REFUSED: &str = "the model's provider refused or filtered the reply: put the task in other \
+                       words, or ask another model";
+/// Why a turn failed whose model said what was in the way.
+const NOT_DONE: &str = "the task was not done: the answer says why";
+
+impl Run {
+    pub(super) fn reply(&mut self, reply: &Reply) {
+        if !matches!(self.state, State::Asking) {
+            return;
+        }
+        self.iteration += 1;
+        self.broken_text = None;
+        self.usage += reply.usage;
+        self.served.clone_from(&reply.model);
+        if !reply.text.trim().is_empty() {
+            self.last_text = Some(reply.text.clone());
+            self.partial = false;
+        }
+        // Nothing runs them, so they would be calls without a result.
+        let unwilling = matches!(reply.finish, Finish::Refused | Finish::Undone);
+        let no_calls = self.closing.is_some() || unwilling;
+        let calls = if no_calls { Vec::new() } else { self.mint(reply) };
+        let empty = reply.text.trim().is_empty() && calls.is_empty();
+        let paused = reply.finish == Finish::Paused && calls.is_empty() && self.closing.is_none();
+        let paused = paused && !(empty && reply.opaque.is_empty());
+        // An empty message is refused by providers, so it does not enter the conversation.
+        if !empty || paused {
+            self.push(Message::Assistant(AssistantMessage {
+                text: reply.text.clone(),
+                reasoning: reply.reasoning.clone(),
+                calls: calls.clone(),
+                opaque: reply.opaque.clone(),
+            }));
+        }
+        if unwilling {
+            let error = if reply.finish == Finish::Refused { REFUSED } else { NOT_DONE };
+            self.end(Status::Failed, ExitReason::Error, Some(error));
+        } else if paused {
+            // The next request sends it back as it is.
+            self.check_iterations();
+        } else if !calls.is_empty() {
+            self.open(calls, reply.finish);
+        } else if empty {
+            self.empty(reply.finish);
+        } else {
+            self.answer(reply.finish);
+        }
+    }
+
+    pub(super) fn empty(&mut self, finish: Finish) {
+        match self.closing {
+            None if self.empty_replies == 0 => {
+                self.empty_replies += 1;
+                self.say(EMPTY);
+                self.check_iterations();
+            }
+            None => {
+                self.end(Status::Failed, ExitReason::Error, Some("the model gave an empty answer"));
+            }
+            // Why it closes tells more. What it said before, beside its calls, is no answer.
+            Some(Closing::Time | Closing::Loop) => self.answer(finish),
+            Some(Closing::Budget) => self.stop(CancelReason::Budget),
+            Some(Closing::Iterations) => {
+                let limit = self.limits.max_iterations;
+                let error = format!(
+                    "the limit of {limit} model requests was reached before there was an answer"
+                );
+                self.end(Status::Failed, ExitReason::MaxIterations, Some(&error));
+            }
+        }
+    }
+
+    pub(super) fn answer(&mut self, finish: Finish) {
+        match (self.closing, finish) {
+            (Some(Closing::Time), _) => {
+                self.stop(CancelReason::TimeLimit);
+            }
+            (Some(Closing::Budget), _) => self.end(Status::Completed, ExitReason::Budget, None),
+            (Some(Closing::Loop), _) => {
+                let error = "the model repeated the same calls with the same results";
+                self.end(Status::Failed, ExitReason::Error, Some(error));
+            }
+            (Some(Closing::Iterations), _) => {
+                self.end(Status::Completed, ExitReason::MaxIterations, None);
+            }
+            (None, Finish::Length) => {
+                self.end(Status::Completed, ExitReason::MaxOutputTokens, None);
+            }
+            (None, Finish::Stop | Finish::Paused | Finish::Refused | Finish::Undone) => {
+                self.end(Status::Completed, ExitReason::Completed, None);
+            }
+        }
+    }
+
+    /// The answer was none after all: it is asked for again, a few times.
+    pub(super) fn rejected(&mut self, mistakes: &str) {
+        let State::Done(End { status: Status::Completed, reason, .. }) = &self.state else {
+            return;
+        };
+        // At a limit there is no request left to ask for another answer with.
+        let at_limit = match reason {
+            ExitReason::Completed => "",
+            reason => &format!(" (it was the last answer there could be: {})", reason.as_str()),
+        };
+        if self.corrections == CORRECTIONS || !at_limit.is_empty() {
+            let error = format!("the answer misses its schema: {mistakes}{at_limit}");
+            self.end(Status::Failed, ExitReason::SchemaInvalid, Some(&error));
+            return;
+        }
+        self.corrections += 1;
+        self.say(&rejection(mistakes));
+        self.state = State::Asking;
+        self.check_iterations();
+    }
+
+    pub(super) fn broke(&mut self, error: &ModelError) {
+        self.usage += error.usage.as_deref().copied().unwrap_or_default();
+        if matches!(self.state, State::Asking) && !error.partial.trim().is_empty() {
+            self.broken_text = Some(error.partial.clone());
+        }
+    }
+
+    pub(super) fn failed(&mut self, error: &ModelError) {
+        if !matches!(self.state, State::Asking) {
+            return;
+        }
+        self.broke(error);
+        if let Some(partial) = self.broken_text.take() {
+            // What was complete stands before what broke off: neither is lost.
+            let said = self.last_text.take().map(|said| format!("{said}\n\n"));
+            self.last_text = Some(said.unwrap_or_default() + &partial);
+            self.partial = true;
+        }
+        if error.kind == FailureKind::Cancelled {
+            // A stop or the closing request follows as an input of its own.
+            return;
+        }
+        let (status, reason) = match self.closing {
+            Some(Closing::Time) => (Status::Timeout, ExitReason::Timeout),
+            Some(Closing::Iterations | Closing::Loop | Closing::Budget) | None => {
+                (Status::Failed, reason_of(error.kind))
+            }
+        };
+        self.end(status, reason, Some(&error.message));
+        if let State::Done(end) = &mut self.state {
+            end.unavailable = matches!(
+                error.kind,
+                FailureKind::Unavailable | FailureKind::Transient | FailureKind::Incomplete
+            );
+        }
+    }
+}
+
+/// Why a turn ends whose request failed.
+const fn reason_of(failure: FailureKind) -> ExitReason {
+    match failure {
+        FailureKind::ContextOverflow => ExitReason::ContextOverflow,
+        FailureKind::Transient
+        | FailureKind::Incomplete
+        | FailureKind::Unavailable
+        | FailureKind::Fatal
+        | FailureKind::Cancelled => ExitReason::Error,
+    }
+}
