@@ -35,6 +35,9 @@ mod ask;
 mod cards;
 mod content;
 mod error;
+#[cfg(feature = "fuzz")]
+#[doc(hidden)]
+pub mod fuzz;
 mod greeting;
 mod host;
 mod http;

@@ -25,6 +25,8 @@ mod http;
 mod lines;
 
 pub use http::{Address, bind};
+#[cfg(feature = "fuzz")]
+pub(crate) use lines::answered;
 
 /// How many calls may go on at once.
 pub const CALLS: usize = 16;

@@ -45,6 +45,9 @@ mod boundary;
 mod description;
 mod error;
 mod file;
+#[cfg(feature = "fuzz")]
+#[doc(hidden)]
+pub mod fuzz;
 mod host;
 mod inside;
 mod isolated;

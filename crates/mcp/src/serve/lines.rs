@@ -92,6 +92,15 @@ where
     }
 }
 
+/// See [`crate::fuzz::answered`].
+#[cfg(feature = "fuzz")]
+pub(crate) fn answered(line: &[u8]) -> Option<String> {
+    match read_line(line) {
+        Line::Wrong(why) => Some(why.to_string()),
+        Line::Message(_) | Line::Nothing => None,
+    }
+}
+
 fn read_line(line: &[u8]) -> Line {
     let wrong = |id: &Value, code: i32, message: String| {
         // What is wrong with a message may be told in its own words, of any length.

@@ -1,0 +1,38 @@
+//! What the fuzz targets reach beside the public interface.
+
+use std::sync::Arc;
+
+use rmcp::transport::Transport as _;
+use tokio::io::AsyncRead;
+
+use crate::lines::{Heard, Lines};
+
+/// What the bytes of a server were read as.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Read {
+    /// Its messages, as JSON.
+    pub messages: Vec<String>,
+    /// Lines that were none: how many, and the first.
+    pub stray: Option<(u32, String)>,
+    /// What ended it before its end.
+    pub garbage: Option<String>,
+}
+
+/// Reads all that a server says.
+pub async fn read(from: impl AsyncRead + Unpin + Send) -> Read {
+    let heard = Arc::new(Heard::default());
+    let mut lines = Lines::new(from, tokio::io::sink(), Arc::clone(&heard));
+    let mut messages = Vec::new();
+    while let Some(message) = lines.receive().await {
+        messages.push(serde_json::to_string(&message).unwrap_or_default());
+    }
+    let garbage = heard.fault().map(|garbage| garbage.to_string());
+    Read { messages, stray: heard.stray(), garbage }
+}
+
+/// What a line of a client is answered with that is no message; nothing where it is one, or where
+/// nobody waits for an answer.
+#[must_use]
+pub fn answered(line: &[u8]) -> Option<String> {
+    crate::serve::answered(line)
+}
