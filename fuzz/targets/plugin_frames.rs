@@ -32,7 +32,11 @@ fuzz_target!(|bytes: &[u8]| {
     if let Some(fault) = fault(&text) {
         one_line(&fault, FAULT_CHARS);
     }
-    if let Ok(description) = Description::parse(&text) {
+    let described = Description::parse(&text);
+    if let Err(error) = &described {
+        one_line(&error.to_string(), FAULT_CHARS);
+    }
+    if let Ok(description) = described {
         assert!(!description.name.as_str().is_empty());
         let mut names: Vec<&str> =
             description.tools.iter().map(|tool| tool.spec.decl.name.as_str()).collect();

@@ -29,8 +29,11 @@ pub(crate) fn said(answer: &str) -> Result<Said<'_>, PluginError> {
         let shown = to_line(answer, SHOWN_CHARS);
         PluginError::Answer(format!("{why}: `{shown}`"))
     };
-    let members: BTreeMap<&str, &RawValue> = serde_json::from_str(answer)
-        .map_err(|error| wrong(&format!("it is not JSON as agreed ({error})")))?;
+    let members: BTreeMap<&str, &RawValue> = serde_json::from_str(answer).map_err(|error| {
+        // It may repeat the answer, of any length.
+        let why = to_line(&error.to_string(), SHOWN_CHARS);
+        wrong(&format!("it is not JSON as agreed ({why})"))
+    })?;
     let text = |json: &RawValue| serde_json::from_str::<String>(json.get());
     let words = |json: &RawValue| text(json).map_err(|_| wrong("its words are no text"));
     let mut found = None;
@@ -128,5 +131,7 @@ mod tests {
             let told = told(answer);
             assert!(told.contains(word) && told.len() < 300, "{answer}: {told}");
         }
+        let long = told(&format!("\"{}\"", "long ".repeat(100_000)));
+        assert!(long.contains("invalid type") && long.chars().count() < 400, "{long}");
     }
 }

@@ -21,6 +21,8 @@ const MAX_DESCRIPTION: usize = 16 * 1024;
 const MAX_EXAMPLES: usize = 32;
 /// The most characters of a version or a title that are shown.
 const SHOWN_CHARS: usize = 80;
+/// The most characters of why it is none.
+const WHY_CHARS: usize = 200;
 /// The time limit of a tool that names none.
 const TIME_LIMIT: Duration = Duration::from_secs(120);
 /// The longest that a call may take, whatever its tool says.
@@ -99,11 +101,14 @@ impl Description {
         let json = match said(answer).map_err(|error| wrong(error.to_string()))? {
             Said::Ok { json, .. } => json,
             Said::Panicked => return Err(wrong("it panicked".to_owned())),
-            Said::Refused(text) | Said::Failed(text) => return Err(wrong(text)),
+            Said::Refused(text) | Said::Failed(text) => {
+                return Err(wrong(to_line(&text, WHY_CHARS)));
+            }
             Said::Cancelled(_) => return Err(wrong("it was cancelled".to_owned())),
         };
         let raw: RawDescription =
-            serde_json::from_str(json).map_err(|error| wrong(error.to_string()))?;
+            // It may repeat what it does not know, of any length.
+            serde_json::from_str(json).map_err(|error| wrong(to_line(&error.to_string(), WHY_CHARS)))?;
         let shown = to_line(&raw.name, SHOWN_CHARS);
         let wrong = |why: String| PluginError::Description { plugin: shown.clone(), why };
         let name = ToolsetName::new(raw.name).map_err(|error| wrong(error.to_string()))?;
@@ -240,6 +245,11 @@ mod tests {
         ] {
             let error = Description::parse(answer).unwrap_err().to_string();
             assert!(error.contains(word), "{answer}: {error}");
+        }
+        let long = "no disk\u{1b}[2J ".repeat(10_000);
+        for answer in [json!({"failed": long}), json!({"ok": long})] {
+            let error = Description::parse(&answer.to_string()).unwrap_err().to_string();
+            assert!(error.contains("no disk") && error.chars().count() < 400, "{error}");
         }
         let twice = json!({"ok": {"name": "w", "version": "", "tools": [good, good]}});
         let error = Description::parse(&twice.to_string()).unwrap_err().to_string();
