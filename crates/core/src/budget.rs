@@ -96,6 +96,16 @@ impl Cost {
     }
 }
 
+/// Dollars as they are printed: to ten places, so that a sum shows nothing of how it was added
+/// up. It is never added up itself.
+#[must_use]
+pub fn shown_usd(usd: f64) -> f64 {
+    const PLACES: f64 = 1e10;
+    let rounded = (usd * PLACES).round() / PLACES;
+    // So much that it has no such places is as it is.
+    if rounded.is_finite() { rounded } else { usd }
+}
+
 impl std::ops::AddAssign for Cost {
     fn add_assign(&mut self, other: Self) {
         self.tokens = self.tokens.saturating_add(other.tokens);
@@ -285,6 +295,15 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn dollars_are_printed_without_the_noise_of_adding_them_up() {
+        let shown = |usd: f64| serde_json::to_string(&shown_usd(usd)).unwrap();
+        assert_eq!(shown(0.1 + 0.2), "0.3");
+        assert_eq!(shown((0..1000).map(|_| 3e-7).sum()), "0.0003");
+        assert_eq!(shown(1.5e-9), "1.5e-9");
+        assert_eq!(shown(f64::MAX), "1.7976931348623157e+308");
+    }
 
     #[test]
     fn numbers_of_a_provider_that_are_no_numbers_break_nothing() {

@@ -15,7 +15,7 @@ use crate::message::{ToolResult, UserMessage};
 use crate::model::{Delta, ModelError, Reply, Usage};
 use crate::name::{AgentId, CallId};
 use crate::outcome::{Outcome, Status};
-use crate::run::{Input, WrapUp};
+use crate::run::{BudgetOf, Input, WrapUp};
 use crate::tool::{Display, Fact};
 
 /// One fact, in its place.
@@ -175,6 +175,9 @@ pub enum Event {
         /// Which.
         #[serde(default)]
         limit: WrapUp,
+        /// For a budget: of what.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        budget: Option<BudgetOf>,
     },
     /// An agent's turn is over, and children of it still run: it rests until one has ended.
     #[serde(rename = "agent.rest")]
@@ -249,7 +252,7 @@ impl Event {
             Self::ModelError { error, retried: true, .. } => Some(Input::Broke(error)),
             Self::ToolEnd(end) => Some(Input::Result(&end.result)),
             Self::AgentStop { reason } => Some(Input::Stop(*reason)),
-            Self::AgentWrapUp { limit } => Some(Input::WrapUp(*limit)),
+            Self::AgentWrapUp { limit, .. } => Some(Input::WrapUp(*limit)),
             Self::AgentRest => Some(Input::Rest),
             Self::AnswerRejected { mistakes } => Some(Input::Rejected(mistakes)),
             Self::AgentResume { max_iterations } => {

@@ -71,7 +71,7 @@ pub use agent::{
 };
 pub use answer::{CORRECTIONS, ValueError, rejection, value_in};
 pub use authority::{ApproverMode, Authority, Grant, NotPermitted};
-pub use budget::{Budget, Claim, Cost, Fit, Price, Purse};
+pub use budget::{Budget, Claim, Cost, Fit, Price, Purse, shown_usd};
 pub use cancel::{Cancel, CancelReason};
 pub use catalog::{
     Catalog, CatalogError, Entry, Origin, Registration, ToolCrate, Toolset, ToolsetError,
@@ -103,7 +103,7 @@ pub use policy::{AllowAll, Answer, Approver, NoPerson, Policy, Question, Verdict
 pub use prompt::{FillError, Prompt, PromptParts, Section, fill};
 pub use retry::{RetryPolicy, retry_wait};
 pub use returned::{IntoToolCallResult, IntoToolOutput, Json};
-pub use run::{End, Input, Run, Step, WrapUp};
+pub use run::{BudgetOf, End, Input, Run, Step, WrapUp};
 pub use schema::{
     SCHEMA_LAYERS, SCHEMA_NESTING, SCHEMA_PARTS, Schema, SchemaError, bounded_schema, looks_within,
 };

@@ -262,6 +262,9 @@ pub struct ModelError {
     /// Text that had arrived before it broke.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub partial: String,
+    /// The model that said it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub served: String,
     /// Bytes of that text that were left out of it, see [`PARTIAL_BYTES`].
     #[serde(default, skip_serializing_if = "is_zero")]
     pub partial_left_out: u64,
@@ -287,6 +290,7 @@ impl ModelError {
             message: message.into(),
             retry_after_ms: None,
             partial: String::new(),
+            served: String::new(),
             partial_left_out: 0,
             usage: None,
             estimated: false,

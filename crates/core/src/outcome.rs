@@ -1,6 +1,6 @@
 //! What an agent gives back, however it ended.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -96,15 +96,24 @@ pub struct Receipts {
     pub files_written: BTreeMap<PathBuf, Version>,
     /// Commands and their exit codes, in order.
     pub commands: Vec<(String, Option<i32>)>,
+    /// The directories that its shell has been in, beside that in which it began.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub directories: BTreeSet<PathBuf>,
     /// Agents below it that did not complete: they had not ended when it did, or ended otherwise.
     pub unfinished: Vec<AgentId>,
+    /// Whether it was a program of its own: of what that did the host saw nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub external: bool,
 }
 
 impl Receipts {
     /// Notes what the host saw.
     pub fn add(&mut self, fact: &Fact) {
         match fact {
-            Fact::FileRead { .. } | Fact::ShellMoved { .. } | Fact::NotBegun { .. } => {}
+            Fact::FileRead { .. } | Fact::NotBegun { .. } => {}
+            Fact::ShellMoved { path } => {
+                self.directories.insert(path.clone());
+            }
             Fact::FileWritten { path, version, .. } => {
                 self.files_written.insert(path.clone(), version.clone());
             }
@@ -114,10 +123,10 @@ impl Receipts {
         }
     }
 
-    /// Whether it wrote and ran nothing.
+    /// Whether it wrote and ran nothing, and cannot have done so unseen.
     #[must_use]
     pub fn did_nothing(&self) -> bool {
-        self.files_written.is_empty() && self.commands.is_empty()
+        self.files_written.is_empty() && self.commands.is_empty() && !self.external
     }
 }
 
@@ -194,16 +203,20 @@ pub struct Outcome {
     /// For a child: what the host found out at its end, if anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub found: Option<Box<ChildFound>>,
+    /// For a child: the file of the session that it is a part of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_path: Option<PathBuf>,
 }
 
 impl Outcome {
-    /// The outcome of an agent of which there is nothing else to tell.
+    /// The outcome of an agent of which nothing else is known, nor what it cost.
     #[must_use]
     pub fn without_run(spec: &AgentSpec, status: Status, error: String) -> Self {
-        Self::not_begun(spec.id.clone(), spec.model.clone(), (status, error))
+        let known = Self::not_begun(spec.id.clone(), spec.model.clone(), (status, error));
+        Self { cost_usd: None, ..known }
     }
 
-    /// The outcome of an agent of which nothing else is known.
+    /// The outcome of an agent that never began: it cost nothing.
     #[must_use]
     pub fn not_begun(agent: AgentId, model: String, (status, error): (Status, String)) -> Self {
         Self {
@@ -225,12 +238,13 @@ impl Outcome {
             requests: 0,
             usage: Usage::default(),
             children_usage: Usage::default(),
-            cost_usd: None,
+            cost_usd: Some(0.0),
             duration_ms: 0,
             trace: Vec::new(),
             receipts: Receipts::default(),
             below: BTreeMap::new(),
             found: None,
+            session_path: None,
         }
     }
 
@@ -258,7 +272,8 @@ impl Outcome {
     /// command, or as a program of its own.
     #[must_use]
     pub fn may_change_unseen(&self) -> bool {
-        self.external || self.all_receipts().any(|(_, seen)| !seen.commands.is_empty())
+        let unseen = |seen: &Receipts| seen.external || !seen.commands.is_empty();
+        self.external || self.all_receipts().any(|(_, seen)| unseen(seen))
     }
 
     /// Tokens of the agent and all its descendants.
@@ -267,5 +282,22 @@ impl Outcome {
         let mut all = self.usage;
         all += self.children_usage;
         all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::name::{CallId, SessionId};
+
+    #[test]
+    fn a_program_below_may_have_changed_files_unseen() {
+        let agent = AgentId::root(&SessionId::literal("s")).child(CallId { step: 1, slot: 0 }, 0);
+        let low = agent.child(CallId { step: 1, slot: 0 }, 0);
+        let end = (Status::Completed, String::new());
+        let mut outcome = Outcome::not_begun(agent, "t/m".to_owned(), end);
+        assert!(!outcome.may_change_unseen());
+        outcome.below.insert(low, Receipts { external: true, ..Receipts::default() });
+        assert!(outcome.may_change_unseen());
     }
 }

@@ -60,6 +60,18 @@ pub enum WrapUp {
     Budget,
 }
 
+/// What a budget is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BudgetOf {
+    /// The time that all children have together.
+    Seconds,
+    /// Tokens.
+    Tokens,
+    /// Dollars.
+    Usd,
+}
+
 /// What to do next. A driver handles every one, so this is exhaustive on purpose.
 #[derive(Debug, PartialEq)]
 pub enum Step<'a> {
@@ -230,7 +242,7 @@ impl Run {
         self.iteration
     }
 
-    /// The model that served the last reply; empty before it.
+    /// The model that served the last reply, or the last part of one; empty before it.
     #[must_use]
     pub fn served(&self) -> &str {
         &self.served

@@ -7,12 +7,13 @@ use deputize_core::door::to_line;
 use deputize_core::{Role, bounded_schema};
 use jsonschema::ValidationError;
 use jsonschema::error::ValidationErrorKind;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::fields::{Faults, Fields, WORD_CHARS, decode, object};
 use crate::placeholder::{PLACEHOLDER, is_placeholder};
-use crate::policy::Policy;
+use crate::policy::{Form, Policy};
 use crate::refusal::{CallError, Code};
+use crate::task::DESCRIPTION;
 
 /// The fields of a call beside `tasks`. The first three are of single mode alone, the others
 /// are what a task gets that does not say them itself.
@@ -76,6 +77,17 @@ pub struct Reading {
     pub errors: Vec<CallError>,
     /// What was read otherwise than written, or ignored.
     pub warnings: Vec<String>,
+}
+
+impl Reading {
+    /// The field that asks for children, and what it holds: of many tasks, how many.
+    pub(crate) fn asks(&self, form: Form) -> (&'static str, Value) {
+        match (form, self.tasks.first()) {
+            (Form::Task, task) => (DESCRIPTION, task.map(|task| task.goal.clone()).into()),
+            (Form::DelegateTask, Some(Task { index: None, goal, .. })) => ("goal", json!(goal)),
+            (Form::DelegateTask, _) => ("tasks", json!(self.count)),
+        }
+    }
 }
 
 /// Reads the arguments of a call.

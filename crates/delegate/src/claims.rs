@@ -31,15 +31,61 @@ const VERBS: [&str; 20] = [
     "written",
     "wrote",
 ];
-/// Words that say that it was not, where one stands shortly before the verb.
-const NEGATIONS: [&str; 12] = [
+/// What is done by whoever was `able to` or `managed to`.
+const INFINITIVES: [&str; 16] = [
+    "add",
+    "change",
+    "create",
+    "edit",
+    "extend",
+    "fix",
+    "generate",
+    "implement",
+    "modify",
+    "patch",
+    "refactor",
+    "rename",
+    "replace",
+    "rewrite",
+    "save",
+    "update",
+];
+/// Words after `made` that tell of a file.
+const MADE: [&str; 6] = ["change", "changes", "edits", "file", "files", "modifications"];
+/// Words that say that it was not, or is only to be, where one stands shortly before the verb.
+const NEGATIONS: [&str; 29] = [
     "not", "no", "nothing", "never", "without", "could", "would", "should", "cannot", "can't",
-    "didn't", "failed",
+    "didn't", "failed", "wasn't", "weren't", "isn't", "aren't", "haven't", "hasn't", "hadn't",
+    "won't", "unable", "neither", "none", "be", "must", "needs", "may", "might", "if",
+];
+/// Words of a heading or a label that is about what is only to be.
+const PLANS: [&str; 12] = [
+    "expected",
+    "missing",
+    "necessary",
+    "needed",
+    "planned",
+    "possible",
+    "proposed",
+    "recommended",
+    "required",
+    "should",
+    "suggested",
+    "to",
+];
+/// Words that begin a command in backticks, and no name.
+const COMMANDS: [&str; 24] = [
+    "bash", "cargo", "cat", "cd", "cp", "echo", "git", "go", "grep", "head", "ls", "make", "mkdir",
+    "mv", "node", "npm", "npx", "pytest", "python", "python3", "rm", "sed", "sh", "touch",
 ];
 /// What stands around a value in an answer with other words.
 const FENCE: &str = "```";
 /// Of how many words a value is one that tells what was done to a file.
 const WORDS: usize = 2;
+/// How many words a name with spaces may have.
+const SPACED: usize = 6;
+/// How many bytes may stand between two names at the beginning of an item.
+const BETWEEN: usize = 6;
 /// How many words a negation may stand before the verb.
 const NEGATES: usize = 3;
 /// Words with which a verb tells of somebody else's work, if `by` follows.
@@ -136,51 +182,209 @@ fn key_says_written(key: &str) -> bool {
     says_written(&words)
 }
 
-/// In a line that says so, or in a list below such a line that ends with a colon.
+/// In a line that says so, or in a list, a table or a block of names below a line or heading
+/// that does.
 fn in_text<'a>(text: &'a str, found: &mut Vec<&'a str>) {
-    let mut listed = false;
-    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
-        let says = says_written(line);
-        listed = if is_item(line) { listed } else { says && line.ends_with(':') };
-        if !(says || listed) {
+    // How far the items of a list of claims are indented, once there is one.
+    let mut list: Option<Option<usize>> = None;
+    let mut fenced = false;
+    for raw in text.lines() {
+        let line = raw.trim();
+        if line.starts_with(FENCE) {
+            fenced = !fenced;
+            if !fenced {
+                list = None;
+            }
             continue;
         }
-        line.split_whitespace().filter_map(path).for_each(|path| add(path, found));
+        if line.is_empty() {
+            continue;
+        }
+        if fenced {
+            // Of other blocks nobody knows whose words they are.
+            let named = path(line.split_once(" (").map_or(line, |(name, _)| name));
+            if list.is_some() {
+                named.into_iter().for_each(|path| add(path, found));
+            }
+            continue;
+        }
+        let says = says_written(line);
+        let opens = says && (is_heading(line) || unmarked(line).ends_with(':'));
+        let indent = raw.len() - raw.trim_start().len();
+        if !is_item(line) {
+            list = opens.then_some(None);
+        } else if let Some(first) = &mut list {
+            let first = *first.get_or_insert(indent);
+            if !says && indent <= first {
+                leading(line).for_each(|path| add(path, found));
+            }
+        } else if opens {
+            list = Some(None);
+        }
+        if says {
+            names(line).for_each(|(path, _)| add(path, found));
+        } else {
+            // `a.txt (new)` says so of itself alone.
+            let new = names(line).filter(|(_, after)| is_new(after));
+            new.for_each(|(path, _)| add(path, found));
+        }
     }
 }
 
-/// Whether a line is an item of a list: `- a`, `* a`, `• a`, `1. a`, `1) a`.
+/// Whether what stands behind a name says that the file is new.
+fn is_new(after: &str) -> bool {
+    let after = after.trim_start_matches(['`', '*', '"', ' ']);
+    ["(new)", "(new file)", "[new]"]
+        .iter()
+        .any(|mark| after.get(..mark.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(mark)))
+}
+
+/// A line without the marks of headings, lists and emphasis around it.
+fn unmarked(line: &str) -> &str {
+    line.trim_matches(|c: char| "#*_-+•> ".contains(c))
+}
+
+/// Whether a line is a heading, by its mark or because all of it is bold.
+fn is_heading(line: &str) -> bool {
+    let bold = |mark: &str| {
+        let inside = line.trim_end_matches(':').strip_prefix(mark);
+        inside.and_then(|rest| rest.strip_suffix(mark)).is_some_and(|rest| !rest.contains(mark))
+    };
+    line.starts_with('#') || bold("**") || bold("__")
+}
+
+/// Whether a line is an item of a list or a row of a table: `- a`, `* a`, `• a`, `1. a`, `1) a`,
+/// `| a |`.
 fn is_item(line: &str) -> bool {
     let (mark, _) = line.split_once(' ').unwrap_or((line, ""));
     let number = mark.trim_end_matches(['.', ')']);
     matches!(mark, "-" | "*" | "•" | "+")
+        || line.starts_with('|')
         || (number.len() < mark.len() && number.parse::<u32>().is_ok())
+}
+
+/// The names at the beginning of an item: what stands after other words is about them.
+fn leading(line: &str) -> impl Iterator<Item = &str> {
+    let mut end = None;
+    names(line)
+        .take_while(move |(name, after)| {
+            let first = end.is_none();
+            let at = name.as_ptr() as usize;
+            let near = end.is_none_or(|end| at.saturating_sub(end) <= BETWEEN);
+            end = Some(after.as_ptr() as usize);
+            first || near
+        })
+        .map(|(name, _)| name)
+}
+
+/// The words that may be names in a line, each with what stands behind it: words, what is in
+/// quotation marks with spaces in it, and both parts of a link.
+fn names(line: &str) -> impl Iterator<Item = (&str, &str)> {
+    let mut rest = line;
+    std::iter::from_fn(move || {
+        loop {
+            rest = rest.trim_start_matches([' ', '\t', '|']);
+            if rest.is_empty() {
+                return None;
+            }
+            if let Some((inside, after)) = quoted(rest) {
+                rest = after;
+                let command = inside.split(' ').next().is_some_and(|it| COMMANDS.contains(&it));
+                match spaced(inside).filter(|_| !command) {
+                    Some(name) => return Some((name, rest)),
+                    None => continue,
+                }
+            }
+            let end = rest.find([' ', '\t', '|']).unwrap_or(rest.len());
+            let end = rest.get(..end).and_then(|word| word.find("](")).map_or(end, |at| at + 2);
+            let (word, after) = rest.split_at(end);
+            rest = after;
+            if let Some(name) = path(word) {
+                return Some((name, after));
+            }
+        }
+    })
+}
+
+/// What is in quotation marks at the beginning of a text, if there is a space in it, and what
+/// stands behind it.
+fn quoted(text: &str) -> Option<(&str, &str)> {
+    let text = text.trim_start_matches(['(', '*', '[']);
+    let mark = text.chars().next().filter(|mark| ['`', '"'].contains(mark))?;
+    let (inside, after) = text.get(1..)?.split_once(mark)?;
+    inside.trim().contains(' ').then_some((inside.trim(), after))
+}
+
+/// The path that several words are together: not more than a few, and the last one ends as files
+/// do.
+fn spaced(words: &str) -> Option<&str> {
+    let plain = |c: char| c.is_alphanumeric() || "_./~+@-() ".contains(c);
+    let few = words.split(' ').count() <= SPACED && words.len() <= NAME_BYTES;
+    let last = words.rsplit(' ').next()?;
+    (few && words.chars().all(plain) && path(last).is_some()).then_some(words)
+}
+
+/// Whether a word is one of these.
+fn is_of(list: &[&str], word: &str) -> bool {
+    list.iter().any(|other| word.eq_ignore_ascii_case(other))
+}
+
+fn any_of(list: &[&str], words: &[&str]) -> bool {
+    words.iter().any(|word| is_of(list, word))
+}
+
+/// The words of a text, with what belongs to names and negations.
+fn words(text: &str) -> Vec<&str> {
+    let words = text.split(|c: char| !(c.is_alphanumeric() || c == '\'' || c == '/' || c == '.'));
+    words.map(|word| word.trim_end_matches('.')).filter(|word| !word.is_empty()).collect()
 }
 
 /// Whether a line says that the one who speaks wrote something.
 fn says_written(line: &str) -> bool {
-    let words: Vec<&str> = line
-        .split(|c: char| !(c.is_alphanumeric() || c == '\'' || c == '/' || c == '.'))
-        .map(|word| word.trim_end_matches('.'))
-        .filter(|word| !word.is_empty())
-        .collect();
-    let any = |list: &[&str], words: &[&str]| {
-        words.iter().any(|word| list.iter().any(|other| word.eq_ignore_ascii_case(other)))
-    };
-    words.iter().enumerate().any(|(at, word)| {
-        let (before, after) = words.split_at(at);
-        let near = before.get(at.saturating_sub(NEGATES)..).unwrap_or_default();
-        let others = any(&PASSIVE, near) && any(&["by"], after);
-        any(&VERBS, &[*word]) && !any(&NEGATIONS, near) && !others
-    })
+    let words = words(line);
+    if (is_heading(line) || unmarked(line).ends_with(':')) && any_of(&PLANS, &words) {
+        return false;
+    }
+    let last = |wanted: &str| words.iter().rposition(|word| word.eq_ignore_ascii_case(wanted));
+    let (by, into) = (last("by"), last("into"));
+    let did = words.iter().enumerate().any(|(at, word)| {
+        let near = words.get(at.saturating_sub(NEGATES)..at).unwrap_or_default();
+        let next = |most: usize| words.get(at + 1..words.len().min(at + 1 + most));
+        let made = || {
+            let next = |most| next(most).unwrap_or_default();
+            any_of(&MADE, next(5)) && !any_of(&NEGATIONS, next(2))
+        };
+        let able = || match near {
+            [.., how, to] => is_of(&["able", "managed"], how) && to.eq_ignore_ascii_case("to"),
+            _ => false,
+        };
+        let said = is_of(&VERBS, word)
+            || (is_of(&["made"], word) && made())
+            || (is_of(&["put"], word) && into > Some(at))
+            || (is_of(&["now"], word) && any_of(&["contains"], next(1).unwrap_or_default()))
+            || (is_of(&INFINITIVES, word) && able());
+        let others = by > Some(at) && any_of(&PASSIVE, near);
+        said && !others && !any_of(&NEGATIONS, near)
+    });
+    did || line.split(". ").any(is_label)
+}
+
+/// `New file: a.txt`, or `New files` as a heading.
+fn is_label(sentence: &str) -> bool {
+    let words = words(sentence);
+    let [first, second, ..] = words[..] else { return false };
+    let alone = words.len() == 2 || sentence.contains(':');
+    let new = is_of(&["new"], first) && is_of(&["file", "files"], second);
+    new && alone && !any_of(&PLANS, &words) && !any_of(&NEGATIONS, &words)
 }
 
 /// The path that a word is, if it is one.
 fn path(word: &str) -> Option<&str> {
     let around = |c: char| "`'\"()[]{},;:!?<>*".contains(c);
     let word = word.trim_matches(around).trim_end_matches('.').trim_matches(around);
-    // `src/a.rs:12:3` names a place in a file.
-    let word = word.split(':').next().filter(|_| !word.contains("://"))?;
+    let word = word.strip_prefix("file://").unwrap_or(word);
+    // `src/a.rs:12:3` and `src/a.rs#L12` name a place in a file.
+    let word = word.split([':', '#']).next().filter(|_| !word.contains("://"))?;
     let plain = |c: char| c.is_alphanumeric() || "_./~+@-".contains(c);
     if word.is_empty() || word.len() > NAME_BYTES || !word.chars().all(plain) {
         return None;
@@ -222,7 +426,7 @@ mod tests {
 
     #[test]
     fn claims_as_models_make_them() {
-        let cases: [(&str, &[&str]); 11] = [
+        let cases: [(&str, &[&str]); 55] = [
             ("Created report.md with no errors.", &["report.md"]),
             ("Updated docs/a.md without any problems.", &["docs/a.md"]),
             (
@@ -237,6 +441,65 @@ mod tests {
             ("I have not yet updated a.md.", &[]),
             ("a.md could not be updated.", &[]),
             ("Nothing was written to a.md.", &[]),
+            // Below a heading, in a list, a table or a block of names.
+            ("**Files created**\n- src/z.rs", &["src/z.rs"]),
+            ("## Files created:\n\n- src/z.rs\n\n## Files read\n\n- a.rs", &["src/z.rs"]),
+            ("### Changes\n- `src/z.rs`: created", &["src/z.rs"]),
+            ("**Files Modified:** src/z.rs", &["src/z.rs"]),
+            ("Files changed:\n\n```\nsrc/z.rs\nsrc/y.rs (new)\n```\n", &["src/z.rs", "src/y.rs"]),
+            (
+                "## Modified files\n| File | Why |\n|---|---|\n| src/q.rs | like b.rs |",
+                &["src/q.rs"],
+            ),
+            ("| File | Status |\n|---|---|\n| src/q.rs | Created |", &["src/q.rs"]),
+            (
+                "Here is what I changed:\n\n1. **src/z.rs**\n   - calls b.rs\n2. `src/y.rs`, x.rs: as in c.rs",
+                &["src/z.rs", "src/y.rs", "x.rs"],
+            ),
+            ("- Created:\n  - a.txt\n  - b.txt", &["a.txt", "b.txt"]),
+            ("## Files to be created\n- a.rs", &[]),
+            ("## Changes needed\n- a.rs", &[]),
+            ("**Files that should be changed**\n- a.rs", &[]),
+            ("Files I looked at:\n```\na.rs\n```", &[]),
+            ("The log says:\n```\ncreated a.rs\n```", &[]),
+            ("I changed nothing.\n\n## Findings\n- a.rs: unused", &[]),
+            ("Created b.rs.\n\nThe tests are:\n- a.rs", &["b.rs"]),
+            // Other words for it.
+            ("I made a new file `src/z.rs`.", &["src/z.rs"]),
+            ("I made changes to src/z.rs", &["src/z.rs"]),
+            ("I made the following changes:\n- src/z.rs", &["src/z.rs"]),
+            ("Done. New file: a.txt", &["a.txt"]),
+            ("New file: a.txt", &["a.txt"]),
+            ("- **New file:** `a.txt`", &["a.txt"]),
+            ("New files\n- a.txt", &[]),
+            ("### New files\n- a.txt", &["a.txt"]),
+            ("src/z.rs (new)", &["src/z.rs"]),
+            ("- `src/z.rs` (new file), for b.rs", &["src/z.rs"]),
+            ("I was able to update src/z.rs.", &["src/z.rs"]),
+            ("I managed to fix src/z.rs", &["src/z.rs"]),
+            ("I put the results into out.csv", &["out.csv"]),
+            ("The file src/z.rs now contains the parser.", &["src/z.rs"]),
+            ("created **src/z.rs**", &["src/z.rs"]),
+            (
+                "created [src/z.rs](src/z.rs) and [the notes](docs/n.md#L3)",
+                &["src/z.rs", "docs/n.md"],
+            ),
+            ("Created file:///tmp/a.txt", &["/tmp/a.txt"]),
+            ("I was not able to update src/z.rs.", &[]),
+            ("I was unable to save a.md", &[]),
+            ("I made sure that src/a.rs parses.", &[]),
+            ("I made no changes to src/a.rs.", &[]),
+            ("New files are needed: a.rs", &[]),
+            ("a.rs should be changed, and b.rs must be updated", &[]),
+            ("It may be fixed in a.rs", &[]),
+            // Names with spaces, and commands, which are none.
+            (
+                "Saved it to \"my file.txt\" and `the notes/b c.md`",
+                &["my file.txt", "the notes/b c.md"],
+            ),
+            ("Fixed with `cargo test src/a.rs`", &[]),
+            ("Wrote `a.md` and `b.md`", &["a.md", "b.md"]),
+            ("I created it as \"we agreed on\" in a.md", &["a.md"]),
         ];
         for (answer, expected) in cases {
             assert_eq!(named_as_written(answer, None), expected, "{answer}");

@@ -55,8 +55,9 @@ pub fn plan(
     parent: Parent<'_>,
     policy: &Policy,
 ) -> Result<Plan, PlanError> {
+    let whole = whole_call(&reading, parent, policy);
     let Reading { count, tasks, background, mut errors, mut warnings } = reading;
-    errors.extend(whole_call(count, parent, policy));
+    errors.extend(whole);
     let mut chosen = Vec::with_capacity(tasks.len());
     for task in &tasks {
         errors.extend(model_refused(task, parent));
@@ -86,7 +87,9 @@ pub fn plan(
 }
 
 /// What is wrong with the call as a whole.
-fn whole_call(count: usize, parent: Parent<'_>, policy: &Policy) -> Vec<CallError> {
+fn whole_call(reading: &Reading, parent: Parent<'_>, policy: &Policy) -> Vec<CallError> {
+    let count = reading.count;
+    let (field, value) = reading.asks(policy.form);
     let mut errors = Vec::new();
     let depth = parent.spec.depth;
     if depth >= policy.leaf_depth() || parent.authority.spawn_depth() == 0 {
@@ -95,7 +98,7 @@ fn whole_call(count: usize, parent: Parent<'_>, policy: &Policy) -> Vec<CallErro
              (delegation.max_spawn_depth is {}); do the work yourself",
             policy.max_spawn_depth
         );
-        errors.push(CallError::new(Code::Depth, None, ("", &json!(depth)), remedy));
+        errors.push(CallError::new(Code::Depth, None, (field, &value), remedy));
     }
     let most = policy.concurrency();
     if policy.over_limit == OverLimit::Refuse && count > most as usize {

@@ -276,7 +276,7 @@ pub fn report(
     let results: Vec<Shown<'_>> =
         entries.map(|(index, outcome)| fit(index, outcome, seen, share).0).collect();
     let bare = results.iter().filter(|shown| matches!(shown, Shown::Bare(_))).count();
-    notes.extend((bare > 0).then(|| without_answers(bare, outcomes)));
+    notes.extend((bare > 0).then(|| for_want_of_room(bare, outcomes, seen)));
     let results = Results { results, total_duration_seconds: seconds(total_ms), warnings };
     let content = serde_json::to_string(&results).unwrap_or_else(|error| error.to_string());
     let mut output = ToolOutput::text(content);
@@ -284,13 +284,21 @@ pub fn report(
     Ok(output)
 }
 
-/// What is said of entries for which there is no more room than for how they ended.
-fn without_answers(bare: usize, outcomes: &[Outcome]) -> String {
+/// What is said of entries for which there is no more room than for how a child ended and a part
+/// of its answer.
+fn for_want_of_room(bare: usize, outcomes: &[Outcome], seen: Seen<'_>) -> String {
     let session = outcomes.first().and_then(|outcome| outcome.agent.as_str().split('/').next());
     let session = session.unwrap_or_default();
+    let folder = seen.kept.iter().find_map(|kept| kept.whole.as_deref()?.parent());
+    let whole = match folder.map(|folder| to_line(&folder.to_string_lossy(), PATH_CHARS)) {
+        Some(folder) => {
+            format!("the whole is in `{folder}/AGENT.result.json`, with ~ for / in AGENT")
+        }
+        None => format!("`deputize sessions show {session} --agent AGENT` tells the whole"),
+    };
     format!(
-        "{bare} of {} entries tell only how a child ended, for want of room: `deputize sessions \
-         show {session} --agent AGENT` tells the whole",
+        "{bare} of {} entries tell how a child ended and no more of its answer than there is room \
+         for: {whole}",
         outcomes.len()
     )
 }

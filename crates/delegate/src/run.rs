@@ -38,7 +38,7 @@ pub(crate) async fn run(
                     Err((status, error)) => {
                         let Some(spec) = specs.get(task) else { continue };
                         not_begun.extend(fact(spec, status, error.clone()));
-                        Outcome::without_run(spec, status, error)
+                        never_begun(spec, status, error)
                     }
                 };
                 let how = if matches!(&outcome, Outcome { status: Status::Completed, .. }) {
@@ -66,11 +66,15 @@ pub(crate) async fn run(
         .map(|(spec, outcome)| {
             outcome.unwrap_or_else(|| {
                 not_begun.extend(fact(spec, Status::Interrupted, why.clone()));
-                Outcome::without_run(spec, Status::Interrupted, why.clone())
+                never_begun(spec, Status::Interrupted, why.clone())
             })
         })
         .collect();
     (outcomes, not_begun)
+}
+
+fn never_begun(spec: &AgentSpec, status: Status, error: String) -> Outcome {
+    Outcome::not_begun(spec.id.clone(), spec.model.clone(), (status, error))
 }
 
 /// What tells of a task for which no child was begun.

@@ -10,7 +10,7 @@ use crate::placeholder::{PLACEHOLDER, is_placeholder};
 use crate::refusal::{CallError, Code};
 
 /// The one field.
-const FIELD: &str = "description";
+pub(crate) const DESCRIPTION: &str = "description";
 
 /// Reads the arguments of a call of `task`.
 pub(crate) fn read_task(arguments: &Value) -> Reading {
@@ -18,39 +18,39 @@ pub(crate) fn read_task(arguments: &Value) -> Reading {
     let none = Map::new();
     // Some models send the text itself.
     let (text, fields) = match arguments {
-        Value::Object(fields) => (fields.get(FIELD), fields),
+        Value::Object(fields) => (fields.get(DESCRIPTION), fields),
         other => (Some(other), &none),
     };
-    Fields { map: fields, task: None }.warn_unknown(|field| field == FIELD, &mut faults);
+    Fields { map: fields, task: None }.warn_unknown(|field| field == DESCRIPTION, &mut faults);
     let Faults { errors, warnings } = faults;
     let mut out = Reading { count: 1, errors, warnings, ..Reading::default() };
     match text {
         Some(Value::String(text)) => {
             let cleaned = clean(text);
             let notes = cleaned.notes().into_iter();
-            out.warnings.extend(notes.map(|note| format!("`{FIELD}`: {note}")));
+            out.warnings.extend(notes.map(|note| format!("`{DESCRIPTION}`: {note}")));
             let goal = cleaned.text.into_owned();
             if goal.trim().is_empty() {
                 out.errors.push(blank(&Value::String(text.clone())));
             } else if is_placeholder(&goal) {
-                let of = (FIELD, &Value::String(goal.clone()));
-                let remedy = PLACEHOLDER.replace("`goal`", &format!("`{FIELD}`"));
+                let of = (DESCRIPTION, &Value::String(goal.clone()));
+                let remedy = PLACEHOLDER.replace("`goal`", &format!("`{DESCRIPTION}`"));
                 out.errors.push(CallError::new(Code::Goal, None, of, remedy));
             }
             out.tasks.push(Task { goal, ..Task::default() });
         }
         None | Some(Value::Null) => out.errors.push(blank(&Value::Null)),
         Some(other) => {
-            let remedy = format!("`{FIELD}` must be a text");
-            out.errors.push(CallError::new(Code::Type, None, (FIELD, other), remedy));
+            let remedy = format!("`{DESCRIPTION}` must be a text");
+            out.errors.push(CallError::new(Code::Type, None, (DESCRIPTION, other), remedy));
         }
     }
     out
 }
 
 fn blank(value: &Value) -> CallError {
-    let remedy = format!("give a `{FIELD}` that says what to do, complete in itself");
-    CallError::new(Code::Goal, None, (FIELD, value), remedy)
+    let remedy = format!("give a `{DESCRIPTION}` that says what to do, complete in itself");
+    CallError::new(Code::Goal, None, (DESCRIPTION, value), remedy)
 }
 
 #[cfg(test)]

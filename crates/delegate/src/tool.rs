@@ -11,7 +11,7 @@ use deputize_core::{
 };
 use serde_json::{Value, json};
 
-use crate::args::read;
+use crate::args::{Reading, read};
 use crate::claims::named_as_written;
 use crate::control::handles;
 use crate::describe::describe;
@@ -79,35 +79,37 @@ impl DelegateTool {
     /// and limits. It is in until the value is dropped.
     fn enter(
         &self,
-        children: usize,
+        reading: &Reading,
         cx: &ToolCx,
         slots: &Arc<Slots>,
     ) -> (Option<Entered>, Vec<CallError>) {
+        let asks = reading.asks(self.policy.form);
+        let asks = (asks.0, &asks.1);
         let mut errors = Vec::new();
         if let Some(by) = cx.agent.session.spawn.paused() {
             let remedy = format!(
                 "spawning paused by {by}: no new child may start until `deputize unpause`; go on \
                  with the results there are, or do the work yourself"
             );
-            errors.push(CallError::new(Code::Paused, None, ("", &json!(by)), remedy));
+            errors.push(CallError::new(Code::Paused, None, asks, remedy));
         }
-        let ids = (0..).take(children).map(|index| cx.agent.id().child(cx.call, index));
+        let ids = (0..).take(reading.count).map(|index| cx.agent.id().child(cx.call, index));
         let room = started(cx).room_for(cx.agent.id(), &ids.collect(), self.most_children(cx));
         // Of one that may not have children at all the depth tells.
         let may = cx.agent.authority.spawn_depth() > 0;
-        errors.extend(room.err().filter(|_| may).map(too_many_children));
+        errors.extend(room.err().filter(|_| may).map(|over| too_many_children(over, asks)));
         let most = match self.policy.over_limit {
             OverLimit::Refuse => self.policy.concurrency(),
             OverLimit::Queue => u32::MAX,
         };
         let entered = slots.enter(most);
         if entered.is_none() {
-            errors.push(self.too_many_calls(most));
+            errors.push(self.too_many_calls(most, asks));
         }
         (entered, errors)
     }
 
-    fn too_many_calls(&self, most: u32) -> CallError {
+    fn too_many_calls(&self, most: u32, asks: (&str, &Value)) -> CallError {
         let remedy = format!(
             "{most} calls of `{}` are running, which is the limit: {}make this call when one \
              of them has ended, or have the person raise delegation.max_concurrent_children",
@@ -117,7 +119,7 @@ impl DelegateTool {
                 Form::Task => "",
             }
         );
-        CallError::new(Code::TooManyCalls, None, ("", &json!(most)), remedy)
+        CallError::new(Code::TooManyCalls, None, asks, remedy)
     }
 
     /// How many children the session may have, and how many may be below the agent that calls.
@@ -138,16 +140,19 @@ impl DelegateTool {
             Form::DelegateTask => read(arguments, &self.policy),
             Form::Task => read_task(arguments),
         };
-        let (entered, errors) = self.enter(reading.count, cx, slots);
+        let (entered, errors) = self.enter(&reading, cx, slots);
         reading.errors.extend(errors);
+        let asks = reading.asks(self.policy.form);
         let shell = shell_of(&cx.agent);
         let parent = Parent { shell: shell.as_deref(), ..Parent::of(&cx.agent) };
         let plan = plan(reading, cx.call, parent, &self.policy)?;
         let ids = plan.specs.iter().map(|spec| spec.id.clone()).collect();
         // Another agent may have taken the room meanwhile.
         let counted = started(cx).count_in(cx.agent.id(), &ids, self.most_children(cx));
-        counted
-            .map_err(|over| Refusal::new(vec![too_many_children(over)], plan.warnings.clone()))?;
+        counted.map_err(|over| {
+            let error = too_many_children(over, (asks.0, &asks.1));
+            Refusal::new(vec![error], plan.warnings.clone())
+        })?;
         Ok((plan, entered))
     }
 
@@ -254,7 +259,7 @@ pub(crate) fn started(cx: &ToolCx) -> Arc<Started> {
     cx.agent.session.settings.get_or_insert_with(known)
 }
 
-fn too_many_children(over: TooMany) -> CallError {
+fn too_many_children(over: TooMany, asks: (&str, &Value)) -> CallError {
     let TooMany { so_far, more, most, whose } = over;
     let whose = match whose {
         Whose::Session => "delegation.max_children_per_session",
@@ -265,7 +270,7 @@ fn too_many_children(over: TooMany) -> CallError {
         "this call would start {more} {s}, which is too many: {so_far} were started and the limit \
          is {most} ({whose}); work with the results there are, or send fewer tasks"
     );
-    CallError::new(Code::TooManyChildren, None, ("", &json!(most)), remedy)
+    CallError::new(Code::TooManyChildren, None, asks, remedy)
 }
 
 /// The files that an answer names as written and of which no write was seen: neither by the child
@@ -287,10 +292,16 @@ pub(crate) fn unseen_writes(
         let name = named.strip_prefix(".").unwrap_or(named);
         written.any(|path| path.ends_with(name)) || below().is_some()
     };
+    // A name may be told from where a shell was then.
+    let places = || {
+        let moved = outcome.all_receipts().flat_map(|(_, seen)| &seen.directories);
+        moved.map(|cwd| Works { cwd, ..works }).chain([works])
+    };
     let answer = outcome.text.as_deref().unwrap_or_default();
     let named = named_as_written(answer, outcome.output.as_ref());
     let unseen = named.into_iter().filter(|named| {
-        !seen(Path::new(named)) && (own || !works.may_have_written(Path::new(named)))
+        !seen(Path::new(named))
+            && (own || !places().any(|place| place.may_have_written(Path::new(named))))
     });
     unseen.map(str::to_owned).collect()
 }

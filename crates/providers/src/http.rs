@@ -180,6 +180,7 @@ pub(crate) async fn exchange<P: EventParser>(
         output: bytes.parser().has_output(),
         partial,
         partial_left_out,
+        served: bytes.parser().served().to_owned(),
         usage: bytes.parser().usage(),
         seconds: start.elapsed().as_secs_f64(),
     };

@@ -176,6 +176,9 @@ pub(crate) trait EventParser {
     /// The answer's text so far.
     fn text(&self) -> &str;
 
+    /// The model, as it calls itself once it has said so.
+    fn served(&self) -> &str;
+
     /// About how many bytes it holds of the reply.
     fn held(&self) -> usize;
 

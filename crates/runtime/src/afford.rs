@@ -71,10 +71,10 @@ impl Driver {
         let fits = self.until_deadline(&work, share.reserve(costs, &work)).await;
         let short = (!fits && !work.is_cancelled()).then(|| share.told(costs));
         self.share = Some(share);
-        let Some(short) = short else { return Ok(fits) };
+        let Some((of, short)) = short else { return Ok(fits) };
         self.log(LogLevel::Warn, short.clone())?;
         let next = match tools {
-            ToolChoice::Auto => Event::AgentWrapUp { limit: WrapUp::Budget },
+            ToolChoice::Auto => Event::AgentWrapUp { limit: WrapUp::Budget, budget: Some(of) },
             ToolChoice::None => {
                 let what = match self.requests {
                     0 => "nothing was asked of the model, for the budget has no room for it",

@@ -1,6 +1,7 @@
 //! Children that nobody waits for: how they begin, how their parent is told of their end, once,
 //! and how it rests until then.
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use deputize_core::door::{Source, to_line, to_model};
@@ -64,6 +65,11 @@ impl Shared {
 }
 
 impl Shared {
+    /// Where it stands what a child was told, said and did. The top agent is the session.
+    pub(crate) fn path_for(&self, agent: &AgentSpec) -> Option<PathBuf> {
+        agent.parent.is_some().then(|| self.path.clone())
+    }
+
     /// What there is to find out of a child at its end.
     pub(crate) fn found(&self, child: &AgentSpec, end: &Outcome) -> Option<Box<ChildFound>> {
         let handoff = self.parts.handoff.as_ref()?;

@@ -10,9 +10,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use deputize_core::{
-    AgentSpec, AgentView, CallId, Cancel, CancelReason, Cost, Delivery, Event, ExitReason, Fact,
-    JournalError, LogLevel, Message, Outcome, Receipts, Run, ShellPlace, Status, Step, UserMessage,
-    WrapUp,
+    AgentSpec, AgentView, BudgetOf, CallId, Cancel, CancelReason, Cost, Delivery, Event,
+    ExitReason, Fact, JournalError, LogLevel, Message, Outcome, Receipts, Run, ShellPlace, Status,
+    Step, UserMessage, WrapUp,
 };
 use futures_util::FutureExt as _;
 use tokio::time::Instant;
@@ -146,6 +146,7 @@ impl Driver {
         if let Some(reason) = self.blocked.take() {
             outcome = crate::hook::blocked(outcome, reason);
         }
+        outcome.session_path = self.shared.path_for(&self.view.spec);
         outcome.found = self.shared.found(&self.view.spec, &outcome);
         if self.view.spec.depth > 0 {
             self.view.session.files.ended(self.view.id());
@@ -268,7 +269,8 @@ impl Driver {
         self.deadline = Some((Instant::now() + Duration::from_millis(wrap_up), limit));
         // It hears of children that have ended.
         self.take_mail().await?;
-        self.input(Event::AgentWrapUp { limit }).await
+        let budget = (limit == WrapUp::Budget).then_some(BudgetOf::Seconds);
+        self.input(Event::AgentWrapUp { limit, budget }).await
     }
 
     /// Puts a fact on record, then lets the fold take it.

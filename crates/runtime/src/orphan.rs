@@ -43,6 +43,7 @@ impl Shared {
         outcome.children_usage = ended.below.usage;
         outcome.cost_usd = cost.known_usd();
         outcome.receipts = receipts;
+        outcome.session_path = self.path_for(&spec);
         {
             let mut tree = self.tree();
             tree.tell(&mut outcome, ended.unfinished);

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use deputize_core::{AgentView, Budget, Cancel, Claim, Cost, Fit, Purse};
+use deputize_core::{AgentView, Budget, BudgetOf, Cancel, Claim, Cost, Fit, Purse};
 use tokio::sync::Notify;
 
 /// The purses of a session: everyone pays from the first, children from the second as well.
@@ -141,7 +141,7 @@ impl Share {
 
     /// What of a request and the closing one after it does not fit into which budget, for a
     /// person: in tokens where tokens are the limit, in dollars where dollars are.
-    pub(crate) fn told(&self, Costs { request, closing, .. }: Costs) -> String {
+    pub(crate) fn told(&self, Costs { request, closing, .. }: Costs) -> (BudgetOf, String) {
         let state = self.purses.lock();
         let mut purses = vec![("the budget", &state.session)];
         if self.child {
@@ -151,7 +151,8 @@ impl Share {
             let others = purse.stays(&self.claim);
             short((name, purse), others, (request, closing))
         });
-        told.collect::<Vec<_>>().join("; ")
+        let (of, told): (Vec<_>, Vec<_>) = told.unzip();
+        (of.first().copied().unwrap_or(BudgetOf::Tokens), told.join("; "))
     }
 }
 
@@ -168,7 +169,7 @@ fn short(
     (name, purse): (&str, &Purse),
     others: Cost,
     (request, closing): (Cost, Cost),
-) -> Vec<String> {
+) -> Vec<(BudgetOf, String)> {
     let (budget, spent) = (purse.budget(), purse.spent());
     let mut told = Vec::new();
     let tokens = [spent, others, request, closing].map(|cost| cost.tokens);
@@ -180,9 +181,10 @@ fn short(
         let needs = needs(next, &format!("take {closing} tokens"), &closing);
         let left = most.saturating_sub(spent.saturating_add(others));
         let others = set_aside(others > 0, &others);
-        told.push(format!(
+        let text = format!(
             "{needs}: {spent} of {most} tokens of {name} are spent{others}, so {left} are left"
-        ));
+        );
+        told.push((BudgetOf::Tokens, text));
     }
     let usd = [spent, others, request, closing].map(|cost| cost.usd);
     if let Some(most) = budget.usd
@@ -194,9 +196,9 @@ fn short(
         let left = dollars((most - spent.usd - others.usd).max(0.0));
         let others = set_aside(others.usd > 0.0, &dollars(others.usd));
         let spent = dollars(spent.usd);
-        told.push(format!(
-            "{needs}: {spent} of ${most} of {name} are spent{others}, so {left} are left"
-        ));
+        let text =
+            format!("{needs}: {spent} of ${most} of {name} are spent{others}, so {left} are left");
+        told.push((BudgetOf::Usd, text));
     }
     told
 }

@@ -135,6 +135,7 @@ impl Session {
                 restored.next,
                 restored.texts,
             ),
+            path: dir.file(&id),
             checker: Checker::default(),
             view: Arc::new(SessionView {
                 id: id.clone(),

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -34,6 +35,8 @@ pub(crate) struct Shared {
     pub(crate) bus: Bus,
     pub(crate) checker: Checker,
     pub(crate) view: Arc<SessionView>,
+    /// The session's file.
+    pub(crate) path: PathBuf,
     pub(crate) cancel: Cancel,
     pub(crate) purses: Arc<Purses>,
     /// Where what is sent is recorded.

@@ -156,7 +156,8 @@ impl LocalAgent {
     /// One that was told to end before it began.
     fn never_began(spec: AgentSpec) -> Self {
         let why = "interrupted before it began".to_owned();
-        let outcome = Outcome::without_run(&spec, Status::Interrupted, why);
+        let end = (Status::Interrupted, why);
+        let outcome = Outcome::not_begun(spec.id.clone(), spec.model.clone(), end);
         let state = AgentState::Ended(Box::new(outcome));
         Self { id: spec.id.clone(), spec: Arc::new(spec), cancel: None, state }
     }

@@ -82,8 +82,9 @@ impl Tree {
                 done.said.insert(spec.id.clone(), said);
             }
             done.below.extend(outcome.below.clone());
-            if !outcome.receipts.did_nothing() {
-                let own = Receipts { unfinished: Vec::new(), ..outcome.receipts.clone() };
+            let (unfinished, external) = (Vec::new(), outcome.external);
+            let own = Receipts { unfinished, external, ..outcome.receipts.clone() };
+            if !own.did_nothing() {
                 done.below.insert(spec.id.clone(), own);
             }
         }

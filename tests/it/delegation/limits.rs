@@ -1,5 +1,7 @@
 //! Limits that agents share: who closes at the edge, and with what.
 
+use std::path::Path;
+
 use deputize_core::{Reply, Usage};
 use deputize_testkit::{Answer, MockServer};
 use serde_json::{Value, json};
@@ -40,9 +42,14 @@ async fn at_the_edge_of_a_budget_no_word_beside_a_call_passes_for_an_answer() {
     for most in [3_000, 6_000, 10_000, 12_000, 14_000, 24_000] {
         let (lab, server) = (Lab::new(), talkers().await);
         let budget = format!("delegation.budget.tokens={most}");
-        run(&lab, &server, &["delegation.max_output_tokens=200", &budget], "Go").await;
+        let set = ["delegation.max_output_tokens=200", &budget];
+        let ended = run(&lab, &server, &set, "Go").await;
+        let closes = "the tokens of the budget do not allow another request";
+        let asked = results(&server, "Go").iter().any(|entry| entry["status"] == "completed");
+        assert_eq!(ended.err.contains(closes), asked, "{most}: {}", ended.err);
         for entry in results(&server, "Go") {
             assert_eq!(entry["exit_reason"], "budget", "{entry}");
+            assert!(Path::new(entry["session_path"].as_str().unwrap()).is_file(), "{entry}");
             if entry["api_calls"] == 0 {
                 // How many are enough depends on who has asked when the next one begins.
                 assert!(most < 24_000, "{most} are enough for all to begin: {entry}");
@@ -82,7 +89,8 @@ async fn at_a_shared_limit_of_time_a_grandchild_closes_before_its_parent() {
         "delegation.budget.seconds=4",
         "delegation.wrap_up_seconds=60",
     ];
-    run(&lab, &server, &set, "Go").await;
+    let ended = run(&lab, &server, &set, "Go").await;
+    assert!(ended.err.contains("is up (delegation.budget.seconds)"), "{}", ended.err);
     let middle = results(&server, "Go").remove(0);
     let ended = |entry: &Value| (entry["status"].clone(), entry["exit_reason"].clone());
     assert_eq!(ended(&middle), (json!("completed"), json!("budget")), "{middle}");

@@ -208,7 +208,7 @@ async fn a_run_that_closes_on_a_budget_is_played_parent_and_children() {
     let closings = recorder
         .records()
         .iter()
-        .filter(|record| matches!(record.event, Event::AgentWrapUp { limit: WrapUp::Budget }))
+        .filter(|record| matches!(record.event, Event::AgentWrapUp { limit: WrapUp::Budget, .. }))
         .map(|record| record.depth)
         .collect::<Vec<_>>();
     assert_eq!(closings, [1, 0], "both close: {outcome:?}");

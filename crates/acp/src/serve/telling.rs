@@ -8,8 +8,8 @@ use agent_client_protocol::v1::schema::{
 };
 use deputize_core::door::to_line;
 use deputize_core::{
-    AgentId, AgentStart, CallId, CallStatus, Delta, Event, LogLevel, ModelError, Record, Reply,
-    ToolEnd, UserMessage, WrapUp,
+    AgentId, AgentStart, BudgetOf, CallId, CallStatus, Delta, Event, LogLevel, ModelError, Record,
+    Reply, ToolEnd, UserMessage, WrapUp,
 };
 
 use super::call::{self, Call};
@@ -154,10 +154,15 @@ impl Telling {
                 let seconds = wait_ms.div_ceil(1000);
                 return self.remark(&format!("Attempt {attempt} of {of} in {seconds} s: {reason}"));
             }
-            Event::AgentWrapUp { limit } => {
-                let limit = match limit {
-                    WrapUp::Time => "The time is up",
-                    WrapUp::Budget => "The budget has no room for more",
+            Event::AgentWrapUp { limit, budget } => {
+                let limit = match (limit, budget) {
+                    (WrapUp::Time, _) => "The time is up",
+                    (WrapUp::Budget, None) => "The budget has no room for more",
+                    (WrapUp::Budget, Some(BudgetOf::Seconds)) => {
+                        "The time that all children have together is up"
+                    }
+                    (WrapUp::Budget, Some(BudgetOf::Tokens)) => "The budget has no tokens for more",
+                    (WrapUp::Budget, Some(BudgetOf::Usd)) => "The budget has no dollars for more",
                 };
                 return self.remark(&format!("{limit}: it is asked for a closing answer."));
             }

@@ -96,7 +96,7 @@ pub(crate) fn run(
     let processes = staff(&mut parts, &composition.config, program, around);
     let place = Place { dir: &dir, id, stored: stored.is_some() };
     let work = async {
-        let ended = stage.work(&composition, &place, parts, plan).await;
+        let ended = Box::pin(stage.work(&composition, &place, parts, plan)).await;
         composition.servers.close().await;
         ended
     };

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use deputize_core::door::to_line;
-use deputize_core::{AgentId, Cost, Event, Outcome, SessionId, Status};
+use deputize_core::{AgentId, Cost, Event, Outcome, SessionId, Status, shown_usd};
 use deputize_runtime::{SessionDir, StoredSession, Tail};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -138,7 +138,7 @@ impl Glance {
             "cwd": self.cwd.to_string_lossy(),
             "children": self.children,
             "tokens": self.cost.tokens,
-            "cost_usd": self.cost.known_usd(),
+            "cost_usd": self.cost.known_usd().map(shown_usd),
         })
     }
 

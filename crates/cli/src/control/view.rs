@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use deputize_core::door::to_line;
-use deputize_core::{AgentId, CallId, Cost, Event, Record, Role, Usage};
+use deputize_core::{AgentId, CallId, Cost, Event, Record, Role, Usage, shown_usd};
 use serde_json::{Value, json};
 
 use crate::output::events::time;
@@ -171,7 +171,7 @@ impl Total {
         json!({
             "agents": self.agents,
             "tokens": tokens_of(self.usage),
-            "cost_usd": self.cost.known_usd(),
+            "cost_usd": self.cost.known_usd().map(shown_usd),
         })
     }
 }
@@ -249,7 +249,7 @@ impl Member {
             "current_tool": self.tool(),
             "iterations": self.iterations,
             "tokens": tokens_of(self.usage),
-            "cost_usd": self.cost.known_usd(),
+            "cost_usd": self.cost.known_usd().map(shown_usd),
             "started": time(self.started),
             "seconds": seconds,
         })

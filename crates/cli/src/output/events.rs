@@ -1,11 +1,12 @@
 //! The stream of facts as JSON lines: `--output events` and exported sessions.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use deputize_core::{
     AgentId, AgentStart, CallId, Cost, Delta, Event, FailureKind, Finish, HookRun, ModelError,
-    Outcome, Record, Reply, SessionStart, Status, ToolEnd, Usage, UserMessage,
+    Outcome, Record, Reply, SessionStart, Status, ToolEnd, Usage, UserMessage, shown_usd,
 };
 use jiff::Timestamp;
 use serde_json::Value;
@@ -104,7 +105,9 @@ impl Projection {
                 }
             }
             Event::SpawnPaused { by, paused } => Body::SpawnPaused { by, paused: *paused },
-            Event::AgentWrapUp { limit } => Body::AgentWrapUp { limit: *limit },
+            Event::AgentWrapUp { limit, budget } => {
+                Body::AgentWrapUp { limit: *limit, budget: *budget }
+            }
             Event::AgentStop { reason } => Body::AgentStop { reason },
             Event::AgentResume { max_iterations } => {
                 Body::AgentResume { max_iterations: *max_iterations }
@@ -229,6 +232,7 @@ fn session_end(
     (usage, cost_usd): (Usage, Option<f64>),
 ) -> Body<'static> {
     let (status, usage) = (status.as_str(), Tokens::from(usage));
+    let cost_usd = cost_usd.map(shown_usd);
     Body::SessionEnd { status, exit_code, usage, cost_usd }
 }
 
@@ -251,7 +255,7 @@ fn model_response(
         tool_calls: (0..).zip(&reply.calls).map(call).collect(),
         usage: Tokens::from(reply.usage),
         estimated,
-        cost_usd,
+        cost_usd: cost_usd.map(shown_usd),
         ms,
     }
 }
@@ -303,7 +307,7 @@ fn model_error(error: &ModelError, cost: Option<Cost>) -> Body<'_> {
         input_tokens: error.usage.as_deref().map(|usage| usage.input),
         output_tokens: error.usage.as_deref().map(|usage| usage.output),
         estimated: error.estimated,
-        cost_usd: cost.and_then(|cost| cost.known_usd()),
+        cost_usd: cost.and_then(|cost| cost.known_usd()).map(shown_usd),
     }
 }
 
@@ -351,10 +355,11 @@ fn agent_end(outcome: &Outcome) -> Body<'_> {
         exit_reason: outcome.exit_reason.as_str(),
         summary_bytes: outcome.text.as_deref().map_or(0, str::len),
         usage: Tokens::from(outcome.tree_usage()),
-        cost_usd: outcome.cost_usd,
+        cost_usd: outcome.cost_usd.map(shown_usd),
         tool_calls: outcome.trace.len(),
         denied_tool_calls: outcome.trace.iter().filter(denied).count(),
         duration_ms: outcome.duration_ms,
+        session_path: outcome.session_path.as_deref().map(Path::to_string_lossy),
     }
 }
 

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::{Mutex, PoisonError};
 
-use deputize_core::{AgentId, CallStatus, Event, Fact, Observer, Outcome, Record, Usage};
+use deputize_core::{
+    AgentId, CallStatus, Event, Fact, Observer, Outcome, Record, Usage, shown_usd,
+};
 use deputize_delegate::result_entry;
 use serde::Serialize;
 use serde_json::Value;
@@ -46,7 +48,7 @@ impl Children {
             exit_reason: outcome.exit_reason.as_str(),
             iterations: outcome.iterations,
             tokens: Tokens::from(usage),
-            cost_usd: outcome.cost_usd,
+            cost_usd: outcome.cost_usd.map(shown_usd),
             denied_tool_calls: family.denied,
             duration_seconds: seconds(outcome.duration_ms),
             children: family.entries(&outcome.agent),

@@ -85,7 +85,7 @@ mod tests {
     fn tape() -> Tape {
         let mut tape = Tape::default();
         for _ in 0..5 {
-            tape.add(&root(), Event::AgentWrapUp { limit: WrapUp::Time });
+            tape.add(&root(), Event::AgentWrapUp { limit: WrapUp::Time, budget: None });
         }
         tape
     }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use deputize_core::door::{to_line, to_screen};
 use deputize_core::{
-    AgentId, Answer, CallId, CallStatus, Delta, Event, HookDecision, HookRun, LogLevel, Outcome,
-    Record, Status, ToolEnd, WrapUp,
+    AgentId, Answer, BudgetOf, CallId, CallStatus, Delta, Event, HookDecision, HookRun, LogLevel,
+    Outcome, Record, Status, ToolEnd, WrapUp,
 };
 
 use super::Detail;
@@ -133,13 +133,8 @@ fn worth(tree: &Tree, record: &Record, detail: Detail) -> Option<Line> {
             let goal = tree.get(&record.agent).map(|node| node.goal.clone())?;
             Some(line().with(Style::Busy, "▸ ").with(Style::Bold, goal))
         }
-        Event::AgentWrapUp { limit } => {
-            let limit = match limit {
-                WrapUp::Time => "the time is up",
-                WrapUp::Budget => {
-                    "the budget does not allow another request beside that for the closing answer"
-                }
-            };
+        Event::AgentWrapUp { limit, budget } => {
+            let limit = reached(*limit, *budget);
             Some(line().with(Style::Asking, format!("{limit}: it is asked for a closing answer")))
         }
         Event::AnswerRejected { .. } => {
@@ -172,6 +167,26 @@ fn worth(tree: &Tree, record: &Record, detail: Detail) -> Option<Line> {
         | Event::AgentHeartbeat { .. }
         | Event::AgentResume { .. }
         | Event::SessionEnd { .. } => None,
+    }
+}
+
+/// Which limit an agent has come to.
+const fn reached(limit: WrapUp, budget: Option<BudgetOf>) -> &'static str {
+    match (limit, budget) {
+        (WrapUp::Time, _) => "the time is up",
+        (WrapUp::Budget, Some(BudgetOf::Seconds)) => {
+            "the time that all children have together is up (delegation.budget.seconds)"
+        }
+        (WrapUp::Budget, Some(BudgetOf::Tokens)) => {
+            "the tokens of the budget do not allow another request beside that for the closing answer"
+        }
+        (WrapUp::Budget, Some(BudgetOf::Usd)) => {
+            "the dollars of the budget do not allow another request beside that for the closing \
+             answer"
+        }
+        (WrapUp::Budget, None) => {
+            "the budget does not allow another request beside that for the closing answer"
+        }
     }
 }
 

@@ -12,19 +12,29 @@ const MEANS_CHARS: usize = 40;
 const TELLING: [&str; 10] =
     ["command", "goal", "pattern", "glob", "path", "query", "url", "name", "file", "text"];
 
+/// The form of `delegate_task` with one text.
+const TASK: &str = "task";
+
 /// A call in words: the tool, and the one argument that tells most.
 pub(crate) fn of_call(tool: &str, arguments: &str) -> String {
+    let name = tool;
     let tool = as_is(tool, CALL_CHARS / 2);
     let value = serde_json::from_str::<Value>(arguments).ok();
-    let what = value.as_ref().and_then(telling).unwrap_or_else(|| arguments.to_owned());
+    let what = value
+        .as_ref()
+        .and_then(|value| telling(name, value))
+        .unwrap_or_else(|| arguments.to_owned());
     match what.trim() {
         "" | "{}" => tool,
         what => as_is(&format!("{tool} {what}"), CALL_CHARS),
     }
 }
 
-fn telling(value: &Value) -> Option<String> {
+fn telling(tool: &str, value: &Value) -> Option<String> {
     let map = value.as_object()?;
+    if tool == TASK {
+        return map.get("description")?.as_str().map(str::to_owned);
+    }
     if let Some(Value::Array(tasks)) = map.get("tasks") {
         return Some(match tasks.as_slice() {
             [one] => goal(one).unwrap_or_else(|| "1 task".to_owned()),
@@ -142,6 +152,8 @@ mod tests {
         assert_eq!(of_call("read_file", r#"{"limit":3,"path":"src/a.rs"}"#), "read_file src/a.rs");
         assert_eq!(of_call("terminal", r#"{"command":"ls\n-l\n"}"#), "terminal ls ⏎ -l");
         assert_eq!(of_call("delegate_task", r#"{"tasks":[{},{}]}"#), "delegate_task 2 tasks");
+        let stray = r#"{"goal":"Not read","description":"Count the tests"}"#;
+        assert_eq!(of_call("task", stray), "task Count the tests");
         assert_eq!(of_call("now", "{}"), "now");
         let search = format!(r#"{{"path":"src","pattern":"{}"}}"#, "a|".repeat(60));
         let shown = format!("search_files {}…", "a|".repeat(20));

@@ -129,6 +129,9 @@ impl Run {
         self.usage += error.usage.as_deref().copied().unwrap_or_default();
         if matches!(self.state, State::Asking) && !error.partial.trim().is_empty() {
             self.broken_text = Some(error.partial.clone());
+            if !error.served.is_empty() {
+                self.served.clone_from(&error.served);
+            }
         }
     }
 

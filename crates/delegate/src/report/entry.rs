@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 
 use deputize_core::door::{Source, clean, quote, to_line};
-use deputize_core::{AgentId, Outcome, Status, ToolTrace, Version};
+use deputize_core::{AgentId, ExitReason, Outcome, Status, ToolTrace, Version, shown_usd};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -22,6 +22,8 @@ pub(super) struct Lists {
     /// Files to read again, and files of which no write was seen.
     pub(super) claims: usize,
     pub(super) error_chars: usize,
+    /// Of a child that did not complete, where its session is.
+    pub(super) session: bool,
 }
 
 impl Lists {
@@ -30,6 +32,7 @@ impl Lists {
         receipts: usize::MAX,
         claims: usize::MAX,
         error_chars: usize::MAX,
+        session: true,
     };
 }
 
@@ -82,6 +85,9 @@ pub(super) struct Entry<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     diagnostic_path: Option<Cow<'a, str>>,
     agent: &'a str,
+    /// The file of the session that the child is a part of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session_path: Option<Cow<'a, str>>,
     /// What to think of an account that nobody here has seen anything of.
     #[serde(skip_serializing_if = "Option::is_none")]
     claims: Option<&'static str>,
@@ -174,7 +180,7 @@ pub(super) fn entry<'a>(
         duration_seconds: seconds(outcome.duration_ms),
         model: has_served(outcome).then(|| audience.word(&outcome.model, NAME_CHARS)),
         tokens: Tokens { input: usage.input, cached: usage.cached, output: usage.output },
-        cost_usd: outcome.cost_usd,
+        cost_usd: outcome.cost_usd.map(shown_usd),
         tool_trace: last(&outcome.trace, lists.trace)
             .map(|line| trace_line(line, audience))
             .collect(),
@@ -194,15 +200,26 @@ pub(super) fn entry<'a>(
         output_path: kept.filter(|_| words.output_bytes > 0).and_then(|kept| path(&kept.output)),
         diagnostic_path: kept.and_then(|kept| path(&kept.diagnostic)),
         agent: outcome.agent.as_str(),
+        session_path: session_path(outcome, audience),
         claims: outcome.external.then_some(CLAIMS),
         error: error(outcome, audience),
     }
 }
 
+/// Where the child's session is. A model is told of it where there may be more to see than what the
+/// child came to.
+fn session_path(outcome: &Outcome, audience: Audience) -> Option<Cow<'_, str>> {
+    let told = match audience {
+        Audience::Host => true,
+        Audience::Model(lists) => lists.session && outcome.exit_reason != ExitReason::Completed,
+    };
+    outcome.session_path.as_deref().filter(|_| told).map(|path| audience.path(path))
+}
+
 /// Whether a model answered. Until then an outcome has the name by which agents know its model,
 /// which is another one than that by which the model names itself.
 fn has_served(outcome: &Outcome) -> bool {
-    outcome.iterations > 0 || outcome.external
+    outcome.iterations > 0 || outcome.external || outcome.partial
 }
 
 impl LeftOut {
@@ -294,10 +311,11 @@ fn below<'a>(child: &Outcome, agent: &'a AgentId) -> Option<&'a str> {
 }
 
 /// The child's own words, if it has any: all of them, or the ends of a text that is longer than
-/// `most` bytes; its beginning alone where these are fewer than `both` bytes.
+/// `most` bytes, with where the whole is; its beginning alone where these are fewer than `both`
+/// bytes.
 pub(super) fn said(
     outcome: &Outcome,
-    kept: Option<&Kept>,
+    where_whole: &str,
     (most, both): (usize, usize),
 ) -> Option<String> {
     let text = outcome.text.as_deref().filter(|text| !text.is_empty())?;
@@ -310,18 +328,22 @@ pub(super) fn said(
     } else {
         ends(text, most)
     };
-    let where_whole = match kept.and_then(|kept| kept.summary.as_ref()) {
-        Some(_) => "see `summary_path`".to_owned(),
-        None => whole(&outcome.agent),
-    };
     let omitted = format!(
-        "[{} of {} bytes left out here; the whole answer: {where_whole}]",
+        "[{} of {} bytes left out here{where_whole}]",
         text.len() - head.len() - tail.len(),
         text.len()
     );
     let framed = |part: &str| (!part.is_empty()).then(|| quote(&source, part).into_string());
     let parts = [framed(head), Some(omitted), framed(tail)];
     Some(parts.into_iter().flatten().collect::<Vec<_>>().join("\n"))
+}
+
+/// What is said of where the whole answer is, in an entry.
+pub(super) fn beside_part(outcome: &Outcome, kept: Option<&Kept>) -> String {
+    match kept.and_then(|kept| kept.summary.as_ref()) {
+        Some(_) => "; the whole answer: see `summary_path`".to_owned(),
+        None => format!("; the whole answer: {}", whole(&outcome.agent)),
+    }
 }
 
 /// Where the whole answer of a child is, for a text that has no `summary_path`.

@@ -11,7 +11,7 @@ use deputize_core::Outcome;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::entry::{Entry, Lists, Words, entry, said, value};
+use super::entry::{Entry, Lists, Words, beside_part, entry, error, said, value};
 use super::{Audience, Cut, Seen, Share};
 
 /// How many characters of an error, and how many where there is hardly room.
@@ -19,6 +19,8 @@ const ERROR_CHARS: usize = 500;
 const SHORT_ERROR_CHARS: usize = 120;
 /// How many bytes of an answer are shown before the last of the lists go, where it has so many.
 const ANSWER_LEAST: usize = 1000;
+/// Below how many bytes for an answer it is shown without all that stands beside it in an entry.
+const ANSWER_FEW: usize = 300;
 /// The least of an answer that is shown by both of its ends for want of room, in bytes.
 const BOTH_ENDS: usize = 400;
 /// How many bytes of an answer may be behind one that is shown: the others cannot be seen.
@@ -30,7 +32,7 @@ const NEAR: usize = 32;
 pub(super) const PLAIN: Lists = Lists { error_chars: ERROR_CHARS, ..Lists::ALL };
 
 const fn lists(trace: usize, receipts: usize, claims: usize) -> Lists {
-    Lists { trace, receipts, claims, error_chars: ERROR_CHARS }
+    Lists { trace, receipts, claims, error_chars: ERROR_CHARS, session: true }
 }
 
 /// What of the lists is shown where the whole answer is; the first that fits.
@@ -44,12 +46,9 @@ const BESIDE_ALL: [Lists; 7] = [
     lists(2, 2, 2),
 ];
 /// What of them is shown where a part of it is; the first that leaves room for enough of it.
-const BESIDE_PART: [Lists; 4] = [
-    lists(2, 2, 2),
-    lists(0, 2, 2),
-    lists(0, 0, 2),
-    Lists { trace: 0, receipts: 0, claims: 0, error_chars: SHORT_ERROR_CHARS },
-];
+const BESIDE_PART: [Lists; 4] = [lists(2, 2, 2), lists(0, 2, 2), lists(0, 0, 2), NONE];
+/// Where there is hardly room.
+const NONE: Lists = Lists { error_chars: SHORT_ERROR_CHARS, session: false, ..lists(0, 0, 0) };
 
 /// What is shown of a child.
 #[derive(Serialize)]
@@ -59,13 +58,28 @@ pub(super) enum Shown<'a> {
     Bare(Bare<'a>),
 }
 
-/// Only how it ended: where there is room for no more.
+/// How it ended, and as much of what it came to as fits: where there is no room for an entry.
 #[derive(Serialize)]
 pub(super) struct Bare<'a> {
     task_index: u32,
     status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    summary: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output: Option<Value>,
     exit_reason: &'static str,
     agent: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    left_out: Option<Claimed>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<Cow<'a, str>>,
+}
+
+/// How many files the answer names as written of which no write was seen: that is told in any
+/// case.
+#[derive(Serialize)]
+struct Claimed {
+    unseen_writes: usize,
 }
 
 /// The entry of the child at this place within its share, and what it leaves out.
@@ -77,16 +91,9 @@ pub(super) fn fit<'a>(
 ) -> (Shown<'a>, Cut) {
     let fitting = Fitting::of(index, outcome, seen, share);
     let fitted = fitting.beside_all().or_else(|| fitting.beside_part());
-    fitted.unwrap_or_else(|| {
-        let bare = Bare {
-            task_index: seen.first.saturating_add(index),
-            status: outcome.status.as_str(),
-            exit_reason: outcome.exit_reason.as_str(),
-            agent: outcome.agent.as_str(),
-        };
-        // The whole entry has the answer and its value too.
-        (Shown::Bare(bare), Cut { entry: true, ..Cut::default() })
-    })
+    // The whole entry has the answer and its value too.
+    let bare = || (Shown::Bare(fitting.bare()), Cut { entry: true, ..Cut::default() });
+    fitted.unwrap_or_else(bare)
 }
 
 struct Fitting<'a> {
@@ -106,8 +113,9 @@ impl<'a> Fitting<'a> {
     fn of(index: u32, outcome: &'a Outcome, seen: Seen<'a>, share: Share) -> Self {
         let value = value(outcome);
         let value_bytes = value.as_ref().map_or(0, bytes);
+        let where_whole = beside_part(outcome, seen.kept_of(index));
         Self {
-            said: said(outcome, seen.kept_of(index), (share.summary_bytes, 0)),
+            said: said(outcome, &where_whole, (share.summary_bytes, 0)),
             value: value.filter(|_| value_bytes <= share.summary_bytes),
             value_bytes,
             index,
@@ -148,21 +156,59 @@ impl<'a> Fitting<'a> {
         let (entry, room) = choices
             .filter_map(|(lists, with_value)| beside(lists, with_value))
             .find(enough)
-            .or_else(|| beside(*BESIDE_PART.last()?, false))?;
+            .or_else(|| beside(NONE, false))?;
         if all <= room {
             return Some(self.shown(entry, self.said.clone(), false));
         }
-        let part = self.part(room)?;
+        if room < ANSWER_FEW {
+            return None;
+        }
+        let where_whole = beside_part(self.outcome, self.seen.kept_of(self.index));
+        let part = self.part(room, &where_whole)?;
         Some(self.shown(entry, Some(part), true))
     }
 
+    /// How it ended, why, and the value or as much of the answer as fits.
+    fn bare(&self) -> Bare<'a> {
+        let outcome = self.outcome;
+        let unseen_writes = self.seen.unseen_of(self.index).len();
+        let mut bare = Bare {
+            task_index: self.seen.first.saturating_add(self.index),
+            status: outcome.status.as_str(),
+            summary: None,
+            output: None,
+            exit_reason: outcome.exit_reason.as_str(),
+            agent: outcome.agent.as_str(),
+            left_out: (unseen_writes > 0).then_some(Claimed { unseen_writes }),
+            error: error(outcome, Audience::Model(NONE)),
+        };
+        let most = self.share.bytes;
+        if bytes(&bare) > most {
+            bare.error = None;
+        }
+        let named = |name: &str, bare: &Bare<'_>| {
+            // A comma, the name in quotes, and a colon.
+            most.checked_sub(bytes(bare) + name.len() + 4)
+        };
+        match (&self.value, named("output", &bare)) {
+            (Some(value), Some(room)) if self.value_bytes <= room => {
+                bare.output = Some(value.clone());
+            }
+            _ => {
+                let room = named("summary", &bare);
+                let whole = self.said.clone().filter(|said| Some(bytes(said)) <= room);
+                bare.summary = whole.or_else(|| self.part(room?, ""));
+            }
+        }
+        bare
+    }
+
     /// As much of the answer as fits, with what says so; nothing: not even that fits.
-    fn part(&self, room: usize) -> Option<String> {
+    fn part(&self, room: usize, where_whole: &str) -> Option<String> {
         let text = self.outcome.text.as_deref().unwrap_or_default();
         let most = self.share.summary_bytes;
         let at = |bytes_of_it: usize| {
-            let kept = self.seen.kept_of(self.index);
-            let said = said(self.outcome, kept, (bytes_of_it, BOTH_ENDS.min(most)))?;
+            let said = said(self.outcome, where_whole, (bytes_of_it, BOTH_ENDS.min(most)))?;
             (bytes(&said) <= room).then_some(said)
         };
         let (mut best, mut low) = (at(0)?, 0);

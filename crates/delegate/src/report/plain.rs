@@ -1,13 +1,13 @@
 //! The end of one child as a plain text, for models that expect no more.
 
-use deputize_core::door::Source;
+use deputize_core::door::{Source, to_line};
 use deputize_core::{
     ExitReason, FillError, ModelText, Outcome, Status, ToolCallResult, ToolError, ToolOutput,
 };
 
 use super::entry::{error, where_whole};
 use super::fit::PLAIN;
-use super::{ASIDE, Audience, Caps, Kept, Seen, ends, notes, short};
+use super::{ASIDE, Audience, Caps, Kept, PATH_CHARS, Seen, ends, notes, short};
 
 /// The answer of the one child of a call. That it is cut, that a limit was reached, and what the
 /// host has to say of it stands beside it.
@@ -25,6 +25,7 @@ pub(crate) fn plain(
         ..text(outcome, kept, caps.plain())
     };
     output.notes.extend(limit(outcome));
+    output.notes.extend(session(outcome));
     let diagnostic = kept.and_then(|kept| kept.diagnostic.as_ref());
     output.notes.extend(
         diagnostic.map(|path| format!("what is known of it: `{}`", path.to_string_lossy())),
@@ -63,6 +64,13 @@ fn text(outcome: &Outcome, kept: Option<&Kept>, most: usize) -> ToolOutput {
     let whole = where_whole(outcome, kept);
     ToolOutput::text(format!("{head}\n[...]\n{tail}"))
         .note(format!("{cut} of {all} bytes left out at [...]; the whole answer: {whole}"))
+}
+
+/// Where the session of a child is that did not come to the end of its task.
+fn session(outcome: &Outcome) -> Option<String> {
+    let path = outcome.session_path.as_deref()?;
+    let path = to_line(&path.to_string_lossy(), PATH_CHARS);
+    (outcome.exit_reason != ExitReason::Completed).then(|| format!("the child's session: `{path}`"))
 }
 
 fn limit(outcome: &Outcome) -> Option<String> {

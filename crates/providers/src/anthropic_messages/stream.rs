@@ -261,6 +261,10 @@ impl EventParser for MessagesParser {
         self.blocks.text()
     }
 
+    fn served(&self) -> &str {
+        self.served.as_deref().unwrap_or(&self.model)
+    }
+
     fn held(&self) -> usize {
         self.blocks.held()
     }

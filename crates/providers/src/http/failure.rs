@@ -44,6 +44,8 @@ pub(super) struct Told<'t> {
     pub(super) model: &'t str,
     pub(super) output: bool,
     pub(super) partial: String,
+    /// The model that said it, if any of it came.
+    pub(super) served: String,
     /// Bytes of it that are not kept.
     pub(super) partial_left_out: u64,
     /// What was counted until then.
@@ -88,6 +90,7 @@ impl Failure {
         ModelError {
             status,
             retry_after_ms: waits.map(|wait| ms(wait).unwrap_or(u64::MAX)),
+            served: if told.partial.is_empty() { String::new() } else { told.served },
             partial: told.partial,
             partial_left_out: told.partial_left_out,
             usage: Some(told.usage).filter(|usage| *usage != Usage::default()).map(Box::new),

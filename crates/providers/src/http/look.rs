@@ -67,6 +67,7 @@ async fn one(remote: &Remote, key: Option<(String, HeaderValue)>, limit: Duratio
         model: "",
         output: false,
         partial: String::new(),
+        served: String::new(),
         partial_left_out: 0,
         usage: Usage::default(),
         seconds: limit.as_secs_f64(),

@@ -211,6 +211,10 @@ impl EventParser for ChatParser {
         self.text.as_str()
     }
 
+    fn served(&self) -> &str {
+        self.served.as_deref().unwrap_or(&self.model)
+    }
+
     fn held(&self) -> usize {
         let texts = [&self.text, &self.reasoning, &self.refusal];
         let texts: usize = texts.iter().map(|text| text.len()).sum();

@@ -347,6 +347,10 @@ impl EventParser for ResponsesParser {
         self.shown.text()
     }
 
+    fn served(&self) -> &str {
+        self.served.as_deref().unwrap_or(&self.model)
+    }
+
     fn held(&self) -> usize {
         self.items.held()
     }

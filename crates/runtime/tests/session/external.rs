@@ -226,8 +226,10 @@ async fn at_its_time_limit_it_is_asked_to_close_and_then_told_to_end() {
         }
         assert_eq!(started.elapsed().as_secs(), seconds);
         let records = world.records.lock().unwrap();
-        let asked = records.iter().filter(|it| matches!(it.event, Event::AgentWrapUp { .. }));
-        assert_eq!(asked.count(), 2);
+        let budget = shared.map(|_| deputize_core::BudgetOf::Seconds);
+        let asks =
+            |event: &Event| matches!(event, Event::AgentWrapUp { budget: of, .. } if *of == budget);
+        assert_eq!(records.iter().filter(|it| asks(&it.event)).count(), 2);
     }
 }
 

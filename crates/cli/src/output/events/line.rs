@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use deputize_core::{CallId, CancelReason, LogLevel, Usage, Version, WrapUp};
+use deputize_core::{BudgetOf, CallId, CancelReason, LogLevel, Usage, Version, WrapUp};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -160,7 +160,11 @@ pub(super) enum Body<'r> {
     #[serde(rename = "spawn.paused")]
     SpawnPaused { by: &'r str, paused: bool },
     #[serde(rename = "agent.wrap_up")]
-    AgentWrapUp { limit: WrapUp },
+    AgentWrapUp {
+        limit: WrapUp,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        budget: Option<BudgetOf>,
+    },
     #[serde(rename = "agent.stop")]
     AgentStop { reason: &'r CancelReason },
     #[serde(rename = "agent.resume")]
@@ -176,6 +180,8 @@ pub(super) enum Body<'r> {
         tool_calls: usize,
         denied_tool_calls: usize,
         duration_ms: u64,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        session_path: Option<Cow<'r, str>>,
     },
     #[serde(rename = "log")]
     Log { level: &'r LogLevel, message: &'r str },

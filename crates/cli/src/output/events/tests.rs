@@ -50,7 +50,7 @@ fn every_event() -> Tape {
     tape.add(&top, Event::Message(UserMessage { text: "It is done.".to_owned(), from }));
     let mistakes = "/n: \"x\" is not of type \"integer\"".to_owned();
     tape.add(&top, Event::AnswerRejected { mistakes });
-    tape.add(&top, Event::AgentWrapUp { limit: WrapUp::Time });
+    tape.add(&top, Event::AgentWrapUp { limit: WrapUp::Time, budget: None });
     tape.add(&top, Event::AgentStop { reason: CancelReason::Interrupted });
     tape.add(&top, ended(&top, Status::Interrupted, ExitReason::Interrupted));
     tape.add(&top, Event::AgentResume { max_iterations: 90 });

@@ -1,0 +1,113 @@
+//! What an answer claims, held against what was seen.
+
+use std::fs;
+
+use deputize_testkit::Answer;
+use serde_json::json;
+
+use super::{call, is_child, messages, of, result, run, say};
+use crate::program::{Lab, model};
+
+#[tokio::test]
+async fn a_claim_without_a_write_is_visible() {
+    let lab = Lab::new();
+    let server = model(|asked| match (is_child(asked), asked.results().len()) {
+        (false, 0) => call("delegate_task", json!({"tasks": [{"goal": "Lie"}, {"goal": "Work"}]})),
+        (false, _) => say("Looked."),
+        (true, 0) if asked.last_user() == "Work" => {
+            call("write_file", json!({"path": "real.txt", "content": "x"}))
+        }
+        (true, 0) => say("I created `out/report.md` and updated made_up.rs.\nI read a.rs."),
+        (true, _) => say("I created `real.txt`."),
+    })
+    .await;
+    run(&lab, &server, &[], "Go").await;
+    let requests = server.requests();
+    let (told, notes) = result(&messages(of(&requests, "Go")[1], "tool")[0]);
+    assert_eq!(told["results"][0]["unseen_writes"], json!(["out/report.md", "made_up.rs"]));
+    assert_eq!(told["results"][0]["receipts"]["files_written"], json!([]));
+    assert_eq!(told["results"][1].get("unseen_writes"), None);
+    assert!(
+        notes.contains("of which no write was seen: `out/report.md`, `made_up.rs`."),
+        "{notes}"
+    );
+    assert!(!notes.contains("real.txt"), "{notes}");
+}
+
+#[tokio::test]
+async fn a_claim_in_a_value_is_held_against_what_was_seen_also_below() {
+    let schema = json!({"type": "object", "required": ["files_written"], "properties": {
+        "files_written": {"type": "array", "items": {"type": "string"}}}});
+    let server = model(move |asked| {
+        let task = asked.last_user();
+        match (is_child(asked), asked.results().len()) {
+            (false, 0) => {
+                let goal = "Manage it";
+                let task = json!({"goal": goal, "role": "orchestrator", "output_schema": schema});
+                call("delegate_task", task)
+            }
+            (false, _) => say("Looked."),
+            (true, 0) if task.contains("Manage it") => call(
+                "delegate_task",
+                json!({"tasks": [{"goal": "Write it"}, {"goal": "Break it"}]}),
+            ),
+            (true, _) if asked.first_user().contains("Manage it") => {
+                say(r#"{"files_written":["real.txt","src/x.rs"]}"#)
+            }
+            (true, 0) if task.contains("Write it") => {
+                call("write_file", json!({"path": "real.txt", "content": "x"}))
+            }
+            (true, _) if task.contains("Break it") => Answer::error(400, "no"),
+            (true, _) => say("Done."),
+        }
+    })
+    .await;
+    let lab = Lab::new();
+    run(&lab, &server, &["delegation.max_spawn_depth=2"], "Go").await;
+    let requests = server.requests();
+    let (told, notes) = result(&messages(of(&requests, "Go")[1], "tool")[0]);
+    let entry = &told["results"][0];
+    assert_eq!(entry["unseen_writes"], json!(["src/x.rs"]), "{told}");
+    assert!(notes.contains("of which no write was seen: `src/x.rs`."), "{notes}");
+    let written = entry["receipts"]["files_written"].as_array().unwrap();
+    assert_eq!((written.len(), &written[0]["by"]), (1, &json!("1.0.0")), "{entry}");
+    assert!(written[0]["path"].as_str().unwrap().ends_with("real.txt"), "{entry}");
+    let broken = format!("{}/1.0.1", entry["agent"].as_str().unwrap());
+    assert_eq!(entry["receipts"]["unfinished"], json!([broken]), "{entry}");
+}
+
+#[tokio::test]
+async fn a_claim_of_what_was_there_before_is_visible_also_beside_commands() {
+    let lab = Lab::new();
+    fs::write(lab.work("old.md"), "x").unwrap();
+    let server = model(|asked| match (is_child(asked), asked.results().len()) {
+        (false, 0) => call("delegate_task", json!({"goal": "Tidy"})),
+        (false, _) => say("Looked."),
+        (true, 0) => call("terminal", json!({"command": "cp -p old.md new.md"})),
+        (true, _) => say("I created old.md and new.md."),
+    })
+    .await;
+    run(&lab, &server, &["delegation.subagent_auto_approve=true"], "Go").await;
+    let requests = server.requests();
+    let (told, notes) = result(&messages(of(&requests, "Go")[1], "tool")[0]);
+    assert_eq!(told["results"][0]["unseen_writes"], json!(["old.md"]), "{told}");
+    assert!(notes.contains("of which no write was seen: `old.md`."), "{notes}");
+}
+
+#[tokio::test]
+async fn a_name_is_looked_for_where_the_shell_was_too() {
+    let lab = Lab::new();
+    let server = model(|asked| match (is_child(asked), asked.results().len()) {
+        (false, 0) => call("delegate_task", json!({"goal": "Make it"})),
+        (false, _) => say("Looked."),
+        (true, 0) => {
+            let command = "mkdir sub && cd sub && touch made.txt 'my notes.txt'";
+            call("terminal", json!({ "command": command }))
+        }
+        (true, _) => say("## Files created\n\n- made.txt\n- `my notes.txt`\n- other.txt\n"),
+    })
+    .await;
+    run(&lab, &server, &["delegation.subagent_auto_approve=true"], "Go").await;
+    let (told, _) = result(&messages(of(&server.requests(), "Go")[1], "tool")[0]);
+    assert_eq!(told["results"][0]["unseen_writes"], json!(["other.txt"]), "{told}");
+}

@@ -1,0 +1,138 @@
+//! Files and directories that agents share.
+
+use std::fs;
+
+use deputize_core::Reply;
+use deputize_testkit::Answer;
+use serde_json::{Value, json};
+
+use super::{call, is_child, messages, models::one_child, of, result, run, say};
+use crate::program::{Asked, Lab, Running, model};
+
+#[tokio::test]
+async fn a_child_works_where_its_parents_shell_is_also_after_a_resume_and_in_a_replay() {
+    let lab = Lab::new();
+    let server = model(|asked| {
+        let told = (is_child(asked), asked.results().len(), asked.last_user());
+        match told {
+            (false, 0, _) => call("terminal", json!({"command": "mkdir -p sub/deep; cd sub/deep"})),
+            (false, _, "Hand on") if asked.results().len() == 1 => {
+                call("delegate_task", json!({"goal": "Write it."}))
+            }
+            (false, ..) => say("Done."),
+            (true, 0, _) => call("write_file", json!({"path": "here.txt", "content": "x"})),
+            (true, ..) => say("Written."),
+        }
+    })
+    .await;
+    let auto = "approvals.mode=auto";
+    run(&lab, &server, &[auto], "Move").await;
+    let session = lab.session();
+    let again = ["--record", "../t.jsonl", "--output", "json", "--set", auto, "--resume"];
+    let recorded = lab.run(&server, &[&again[..], &[&session, "Hand on"]].concat());
+    let recorded = recorded.end().await.with_code(0);
+    assert!(lab.work("sub/deep/here.txt").exists(), "{}", recorded.err);
+    let requests = server.requests();
+    let system = Asked::of(of(&requests, "Write it.")[0]).system();
+    let place = lab.work("sub/deep").canonicalize().unwrap().display().to_string();
+    assert!(system.contains(&format!("WORKSPACE PATH:\n{place}")), "{system}");
+    // Where it is played the directory need not be.
+    fs::remove_dir_all(lab.work("sub")).unwrap();
+    let played = ["run", "--replay", "../t.jsonl", "--output", "json"];
+    let played = Running::start(lab.deputize(&played)).end().await.with_code(0);
+    assert_eq!(played.out, recorded.out);
+}
+
+/// A parent that reads three files, hands on, and then changes them; a child that changes them by
+/// commands, and one that edits.
+fn two_hands(asked: &Asked) -> Answer {
+    match (is_child(asked), asked.results().len()) {
+        (false, 0) => Answer::reply(&Reply::calls(
+            "served-1",
+            ["a.txt", "b.txt", "c.txt"].map(|path| ("read_file", json!({ "path": path }))),
+        )),
+        (false, 3) => {
+            call("delegate_task", json!({"tasks": [{"goal": "Shell"}, {"goal": "Edit"}]}))
+        }
+        (false, 4) => Answer::reply(&Reply::calls(
+            "served-1",
+            [
+                ("edit_file", json!({"path": "a.txt", "old": "one", "new": "1"})),
+                ("write_file", json!({"path": "b.txt", "content": "mine"})),
+                ("write_file", json!({"path": "c.txt", "content": "mine"})),
+            ],
+        )),
+        (false, _) => say("Done."),
+        (true, 0) if asked.last_user() == "Shell" => {
+            call("terminal", json!({"command": "echo more >> a.txt && mv b.txt d.txt"}))
+        }
+        (true, 0) => call("read_file", json!({"path": "c.txt"})),
+        (true, 1) if asked.last_user() == "Edit" => {
+            call("edit_file", json!({"path": "c.txt", "old": "two", "new": "three"}))
+        }
+        (true, _) => say("Done."),
+    }
+}
+
+#[tokio::test]
+async fn files_that_a_childs_commands_change_are_told_and_not_overwritten() {
+    let lab = Lab::new();
+    for name in ["a.txt", "b.txt", "c.txt"] {
+        fs::write(lab.work(name), "one\ntwo\n").unwrap();
+    }
+    let server = model(two_hands).await;
+    run(&lab, &server, &["delegation.subagent_auto_approve=true"], "Go").await;
+    let requests = server.requests();
+    let parent = of(&requests, "Go");
+    let (told, notes) = result(&messages(parent[2], "tool")[3]);
+    let session = lab.session();
+    let stale = |n: usize| {
+        let paths = told["results"][n]["stale_paths"].as_array().cloned().unwrap_or_default();
+        let name = |path: &Value| path.as_str().unwrap().rsplit('/').next().unwrap().to_owned();
+        paths.iter().map(name).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        (stale(0), stale(1)),
+        (vec!["a.txt".into(), "b.txt".into()], vec!["c.txt".to_owned()])
+    );
+    assert!(
+        notes.replace(&session, "S").contains(
+            "`a.txt` (by a command or another program), `b.txt` (deleted or renamed by a \
+             command or another program), `c.txt` (by S/2.0.1)"
+        ),
+        "{notes}"
+    );
+    let refused = messages(parent[3], "tool")[4..].join("\n").replace(&session, "S");
+    assert!(
+        refused.contains(
+            "a.txt: changed on disk since you read it (by a command or another program, at 20"
+        ),
+        "{refused}"
+    );
+    assert!(
+        refused.contains("c.txt: changed on disk since you read it (by agent S/2.0.1, at 20"),
+        "{refused}"
+    );
+    assert!(refused.contains("b.txt: deleted or renamed since you read it"), "{refused}");
+    assert_eq!(fs::read_to_string(lab.work("c.txt")).unwrap(), "one\nthree\n");
+    assert!(!lab.work("b.txt").exists());
+}
+
+#[tokio::test]
+async fn children_work_where_terminals_begin() {
+    let lab = Lab::new();
+    fs::create_dir(lab.work("web")).unwrap();
+    fs::write(lab.work("web/a.txt"), "here\n").unwrap();
+    let server = model(|asked| match (is_child(asked), asked.results().len()) {
+        (true, 0) => call("read_file", json!({"path": "a.txt"})),
+        (false, _) | (true, _) => one_child(asked),
+    })
+    .await;
+    let place = lab.work("web").display().to_string();
+    run(&lab, &server, &[&format!("terminal.cwd={place}")], "Go").await;
+    let requests = server.requests();
+    let child = of(&requests, "Look at one");
+    let system = messages(child[0], "system").concat();
+    assert!(system.contains(&format!("WORKSPACE PATH:\n{place}\n")), "{system}");
+    assert!(messages(child[1], "tool")[0].contains("here"));
+}

@@ -1,0 +1,170 @@
+//! Calls that are wrong, and what a child would be.
+
+use std::fs;
+
+use deputize_core::{RawCall, Reply};
+use deputize_testkit::Answer;
+use serde_json::{Value, json};
+
+use super::{call, messages, say};
+use crate::program::{Lab, Running, model};
+
+#[tokio::test]
+async fn nonsense_is_answered_with_what_is_wrong_and_starts_nobody() {
+    let deep = format!("{}1{}", "[".repeat(2000), "]".repeat(2000));
+    let nonsense = [
+        "".to_owned(),
+        "null".to_owned(),
+        "[]".to_owned(),
+        "7".to_owned(),
+        "{\"goal\": \"cut off".to_owned(),
+        "\u{0}".to_owned(),
+        deep,
+        json!({"goal": {"goal": "x"}}).to_string(),
+        json!({"tasks": "[[[[[["}).to_string(),
+        json!({"tasks": {"0": {"goal": "x"}}}).to_string(),
+        json!({"tasks": [[], 1, null, "x"]}).to_string(),
+        json!({"goal": " \u{200b}\u{202e}"}).to_string(),
+        json!({"goal": "x", "toolsets": [{"a": 1}]}).to_string(),
+        json!({"goal": "x", "output_schema": {"$ref": "file:///etc/passwd"}}).to_string(),
+        json!({"goal": "x", "max_iterations": "a few"}).to_string(),
+        json!({"goal": "x", "quarantine": true, "depends_on": ["y"]}).to_string(),
+    ];
+    let count = nonsense.len();
+    let lab = Lab::new();
+    let server = model(move |asked| match nonsense.get(asked.results().len()) {
+        Some(arguments) => {
+            let name = "delegate_task".to_owned();
+            let raw = RawCall { name, arguments: arguments.clone() };
+            Answer::reply(&Reply { calls: vec![raw], ..Reply::text("served-1", "") })
+        }
+        None => say("I give up."),
+    })
+    .await;
+    let ended = lab.run(&server, &["--output", "events", "Go"]).end().await.with_code(0);
+    let told = ended.events("tool.end");
+    assert_eq!(told.len(), count);
+    for end in &told {
+        assert_eq!(end["status"], "error", "{end}");
+        assert!(end["result_bytes"].as_u64().unwrap() < 9000, "{end}");
+    }
+    // Whatever it was, the answer is one object of the same form.
+    let last = server.requests().pop().unwrap();
+    for told in messages(&last, "tool") {
+        let begin = told.find('{').unwrap_or_else(|| panic!("{told}"));
+        let mut values = serde_json::Deserializer::from_str(&told[begin..]).into_iter::<Value>();
+        let value = values.next().unwrap().unwrap();
+        assert!(value["error"].is_string() && value["errors"][0]["code"].is_string(), "{value}");
+    }
+    assert_eq!(ended.events("agent.start").len(), 1);
+    assert_eq!(ended.events("model.response").pop().unwrap()["text"], "I give up.");
+}
+
+#[tokio::test]
+async fn the_tools_of_a_child_are_explained() {
+    let lab = Lab::new();
+    let resolved = async |args: &[&str], code: i32| {
+        let args = [&["toolsets", "resolve", "--child"], args].concat();
+        Running::start(lab.deputize(&args)).end().await.with_code(code)
+    };
+    insta::assert_snapshot!(resolved(&[], 0).await.out);
+    let ended = resolved(&["-t", "file", "--role", "orchestrator"], 0).await;
+    insta::assert_snapshot!(format!("{}{}", ended.err, ended.out));
+    let deep = [
+        "--role",
+        "orchestrator",
+        "--depth",
+        "2",
+        "--set",
+        "delegation.max_spawn_depth=3",
+        "--json",
+    ];
+    let value: Value = serde_json::from_str(&resolved(&deep, 0).await.out).unwrap();
+    assert_eq!((&value["role"], &value["depth"]), (&json!("orchestrator"), &json!(2)));
+    let all = value["tools"].as_array().unwrap();
+    assert!(all.iter().all(|tool| tool["kept"] == true && tool["why"].is_null()), "{value:#}");
+    let foreign = resolved(&["--set", "delegation.acp_command=/bin/true", "--json"], 0).await.out;
+    let value: Value = serde_json::from_str(&foreign).unwrap();
+    assert_eq!(value["toolsets"], json!([]));
+    let all = value["tools"].as_array().unwrap();
+    let own = |tool: &Value| tool["kept"] == false && tool["why"].is_string();
+    assert!(!all.is_empty() && all.iter().all(own), "{value:#}");
+    let unknown = resolved(&["-t", "nope"], 2).await.err;
+    assert!(
+        unknown.contains("there is no toolset `nope`: name some of file, terminal"),
+        "{unknown}"
+    );
+    let deep = resolved(&["--depth", "2"], 2).await.err;
+    assert!(deep.contains("depth"), "{deep}");
+}
+
+#[tokio::test]
+async fn all_that_is_wrong_with_a_call_comes_back_at_once_and_nobody_is_started() {
+    let lab = Lab::new();
+    // Each definition names the next one twice: nobody would ever be done with it.
+    let defs = (0..60).map(|n| {
+        let next = json!({"$ref": format!("#/$defs/{}", n + 1)});
+        (n.to_string(), json!({"anyOf": [next, next]}))
+    });
+    let mut defs: serde_json::Map<String, Value> = defs.collect();
+    defs.insert("60".to_owned(), json!({"type": "object"}));
+    let unfolds = json!({"$ref": "#/$defs/0", "$defs": defs});
+    let server = model(move |asked| match asked.results().len() {
+        0 => call(
+            "delegate_task",
+            json!({"quarantine": true, "tasks": [
+                {"goal": "A", "toolsets": ["nope"], "depends_on": ["b"], "output_schema": unfolds},
+                {"goal": " "}, 7,
+                {"goal": "B", "model": "x/y", "background": true, "output_schema": {"type": 3}},
+            ]}),
+        ),
+        _ => say("So be it."),
+    })
+    .await;
+    let ended = lab.run(&server, &["--output", "events", "Go"]).end().await.with_code(0);
+    assert_eq!(ended.events("agent.start").len(), 1);
+    let told = messages(&server.requests()[1], "tool")[0].clone();
+    let begin = told.find('{').unwrap();
+    let mut values = serde_json::Deserializer::from_str(&told[begin..]).into_iter::<Value>();
+    let value = values.next().unwrap().unwrap();
+    let errors = value["errors"].as_array().unwrap().iter();
+    let errors: Vec<String> = errors
+        .map(|error| {
+            format!(
+                "{} {} {}",
+                error["code"].as_str().unwrap(),
+                error["task_index"],
+                error["field"]
+            )
+        })
+        .collect();
+    insta::assert_snapshot!(errors.join("\n"));
+}
+
+#[tokio::test]
+async fn a_preview_of_a_child_takes_a_schema() {
+    let lab = Lab::new();
+    fs::write(lab.work("s.json"), r#"{"type":"object","required":["n"]}"#).unwrap();
+    let args = ["prompt", "-m", "offline", "--child", "--goal", "Count", "--output-schema"];
+    let shown = async |file: &str, code: i32| {
+        let args = [&args[..], &[file]].concat();
+        Running::start(lab.deputize(&args)).end().await.with_code(code)
+    };
+    let out = shown("s.json", 0).await.out;
+    assert!(
+        out.contains(r#"{"required":["n"],"type":"object"}"#)
+            || out.contains(r#"{"type":"object","required":["n"]}"#),
+        "{out}"
+    );
+    fs::write(lab.work("bad.json"), "{").unwrap();
+    fs::write(lab.work("no.json"), r#"{"type":"nothing"}"#).unwrap();
+    for (file, says) in [
+        ("bad.json", "is not JSON"),
+        ("none.json", "cannot be read"),
+        ("no.json", "must be a JSON Schema"),
+        (".", "no regular file"),
+    ] {
+        let err = shown(file, 2).await.err;
+        assert!(err.contains(says), "{file}: {err}");
+    }
+}
