@@ -18,6 +18,7 @@ use deputize_testkit::{Answer, Gate, MockServer, ScriptedModel, SeenRequest, Tur
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
+use crate::control::reachable;
 use crate::program::{Asked, Lab, Running, model};
 use crate::signals::{ended_by, in_time};
 
@@ -327,6 +328,56 @@ async fn one_that_waits_for_a_place_is_listed_so() {
     statuses.sort_unstable();
     assert_eq!(statuses, ["running", "waiting"]);
     assert_eq!(shown.out.matches(r#""status": "waiting""#).count(), 1, "{}", shown.out);
+}
+
+#[tokio::test]
+async fn a_child_that_ended_before_it_was_waited_for_is_one_of_any() {
+    let (gates, start) = ([Gate::closed(), Gate::closed()], Gate::closed());
+    let (held, begins) = (gates.clone(), start.clone());
+    let server = model(move |asked| match child(&asked.system()) {
+        Some(number) => text("Done.").held_by(&held[number]),
+        None => match asked.results().len() {
+            0 => call("delegate_task", tasks(2)),
+            1 => call("delegate_control", json!({"action": "join", "wait_for": "any"}))
+                .held_by(&begins),
+            _ => text("I wait."),
+        },
+    });
+    let server = server.await;
+    let lab = Lab::new();
+    let running = run(&lab, &server, &["Share it"]);
+    server.until_requests(4).await;
+    gates[1].open();
+    running.event("agent.end", |it| it["agent"].as_str().unwrap().ends_with("/1.0.1")).await;
+    start.open();
+    let joined = running.event("tool.end", |it| it["call"] == "call_2_0").await;
+    assert!(joined["preview"].as_str().unwrap().contains("completed"), "{joined}");
+    gates[0].open();
+    running.end().await.with_code(0);
+    let mut all = delivered(&lab).await;
+    all.sort();
+    assert_eq!(all, ["0", "1"]);
+}
+
+#[tokio::test]
+async fn one_that_is_stopped_while_it_waits_has_sent_nothing() {
+    let gates = vec![Gate::closed(), Gate::closed()];
+    let server = family(gates.clone()).await;
+    let lab = Lab::new();
+    let set =
+        ["--set", "delegation.max_concurrent_children=1", "--set", "delegation.over_limit=queue"];
+    let running = run(&lab, &server, &[&set[..], &["Share it"]].concat());
+    running.event("agent.rest", |_| true).await;
+    let session = reachable(&lab).await;
+    let second = format!("{session}/1.0.1");
+    let stop = lab.deputize(&["agents", "stop", &second]);
+    Running::start(stop).end().await.with_code(0);
+    let end = running.event("agent.end", |it| it["agent"] == second.as_str()).await;
+    assert_eq!(end["status"], "interrupted", "{end}");
+    gates[0].open();
+    let ended = running.end().await.with_code(0);
+    let of_it = |it: &&Value| it["agent"] == second.as_str();
+    assert_eq!(ended.events("model.request").iter().filter(of_it).count(), 0);
 }
 
 /// The session of a conversation, from a handle in it.

@@ -287,6 +287,51 @@ async fn a_paused_run_starts_no_children_until_it_may_again() {
 }
 
 #[tokio::test]
+async fn tasks_that_were_accepted_wait_while_new_children_are_paused() {
+    for background in [false, true] {
+        let gates = [Gate::closed(), Gate::closed()];
+        let held = gates.clone();
+        let server = model(move |asked| {
+            let number = |n: &usize| asked.system().contains(&format!("YOUR TASK:\nchild {n}"));
+            match ((0..2).find(number), asked.results().len()) {
+                (Some(number), _) => text("Done.").held_by(&held[number]),
+                (None, 0) => {
+                    let tasks = [json!({"goal": "child 0"}), json!({"goal": "child 1"})];
+                    call("delegate_task", json!({"tasks": tasks, "background": background}))
+                }
+                (None, _) => text("They did it."),
+            }
+        });
+        let server = server.await;
+        let lab = Lab::new();
+        let set = [
+            "--set=delegation.max_concurrent_children=1",
+            "--set=delegation.over_limit=queue",
+            "--set=delegation.background=true",
+        ];
+        let args = [&set[..], &["--output", "events", "Share it"]].concat();
+        let running = lab.run(&server, &args);
+        reachable(&lab).await;
+        let started = |it: &Value| it["agent"].as_str().unwrap().ends_with("/1.0.0");
+        running.event("model.request", started).await;
+        deputize(&lab, &["pause"]).await.with_code(0);
+        gates.iter().for_each(Gate::open);
+        running.event("agent.end", started).await;
+        deputize(&lab, &["unpause"]).await.with_code(0);
+        let ended = running.end().await.with_code(0);
+        let of_child = |kind: &str, number: usize| {
+            let name = format!("/1.0.{number}");
+            let of = |it: &Value| it["agent"].as_str().unwrap().ends_with(&name);
+            ended.events(kind).into_iter().find(of).unwrap()
+        };
+        let unpaused = ended.events("spawn.paused")[1]["seq"].as_u64().unwrap();
+        assert!(of_child("model.request", 1)["seq"].as_u64().unwrap() > unpaused);
+        let statuses = [0, 1].map(|number| of_child("agent.end", number)["status"].clone());
+        assert_eq!(statuses, ["completed", "completed"]);
+    }
+}
+
+#[tokio::test]
 async fn the_socket_is_for_its_owner_bounded_and_replaced_when_it_is_dead() {
     let lab = Lab::new();
     let gate = Gate::closed();

@@ -204,8 +204,18 @@ pub trait Spawn: Send + Sync {
         None
     }
 
+    /// Waits until new agents may begin.
+    fn unpaused(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
+
     /// The agents below one, by id.
     fn below(&self, _agent: &AgentId) -> Vec<Glance> {
+        Vec::new()
+    }
+
+    /// The children of an agent that it does not wait for, and of whose end it has not been told.
+    fn untold(&self, _agent: &AgentId) -> Vec<AgentId> {
         Vec::new()
     }
 

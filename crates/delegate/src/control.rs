@@ -2,6 +2,7 @@
 //! which an agent sees and reaches those below it.
 
 use std::any::Any;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -256,7 +257,15 @@ async fn control(arguments: &Value, cx: &ToolCx) -> ToolCallResult {
     let mut told = match (order.action, order.message) {
         ("message", Some(text)) => message(&text, &chosen, cx),
         ("stop", _) => stop(&chosen, cx),
-        ("join", _) => return join(&chosen, !order.any, warnings, cx).await,
+        ("join", _) => {
+            let mut ids: BTreeSet<AgentId> = chosen.iter().map(|agent| agent.id.clone()).collect();
+            if order.agents.is_empty() {
+                // An end that it was not told of is one that it would wait for.
+                ids.extend(cx.agent.session.spawn.untold(cx.agent.id()));
+            }
+            let ids: Vec<AgentId> = ids.into_iter().collect();
+            return join(&ids, !order.any, warnings, cx).await;
+        }
         _ => list(&below, &order.agents, &chosen),
     };
     warn(&mut told, warnings);
@@ -378,10 +387,9 @@ fn stop(chosen: &[&Glance], cx: &ToolCx) -> Value {
     json!({"agents": told})
 }
 
-async fn join(chosen: &[&Glance], all: bool, warnings: Vec<String>, cx: &ToolCx) -> ToolCallResult {
-    let ids: Vec<AgentId> = chosen.iter().map(|agent| agent.id.clone()).collect();
+async fn join(ids: &[AgentId], all: bool, warnings: Vec<String>, cx: &ToolCx) -> ToolCallResult {
     let spawn = &cx.agent.session.spawn;
-    let cancelled = told_to_end(spawn.join(&ids, all), cx).await;
+    let cancelled = told_to_end(spawn.join(ids, all), cx).await;
     let now = spawn.below(cx.agent.id());
     let rows: Vec<Value> = now.iter().filter(|it| ids.contains(&it.id)).map(row).collect();
     let mut told = json!({

@@ -51,7 +51,7 @@ pub(crate) async fn run(
                     *place = Some(outcome);
                 }
             }
-            slot = slots.free(), if next.is_some() => {
+            slot = place(cx, slots), if next.is_some() => {
                 if let Some((task, spec)) = next.and_then(|task| Some((task, specs.get(task)?))) {
                     happened(&mut schedule, Event::Started { task });
                     running.push(child(task, spec.clone(), cx, slot));
@@ -75,6 +75,13 @@ pub(crate) async fn run(
 
 fn never_begun(spec: &AgentSpec, status: Status, error: String) -> Outcome {
     Outcome::not_begun(spec.id.clone(), spec.model.clone(), (status, error))
+}
+
+/// A slot for a child, when one is free and children may begin.
+async fn place(cx: &ToolCx, slots: &Slots) -> Slot {
+    let slot = slots.free().await;
+    cx.agent.session.spawn.unpaused().await;
+    slot
 }
 
 /// What tells of a task for which no child was begun.

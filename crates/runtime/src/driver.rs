@@ -186,10 +186,8 @@ impl Driver {
         if let Some(program) = program {
             return Box::pin(self.run_program(program)).await;
         }
-        if self.is_late() {
-            // Its time was over in an earlier process.
-            self.time_is_up().await?;
-        }
+        // It was told to end while it waited, or its time was over in an earlier process.
+        self.end_if_told().await?;
         loop {
             self.take_mail().await?;
             match self.run.step() {
@@ -203,12 +201,19 @@ impl Driver {
                     }
                 }
             }
-            if let Some(reason) = self.cancel.reason() {
-                let reason = self.as_told(reason);
-                self.input(Event::AgentStop { reason }).await?;
-            } else if self.is_late() {
-                self.time_is_up().await?;
-            }
+            self.end_if_told().await?;
+        }
+    }
+
+    /// Ends the turn where somebody wants that, or its time is up.
+    async fn end_if_told(&mut self) -> Result<(), JournalError> {
+        if let Some(reason) = self.cancel.reason() {
+            let reason = self.as_told(reason);
+            self.input(Event::AgentStop { reason }).await
+        } else if self.is_late() {
+            self.time_is_up().await
+        } else {
+            Ok(())
         }
     }
 
@@ -217,9 +222,15 @@ impl Driver {
         if self.cancel.is_own() { reason } else { reason.below() }
     }
 
-    /// Waits for a place among those that run, if it needs one.
+    /// Waits for a place among those that run, if it needs one, and until children may begin.
     async fn enter(&mut self) -> Option<Box<dyn Any + Send>> {
         let place = self.place.get_mut().unwrap_or_else(PoisonError::into_inner).take()?;
+        let shared = Arc::clone(&self.shared);
+        let place = async {
+            let place = place.await;
+            shared.unpaused().await;
+            place
+        };
         let place = tokio::select! {
             biased;
             () = self.cancel.cancelled() => None,

@@ -56,8 +56,8 @@ impl Overseer {
         shared.ok_or(OverseeError::Ending)
     }
 
-    /// From now on no new agent may start, or again one may; those that run go on. Whether that
-    /// is another state than before.
+    /// From now on no new agent may start, or again one may; those that run go on, and tasks that
+    /// were accepted before wait. Whether that is another state than before.
     ///
     /// # Errors
     /// When the session is over or takes no record.
@@ -74,6 +74,8 @@ impl Overseer {
             shared.bus.record(&top, event)?;
         }
         *held = now;
+        drop(held);
+        shared.changed.notify_waiters();
         Ok(true)
     }
 
@@ -150,6 +152,18 @@ fn over(spec: &AgentSpec, status: Status) -> Glance {
 impl Shared {
     pub(crate) fn paused(&self) -> Option<String> {
         self.paused.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Waits until new agents may begin.
+    pub(crate) async fn unpaused(&self) {
+        loop {
+            let mut changed = std::pin::pin!(self.changed.notified());
+            changed.as_mut().enable();
+            if self.paused().is_none() {
+                return;
+            }
+            changed.await;
+        }
     }
 
     /// An agent has ended for good, and its outcome is known.

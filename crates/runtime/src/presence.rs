@@ -222,6 +222,13 @@ impl Presence {
         ended
     }
 
+    /// The children of whose end it has not been told, also those that still run.
+    pub(crate) fn untold(&self) -> Vec<AgentId> {
+        let mail = self.mail();
+        let untold = mail.children.iter().filter(|(_, child)| !matches!(child, Child::Told));
+        untold.map(|(id, _)| id.clone()).collect()
+    }
+
     /// Whether something waits for it.
     pub(crate) fn has_mail(&self) -> bool {
         let mail = self.mail();

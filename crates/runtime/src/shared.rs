@@ -45,7 +45,7 @@ pub(crate) struct Shared {
     pub(crate) play: Option<Arc<Play>>,
     /// Who said that no agent may be started for now.
     pub(crate) paused: Mutex<Option<String>>,
-    /// An agent has ended.
+    /// An agent has ended, or new ones may begin or may not any more.
     pub(crate) changed: Notify,
     /// The time that children may take together, where it is limited.
     pub(crate) wall: Option<Arc<Wall>>,

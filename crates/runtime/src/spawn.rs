@@ -75,8 +75,22 @@ impl Spawn for Spawner {
         self.shared.upgrade().and_then(|shared| shared.paused())
     }
 
+    fn unpaused(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            if let Some(shared) = self.shared.upgrade() {
+                shared.unpaused().await;
+            }
+        })
+    }
+
     fn below(&self, agent: &AgentId) -> Vec<Glance> {
         self.shared.upgrade().map(|shared| shared.below(agent)).unwrap_or_default()
+    }
+
+    fn untold(&self, agent: &AgentId) -> Vec<AgentId> {
+        let presence =
+            self.shared.upgrade().and_then(|shared| shared.tree().live.get(agent).cloned());
+        presence.map(|presence| presence.untold()).unwrap_or_default()
     }
 
     fn known(&self) -> Vec<AgentId> {

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use deputize_process::resolve_program;
+
 use super::known::{self, RESERVED, UrlFault};
 use super::place::{Place, Problem, shown};
 use super::plugin;
@@ -217,6 +219,10 @@ fn delegation(config: &Node, found: &mut Findings) {
     }
     let set = |key: &str| node.entry(key).filter(|entry| entry.node.text().is_some());
     if let Some(command) = set("acp_command") {
+        let path = command.node.text().filter(|text| text.contains('/'));
+        if let Some(Err(fault)) = path.map(|path| resolve_program(path.as_ref(), None)) {
+            found.error(&command.node.place, format!("`delegation.acp_command`: {fault}"));
+        }
         for key in ["provider", "base_url"] {
             if let Some(other) = set(key) {
                 let message = format!(

@@ -39,6 +39,10 @@ struct Member {
     rests: bool,
     /// It waits for a place among those that run.
     waits: bool,
+    /// The calls that a person is asked about.
+    asks: Vec<CallId>,
+    /// It was told to end, or gives its closing answer.
+    ends: bool,
     calls: Vec<(CallId, String)>,
     iterations: u32,
     usage: Usage,
@@ -58,7 +62,11 @@ impl Family {
         match &record.event {
             Event::SessionStart(_) => {
                 (self.ended, self.paused) = (None, None);
-                self.agents.values_mut().for_each(|member| member.calls.clear());
+                for member in self.agents.values_mut() {
+                    member.calls.clear();
+                    member.asks.clear();
+                    member.ends = false;
+                }
             }
             Event::SessionEnd { status, .. } => self.ended = Some(status.as_str()),
             Event::SpawnPaused { by, paused } => self.paused = paused.then(|| by.clone()),
@@ -74,6 +82,8 @@ impl Family {
                     stalled: false,
                     rests: false,
                     waits: spec.background,
+                    asks: Vec::new(),
+                    ends: false,
                     calls: Vec::new(),
                     iterations: 0,
                     usage: Usage::default(),
@@ -201,9 +211,12 @@ impl Member {
                 self.usage += error.usage.as_deref().copied().unwrap_or_default();
                 self.cost += cost.unwrap_or_default();
             }
+            Event::ApprovalRequest { call, .. } => self.asks.push(*call),
+            Event::ApprovalDecision { call, .. } => self.asks.retain(|asked| asked != call),
+            Event::AgentWrapUp { .. } | Event::AgentStop { .. } => self.ends = true,
             Event::AgentRest => self.rests = true,
             Event::Message(_) => (self.rests, self.waits) = (false, false),
-            Event::AgentResume { .. } => self.ended = None,
+            Event::AgentResume { .. } => (self.ended, self.ends) = (None, false),
             Event::AgentEnd(outcome) => {
                 self.cost.unpriced |= outcome.external;
                 self.ended = Some(outcome.status.as_str());
@@ -218,7 +231,9 @@ impl Member {
         match self.ended {
             Some(status) => status,
             None if !runs => "unfinished",
+            None if self.ends => "ending",
             None if self.waits => "waiting",
+            None if !self.asks.is_empty() => "asking",
             None if self.stalled => "stalled",
             None if self.rests => "resting",
             None => "running",
@@ -273,8 +288,29 @@ impl Member {
 
 #[cfg(test)]
 mod tests {
+    use deputize_core::{ExitReason, Status, WrapUp};
+
     use super::*;
-    use crate::fixture::{Tape, child, replied, root, started};
+
+    use crate::fixture::{CALL, Tape, child, ended, replied, root, started};
+
+    #[test]
+    fn what_an_agent_does_is_told_in_the_words_of_delegate_control() {
+        let mut tape = Tape::default();
+        let mut told = |event| {
+            tape.add(&root(), event);
+            Family::of(&tape.records).json(true, 0)[0]["status"].as_str().unwrap().to_owned()
+        };
+        assert_eq!(told(started(&root(), "all")), "running");
+        let command = "rm x".to_owned();
+        let (class, reason) = ("dangerous".to_owned(), "it deletes".to_owned());
+        let request = Event::ApprovalRequest { call: CALL, command, class, reason };
+        assert_eq!(told(request), "asking");
+        let (decision, by) = ("deny".to_owned(), "user".to_owned());
+        assert_eq!(told(Event::ApprovalDecision { call: CALL, decision, by }), "running");
+        assert_eq!(told(Event::AgentWrapUp { limit: WrapUp::Time, budget: None }), "ending");
+        assert_eq!(told(ended(&root(), Status::Timeout, ExitReason::Timeout)), "timeout");
+    }
 
     #[test]
     fn a_model_has_one_name_before_and_after_its_reply_and_another_one_after_a_fallback() {

@@ -222,6 +222,10 @@ fn note(node: &Node, folded: Count) -> String {
     let doing = match (&node.ended, &node.doing) {
         (Some(Status::Timeout), _) => "time limit".to_owned(),
         (Some(Status::Interrupted), _) => "interrupted".to_owned(),
+        // What the top agent failed of is told at the very end.
+        (Some(Status::Failed | Status::Error), _) if !node.tag.is_empty() => {
+            node.error.clone().unwrap_or_default()
+        }
         (Some(Status::Completed | Status::Failed | Status::Error), _) => String::new(),
         (None, Doing::Starting) => "starting".to_owned(),
         (None, Doing::Model) => "thinking".to_owned(),

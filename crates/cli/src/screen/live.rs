@@ -14,7 +14,7 @@ use super::Detail;
 use super::changes::Changes;
 use super::drawer::{Drawer, Next};
 use super::line::Line;
-use super::plain::{Plain, progressed};
+use super::plain::{Plain, has_no_row, progressed};
 use super::tree::Tree;
 use super::waiting::Waiting;
 
@@ -304,9 +304,10 @@ impl State {
         self.tree.apply(record);
         self.changes.apply(record);
         let lines = self.plain.lines(&self.tree, record, self.detail);
-        // A live tree tells what plain lines tell; only remarks and details stand above it.
+        // A live tree tells what plain lines tell; what it has no place for stands above it.
         let remark = match &record.event {
-            Event::Log { .. } => true,
+            Event::Log { .. } | Event::Hook(_) | Event::SpawnPaused { .. } => true,
+            Event::ToolEnd(end) => has_no_row(end),
             // The row has room for the count alone; why it waits is told once for all who do.
             Event::ModelRetry { reason, .. } => {
                 self.waits_for.replace(reason.clone()).as_ref() != Some(reason)

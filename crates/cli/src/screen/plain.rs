@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use deputize_core::door::{to_line, to_screen};
 use deputize_core::{
-    AgentId, Answer, BudgetOf, CallId, CallStatus, Delta, Event, HookDecision, HookRun, LogLevel,
-    Outcome, Record, Status, ToolEnd, WrapUp,
+    AgentId, Answer, BudgetOf, CallId, CallStatus, Delta, Event, Fact, HookDecision, HookRun,
+    LogLevel, Outcome, Record, Status, ToolEnd, WrapUp,
 };
+use serde_json::Value;
 
 use super::Detail;
 use super::line::{Line, Style};
-use super::summary::{as_is, dollars, of_call, seconds};
+use super::summary::{as_is, count, dollars, of_call, seconds};
 use super::tree::Tree;
 use crate::approve::NO_TERMINAL;
 
@@ -43,6 +44,11 @@ impl Plain {
     /// The lines that a record is worth. The tree has taken the record already.
     pub(crate) fn lines(&mut self, tree: &Tree, record: &Record, detail: Detail) -> Vec<Line> {
         let mut lines = self.rest_of_reply(tree, record);
+        if let Event::ToolEnd(end) = &record.event
+            && detail != Detail::Quiet
+        {
+            lines.extend(not_begun(&prefixed(tree, &record.agent), end));
+        }
         match &record.event {
             Event::ApprovalDecision { call, decision, by } if self.is_unasked(record, by) => {
                 if decision == "deny" {
@@ -240,11 +246,46 @@ fn returned(line: Line, end: &ToolEnd, detail: Detail) -> Option<Line> {
     if status == CallStatus::Cancelled && detail != Detail::Verbose {
         return Some(line.with(Style::Bad, format!("{tool} cancelled")));
     }
-    let why = end.error.as_deref().unwrap_or_else(|| end.result.text.as_str());
-    let why = to_line(why, REMARK_CHARS);
+    let refused = refusal(end);
+    let why = refused.as_deref().or(end.error.as_deref());
+    let why = to_line(why.unwrap_or_else(|| end.result.text.as_str()), REMARK_CHARS);
     let said = if why.starts_with(status.as_str()) { "" } else { status.as_str() };
     let sep = if said.is_empty() { "" } else { ": " };
     Some(line.with(Style::Bad, format!("{tool} {said}{sep}")).with(Style::Plain, why))
+}
+
+/// Whether a call's end tells of children that are no agents, and so have no row in a tree: tasks
+/// that were never begun, or that were refused.
+pub(super) fn has_no_row(end: &ToolEnd) -> bool {
+    let not_begun = |fact: &Fact| matches!(fact, Fact::NotBegun { .. });
+    end.facts.iter().any(not_begun) || refusal(end).is_some()
+}
+
+/// Tasks of a call for which no agent was begun: a line for each reason.
+fn not_begun(line: &Line, end: &ToolEnd) -> Vec<Line> {
+    let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
+    for fact in &end.facts {
+        if let Fact::NotBegun { error, .. } = fact {
+            *reasons.entry(error).or_default() += 1;
+        }
+    }
+    let told = |(why, tasks)| {
+        let text = format!("{} not begun: ", count(tasks, "task"));
+        let why = to_line(why, REMARK_CHARS);
+        line.clone().with(Style::Asking, text).with(Style::Plain, why)
+    };
+    reasons.into_iter().map(told).collect()
+}
+
+/// What stood against a call by which children were to be had, in words.
+fn refusal(end: &ToolEnd) -> Option<String> {
+    if end.result.status != CallStatus::Error {
+        return None;
+    }
+    let told: Value = serde_json::from_str(end.result.text.as_str()).ok()?;
+    let errors = told.get("errors")?.as_array()?;
+    let remedies = errors.iter().filter_map(|error| error.get("remedy")?.as_str());
+    Some(remedies.collect::<Vec<_>>().join("; ")).filter(|told| !told.is_empty())
 }
 
 fn finished(tree: &Tree, record: &Record, outcome: &Outcome) -> Line {
@@ -273,6 +314,7 @@ fn finished(tree: &Tree, record: &Record, outcome: &Outcome) -> Line {
 #[cfg(test)]
 mod tests {
     use deputize_core::{CallId, ExitReason};
+    use serde_json::json;
 
     use super::*;
     use crate::fixture::{CALL, Tape, called, child, ended, replied, returned, root, started};
@@ -349,6 +391,31 @@ mod tests {
         let told: Vec<String> = lines.iter().map(|line| line.render(false)).collect();
         assert_eq!(told, [format!("terminal {UNASKED}")]);
         assert_eq!(print(&tape, Detail::Normal), format!("terminal {text}"));
+    }
+
+    #[test]
+    fn tasks_that_never_began_and_those_that_were_refused_are_told() {
+        let mut tape = Tape::default();
+        tape.add(&root(), started(&root(), "a"));
+        let (status, error) = (Status::Interrupted, "it ended: it was not started".to_owned());
+        let fact = |task_index| Fact::NotBegun {
+            agent: child(task_index),
+            task_index,
+            model: "m".to_owned(),
+            status,
+            error: error.clone(),
+        };
+        let facts = vec![fact(1), fact(2)];
+        tape.add(&root(), returned(CALL, "delegate_task", CallStatus::Cancelled, "{}", facts));
+        let error = |remedy| json!({"code": "E_TYPE", "field": "role", "remedy": remedy});
+        let text = json!({"error": "no child was started", "errors": [error("a"), error("b")]});
+        let text = text.to_string();
+        tape.add(&root(), returned(CALL, "delegate_task", CallStatus::Error, &text, Vec::new()));
+        let told = "2 tasks not begun: it ended: it was not started\n\
+                    delegate_task cancelled\n\
+                    delegate_task error: a; b";
+        assert_eq!(print(&tape, Detail::Normal), told);
+        assert_eq!(print(&tape, Detail::Quiet), "");
     }
 
     #[test]

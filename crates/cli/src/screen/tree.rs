@@ -34,6 +34,8 @@ pub(crate) struct Node {
     pub(crate) tag: String,
     /// How it ended, if it has.
     pub(crate) ended: Option<Status>,
+    /// Why it did not complete.
+    pub(crate) error: Option<String>,
     /// What it does now.
     pub(crate) doing: Doing,
     /// Model replies.
@@ -142,6 +144,7 @@ impl Tree {
             opened: (spec.task != spec.request()).then(|| spec.task.clone()),
             tag: self.tag(record.parent.as_ref(), start),
             ended: None,
+            error: None,
             doing: Doing::Starting,
             steps: 0,
             usage: Usage::default(),
@@ -230,6 +233,7 @@ impl Node {
         // What it cost nobody here knows.
         self.cost.unpriced |= outcome.external;
         self.ended = Some(outcome.status);
+        self.error = outcome.error.as_deref().map(|error| to_line(error, GOAL_CHARS));
         self.finished = at;
         self.calls.clear();
         self.progress.clear();

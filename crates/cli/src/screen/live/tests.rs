@@ -1,8 +1,10 @@
-use deputize_core::{Event, ExitReason, FixedClock, LogLevel, Status};
+use deputize_core::{
+    CallStatus, Event, ExitReason, FixedClock, HookDecision, HookPoint, HookRun, LogLevel, Status,
+};
 
 use super::super::frame::frame;
 use super::*;
-use crate::fixture::{CALL, START, Tape, called, child, ended, root, started};
+use crate::fixture::{CALL, START, Tape, called, child, ended, returned, root, started};
 use crate::output::outlet::tests::{stalled, wait};
 use crate::screen::line::{Style, width};
 
@@ -193,6 +195,45 @@ fn above_a_live_tree_it_is_told_once_why_a_model_is_waited_for() {
         [
             "attempt 2 of 5 in 1.4 s: provider local: 503",
             "attempt 3 of 5 in 1.4 s: provider local: 429"
+        ]
+    );
+}
+
+#[test]
+fn above_a_live_tree_stands_what_it_has_no_place_for() {
+    let mut state = State::new(Detail::Normal, true);
+    let mut tape = Tape::default();
+    let hook = |decision, reason: &str| {
+        Event::Hook(Box::new(HookRun {
+            name: HookPoint::PreToolUse,
+            by: "/bin/guard".to_owned(),
+            call: Some(CALL),
+            tool: Some("terminal".to_owned()),
+            child: None,
+            decision,
+            reason: reason.to_owned(),
+            ms: 0,
+            output_bytes: 0,
+        }))
+    };
+    tape.add(&root(), started(&root(), "a"));
+    tape.add(&root(), hook(HookDecision::Error, "not found"));
+    tape.add(&root(), hook(HookDecision::Block, "not here"));
+    tape.add(&root(), hook(HookDecision::Pass, ""));
+    tape.add(&root(), Event::SpawnPaused { by: "user".to_owned(), paused: true });
+    let refused = r#"{"error":"no child was started","errors":[{"remedy":"say a goal"}]}"#;
+    for (tool, text) in [("delegate_task", refused), ("read_file", "not found")] {
+        tape.add(&root(), returned(CALL, tool, CallStatus::Error, text, Vec::new()));
+    }
+    tape.records.iter().for_each(|record| state.see(record));
+    let lines: Vec<String> = state.lines.take().iter().map(|line| line.render(false)).collect();
+    assert_eq!(
+        lines,
+        [
+            "hook PreToolUse of terminal (`/bin/guard`) failed: not found",
+            "hook PreToolUse of terminal (`/bin/guard`) blocked: not here",
+            "new children: paused by user",
+            "delegate_task error: say a goal",
         ]
     );
 }
