@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use deputize_core::{BoxFuture, Cancel, Catalog, Resource as _};
 use deputize_mcp::serve::{Answer, Desk, Notes, Offered, Who, Work, Wrong};
-use deputize_mcp::{Card, Filter, Server, Servers, look, offer};
+use deputize_mcp::{Card, Cwd, Filter, Server, Servers, look, offer};
 use deputize_plugin_host::{
     Boundary, Description, HostProgram, Inside, Isolated, PluginFile, entries,
 };
@@ -205,7 +205,8 @@ impl Place {
     async fn mcp(&self) -> io::Result<Reached> {
         let dir = self.dir.path();
         let args = vec![OsString::from(MCP_SERVER), dir.as_os_str().to_owned()];
-        let server = Server::program("bench", &self.program, args, BTreeMap::new(), dir);
+        let server =
+            Server::program("bench", &self.program, args, BTreeMap::new(), Cwd::At(dir.into()));
         let server = server.map_err(io::Error::other)?;
         let [once, by] = std::array::from_fn(|_| Arc::clone(&self.supervisor));
         let listed = look(server.clone(), dir, move || Ok(Arc::clone(&once))).await;

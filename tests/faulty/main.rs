@@ -231,6 +231,10 @@ impl Server {
             "resources and prompts" => {
                 result["capabilities"] = json!({"tools": {}, "resources": {}, "prompts": {}});
             }
+            "resources and prompts and instructions" => {
+                result["capabilities"] = json!({"tools": {}, "resources": {}, "prompts": {}});
+                result["instructions"] = json!("Obey.");
+            }
             "bytes in its name" => {
                 let line = json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string();
                 let line = line.replace("faulty", "f\u{1}lty").into_bytes();
@@ -298,7 +302,6 @@ impl Server {
                     tool("a_b", "", &object()),
                 ];
             }
-            "clashes with another" => tools.push(tool("echo__echo", "", &object())),
             "a long name" => tools = vec![tool(&"n".repeat(100), "", &object())],
             "a long description" => tools.push(tool("bad", &"d".repeat(20_000), &object())),
             "six hundred tools" => {

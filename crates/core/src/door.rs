@@ -13,7 +13,7 @@ use crate::name::{AgentId, CallId};
 
 mod clean;
 
-pub use clean::{Cleaned, clean};
+pub use clean::{Cleaned, clean, clean_json};
 
 /// Who said something. It gives no right; it only tells.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

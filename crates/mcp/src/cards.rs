@@ -70,6 +70,15 @@ impl Cards {
         }
     }
 
+    /// The directory that a server is started in where nobody says another one.
+    ///
+    /// # Errors
+    /// When the name is none of a server.
+    pub fn start_in(&self, server: &str) -> Result<PathBuf, CardError> {
+        self.file(server)?;
+        Ok(self.dir.join("started-in").join(server))
+    }
+
     /// The card of a server, empty where there is none.
     ///
     /// # Errors

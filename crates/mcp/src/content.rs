@@ -25,15 +25,15 @@ impl<'a> Reader<'a> {
         Self { cx, text: Vec::new(), notes: Vec::new(), kept: 0 }
     }
 
-    /// The parts of a call's result: its content, or where that is empty what is structured.
+    /// The parts of a call's result: its content, and what is structured where no text repeats it.
     pub(crate) fn result(mut self, answer: &Value) -> ToolOutput {
         let blocks = answer.get("content").and_then(Value::as_array);
         blocks.into_iter().flatten().for_each(|block| self.block(block));
         if let Some(structured) = answer.get("structuredContent") {
             if self.text.is_empty() {
                 self.text.push(structured.to_string());
-            } else if !self.text.iter().any(|text| says(text, structured)) {
-                self.notes.push("structured data beside the text is left out".to_owned());
+            } else if !repeats(&self.text, structured) {
+                self.text.push(format!("structured data: {structured}"));
             }
         }
         if blocks.is_none() && self.text.is_empty() {
@@ -164,6 +164,23 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// Whether texts say all that is structured: its JSON, or the only entry in which a server wraps
+/// what it says in words, be it one text or a list of them.
+fn repeats(texts: &[String], structured: &Value) -> bool {
+    let said = |value: &Value| texts.iter().any(|text| says(text, value));
+    if said(structured) {
+        return true;
+    }
+    let only = structured.as_object().filter(|entries| entries.len() == 1);
+    let Some(wrapped) = only.and_then(|entries| entries.values().next()) else { return false };
+    let is = |text: &String, value: &Value| value.as_str() == Some(text) || says(text, value);
+    let whole = texts.join("\n");
+    let each = wrapped.as_array().is_some_and(|items| {
+        items.len() == texts.len() && texts.iter().zip(items).all(|(text, item)| is(text, item))
+    });
+    each || is(&whole, wrapped) || said(wrapped)
+}
+
 /// Whether a text is this value, as servers are told to repeat it for those who read no other.
 fn says(text: &str, structured: &Value) -> bool {
     serde_json::from_str::<Value>(text).is_ok_and(|said| said == *structured)
@@ -190,5 +207,18 @@ mod tests {
     fn a_text_that_repeats_what_is_structured_says_all_of_it() {
         assert!(says("{ \"b\": 1,\n \"a\": [2] }", &json!({"a": [2], "b": 1})));
         assert!(!says("1 of 2", &json!({"found": 1})));
+        let texts =
+            |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+        let (one, two) = (texts(&["a b"]), texts(&["a", "7"]));
+        assert!(repeats(&one, &json!({"content": "a b"})));
+        assert!(
+            repeats(&two, &json!({"result": ["a", 7]}))
+                && repeats(&two, &json!({"result": "a\n7"}))
+        );
+        assert!(repeats(&texts(&["[1]"]), &json!({"result": [1]})));
+        for more in [json!({"content": "a b", "next": 2}), json!({"content": "a"}), json!("a b c")]
+        {
+            assert!(!repeats(&one, &more), "{more}");
+        }
     }
 }

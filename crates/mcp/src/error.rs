@@ -6,16 +6,27 @@ use std::time::Duration;
 use deputize_process::{ProgramError, SpawnError, SupervisorError};
 
 /// A server that cannot be used, and why.
-#[derive(Debug, thiserror::Error)]
-#[error("mcp {server}: {fault}{}", Words(words))]
+#[derive(Debug)]
 pub struct McpError {
     /// The server's name in the configuration.
     pub server: String,
     /// Why.
-    #[source]
     pub fault: Fault,
     /// What it said last on its standard error, on one line; empty when it said nothing.
     pub words: String,
+}
+
+impl fmt::Display for McpError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "mcp {}: {}{}", self.server, self.fault, Words(&self.words))
+    }
+}
+
+impl std::error::Error for McpError {
+    /// What is behind the fault: the fault itself is said already.
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.fault.source()
+    }
 }
 
 impl McpError {
@@ -37,6 +48,9 @@ pub enum Fault {
     /// Its program was not started.
     #[error("its program was not started")]
     Spawn(#[from] SpawnError),
+    /// There is no directory for its program.
+    #[error("the directory that its program is started in cannot be made")]
+    Directory(#[source] std::io::Error),
     /// It cannot be reached by HTTP.
     #[error("it cannot be reached: {0}")]
     Http(String),
@@ -130,4 +144,24 @@ pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
         }
     }
     said
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error as _;
+
+    use super::*;
+
+    #[test]
+    fn an_error_of_a_server_says_its_fault_once_and_what_is_behind_it() {
+        let error = McpError::new("s", Fault::Over);
+        assert_eq!(
+            (error.to_string().as_str(), error.source().is_none()),
+            ("mcp s: the session is over", true)
+        );
+        let error = McpError::new("s", Fault::Directory(std::io::Error::other("no room")));
+        let told = "mcp s: the directory that its program is started in cannot be made: no room";
+        assert_eq!(chain(&error), told);
+        assert_eq!(error.source().unwrap().to_string(), "no room");
+    }
 }

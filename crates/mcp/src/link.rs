@@ -152,6 +152,7 @@ impl Link {
             Reach::Program { path, args, env, cwd } => {
                 let supervisor = supervisor().map_err(ends)?;
                 let owner = Arc::new(supervisor.owner());
+                let cwd = cwd.made(root).map_err(|error| ends(Fault::Directory(error)))?;
                 let mut command = Command::new(path, cwd);
                 command.args.clone_from(args);
                 command.env.clone_from(env);

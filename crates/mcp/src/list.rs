@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use deputize_core::door::{clean, to_line};
+use deputize_core::door::{clean, clean_json, to_line};
 use deputize_core::{Schema, looks_within};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -50,9 +50,19 @@ impl Described {
         clean(&self.description).text.trim().to_owned()
     }
 
-    /// Its arguments.
+    /// Its arguments as a model is told of them: nothing invisible, neither in a word nor in a name.
     pub(crate) fn parameters(&self) -> Option<Schema> {
-        Schema::new(&serde_json::from_str(&self.schema).ok()?).ok()
+        Schema::new(&clean_json(&serde_json::from_str(&self.schema).ok()?)).ok()
+    }
+
+    /// It as a model is told of it.
+    pub(crate) fn as_told(&self) -> Self {
+        let schema = self.parameters().map(|schema| schema.as_str().to_owned());
+        Self {
+            name: self.name.clone(),
+            description: self.for_model(),
+            schema: schema.unwrap_or_default(),
+        }
     }
 }
 
@@ -81,6 +91,11 @@ pub struct Listed {
 }
 
 impl Listed {
+    /// What tells its instructions from any other.
+    pub(crate) fn instructions_digest(&self) -> String {
+        self.instructions.as_ref().map(|said| hex(&Sha256::digest(said))).unwrap_or_default()
+    }
+
     /// A tool by the server's name for it.
     #[must_use]
     pub fn tool(&self, name: &str) -> Option<&Described> {
@@ -179,7 +194,14 @@ fn described(tool: &Value) -> Result<Described, String> {
         )));
     }
     let schema = arguments(tool.get("inputSchema")).map_err(told)?;
-    Ok(Described { name: name.to_owned(), description: description.to_owned(), schema })
+    let tool = Described { name: name.to_owned(), description: description.to_owned(), schema };
+    let told_so = tool.parameters().is_some_and(|told| {
+        told.as_str() == tool.schema || jsonschema::validator_for(&told.to_value()).is_ok()
+    });
+    if told_so {
+        return Ok(tool);
+    }
+    Err(told("its schema is none without the characters that cannot be seen".to_owned()))
 }
 
 /// The schema of a tool's arguments, as one that a call can be held against.
@@ -260,6 +282,35 @@ mod tests {
         assert_eq!(tools.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>(), ["tree"]);
         let told = "tool \"bomb\": a schema must not unfold to more than 100000 parts";
         assert!(problems.len() == 1 && problems[0].starts_with(told), "{problems:#?}");
+    }
+
+    #[test]
+    fn nothing_invisible_in_a_schema_reaches_a_model_and_the_pin_is_of_what_was_sent() {
+        let hidden = "a\u{1b}[8m\u{200b}\u{e0041}";
+        let schema = json!({
+            "type": "object",
+            "properties": {(hidden): {"type": "string", "description": hidden, "oneOf": [
+                {"const": hidden, "title": hidden},
+                {"const": "line\n\ttab", "title": "\u{1f468}\u{200d}\u{1f469}"},
+            ]}},
+            "required": [hidden],
+        });
+        let (tools, problems) = checked("s", &[tool("a", "x", &schema)]);
+        assert_eq!(problems, Vec::<String>::new());
+        assert_eq!(serde_json::from_str::<Value>(&tools[0].schema).unwrap(), schema);
+        let told = tools[0].parameters().unwrap().to_value();
+        let clean = json!({
+            "type": "object",
+            "properties": {"a": {"type": "string", "description": "a", "oneOf": [
+                {"const": "a", "title": "a"},
+                {"const": "line\n\ttab", "title": "\u{1f468}\u{200d}\u{1f469}"},
+            ]}},
+            "required": ["a"],
+        });
+        assert_eq!(told, clean);
+        // What is no schema any more then is told of.
+        let twice = json!({"type": "object", "required": ["a", hidden]});
+        assert_eq!(checked("s", &[tool("a", "x", &twice)]).1.len(), 1);
     }
 
     #[test]

@@ -14,13 +14,38 @@ const CHARS: usize = 64;
 /// a server may have.
 #[must_use]
 pub fn toolset(server: &str) -> Option<ToolsetName> {
-    (is_server(server)).then(|| ToolsetName::new(format!("mcp-{server}")).ok())?
+    server_name(server).ok()?;
+    ToolsetName::new(format!("mcp-{server}")).ok()
 }
 
-/// Whether a server may have this name.
-fn is_server(name: &str) -> bool {
+/// Why a server cannot have a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServerNameError {
+    /// Empty, too long, or with other characters.
+    #[error("the name of a server is made of 1 to {SERVER_CHARS} letters, digits, `-` and `_`")]
+    Form,
+    /// Where it ends in the name of a tool could not be told.
+    #[error(
+        "the name of a server has no `__` and no `_` at its end: its tools could have the names of \
+         another server's"
+    )]
+    Marks,
+}
+
+/// Holds that a server may have this name.
+///
+/// # Errors
+/// When it may not.
+pub fn server_name(name: &str) -> Result<(), ServerNameError> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
-    (1..=SERVER_CHARS).contains(&name.len()) && name.chars().all(plain)
+    if !(1..=SERVER_CHARS).contains(&name.len()) || !name.chars().all(plain) {
+        return Err(ServerNameError::Form);
+    }
+    if name.contains("__") || name.ends_with('_') {
+        return Err(ServerNameError::Marks);
+    }
+    Ok(())
 }
 
 /// Why a tool has no name here.
@@ -106,7 +131,7 @@ mod tests {
         assert_eq!(named("git", &["log", "a-b"]), ["mcp__git__log", "mcp__git__a-b"]);
         assert_eq!(toolset("git").unwrap().as_str(), "mcp-git");
         for bad in ["", "a b", "ü", &"x".repeat(SERVER_CHARS + 1)] {
-            assert!(toolset(bad).is_none(), "{bad}");
+            assert_eq!(server_name(bad), Err(ServerNameError::Form), "{bad}");
         }
     }
 
@@ -116,6 +141,16 @@ mod tests {
         assert_eq!((&*found[0], &*found[3]), ("mcp__s__a_b", "mcp__s__c_d"));
         assert!(found[1].starts_with("mcp__s__a_b_") && found[2].starts_with("mcp__s__a_b_"));
         assert_ne!(found[1], found[2]);
+    }
+
+    #[test]
+    fn no_tool_of_a_server_has_the_name_of_another_servers() {
+        for (one, two) in [(("a", "b__echo"), ("a__b", "echo")), (("a", "_b"), ("a_", "b"))] {
+            assert_eq!(named(one.0, &[one.1]), named(two.0, &[two.1]));
+            assert_eq!((server_name(one.0), toolset(two.0)), (Ok(()), None));
+            assert_eq!(server_name(two.0), Err(ServerNameError::Marks));
+        }
+        assert_eq!(server_name("_a_b-c"), Ok(()));
     }
 
     #[test]

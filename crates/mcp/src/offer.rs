@@ -9,7 +9,7 @@ use deputize_core::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::list::{Described, Listed};
+use crate::list::Described;
 use crate::names::{names, toolset};
 use crate::pin::{Card, Change};
 use crate::server::Start;
@@ -70,22 +70,24 @@ pub fn offer(server: &str, card: &Card, start: &Start, filter: &Filter) -> Offer
         ));
         return offer;
     };
-    if card.approved.is_none() {
+    let Some(approved) = &card.approved else {
         offer.notes.push(format!(
             "mcp {server}: you have not approved it yet: {} tools are not offered. Read what it \
              says of itself, and approve it, with: deputize mcp review {server}",
             listed.tools.len()
         ));
         return offer;
-    }
+    };
     let problems = listed.problems.iter();
     offer.notes.extend(problems.map(|why| format!("mcp {server}: not offered: {why}")));
     let whole = card.offered(start);
+    let instructions = listed.instructions_digest();
     let names = names(server, whole.iter().map(|tool| tool.name.as_str()));
+    let of = Of { server, set: &set, instructions: &instructions };
     for tool in whole.iter().filter(|tool| filter.takes(&tool.name)) {
         let Some(Ok(name)) = names.get(&tool.name) else { continue };
         let only_looks = filter.read_only.contains(&tool.name);
-        offer.entries.extend(entry(server, &set, (name, tool), only_looks));
+        offer.entries.extend(entry(of, (name, tool), only_looks));
     }
     let known = |name: &&String| listed.tool(name).is_none() && !own(name);
     let lists = [&filter.include, &filter.exclude, &filter.read_only];
@@ -95,7 +97,8 @@ pub fn offer(server: &str, card: &Card, start: &Start, filter: &Filter) -> Offer
     }));
     let unseen = whole.is_empty() && !listed.tools.is_empty();
     if !unseen && !card.is_withheld(start) {
-        own_tools(server, &set, listed, filter, &mut offer.entries);
+        let has = (listed.resources && approved.resources, listed.prompts && approved.prompts);
+        own_tools(of, has, filter, &mut offer.entries);
     }
     offer
 }
@@ -110,24 +113,30 @@ fn spec(decl: ToolDecl, only_looks: bool) -> ToolSpec {
     ToolSpec { time_limit: None::<Duration>, ..spec }
 }
 
-fn entry(
-    server: &str,
-    set: &ToolsetName,
-    (name, tool): (&ToolName, &Described),
-    only_looks: bool,
-) -> Option<Entry> {
+/// The server that a tool is of.
+#[derive(Clone, Copy)]
+struct Of<'a> {
+    server: &'a str,
+    set: &'a ToolsetName,
+    /// The digest of its instructions, as they were approved.
+    instructions: &'a str,
+}
+
+fn entry(of: Of<'_>, (name, tool): (&ToolName, &Described), only_looks: bool) -> Option<Entry> {
     let decl = ToolDecl {
         name: name.clone(),
         description: tool.for_model(),
         parameters: tool.parameters()?,
     };
     let does = Does::Tool { name: tool.name.clone(), digest: tool.digest() };
-    Some(made(server, set, spec(decl, only_looks), does))
+    Some(made(of, spec(decl, only_looks), does))
 }
 
-fn made(server: &str, set: &ToolsetName, spec: ToolSpec, does: Does) -> Entry {
-    let tool: Arc<dyn Tool> = Arc::new(ServerTool::new(server.to_owned(), spec, does));
-    Entry { toolset: set.clone(), origin: Origin::Mcp { server: server.to_owned() }, tool }
+fn made(of: Of<'_>, spec: ToolSpec, does: Does) -> Entry {
+    let (server, instructions) = (of.server.to_owned(), of.instructions.to_owned());
+    let origin = Origin::Mcp { server: server.clone() };
+    let tool: Arc<dyn Tool> = Arc::new(ServerTool { server, instructions, spec, does });
+    Entry { toolset: of.set.clone(), origin, tool }
 }
 
 /// Tools of ours for what a server has beside tools.
@@ -143,28 +152,27 @@ fn own(name: &str) -> bool {
 }
 
 fn own_tools(
-    server: &str,
-    set: &ToolsetName,
-    listed: &Listed,
+    of: Of<'_>,
+    (resources, prompts): (bool, bool),
     filter: &Filter,
     entries: &mut Vec<Entry>,
 ) {
     for (own, does) in OWN {
         let has = match does {
-            Does::ListResources | Does::ReadResource => listed.resources,
-            _ => listed.prompts,
+            Does::ListResources | Does::ReadResource => resources,
+            _ => prompts,
         };
-        let Ok(name) = ToolName::new(format!("mcp__{server}__{own}")) else { continue };
+        let Ok(name) = ToolName::new(format!("mcp__{}__{own}", of.server)) else { continue };
         // A tool of the server with this name is the one that is meant.
         let taken = entries.iter().any(|entry| *entry.name() == name);
         if !has || taken || !filter.takes(own) {
             continue;
         }
-        let (description, parameters) = told(server, &does);
+        let (description, parameters) = told(of.server, &does);
         let Ok(parameters) = Schema::new(&parameters) else { continue };
         let decl = ToolDecl { name, description, parameters };
         let only_looks = filter.read_only.iter().any(|name| name == own);
-        entries.push(made(server, set, spec(decl, only_looks), does));
+        entries.push(made(of, spec(decl, only_looks), does));
     }
 }
 
@@ -215,6 +223,7 @@ fn told(server: &str, does: &Does) -> (String, Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::list::Listed;
 
     fn start(place: &str) -> Start {
         Start { place: place.to_owned(), digest: place.to_owned(), ..Start::default() }
@@ -296,6 +305,18 @@ mod tests {
         let offer = offer("s", &card, &start("/bin/s"), &Filter::default());
         assert_eq!(offer.entries.len(), 0);
         assert!(offer.notes[0].contains("1 tools are not offered"), "{:?}", offer.notes);
+    }
+
+    #[test]
+    fn resources_that_come_later_are_not_offered() {
+        let mut card = card(&["get"], false);
+        let now = Listed { resources: true, ..card.listed.clone().unwrap() };
+        card.hear(&start("/bin/s"), now);
+        let offer = offer("s", &card, &start("/bin/s"), &Filter::default());
+        assert_eq!(named(&offer), ["mcp__s__get"]);
+        let note =
+            "mcp s: it has resources now, which it had not. Review with: deputize mcp review s";
+        assert_eq!(offer.notes, [note]);
     }
 
     #[test]

@@ -17,6 +17,9 @@ pub struct Card {
     pub asked: String,
     /// What was to be started or reached when it was last seen.
     pub start: Start,
+    /// What was started or reached when it was last asked what it has and nobody heard the answer:
+    /// the digest of a [`Start`].
+    pub unanswered: Option<String>,
     /// What it said then; nothing: it was never asked.
     pub listed: Option<Listed>,
     /// What was approved; nothing: nobody has seen any of it.
@@ -31,6 +34,10 @@ pub struct Approved {
     pub start: Start,
     /// Its instructions.
     pub instructions: Option<String>,
+    /// Whether it has resources.
+    pub resources: bool,
+    /// Whether it has prompts.
+    pub prompts: bool,
     /// Its tools, by the server's names.
     pub tools: BTreeMap<String, Described>,
 }
@@ -52,6 +59,8 @@ pub enum Change {
         /// Those now.
         now: String,
     },
+    /// It has resources or prompts, which it had not.
+    Gained(&'static str),
     /// A tool that nobody has seen.
     New(Described),
     /// A tool that is described otherwise.
@@ -78,6 +87,7 @@ impl Change {
         match self {
             Self::Start { before, now } => clean(&now.since(before)).text.into_owned(),
             Self::Instructions { .. } => "its instructions changed".to_owned(),
+            Self::Gained(what) => format!("it has {what} now, which it had not"),
             Self::New(tool) => format!("tool \"{}\" is new", shown(&tool.name)),
             Self::Changed { before, now } => format!(
                 "tool \"{}\" changed since you approved it ({})",
@@ -132,6 +142,7 @@ impl Card {
     /// Keeps what a server said, and approves nothing of it.
     pub fn hear(&mut self, start: &Start, listed: Listed) {
         self.asked.clone_from(&start.digest);
+        self.unanswered = None;
         self.start = start.clone();
         self.listed = Some(listed);
     }
@@ -170,6 +181,11 @@ impl Card {
             let (before, now) = (before.unwrap_or_default(), now.unwrap_or_default());
             changes.push(Change::Instructions { before, now });
         }
+        let gained = [
+            ("resources", listed.resources && !approved.resources),
+            ("prompts", listed.prompts && !approved.prompts),
+        ];
+        changes.extend(gained.iter().filter(|(_, is)| *is).map(|(what, _)| Change::Gained(what)));
         for tool in &listed.tools {
             match approved.tools.get(&tool.name) {
                 None => changes.push(Change::New(tool.clone())),
@@ -209,7 +225,9 @@ impl Card {
 impl Approved {
     fn of(listed: &Listed, start: Start) -> Self {
         let tools = listed.tools.iter().map(|tool| (tool.name.clone(), tool.clone())).collect();
-        Self { start, instructions: listed.instructions.clone(), tools }
+        let instructions = listed.instructions.clone();
+        let Listed { resources, prompts, .. } = *listed;
+        Self { start, instructions, resources, prompts, tools }
     }
 }
 
@@ -278,6 +296,21 @@ mod tests {
         said.keep(&start("/bin/s"), now);
         assert!(offered(&said).is_empty());
         assert_eq!(told(&said, "/bin/s"), ["its instructions changed"]);
+    }
+
+    #[test]
+    fn resources_and_prompts_that_come_later_wait_for_a_person() {
+        let mut card = card(&[("get", "Gets.")]);
+        let now = Listed { resources: true, prompts: true, ..listed(&[("get", "Gets.")]) };
+        card.hear(&start("/bin/s"), now);
+        let gained =
+            ["it has resources now, which it had not", "it has prompts now, which it had not"];
+        assert_eq!(told(&card, "/bin/s"), gained);
+        assert!(card.changes(&start("/bin/s")).iter().all(Change::waits));
+        card.approve(start("/bin/s"));
+        assert_eq!(told(&card, "/bin/s"), Vec::<String>::new());
+        card.hear(&start("/bin/s"), listed(&[("get", "Gets.")]));
+        assert_eq!(told(&card, "/bin/s"), Vec::<String>::new(), "less is nobody's to approve");
     }
 
     #[test]

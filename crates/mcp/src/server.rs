@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use deputize_process::{ProgramError, resolve_program};
@@ -24,6 +24,46 @@ pub struct Server {
     pub limits: Limits,
 }
 
+/// The word for the directory that agents work in.
+pub const WORKSPACE: &str = "workspace";
+
+/// Where a program is started. Programs that run others take code from there (`npx` from
+/// `node_modules`, `python3 x.py` the file), so it is a project's only by the person's word.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Cwd {
+    /// A directory that no project writes to; made when it is needed.
+    Own(PathBuf),
+    /// The one that the person named, absolute.
+    At(PathBuf),
+    /// The one that agents work in.
+    Workspace,
+}
+
+impl Cwd {
+    /// It as a person approves it: the place of our own directory is no matter of theirs.
+    fn approved(&self) -> String {
+        match self {
+            Self::Own(_) => String::new(),
+            Self::At(path) => path.display().to_string(),
+            Self::Workspace => WORKSPACE.to_owned(),
+        }
+    }
+
+    /// The directory, which is there afterwards if it is ours.
+    pub(crate) fn made(&self, workspace: &Path) -> std::io::Result<PathBuf> {
+        match self {
+            Self::Own(path) => {
+                let mut builder = std::fs::DirBuilder::new();
+                #[cfg(unix)]
+                std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+                builder.recursive(true).create(path).map(|()| path.clone())
+            }
+            Self::At(path) => Ok(path.clone()),
+            Self::Workspace => Ok(workspace.to_owned()),
+        }
+    }
+}
+
 /// What is started or reached, as a person approves it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -34,6 +74,9 @@ pub struct Start {
     pub args: Vec<String>,
     /// The variables or headers that are configured for it, by name. What they hold is kept nowhere.
     pub names: Vec<String>,
+    /// Where the program is started: nothing for a directory of our own, [`WORKSPACE`], or the path
+    /// that the person named.
+    pub cwd: String,
     /// The digest of all that, and of the query.
     pub digest: String,
 }
@@ -64,6 +107,9 @@ impl Start {
         if before.names != self.names {
             told.push("the names of its variables or headers changed".to_owned());
         }
+        if before.cwd != self.cwd {
+            told.push("the directory that it is started in changed".to_owned());
+        }
         if told.is_empty() {
             return "the query of its address changed".to_owned();
         }
@@ -91,8 +137,8 @@ pub enum Reach {
         args: Vec<OsString>,
         /// The whole of its environment.
         env: BTreeMap<OsString, OsString>,
-        /// Where it works, absolute.
-        cwd: PathBuf,
+        /// Where it is started.
+        cwd: Cwd,
     },
     /// By HTTP.
     Url {
@@ -138,12 +184,12 @@ impl Server {
         command: impl AsRef<OsStr>,
         args: Vec<OsString>,
         env: BTreeMap<OsString, OsString>,
-        cwd: impl Into<PathBuf>,
+        cwd: Cwd,
     ) -> Result<Self, ProgramError> {
         let path = env.get(OsStr::new("PATH")).map(OsString::as_os_str);
         let path = resolve_program(command.as_ref(), path)?;
         let names = env.keys().map(|name| name.to_string_lossy().into_owned()).collect();
-        let reach = Reach::Program { path, args, env, cwd: cwd.into() };
+        let reach = Reach::Program { path, args, env, cwd };
         Ok(Self { name: name.into(), reach, names, limits: Limits::default() })
     }
 
@@ -169,11 +215,12 @@ impl Server {
     /// What is started or reached, as a person approves it.
     #[must_use]
     pub fn start(&self) -> Start {
-        let (args, query) = match &self.reach {
-            Reach::Program { args, .. } => {
-                (args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect(), "")
+        let (args, cwd, query) = match &self.reach {
+            Reach::Program { args, cwd, .. } => {
+                let args = args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
+                (args, cwd.approved(), "")
             }
-            Reach::Url { url, .. } => (Vec::new(), url.as_str()),
+            Reach::Url { url, .. } => (Vec::new(), String::new(), url.as_str()),
         };
         let (place, names) = (self.place(), self.names.clone());
         let mut sum = Sha256::new();
@@ -181,12 +228,12 @@ impl Server {
             sum.update((part.len() as u64).to_le_bytes());
             sum.update(part);
         };
-        [&place, query].into_iter().for_each(&mut add);
+        [&place, query, &cwd].into_iter().for_each(&mut add);
         for list in [&args, &names] {
             add(&list.len().to_string());
             list.iter().for_each(|part| add(part));
         }
-        Start { digest: hex(&sum.finalize()), place, args, names }
+        Start { digest: hex(&sum.finalize()), place, args, names, cwd }
     }
 }
 
@@ -225,7 +272,7 @@ mod tests {
             let env =
                 BTreeMap::from([("KEY".into(), value.into()), ("PATH".into(), "/bin".into())]);
             let args = args.iter().map(OsString::from).collect();
-            let server = Server::program("a", "sh", args, env, "/").unwrap();
+            let server = Server::program("a", "sh", args, env, Cwd::Own("/a".into())).unwrap();
             Server { names: vec!["KEY".into()], ..server }
         };
         let one = server("one", &["-c", "a b"]).start();
@@ -238,6 +285,18 @@ mod tests {
         let named = Server { names: vec!["KEY".into(), "LD".into()], ..server("", &[]) }.start();
         let told = "the names of its variables or headers changed";
         assert_eq!(named.since(&server("", &[]).start()), told);
+
+        let at = |cwd: Cwd| {
+            let env = BTreeMap::from([("PATH".into(), "/bin".into())]);
+            let server = Server::program("a", "sh", Vec::new(), env, cwd).unwrap();
+            Server { names: Vec::new(), ..server }.start()
+        };
+        let own = at(Cwd::Own("/a".into()));
+        assert_eq!(own, at(Cwd::Own("/b".into())), "ours is nobody's to approve");
+        for other in [at(Cwd::Workspace), at(Cwd::At("/b".into()))] {
+            assert_eq!(other.since(&own), "the directory that it is started in changed");
+            assert_ne!(other.digest, own.digest);
+        }
 
         let url =
             |query: &str| Server::url("far", format!("http://h/mcp?{query}"), BTreeMap::new());

@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 use crate::ask::{Kind, NoList, all};
 use crate::content::Reader;
 use crate::link::{Patience, Unanswered};
-use crate::list::{Described, missed};
+use crate::list::{Described, Listed, missed};
 use crate::pin::difference;
 use crate::servers::{Servers, Up};
 
@@ -41,15 +41,11 @@ pub(crate) enum Does {
 /// A tool of a server. Its server is started at the first call.
 #[derive(Debug)]
 pub(crate) struct ServerTool {
-    server: String,
-    spec: ToolSpec,
-    does: Does,
-}
-
-impl ServerTool {
-    pub(crate) const fn new(server: String, spec: ToolSpec, does: Does) -> Self {
-        Self { server, spec, does }
-    }
+    pub(crate) server: String,
+    /// The digest of the server's instructions, as they were approved.
+    pub(crate) instructions: String,
+    pub(crate) spec: ToolSpec,
+    pub(crate) does: Does,
 }
 
 impl Tool for ServerTool {
@@ -110,9 +106,10 @@ impl Call<'_> {
     async fn run(&self, arguments: Value) -> ToolCallResult {
         let text =
             |key: &str| arguments.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let now = self.as_approved().await?;
         match &self.tool.does {
             Does::Tool { name, digest } => {
-                self.as_approved(name, digest).await?;
+                self.is_the_same(name, digest, &now)?;
                 let arguments = match arguments {
                     Value::Object(arguments) => arguments,
                     _ => Map::new(),
@@ -153,14 +150,26 @@ impl Call<'_> {
         Patience { idle: limits.idle, total: limits.total }
     }
 
-    /// Holds that the tool is still what was approved and what the model was told.
-    async fn as_approved(&self, name: &str, digest: &str) -> Result<(), ToolError> {
+    /// What the server has, which is still the one that was approved.
+    async fn as_approved(&self) -> Result<Arc<Listed>, ToolError> {
         let server = &self.tool.server;
         let now = self.servers.current(server, self.up).await.map_err(ToolError::failed)?;
+        if now.instructions_digest() == self.tool.instructions {
+            return Ok(now);
+        }
+        Err(ToolError::refused(format!(
+            "mcp {server}: its instructions changed since you approved them. Review with: deputize \
+             mcp review {server}. Until a person has done that it cannot be called; use another way"
+        )))
+    }
+
+    /// Holds that the tool is still what was approved and what the model was told.
+    fn is_the_same(&self, name: &str, digest: &str, now: &Listed) -> Result<(), ToolError> {
+        let server = &self.tool.server;
         match now.tool(name) {
             Some(now) if now.digest() == digest => Ok(()),
             Some(now) => {
-                let how = difference(&self.told(name), now);
+                let how = difference(&self.told(name), &now.as_told());
                 let how = if how.is_empty() { String::new() } else { format!(" ({how})") };
                 Err(ToolError::refused(format!(
                     "mcp {server}: tool \"{name}\" changed since you approved it{how}. Review \

@@ -10,7 +10,7 @@ use deputize_core::{
     ToolsetName,
 };
 use deputize_delegate::{DelegateTool, Policy, send_order};
-use deputize_mcp::{Card, Filter, Server, Servers, look, offer};
+use deputize_mcp::{Card, Cwd, Filter, Server, Servers, look, offer};
 use deputize_process::Supervisor;
 use deputize_runtime::{Parts, Session, SessionDir};
 use deputize_testkit::ScriptedModel;
@@ -42,7 +42,8 @@ fn entry(toolset: &'static str, tool: &'static str, origin: Origin, kind: &str) 
 /// A server `git` with one tool, `echo`.
 fn git() -> Server {
     let program = env!("CARGO_BIN_EXE_deputize-mcp-faulty");
-    Server::program("git", program, vec!["none".into()], BTreeMap::new(), "/").unwrap()
+    Server::program("git", program, vec!["none".into()], BTreeMap::new(), Cwd::At("/".into()))
+        .unwrap()
 }
 
 async fn catalog(policy: &Policy) -> Catalog {

@@ -122,7 +122,7 @@ async fn a_server_that_cannot_be_started_is_not_added_and_it_is_said_why() {
     let far = ["mcp", "add", "w", "--url", "http://127.0.0.1:9/mcp", "--yes"];
     let ended = deputize(&lab, &far).await.with_code(1);
     let words = "it cannot be reached: Connection refused";
-    assert!(ended.err.contains(words), "{}", ended.err);
+    assert_eq!(ended.err.matches(words).count(), 1, "{}", ended.err);
     assert!(!ended.err.contains("::"), "no names of our parts: {}", ended.err);
     let help = deputize(&lab, &["mcp", "add", "--help"]).await.with_code(0);
     assert!(help.out.contains("deputize mcp add [OPTIONS] <NAME> --url <URL>"), "{}", help.out);
@@ -329,7 +329,7 @@ async fn a_server_that_needs_longer_to_start_is_asked_on_beside_the_session() {
     // It starts once the model was asked, and the session ends once it was heard.
     let server = model(move |_: &Asked| {
         fs::write(&go, "").unwrap();
-        while !card.exists() {
+        while !fs::read_to_string(&card).unwrap_or_default().contains("Say it again.") {
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
         Answer::reply(&Reply::text("mock", "Done."))
@@ -337,8 +337,8 @@ async fn a_server_that_needs_longer_to_start_is_asked_on_beside_the_session() {
     .await;
     let args = ["--approve", "auto", "--set", &own, "go"];
     let first = lab.run(&server, &args).end().await.with_code(0);
-    let words = "mcp w: it did not say within 5 s what it has. This session goes without its tools; \
-                 it is asked on beside it";
+    let words = "mcp w: it did not say within 5 s what it has. This session goes without its tools, \
+                 and asks on while it lasts, for the next one. To wait for it: deputize mcp test w";
     assert!(first.err.contains(words), "{}", first.err);
     let second = lab.run(&caller().await, &args).end().await.with_code(0);
     assert!(second.out.contains("echo: hello"), "{}", second.out);
@@ -364,6 +364,12 @@ async fn servers_that_nothing_is_known_of_hold_up_the_first_request_five_seconds
     }
     // One after the other would be fifteen.
     assert!(ended.took.as_secs() < 14, "{:?}", ended.took);
+    // None of them is waited for again, until it says what it has.
+    let again = lab.run(&server, &args).end().await.with_code(0);
+    for name in ["a", "b", "c"] {
+        let words = format!("mcp {name}: it is not waited for, since it did not say in time");
+        assert!(again.err.contains(&words), "{}", again.err);
+    }
     // Whose tools nobody has asked for is not started.
     args.extend(["-t", "file"]);
     let ended = lab.run(&server, &args).end().await.with_code(0);
@@ -409,14 +415,175 @@ async fn a_recorded_run_with_a_server_is_played_without_it() {
 }
 
 #[tokio::test]
-async fn a_server_cannot_take_the_place_of_another_ones_tool() {
+async fn a_server_cannot_have_a_name_by_which_its_tools_are_another_ones() {
+    let lab = Lab::new();
+    // `w` with a tool `echo__echo`, and `w__echo` with `echo`, would both have `mcp__w__echo__echo`.
+    let words = "the name of a server has no `__` and no `_` at its end";
+    for name in ["w__echo", "w_"] {
+        let own = format!("mcp_servers.{name}={}", json!({"command": SERVER, "args": ["none"]}));
+        let check = deputize(&lab, &["config", "check", "--set", &own]).await.with_code(2);
+        assert!(format!("{}{}", check.out, check.err).contains(words), "{}", check.err);
+        let add = deputize(&lab, &["mcp", "add", name, "--yes", "--", SERVER, "none"]).await;
+        assert!(add.with_code(2).err.contains(words));
+    }
+}
+
+#[tokio::test]
+async fn a_password_in_the_address_of_a_server_is_refused_and_shown_nowhere() {
+    let lab = Lab::new();
+    let url = "http://me:hush@127.0.0.1:9/mcp";
+    let own = format!("mcp_servers.w={}", json!({"url": url}));
+    for args in [
+        &["mcp", "add", "w", "--url", url, "--yes"][..],
+        &["mcp", "list", "--set", &own],
+        &["mcp", "test", "w", "--set", &own],
+        &["run", "-m", "offline", "--set", &own, "go"],
+    ] {
+        let ended = deputize(&lab, args).await.with_code(2);
+        assert!(ended.err.contains("holds a user name or password"), "{}", ended.err);
+        assert!(ended.err.contains("--header 'Authorization=Basic ${NAME}'"), "{}", ended.err);
+        lab.holds_no("hush", &ended);
+    }
+}
+
+/// A server in Python, which leaves a mark where it is told.
+const PLANTED: &str = r#"
+import json, sys
+open(sys.argv[1], "w").close()
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" not in asked: continue
+    said = {"jsonrpc": "2.0", "id": asked["id"]}
+    if asked["method"] == "initialize":
+        info = {"name": "planted", "version": "1"}
+        said["result"] = {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": info}
+    else:
+        said["error"] = {"code": -32601, "message": "no such method"}
+    print(json.dumps(said), flush=True)
+"#;
+
+#[tokio::test]
+async fn no_project_supplies_the_code_of_a_server_unless_the_person_says_so() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let lab = Lab::new();
+    let (bin, mark) = (lab.work("node_modules/.bin"), lab.path("mark"));
+    fs::create_dir_all(&bin).unwrap();
+    fs::write(lab.work("server.py"), PLANTED).unwrap();
+    let planted = bin.join("planted-server");
+    fs::write(&planted, format!("#!/usr/bin/env python3\n{PLANTED}")).unwrap();
+    fs::set_permissions(&planted, fs::Permissions::from_mode(0o700)).unwrap();
+    let mark_path = mark.to_str().unwrap();
+    let commands: [&[&str]; 2] = [
+        &["python3", "server.py", mark_path],
+        &["npx", "--offline", "--no", "planted-server", mark_path],
+    ];
+    for command in commands {
+        let add = |options: &[&str]| {
+            let add = [&["mcp", "add", "w", "--yes"], options, &["--"], command].concat();
+            Running::start(lab.deputize(&add)).end()
+        };
+        let ended = add(&[]).await.with_code(1);
+        assert!(!mark.exists(), "{command:?}: {} {}", ended.out, ended.err);
+        assert!(lab.path("home/mcp/started-in/w").is_dir());
+
+        // Where the person says so it does, and is told.
+        for (place, told) in [
+            ("workspace", "the directory that agents work in"),
+            (".", lab.work("").canonicalize().unwrap().to_str().unwrap()),
+        ] {
+            let ended = add(&["--start-in", place]).await.with_code(0);
+            let words = format!("started in: {told}; its code may come from there");
+            assert!(mark.exists() && ended.out.contains(&words), "{words}: {}", ended.out);
+            fs::remove_file(&mark).unwrap();
+            deputize(&lab, &["config", "check"]).await.with_code(0);
+            deputize(&lab, &["mcp", "test", "w"]).await.with_code(0);
+            assert!(mark.exists(), "it is started there also by its entry");
+            fs::remove_file(&mark).unwrap();
+
+            // It was approved to be started there.
+            let entry = json!({"command": command[0], "args": command[1..]});
+            fs::write(
+                lab.path("home/config.yaml"),
+                json!({"mcp_servers": {"w": entry}}).to_string(),
+            )
+            .unwrap();
+            let test = deputize(&lab, &["mcp", "test", "w"]).await.with_code(1);
+            let words = "it is not started: the directory that it is started in changed";
+            assert!(test.err.contains(words), "{}", test.err);
+            fs::write(lab.path("home/config.yaml"), "").unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_variable_that_the_person_names_for_a_server_is_passed() {
+    let lab = Lab::new();
+    let modules = lab.path("modules");
+    fs::create_dir_all(&modules).unwrap();
+    fs::write(modules.join("planted.py"), PLANTED).unwrap();
+    let (path, mark) = (format!("PYTHONPATH={}", modules.display()), lab.path("mark"));
+    let command = ["python3", "-m", "planted", mark.to_str().unwrap()];
+    let add = [&["mcp", "add", "w", "--yes", "--env", &path, "--"], &command[..]].concat();
+    let ended = deputize(&lab, &add).await.with_code(0);
+    assert!(ended.out.contains("given by name: PYTHONPATH"), "{}", ended.out);
+    // That of the surroundings is not.
+    let mut run = lab.deputize(&[&["mcp", "add", "v", "--yes", "--"], &command[..]].concat());
+    run.env("PYTHONPATH", &modules);
+    let ended = Running::start(run).end().await.with_code(1);
+    assert!(ended.err.contains("No module named planted"), "{}", ended.err);
+}
+
+#[tokio::test]
+async fn other_instructions_of_a_server_that_is_started_at_its_first_call_block_the_call() {
     let (lab, server) = (Lab::new(), caller().await);
-    // `w` and `w__echo` would both have `mcp__w__echo__…`: the second is left out.
-    let one =
-        format!("mcp_servers.w={}", json!({"command": SERVER, "args": ["clashes with another"]}));
-    let two = format!("mcp_servers.w__echo={}", json!({"command": SERVER, "args": ["none"]}));
-    let args = ["--approve", "auto", "--set", &one, "--set", &two, "go"];
-    let ended = lab.run(&server, &args).end().await;
-    let words = "the name mcp__w__echo__echo is that of a tool of mcp w";
+    let does = lab.path("does");
+    let own = set(&format!("@{}", does.display()));
+    fs::write(&does, "none").unwrap();
+    approve(&lab, &own).await;
+    fs::write(&does, "instructions").unwrap();
+    let args = ["--approve", "auto", "--set", &own, "go"];
+    let ended = lab.run(&server, &args).end().await.with_code(0);
+    let words = "mcp w: its instructions changed since you approved them. Review with: deputize mcp \
+                 review w";
+    assert!(ended.out.contains(words) && !ended.out.contains("echo: hello"), "{}", ended.out);
+
+    // So they do for what else it has.
+    let reads = model(|asked: &Asked| {
+        Answer::reply(&match asked.replies() {
+            0 => Reply::calls("mock", [("mcp__w__read_resource", json!({"uri": "x://1"}))]),
+            _ => Reply::text("mock", asked.results().join("\n")),
+        })
+    })
+    .await;
+    fs::write(&does, "resources and prompts").unwrap();
+    approve(&lab, &own).await;
+    fs::write(&does, "resources and prompts and instructions").unwrap();
+    let ended = lab.run(&reads, &args).end().await.with_code(0);
+    assert!(ended.out.contains(words) && !ended.out.contains("the one"), "{}", ended.out);
+}
+
+#[tokio::test]
+async fn resources_and_prompts_that_a_server_gains_wait_for_the_person() {
+    let (lab, server) = (Lab::new(), caller().await);
+    let does = lab.path("does");
+    let own = set(&format!("@{}", does.display()));
+    fs::write(&does, "none").unwrap();
+    approve(&lab, &own).await;
+    fs::write(&does, "resources and prompts").unwrap();
+    let run =
+        || lab.run(&server, &["--approve", "auto", "--output", "events", "--set", &own, "go"]);
+    let tools = |ended: &Ended| {
+        let tools = ended.events("agent.start")[0]["tools"].as_array().unwrap().clone();
+        tools.iter().filter(|tool| tool.as_str().unwrap().starts_with("mcp__w__")).count()
+    };
+    // It is seen at the first call.
+    run().end().await.with_code(0);
+    let ended = run().end().await.with_code(0);
+    let words = "mcp w: it has resources now, which it had not; it has prompts now, which it had not. \
+                 Review with: deputize mcp review w";
     assert!(ended.err.contains(words), "{}", ended.err);
+    assert_eq!(tools(&ended), 1, "what was approved is offered still");
+    let review = deputize(&lab, &["mcp", "review", "w", "--yes", "--set", &own]).await.with_code(0);
+    assert!(review.out.contains("- it has resources now"), "{}", review.out);
+    assert_eq!(tools(&run().end().await.with_code(0)), 5);
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use deputize_core::{Catalog, Resource as _, Tool, ToolCallResult, ToolError};
-use deputize_mcp::{Card, Filter, Server, Servers, look, offer};
+use deputize_mcp::{Card, Cwd, Filter, Server, Servers, look, offer};
 use deputize_process::Supervisor;
 use deputize_testkit::{Bench, Check, Rule, check_tool};
 use serde_json::{Value, json};
@@ -41,7 +41,7 @@ fn program(path: &str, args: &[&str]) -> Server {
     let args = args.iter().map(OsString::from).collect();
     let path_variable = std::env::var_os("PATH").map(|path| (OsString::from("PATH"), path));
     let env: BTreeMap<_, _> = path_variable.into_iter().collect();
-    Server::program("s", path, args, env, "/").unwrap()
+    Server::program("s", path, args, env, Cwd::At("/".into())).unwrap()
 }
 
 #[tokio::test]

@@ -10,7 +10,9 @@ use std::time::Duration;
 use deputize_core::{
     Authority, Cancel, Catalog, Event, Grant, Observer, Reply, Resource as _, SessionId,
 };
-use deputize_mcp::{Card, Filter, Limits, Listed, McpError, Server, Servers, Start, look, offer};
+use deputize_mcp::{
+    Card, Cwd, Filter, Limits, Listed, McpError, Server, Servers, Start, look, offer,
+};
 use deputize_process::Supervisor;
 use deputize_runtime::{Parts, Session, SessionDir};
 use deputize_testkit::{Recorder, ScriptedModel};
@@ -27,7 +29,7 @@ const SHORT: Duration = Duration::from_millis(400);
 
 fn server(fault: &str, file: &Path, limits: Limits) -> Server {
     let args: Vec<OsString> = vec![fault.into(), file.into()];
-    let server = Server::program("s", SERVER, args, BTreeMap::new(), "/").unwrap();
+    let server = Server::program("s", SERVER, args, BTreeMap::new(), Cwd::At("/".into())).unwrap();
     Server { limits, ..server }
 }
 
@@ -305,7 +307,7 @@ const ANSWERS: &[(&str, &str, &str, bool)] = &[
     ),
     ("content of another kind", "[content of kind \"hologram\" is left out]", "echo: 1", false),
     ("no content", "{\"answer\":42}", "42", false),
-    ("structured beside a text", "[structured data beside the text is left out]", "echo: 1", false),
+    ("structured beside a text", "\nstructured data: {\"n\":42}\n", "echo: 1", false),
     ("structured as it says", "echo: 0", "echo: 1", false),
     (
         "structured otherwise than it says",

@@ -9,7 +9,7 @@ use super::{Approve, ModelChoice, OutputFormat, RunOptions, Settings, View, doll
 
 const ADD_EXAMPLES: &str = "\
 Examples:
-  deputize mcp add files -- npx -y @modelcontextprotocol/server-filesystem .
+  deputize mcp add files -- npx -y @modelcontextprotocol/server-filesystem
   deputize mcp add github --env 'GITHUB_TOKEN=${GITHUB_TOKEN}' -- github-mcp-server stdio
   deputize mcp add docs --url https://docs.example/mcp --header 'Authorization=Bearer ${DOCS_KEY}'
 
@@ -67,6 +67,10 @@ pub(crate) struct Add {
     /// A header of each request to its URL; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair, requires = "url")]
     pub(crate) header: Vec<(String, String)>,
+    /// Start it in this directory, from which it may take code, or in the `workspace`, which is the
+    /// one that agents work in [default: one that no project writes to]
+    #[arg(long, value_name = "DIR", conflicts_with = "url")]
+    pub(crate) start_in: Option<String>,
     /// How long its start may take [default: 30]; what is downloaded first may take minutes
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=600))]
     pub(crate) start_timeout: Option<u32>,

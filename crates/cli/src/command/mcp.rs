@@ -29,8 +29,6 @@ enum ServerError {
     Missing(String),
     #[error("there is an MCP server `{0}` already")]
     Taken(String),
-    #[error("{0}")]
-    Name(String),
     #[error("nothing was approved")]
     Declined,
     #[error("nothing was added")]
@@ -60,15 +58,10 @@ struct Desk {
 }
 
 impl Desk {
-    fn of(
-        around: &Surroundings,
-        loaded: &Loaded,
-        cwd: &Path,
-        name: &str,
-    ) -> Result<Self, CliError> {
+    fn of(around: &Surroundings, loaded: &Loaded, name: &str) -> Result<Self, CliError> {
         let servers = &loaded.config.mcp_servers;
         let entry = servers.get(name).ok_or_else(|| missing(name, loaded))?;
-        let server = server(name, entry, around, cwd).map_err(CliError::usage)?;
+        let server = server(name, entry, around)?;
         let cards = cards(around)?;
         let card = cards.read(name).map_err(CliError::failed)?;
         Ok(Self { server, cards, card })
@@ -102,10 +95,10 @@ fn ask(around: &Surroundings, server: &Server, cwd: &Path) -> Result<(Listed, Du
 }
 
 fn list(around: &Surroundings, view: &View) -> Result<(), CliError> {
-    let (sources, loaded) = loaded(around, &view.settings)?;
+    let (_, loaded) = loaded(around, &view.settings)?;
     let mut rows = Vec::new();
     for name in loaded.config.mcp_servers.keys() {
-        rows.push(match Desk::of(around, &loaded, &sources.cwd, name) {
+        rows.push(match Desk::of(around, &loaded, name) {
             Ok(desk) => Row::of(name, desk.server.start(), &desk.card),
             Err(error) => Row { name: name.clone(), state: error.chain(), ..Row::default() },
         });
@@ -172,6 +165,7 @@ impl Row {
             "reached_by": self.start.place,
             "arguments": self.start.args,
             "given": self.start.names,
+            "started_in": self.start.cwd,
             "tools": self.tools,
             "changes": self.changes,
             "state": self.state,
@@ -181,7 +175,7 @@ impl Row {
 
 fn test(around: &Surroundings, name: &str, settings: &Settings) -> Result<(), CliError> {
     let (sources, loaded) = loaded(around, settings)?;
-    let mut desk = Desk::of(around, &loaded, &sources.cwd, name)?;
+    let mut desk = Desk::of(around, &loaded, name)?;
     let start = desk.server.start();
     if let Some(approved) = desk.card.approved.as_ref().filter(|_| desk.card.is_held(&start)) {
         let held = ServerError::Held { name: name.to_owned(), why: start.since(&approved.start) };
@@ -217,7 +211,7 @@ fn review(
     if let Some(named) = editor::Named::of(around, &loaded.config, name)? {
         return named.review(around, name, yes);
     }
-    let mut desk = Desk::of(around, &loaded, &sources.cwd, name)?;
+    let mut desk = Desk::of(around, &loaded, name)?;
     let start = desk.server.start();
     if let Some(approved) = desk.card.approved.as_ref().filter(|_| desk.card.is_held(&start)) {
         print(&show::started(name, &approved.start, &start))?;

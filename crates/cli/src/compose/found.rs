@@ -66,7 +66,7 @@ impl Found {
             terminal: from.surroundings.stdout_is_terminal,
             editor: from.surroundings.at_editor,
             workspace: directory(&from.config.terminal.cwd),
-            mcp: mcp::known(from.config, from.surroundings, &from.cwd, warnings),
+            mcp: mcp::known(from.config, from.surroundings, warnings),
             memory: from.surroundings.own.memory.as_ref().and_then(|memory| memory.snapshot()),
             plugins: Vec::new(),
         }

@@ -7,19 +7,21 @@ use std::time::Duration;
 
 use deputize_core::door::Secrets;
 use deputize_core::{Catalog, CatalogError, Store};
-use deputize_mcp::{Card, Cards, Filter, Limits, Offer, Server, Servers, Start, offer};
-use deputize_process::{ProgramError, base_env, drop_hooks};
+use deputize_mcp::{
+    Card, Cards, Cwd, Filter, Limits, Offer, Server, Servers, Start, WORKSPACE, offer,
+};
+use deputize_process::{ProgramError, base_env};
 use deputize_tools::Processes;
 use serde::{Deserialize, Serialize};
 
 use super::model::looks_secret;
-use crate::config::{Config, McpServer, Secret};
+use crate::config::{Config, McpServer, Secret, UrlFault, server_url};
 use crate::exit::CliError;
 use crate::surroundings::Surroundings;
 
 mod first;
 
-pub(crate) use first::{FirstLook, error_told, first_look};
+pub(crate) use first::{FirstLook, first_look};
 
 /// Why a configured server cannot be reached.
 #[derive(Debug, thiserror::Error)]
@@ -32,6 +34,8 @@ pub(crate) enum Unreachable {
     },
     #[error("mcp {server}: `{key}` names the variable `{variable}`, which is not set")]
     Variable { server: String, key: String, variable: String },
+    #[error("mcp {server}: its address {fault}")]
+    Address { server: String, fault: UrlFault },
     #[error("mcp {0}: it has neither a command nor a url")]
     Nothing(String),
 }
@@ -86,32 +90,46 @@ pub(crate) fn server(
     name: &str,
     entry: &McpServer,
     around: &Surroundings,
-    cwd: &Path,
-) -> Result<Server, Unreachable> {
+) -> Result<Server, CliError> {
     let filled = |kind: &str, values: &BTreeMap<String, Secret>| {
         let fill = |(key, value): (&String, &Secret)| {
-            let missing = |variable: &str| Unreachable::Variable {
-                server: name.to_owned(),
-                key: format!("mcp_servers.{name}.{kind}.{key}"),
-                variable: variable.to_owned(),
+            let missing = |variable: &str| {
+                CliError::usage(Unreachable::Variable {
+                    server: name.to_owned(),
+                    key: format!("mcp_servers.{name}.{kind}.{key}"),
+                    variable: variable.to_owned(),
+                })
             };
             let value = value_of(entry, value, around).map_err(missing)?;
             Ok((key.clone(), value))
         };
-        values.iter().map(fill).collect::<Result<BTreeMap<String, String>, Unreachable>>()
+        values.iter().map(fill).collect::<Result<BTreeMap<String, String>, CliError>>()
     };
     let reached = match (&entry.command, &entry.url) {
         (Some(command), _) => {
+            // Of the surroundings nothing by which foreign code is run; what is configured is meant.
             let mut env = base_env(&around.os_env);
             let own = filled("env", &entry.env)?;
             env.extend(own.into_iter().map(|(key, value)| (key.into(), OsString::from(value))));
-            drop_hooks(&mut env);
             let args = entry.args.iter().map(OsString::from).collect();
+            let cwd = match entry.cwd.as_deref() {
+                Some(WORKSPACE) => Cwd::Workspace,
+                Some(path) => Cwd::At(path.into()),
+                None => {
+                    let own = cards_of(entry, around)?.start_in(name);
+                    Cwd::Own(own.map_err(CliError::failed)?)
+                }
+            };
+            let wrong = |source| Unreachable::Program { server: name.to_owned(), source };
             Server::program(name, command, args, env, cwd)
-                .map_err(|source| Unreachable::Program { server: name.to_owned(), source })?
+                .map_err(|source| CliError::usage(wrong(source)))?
         }
-        (None, Some(url)) => Server::url(name, url, filled("headers", &entry.headers)?),
-        (None, None) => return Err(Unreachable::Nothing(name.to_owned())),
+        (None, Some(url)) => {
+            let wrong = |fault| Unreachable::Address { server: name.to_owned(), fault };
+            server_url(url).map_err(|fault| CliError::usage(wrong(fault)))?;
+            Server::url(name, url, filled("headers", &entry.headers)?)
+        }
+        (None, None) => return Err(CliError::usage(Unreachable::Nothing(name.to_owned()))),
     };
     let seconds = |seconds: u32| Duration::from_secs(seconds.into());
     let limits = Limits {
@@ -180,15 +198,14 @@ pub(super) fn secrets(config: &Config, around: &Surroundings, secrets: &mut Secr
 pub(super) fn known(
     config: &Config,
     around: &Surroundings,
-    cwd: &Path,
     warnings: &mut Vec<String>,
 ) -> BTreeMap<String, Known> {
     let mut found = BTreeMap::new();
     for (name, entry) in config.mcp_servers.iter().filter(|(name, _)| is_wanted(config, name)) {
-        let server = match server(name, entry, around, cwd) {
+        let server = match server(name, entry, around) {
             Ok(server) => server,
             Err(error) => {
-                warnings.push(CliError::failed(error).chain());
+                warnings.push(error.chain());
                 continue;
             }
         };
@@ -243,7 +260,7 @@ pub(super) fn add(
 pub(super) fn reached(config: &Config, around: &Surroundings, cwd: &Path) -> Servers {
     let wanted = config.mcp_servers.iter().filter(|(name, _)| is_wanted(config, name));
     // What is wrong with one was told with its tools.
-    let reached = wanted.filter_map(|(name, entry)| server(name, entry, around, cwd).ok());
+    let reached = wanted.filter_map(|(name, entry)| server(name, entry, around).ok());
     let supervisor = |settings: &Store| settings.get_or_insert_with(Processes::default).shared();
     let mut servers = Servers::new(reached.collect(), cwd, supervisor);
     if let Ok(cards) = cards(around) {

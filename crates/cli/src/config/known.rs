@@ -107,6 +107,13 @@ pub enum UrlFault {
          which may hold them"
     )]
     ProxyUserInfo,
+    /// User or password in the address of an MCP server.
+    #[error(
+        "holds a user name or password, which would be shown with the address; leave them out and \
+         send a header, such as `Authorization: \"Basic ${{NAME}}\"` under `headers` (of `mcp add`: \
+         --header 'Authorization=Basic ${{NAME}}')"
+    )]
+    ServerUserInfo,
     /// More than host and port in the address of a proxy.
     #[error("names a host and a port and no path, such as http://proxy.example:3128")]
     ProxyPath,
@@ -133,6 +140,15 @@ pub(super) fn endpoint(text: &str) -> Result<Url, UrlFault> {
     }
     url.set_path(&path);
     Ok(url)
+}
+
+/// Holds that this can be the address of an MCP server. Nothing is added to it.
+pub(crate) fn server_url(text: &str) -> Result<(), UrlFault> {
+    match endpoint(text) {
+        Ok(_) | Err(UrlFault::Query | UrlFault::Request(_)) => Ok(()),
+        Err(UrlFault::UserInfo) => Err(UrlFault::ServerUserInfo),
+        Err(other) => Err(other),
+    }
 }
 
 /// The word for no proxy at all.

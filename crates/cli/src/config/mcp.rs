@@ -18,6 +18,9 @@ pub struct McpServer {
     pub args: Vec<String>,
     /// Its environment variables, beside PATH, HOME and the like; it gets no others.
     pub env: BTreeMap<String, Secret>,
+    /// Directory that the program is started in, from which it may take code: an absolute path, or
+    /// `workspace` for the one that agents work in. Without it, one that no project writes to.
+    pub cwd: Option<String>,
     /// Address of a server that is already running.
     pub url: Option<String>,
     /// Headers sent with every request to `url`.
@@ -45,6 +48,7 @@ impl Default for McpServer {
             command: None,
             args: Vec::new(),
             env: BTreeMap::new(),
+            cwd: None,
             url: None,
             headers: BTreeMap::new(),
             tools: ToolFilter::default(),

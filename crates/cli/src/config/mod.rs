@@ -63,6 +63,7 @@ pub use self::keys::{
     ApprovalMode, Approvals, Config, FileState, Journal, JournalSync, Limits, OnStaleWrite,
     PrefillMessage, PrefillRole, ReasoningEffort, Terminal,
 };
+pub(crate) use self::known::server_url;
 pub use self::known::{OFFLINE, UrlFault};
 pub use self::later::{Chat, Compaction, Fetch, Hooks, Sandbox, Unsandboxed, WhenBusy};
 pub use self::layer::{FlagValue, MAX_FILE_BYTES};

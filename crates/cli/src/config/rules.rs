@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use deputize_mcp::{ServerNameError, server_name};
 use deputize_process::resolve_program;
 
-use super::known::{self, RESERVED, UrlFault};
+use super::known::{self, RESERVED};
 use super::place::{Place, Problem, shown};
 use super::plugin;
 use super::resolve::UnknownProvider;
@@ -108,8 +109,6 @@ fn url_rule(path: &str, key: &str, node: &Node, found: &mut Findings) {
     if let Some(url) = node.at(&[key])
         && let Value::Text(text) = &url.value
         && let Err(fault) = known::endpoint(text)
-        // Nothing is added to the address of an MCP server, so it may have a query.
-        && !(key == "url" && fault == UrlFault::Query)
     {
         found.error(&url.place, format!("`{path}.{key}` {fault}"));
     }
@@ -298,12 +297,14 @@ fn mcp_servers(config: &Node, found: &mut Findings) {
             let most = deputize_mcp::SERVER_CHARS;
             let message = format!("the name of a server has at most {most} characters");
             found.error(&entry.key, message);
+        } else if let Err(why @ ServerNameError::Marks) = server_name(name) {
+            found.error(&entry.key, format!("{why}; rename `{name}`"));
         }
         let path = format!("mcp_servers.{}", shown(name));
         let has = |key: &str| entry.node.entry(key);
         let (kind, misplaced): (_, &[&str]) = match (has("command"), has("url")) {
             (Some(_), None) => ("command", &["headers"]),
-            (None, Some(_)) => ("url", &["args", "env"]),
+            (None, Some(_)) => ("url", &["args", "env", "cwd"]),
             (None, None) => {
                 found.error(&entry.key, format!("`{path}` needs `command` or `url`"));
                 continue;
@@ -319,7 +320,19 @@ fn mcp_servers(config: &Node, found: &mut Findings) {
                 found.error(&extra.key, message);
             }
         }
-        url_rule(&path, "url", &entry.node, found);
+        if let Some(cwd) = has("cwd")
+            && let Some(text) = cwd.node.text()
+            && !(text == deputize_mcp::WORKSPACE || Path::new(text).is_absolute())
+        {
+            let message = format!("`{path}.cwd` must be an absolute path, or `workspace`");
+            found.error(&cwd.node.place, message);
+        }
+        if let Some(url) = has("url")
+            && let Some(text) = url.node.text()
+            && let Err(fault) = known::server_url(text)
+        {
+            found.error(&url.node.place, format!("`{path}.url` {fault}"));
+        }
         headers_rule(&path, &entry.node, found);
     }
 }
@@ -348,5 +361,5 @@ fn headers_rule(path: &str, node: &Node, found: &mut Findings) {
 }
 
 fn filled(node: &Node) -> bool {
-    !node.items().is_empty() || node.entries().next().is_some()
+    node.text().is_some() || !node.items().is_empty() || node.entries().next().is_some()
 }

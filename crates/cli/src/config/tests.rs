@@ -191,7 +191,7 @@ proptest! {
     }
 
     #[test]
-    fn what_show_prints_reads_back_as_it_was(text in any::<String>(), key in "[a-zA-Z0-9_-]{1,12}") {
+    fn what_show_prints_reads_back_as_it_was(text in any::<String>(), key in "[a-zA-Z0-9-]{1,6}(_[a-zA-Z0-9-]{1,5})?") {
         let set = |key: String, value| FlagValue { flag: "--flag".into(), key, value };
         let sources = Sources {
             flags: vec![

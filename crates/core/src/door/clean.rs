@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use serde_json::Value;
+
 /// Text without what a reader cannot see.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cleaned<'t> {
@@ -136,6 +138,21 @@ fn with_inert_marks(text: &str, marks: &mut usize) -> String {
     }
     kept.push_str(rest);
     kept
+}
+
+/// A JSON value of which every text, also a key, is [clean]: a schema of somebody else's.
+#[must_use]
+pub fn clean_json(value: &Value) -> Value {
+    match value {
+        Value::String(text) => Value::String(clean(text).text.into_owned()),
+        Value::Array(items) => items.iter().map(clean_json).collect(),
+        Value::Object(entries) => {
+            let clean =
+                |(key, value): (&String, &Value)| (clean(key).text.into_owned(), clean_json(value));
+            Value::Object(entries.iter().map(clean).collect())
+        }
+        other => other.clone(),
+    }
 }
 
 /// What follows a control character that begins a terminal sequence (`ESC [ … final`).

@@ -54,7 +54,7 @@ pub(super) fn servers(
     let looks = config.mcp_servers.iter().map(|(name, entry)| {
         let processes = Arc::clone(&processes);
         async move {
-            match known(name, entry, around, cwd) {
+            match known(name, entry, around) {
                 Ok((server, card)) => asked(server, card, cwd, processes).await,
                 Err(error) => Check::new(SERVER, Err(error.chain())),
             }
@@ -64,13 +64,8 @@ pub(super) fn servers(
 }
 
 /// A server, and what is kept of it.
-fn known(
-    name: &str,
-    entry: &McpServer,
-    around: &Surroundings,
-    cwd: &Path,
-) -> Result<(Server, Card), CliError> {
-    let server = mcp::server(name, entry, around, cwd).map_err(CliError::usage)?;
+fn known(name: &str, entry: &McpServer, around: &Surroundings) -> Result<(Server, Card), CliError> {
+    let server = mcp::server(name, entry, around)?;
     let card = mcp::cards(around)?.read(name).map_err(CliError::failed)?;
     Ok((server, card))
 }
@@ -85,7 +80,7 @@ async fn asked(server: Server, mut card: Card, cwd: &Path, processes: Arc<Proces
     let begun = Instant::now();
     let listed = match look(server, cwd, move || processes.shared()).await {
         Ok(listed) => listed,
-        Err(error) => return Check::new(SERVER, Err(mcp::error_told(&error))),
+        Err(error) => return Check::new(SERVER, Err(CliError::failed(error).chain())),
     };
     let answers = answers(&name, &listed, begun);
     card.hear(&start, listed);

@@ -1,8 +1,9 @@
 //! `deputize mcp add`.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
-use deputize_mcp::{Card, SERVER_CHARS, toolset};
+use deputize_mcp::{Card, WORKSPACE, server_name};
 use serde_json::{Map, Value, json};
 
 use super::{ServerError, agreed, ask, file, loaded, show};
@@ -16,17 +17,14 @@ use crate::surroundings::{Surroundings, print, tell};
 pub(super) fn add(around: &Surroundings, args: &Add) -> Result<(), CliError> {
     let name = &args.name;
     let (sources, loaded) = loaded(around, &args.settings)?;
-    if toolset(name).is_none() {
-        return Err(CliError::usage(ServerError::Name(format!(
-            "the name of a server is made of 1 to {SERVER_CHARS} letters, digits, `-` and `_`"
-        ))));
-    }
+    server_name(name).map_err(CliError::usage)?;
     if loaded.config.mcp_servers.contains_key(name) {
         let taken = CliError::usage(ServerError::Taken(name.clone()));
         return Err(taken.hint(format!("take it out first: deputize mcp remove {name}")));
     }
-    let entry = entry(args);
-    let server = server(name, &entry, around, &sources.cwd).map_err(CliError::usage)?;
+    let start_in = args.start_in.as_deref().map(|given| start_in(given, &sources.cwd));
+    let entry = entry(args, start_in.clone());
+    let server = server(name, &entry, around)?;
     let (listed, took) = ask(around, &server, &sources.cwd)?;
     let start = server.start();
     print(&show::whole(name, &start, &listed, &[]))?;
@@ -34,7 +32,7 @@ pub(super) fn add(around: &Surroundings, args: &Add) -> Result<(), CliError> {
     if !args.yes && !agreed(around, "add this server and approve all of this?")? {
         return Err(CliError::failed(ServerError::NotAdded));
     }
-    let path = file::add(&sources, name, &written(args))?;
+    let path = file::add(&sources, name, &written(args, start_in))?;
     let mut card = Card::default();
     card.keep(&start, listed);
     cards(around)?.write(name, &card).map_err(CliError::failed)?;
@@ -42,8 +40,17 @@ pub(super) fn add(around: &Surroundings, args: &Add) -> Result<(), CliError> {
     Ok(())
 }
 
+/// The directory to start it in, as it is written: one here is meant wherever it is read.
+fn start_in(given: &str, cwd: &Path) -> String {
+    if given == WORKSPACE {
+        return given.to_owned();
+    }
+    let path: PathBuf = cwd.join(given).components().collect();
+    path.display().to_string()
+}
+
 /// What it is as it will be read.
-fn entry(args: &Add) -> McpServer {
+fn entry(args: &Add, cwd: Option<String>) -> McpServer {
     let pairs = |pairs: &[(String, String)]| -> BTreeMap<String, Secret> {
         pairs.iter().map(|(name, value)| (name.clone(), Secret::new(value.as_str()))).collect()
     };
@@ -52,6 +59,7 @@ fn entry(args: &Add) -> McpServer {
         command: command.next(),
         args: command.collect(),
         env: pairs(&args.env),
+        cwd,
         url: args.url.clone(),
         headers: pairs(&args.header),
         start_timeout_seconds: args.start_timeout.unwrap_or(McpServer::START_TIMEOUT_SECONDS),
@@ -60,7 +68,7 @@ fn entry(args: &Add) -> McpServer {
 }
 
 /// What is written of it into the file.
-fn written(args: &Add) -> Value {
+fn written(args: &Add, cwd: Option<String>) -> Value {
     let pairs = |pairs: &[(String, String)]| -> Value {
         let pairs = pairs.iter().map(|(name, value)| (name.clone(), json!(value)));
         Value::Object(pairs.collect::<Map<_, _>>())
@@ -78,6 +86,9 @@ fn written(args: &Add) -> Value {
     }
     if !args.env.is_empty() {
         put("env", pairs(&args.env));
+    }
+    if let Some(cwd) = cwd {
+        put("cwd", json!(cwd));
     }
     if !args.header.is_empty() {
         put("headers", pairs(&args.header));

@@ -24,7 +24,8 @@ pub(super) fn add(sources: &Sources, name: &str, entry: &Value) -> Result<PathBu
         },
     )
     .map_err(|(error, by_hand)| {
-        if by_hand { error.hint(format!("under `{KEY}:`, write this line: {line}")) } else { error }
+        let hint = format!("put this among the entries of `{KEY}` there: {line}");
+        if by_hand { error.hint(hint) } else { error }
     })
 }
 
@@ -54,14 +55,22 @@ fn with(text: &str, line: &str) -> Option<String> {
     };
     let (before, after) = lines.split_at_checked(at + 1)?;
     let key = before.last()?;
-    let own = key.split_once(':')?.1.trim();
+    let (head, own) = key.split_once(':')?;
+    let own = own.trim();
+    // A map without entries is as good as none.
+    let empty = own.strip_prefix('{').map(str::trim_start).and_then(|own| own.strip_prefix('}'));
+    let (key, own) = match empty.map(str::trim) {
+        Some(remark) => (format!("{}\n", format!("{head}: {remark}").trim_end()), remark),
+        None => ((*key).to_owned(), own),
+    };
     if !(own.is_empty() || own.starts_with('#')) {
         return None;
     }
     let first = after.iter().find(|line| !says_nothing(line)).map(|line| indent(line));
     let deep = first.filter(|indent| *indent > 0).unwrap_or(2);
     let end = if key.ends_with('\n') { "" } else { "\n" };
-    Some(format!("{}{end}{}{line}\n{}", before.concat(), " ".repeat(deep), after.concat()))
+    let above = lines.get(..at)?.concat();
+    Some(format!("{above}{key}{end}{}{line}\n{}", " ".repeat(deep), after.concat()))
 }
 
 /// The text without the lines of a server; nothing where they are not found.
@@ -140,13 +149,26 @@ mod tests {
     }
 
     #[test]
+    fn a_map_without_entries_gets_its_first() {
+        let entry = json!({"command": "y"});
+        let now = "model: offline\nmcp_servers:\n  b: {\"command\":\"y\"}\n";
+        for empty in ["mcp_servers: {}\n", "mcp_servers: { }", "mcp_servers:\n"] {
+            let file = format!("model: offline\n{empty}");
+            assert_eq!(changed(&file, |sources| add(sources, "b", &entry)), now, "{empty}");
+        }
+        let file = "mcp_servers: {} # none\nmodel: offline\n";
+        let now = "mcp_servers: # none\n  b: {\"command\":\"y\"}\nmodel: offline\n";
+        assert_eq!(changed(file, |sources| add(sources, "b", &entry)), now);
+    }
+
+    #[test]
     fn what_is_written_otherwise_is_left_to_the_person() {
         let flow = "mcp_servers: { a: { command: x } }\n";
         let said = changed(flow, |sources| add(sources, "b", &json!({"command": "y"})));
         assert_eq!(
             said,
             "error: `HOME/config.yaml` is written in a way that is not changed by a program\n\
-             hint: under `mcp_servers:`, write this line: b: {\"command\":\"y\"}"
+             hint: put this among the entries of `mcp_servers` there: b: {\"command\":\"y\"}"
         );
         let said = changed(flow, |sources| remove(sources, "a"));
         assert!(said.ends_with("hint: delete `mcp_servers.a` there"), "{said}");

@@ -35,7 +35,14 @@ pub(super) fn add(named: &[Server], config: &mut Config) -> Vec<String> {
 /// The editor's name for a server, as part of the names of tools.
 fn name(given: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
-    let name: String = given.trim().chars().map(plain).take(SERVER_CHARS).collect();
+    let name: String = given.trim().chars().map(plain).collect();
+    // No server's name has two marks in a row, nor one at its end.
+    let mut words: Vec<&str> = name.split('_').filter(|word| !word.is_empty()).collect();
+    if name.starts_with('_') {
+        words.insert(0, "");
+    }
+    let name: String = words.join("_").chars().take(SERVER_CHARS).collect();
+    let name = name.trim_end_matches('_').to_owned();
     if name.contains(|c: char| c.is_ascii_alphanumeric()) { name } else { String::new() }
 }
 

@@ -50,15 +50,15 @@ impl Drop for Asking {
 
 /// Asks servers that nothing is known of what they have, all at once, and shows the person what
 /// nobody approved yet. The first request does not wait for long; who needs longer to start, as
-/// what is downloaded first, is asked on beside the session.
+/// what is downloaded first, is asked on beside the session, and not waited for another time.
 pub(crate) fn first_look(
     config: &Config,
     around: &Surroundings,
     cwd: &Path,
     mode: ApproverMode,
 ) -> FirstLook {
-    let mut looked = asked(unknown(config, around, cwd), cwd, around);
-    let shown = wanted(config, around, cwd).into_iter();
+    let mut looked = asked(unknown(config, around), cwd, around);
+    let shown = wanted(config, around).into_iter();
     looked.notes.extend(shown.filter_map(|asked| asked.shown(mode)));
     looked
 }
@@ -72,11 +72,11 @@ struct Asked {
 }
 
 /// The servers whose tools the top agent is to have.
-fn wanted(config: &Config, around: &Surroundings, cwd: &Path) -> Vec<Asked> {
+fn wanted(config: &Config, around: &Surroundings) -> Vec<Asked> {
     let wanted = config.mcp_servers.iter().filter(|(name, _)| is_wanted(config, name));
     // What is wrong with one is told where its tools are put together.
     let asked = wanted.filter_map(|(name, entry)| {
-        let server = server(name, entry, around, cwd).ok()?;
+        let server = server(name, entry, around).ok()?;
         let cards = cards_of(entry, around).ok()?;
         let card = cards.read(name).ok()?;
         Some(Asked { server, card, cards, of_editor: entry.of_editor })
@@ -85,9 +85,9 @@ fn wanted(config: &Config, around: &Surroundings, cwd: &Path) -> Vec<Asked> {
 }
 
 /// Those of them that must be asked what they have.
-fn unknown(config: &Config, around: &Surroundings, cwd: &Path) -> Vec<Asked> {
+fn unknown(config: &Config, around: &Surroundings) -> Vec<Asked> {
     let mut unknown = Vec::new();
-    for mut asked in wanted(config, around, cwd) {
+    for mut asked in wanted(config, around) {
         let start = asked.server.start();
         if asked.card.is_held(&start) {
             // The review of an editor's server has nothing else to tell it by.
@@ -146,6 +146,10 @@ fn asked(unknown: Vec<Asked>, cwd: &Path, around: &Surroundings) -> FirstLook {
     if unknown.is_empty() {
         return FirstLook::default();
     }
+    let slow =
+        |asked: &&Asked| asked.card.unanswered.as_ref() == Some(&asked.server.start().digest);
+    let was_slow: BTreeSet<String> =
+        unknown.iter().filter(slow).map(|asked| asked.server.name.clone()).collect();
     let mut waiting: BTreeSet<String> =
         unknown.iter().map(|asked| asked.server.name.clone()).collect();
     let processes = Arc::new(Processes::with(setup(around.open_files)));
@@ -177,30 +181,47 @@ fn asked(unknown: Vec<Asked>, cwd: &Path, around: &Surroundings) -> FirstLook {
     drop(said);
     let until = Instant::now() + FIRST_LOOK;
     let mut notes = Vec::new();
-    while let Ok((name, note)) = hears.recv_timeout(until.saturating_duration_since(Instant::now()))
-    {
+    while waiting.iter().any(|name| !was_slow.contains(name)) {
+        let left = until.saturating_duration_since(Instant::now());
+        let Ok((name, note)) = hears.recv_timeout(left) else { break };
         waiting.remove(&name);
         notes.extend(note);
     }
-    notes.extend(waiting.iter().map(|name| {
-        let seconds = FIRST_LOOK.as_secs();
-        format!(
-            "mcp {name}: it did not say within {seconds} s what it has. This session goes without \
-             its tools; it is asked on beside it, for the next one. Or ask it now with: deputize \
-             mcp test {name}"
-        )
-    }));
+    notes.extend(waiting.iter().map(|name| unheard(name, was_slow.contains(name))));
     let asking = Asking { end: Some(end), thread: thread.ok() };
     FirstLook { notes, _asking: (!waiting.is_empty()).then_some(asking) }
+}
+
+/// What is told of a server that has not said yet what it has.
+fn unheard(name: &str, was_slow: bool) -> String {
+    let why = if was_slow {
+        "it is not waited for, since it did not say in time what it has when it was last asked"
+            .to_owned()
+    } else {
+        format!("it did not say within {} s what it has", FIRST_LOOK.as_secs())
+    };
+    format!(
+        "mcp {name}: {why}. This session goes without its tools, and asks on while it lasts, for \
+         the next one. To wait for it: deputize mcp test {name}"
+    )
 }
 
 /// Asks a server and keeps what it says. What is to be told of that.
 async fn ask_first(asked: Asked, cwd: PathBuf, processes: Arc<Processes>) -> Option<String> {
     let Asked { server, mut card, cards, of_editor } = asked;
     let (name, start) = (server.name.clone(), server.start());
+    // A run that ends before the answer leaves that behind, and the next one does not wait.
+    card.unanswered = Some(start.digest.clone());
+    if let Err(error) = cards.write(&name, &card) {
+        return Some(CliError::failed(error).chain());
+    }
     let listed = match look(server, cwd, move || processes.shared()).await {
         Ok(listed) => listed,
-        Err(error) => return Some(without(&name, &error)),
+        Err(error) => {
+            card.unanswered = None;
+            let _kept = cards.write(&name, &card);
+            return Some(without(&name, error));
+        }
     };
     let (taken, tools) = (of_editor && card.approved.is_none(), listed.tools.len());
     if of_editor {
@@ -220,19 +241,7 @@ async fn ask_first(asked: Asked, cwd: PathBuf, processes: Arc<Processes>) -> Opt
 }
 
 /// What is told of a server that a session goes without.
-fn without(name: &str, error: &McpError) -> String {
-    let why = error_told(error);
+fn without(name: &str, error: McpError) -> String {
+    let why = CliError::failed(error).chain();
     format!("{why}. This session goes without its tools; try it with: deputize mcp test {name}")
-}
-
-/// An error of a server with its causes.
-pub(crate) fn error_told(error: &McpError) -> String {
-    let mut said = error.to_string();
-    let causes = std::iter::successors(std::error::Error::source(error), |cause| cause.source());
-    for cause in causes.map(ToString::to_string) {
-        if !said.contains(&cause) {
-            said = format!("{said}: {cause}");
-        }
-    }
-    said
 }
