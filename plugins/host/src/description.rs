@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use deputize_core::door::to_line;
+use deputize_core::door::{clean, clean_json, to_line};
 use deputize_core::{Effects, Example, Schema, ToolDecl, ToolName, ToolSpec, ToolsetName, Usable};
 use serde::Deserialize;
 use serde_json::Value;
@@ -144,14 +144,16 @@ fn described(raw: RawTool, plugin: &ToolsetName) -> Result<Described, String> {
     if raw.examples.len() > MAX_EXAMPLES {
         return Err(format!("it has more than {MAX_EXAMPLES} examples"));
     }
-    let parameters = Schema::new(&raw.parameters).map_err(|error| error.to_string())?;
+    let description = clean(&raw.description).text.trim().to_owned();
+    let parameters =
+        Schema::new(&clean_json(&raw.parameters)).map_err(|error| error.to_string())?;
     let toolset = match raw.toolset {
         Some(toolset) => ToolsetName::new(toolset).map_err(|error| error.to_string())?,
         None => plugin.clone(),
     };
     let limit = raw.time_limit_ms.map_or(TIME_LIMIT, Duration::from_millis);
     let spec = ToolSpec {
-        decl: ToolDecl { name, description: raw.description.trim().to_owned(), parameters },
+        decl: ToolDecl { name, description, parameters },
         effects: raw.effects,
         repeatable: raw.repeatable,
         spawns: false,

@@ -65,11 +65,12 @@ pub enum PluginError {
         names: Vec<String>,
     },
     /// Its table is not one that this program can use. No function of it was called.
-    #[error("plugin `{}` cannot be used: {source}", path.display())]
+    #[error("plugin `{}` cannot be used", path.display())]
     Table {
         /// The file.
         path: PathBuf,
         /// Why.
+        #[source]
         source: TableError,
     },
     /// The system cannot load it.

@@ -82,6 +82,7 @@ async fn a_file_that_changed_since_it_was_pinned_is_not_loaded() {
     let refused = ended(&lab, &["run", "-m", "offline", "Hello"]).await.with_code(2);
     let after = sha256(&lab, &library);
     assert!(refused.err.contains("is not the file that was pinned"), "{}", refused.err);
+    assert_eq!(refused.err.matches("plugin `").count(), 1, "{}", refused.err);
     assert!(refused.err.contains(&before) && refused.err.contains(&after), "{}", refused.err);
     assert!(refused.err.contains("deputize plugin check"), "{}", refused.err);
     assert!(!lab.path("trace").exists(), "code of the plugin ran");

@@ -50,6 +50,8 @@ pub(crate) enum PluginFault {
         #[source]
         source: PluginError,
     },
+    #[error(transparent)]
+    Named(PluginError),
     #[error("no runtime can be started to ask plugins what they have")]
     Runtime(#[source] io::Error),
     #[error(
@@ -60,6 +62,23 @@ pub(crate) enum PluginFault {
     Toolset { path: PathBuf, tool: ToolName, toolset: ToolsetName, owner: Origin },
     #[error(transparent)]
     Catalog(#[from] CatalogError),
+}
+
+impl PluginFault {
+    /// What is wrong with the plugin at this path, which is named once.
+    fn of(path: &Path, source: PluginError) -> Self {
+        match source {
+            PluginError::Read { .. }
+            | PluginError::Digest { .. }
+            | PluginError::NoLibrary { .. }
+            | PluginError::NoTable { .. }
+            | PluginError::Several { .. }
+            | PluginError::Table { .. }
+            | PluginError::Open { .. }
+            | PluginError::Description { .. } => Self::Named(source),
+            source => Self::Plugin { path: path.to_owned(), source },
+        }
+    }
 }
 
 /// Looks at the plugins of the configuration. What one has is asked once for each file: it says
@@ -99,8 +118,7 @@ fn described(
     around: &Surroundings,
 ) -> Result<(String, Description), PluginFault> {
     let text = ask(found, around)?;
-    let failed =
-        |error| PluginFault::Plugin { path: found.path.clone(), source: named(error, &found.path) };
+    let failed = |error| PluginFault::of(&found.path, named(error, &found.path));
     let description = Description::parse(&text).map_err(failed)?;
     Ok((text, description))
 }
@@ -108,7 +126,7 @@ fn described(
 /// One plugin of the configuration by its file, none of whose code has run yet.
 fn pinned(entry: &PluginEntry, around: &Surroundings) -> Result<FoundPlugin, PluginFault> {
     let path = place(entry, around);
-    let failed = |source| PluginFault::Plugin { path: path.clone(), source };
+    let failed = |source| PluginFault::of(&path, source);
     let file = PluginFile::read(&path).and_then(|file| file.pinned(&entry.sha256));
     let file = file.map_err(failed)?;
     file.table().map_err(failed)?;
@@ -129,8 +147,7 @@ pub(super) fn add(
 ) -> Result<(), PluginFault> {
     for plugin in found {
         let description = Description::parse(&plugin.description);
-        let description = description
-            .map_err(|source| PluginFault::Plugin { path: plugin.path.clone(), source })?;
+        let description = description.map_err(|source| PluginFault::of(&plugin.path, source))?;
         for entry in entries(&description, &plugin.path, &boundary(plugin, around)) {
             if let Some(other) = other_owner(catalog, &entry) {
                 return Err(PluginFault::Toolset {
@@ -197,7 +214,7 @@ pub(super) fn secrets(config: &Config, around: &Surroundings, secrets: &mut Secr
 /// Has a plugin say what it has, where it will run. A thread of its own waits, since whoever
 /// composes may be in a runtime already.
 fn ask(found: &FoundPlugin, around: &Surroundings) -> Result<String, PluginFault> {
-    let failed = |source| PluginFault::Plugin { path: found.path.clone(), source };
+    let failed = |source| PluginFault::of(&found.path, source);
     let waited = std::thread::scope(|scope| {
         let asked = scope.spawn(|| -> Result<String, PluginFault> {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
