@@ -94,6 +94,16 @@ pub(crate) fn may_create(cx: &ToolCx, place: &Place) -> Result<Option<String>, T
     warned(cx, place, (allowed, true))
 }
 
+/// Why there is nothing to change at a path: what is known of a file that the agent had read there.
+pub(crate) fn none_to_change(cx: &ToolCx, path: &str, error: PathError) -> ToolError {
+    let PathError::NotFound { .. } = error else { return error.into() };
+    let Ok(place) = Place::to_write(cx, path) else { return error.into() };
+    match cx.agent.session.files.check_none(cx.agent.id(), &place.path()) {
+        Ok(()) => error.into(),
+        Err(stale) => ToolError::refused(format!("{}: {stale}", place.shown())),
+    }
+}
+
 /// What becomes of a write to a file that is another one than the agent read; `whole`: it had seen
 /// all that the write replaces.
 fn warned(

@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use crate::Settings;
 use crate::blocking::blocking;
-use crate::current::{Changed, Current, write};
+use crate::current::{Changed, Current, none_to_change, write};
 use crate::diff::{Difference, MODEL_LINES};
 use crate::matching::{Edit, Edited, MOST_PLACES, Miss, Rung, edit};
 use crate::nearest_text::nearest_text;
@@ -81,7 +81,8 @@ fn edit_file(args: &Args, cx: &ToolCx) -> ToolCallResult {
     if args.old == args.new {
         return Err(ToolError::refused("old and new are the same: nothing to change"));
     }
-    let place = Place::existing(cx, &args.path, Access::Write)?;
+    let place = Place::existing(cx, &args.path, Access::Write)
+        .map_err(|error| none_to_change(cx, &args.path, error))?;
     let lock = cx.agent.session.files.path_lock(&place.path());
     // A writer that panicked left either content whole, so the lock is as good as before.
     let _held = lock.lock().unwrap_or_else(PoisonError::into_inner);
@@ -361,6 +362,20 @@ mod tests {
         );
         let name = edit_in(&Bench::new(), "a", "b").await;
         assert_eq!(name, "refused: not found: f");
+    }
+
+    #[tokio::test]
+    async fn what_was_deleted_or_renamed_is_said_as_for_a_write() {
+        let bench = reader("a\n").await;
+        std::fs::rename(bench.path("f"), bench.path("fa")).unwrap();
+        assert_eq!(
+            edit_in(&bench, "a", "b").await,
+            "refused: f: deleted or renamed since you read it (by a command or another program): \
+             look where it went, and read it again before you write it anew"
+        );
+        // What it never read is only not there.
+        let other = edit_in(&Bench::new().put("fa", ""), "a", "b").await;
+        assert_eq!(other, "refused: not found: f; did you mean fa?");
     }
 
     #[tokio::test]
