@@ -183,7 +183,12 @@ impl Running {
         output.notes.extend(state_notes(&state).into_iter().chain(unkept));
         if self.state.cwd != before.cwd {
             let now = shown(&self.state.cwd.to_string_lossy());
-            output.notes.push(format!("working directory is now {now}"));
+            let others = shown(&cx.agent.spec.cwd.to_string_lossy());
+            output.notes.push(if self.state.cwd == cx.agent.spec.cwd {
+                format!("this shell is in {now} now")
+            } else {
+                format!("this shell is in {now} now; paths of other tools still start in {others}")
+            });
         }
         if restored || self.state.cwd != before.cwd {
             // Whether the last change before a restart is on record is not known.
@@ -380,7 +385,8 @@ mod tests {
         bench.put("d/f", "");
         assert_eq!(
             run_in(&bench, "cd d; export A='1 2'; B=3").await,
-            "\n[exit code 0]\n[working directory is now ROOT/d]"
+            "\n[exit code 0]\n[this shell is in ROOT/d now; paths of other tools still \
+             start in ROOT]"
         );
         assert_eq!(run_in(&bench, "ls; echo $A-$B").await, "f\n1 2-\n\n[exit code 0]");
         // Another agent has a shell of its own.
@@ -575,7 +581,8 @@ mod tests {
         assert_eq!(
             run_in(&bench, "cd /").await,
             "\n[exit code 0]\n[directory and variables last until this program ends only: \
-             File exists (os error 17)]\n[working directory is now /]"
+             File exists (os error 17)]\n[this shell is in / now; paths of other tools still start in \
+             ROOT]"
         );
         bench.cx.agent.store.close().await;
     }

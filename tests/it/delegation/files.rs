@@ -36,6 +36,9 @@ async fn a_child_works_where_its_parents_shell_is_also_after_a_resume_and_in_a_r
     let system = Asked::of(of(&requests, "Write it.")[0]).system();
     let place = lab.work("sub/deep").canonicalize().unwrap().display().to_string();
     assert!(system.contains(&format!("WORKSPACE PATH:\n{place}")), "{system}");
+    let work = lab.work("").canonicalize().unwrap().display().to_string();
+    let named = system.matches(work.trim_end_matches('/')).count();
+    assert_eq!(named, 1, "no other directory than its own: {system}");
     // Where it is played the directory need not be.
     fs::remove_dir_all(lab.work("sub")).unwrap();
     let played = ["run", "--replay", "../t.jsonl", "--output", "json"];

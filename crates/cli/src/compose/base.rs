@@ -43,7 +43,7 @@ pub(super) fn opened(opening: &[Arc<str>], message: &str) -> String {
 pub(super) fn child_base(config: &Config, found: &Found) -> Result<Vec<Arc<str>>, FillError> {
     let parts = BaseParts {
         system_text: Some(&config.system_prompt),
-        ..BaseParts::new(&found.date, found.environment())
+        ..BaseParts::new(&found.date, found.children_environment())
     };
     let Base { system, opening } = base(config, &parts)?;
     Ok(match config.delegation.tool_schemas {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::plugins::FoundPlugin;
-use deputize_runtime::prompt::{Environment, Platform, ProjectFile};
+use deputize_runtime::prompt::{Directory, Environment, Platform, ProjectFile};
 use serde::{Deserialize, Serialize};
 
 use super::{Ingredients, date, mcp};
@@ -81,7 +81,13 @@ impl Found {
     }
 
     pub(super) fn environment(&self) -> Environment<'_> {
-        Environment { os: &self.os, cwd: &self.cwd, git: self.git }
+        let directory = Some(Directory { path: &self.cwd, git: self.git });
+        Environment { directory, ..self.children_environment() }
+    }
+
+    /// What children share: each works in a directory of its own.
+    pub(super) fn children_environment(&self) -> Environment<'_> {
+        Environment { os: &self.os, directory: None }
     }
 
     pub(super) fn files(&self) -> Vec<ProjectFile<'_>> {
