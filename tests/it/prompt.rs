@@ -166,6 +166,35 @@ async fn a_child_that_cannot_be_names_what_was_wrong() {
 }
 
 #[tokio::test]
+async fn an_agent_that_hands_nothing_on_has_no_child_to_show() {
+    let lab = Lab::new();
+    for (args, words) in [
+        (&["--set", "toolsets=[file]"][..], "does not have `delegate_task`"),
+        (
+            &["--set", "toolsets=[file]", "--set", "delegation.tool_name=task"],
+            "does not have `task`",
+        ),
+        (&["--depth", "2"], "may not have children"),
+    ] {
+        for what in [&["prompt", "--child", "--goal", "x"][..], &["toolsets", "resolve", "--child"]]
+        {
+            let all = [what, args].concat();
+            let ended = Running::start(lab.deputize(&all)).end().await.with_code(2);
+            assert_eq!(ended.out, "", "{all:?}");
+            assert!(ended.err.starts_with("error: there would be no child: "), "{}", ended.err);
+            assert!(ended.err.contains(words), "{}", ended.err);
+        }
+    }
+    // An empty list of a call is as good as none.
+    for what in [&["prompt", "--child", "--goal", "x"][..], &["toolsets", "resolve", "--child"]] {
+        let without = Running::start(lab.deputize(what)).end().await.with_code(0);
+        let empty = [what, &["--toolsets", ""]].concat();
+        let empty = Running::start(lab.deputize(&empty)).end().await.with_code(0);
+        assert_eq!(empty.out, without.out);
+    }
+}
+
+#[tokio::test]
 async fn history_and_tools_are_never_sent_again_changed() {
     let lab = Lab::new();
     let server = model(family).await;

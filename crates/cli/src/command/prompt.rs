@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use deputize_core::{
     AgentSpec, AgentView, ApproverMode, CallId, Message, Request, SessionId, ToolChoice, ToolCrate,
-    UserMessage,
+    ToolName, UserMessage,
 };
-use deputize_delegate::{Parent, Plan, PlanError, Refusal, plan, read};
+use deputize_delegate::{Parent, Plan, PlanError, Refusal, TOOLSET, plan, read};
 use serde_json::{Value, json};
 
 use crate::args::{ChildPrompt, Prompt, Role};
@@ -87,16 +87,27 @@ pub(super) fn planned(
 ) -> Result<Plan, CliError> {
     let reading = read(arguments, &composition.delegation);
     let call = CallId { step: 1, slot: 0 };
-    plan(reading, call, Parent::of(parent), &composition.delegation).map_err(|error| match error {
-        PlanError::Refused(refusal) => {
-            let error = CliError::usage(NoChild(refusal));
-            match of_server(composition, arguments) {
-                Some(hint) => error.hint(hint),
-                None => error,
+    let planned =
+        plan(reading, call, Parent::of(parent), &composition.delegation).map_err(|error| {
+            match error {
+                PlanError::Refused(refusal) => {
+                    let error = CliError::usage(NoChild(refusal));
+                    match of_server(composition, arguments) {
+                        Some(hint) => error.hint(hint),
+                        None => error,
+                    }
+                }
+                PlanError::Prompt(_) => CliError::failed(error),
             }
-        }
-        PlanError::Prompt(_) => CliError::failed(error),
-    })
+        })?;
+    let tool = composition.delegation.tool();
+    if !Parent::of(parent).has(tool.as_str()) {
+        return Err(CliError::usage(NoTool(tool)).hint(
+            "`deputize tools list` shows the toolsets of agents; `deputize tools enable \
+             delegation` gives them that one",
+        ));
+    }
+    Ok(planned)
 }
 
 /// Why a toolset that a call names is not there, where it is that of a configured MCP server.
@@ -161,7 +172,7 @@ fn call(args: &Prompt) -> Result<Value, CliError> {
     let mut call = json!({ "goal": args.child.goal });
     let schema = args.child.output_schema.as_deref().map(schema).transpose()?;
     let role = args.child.role.map(role_word);
-    let toolsets = Some(&args.toolsets).filter(|names| !names.is_empty());
+    let toolsets = named(&args.toolsets);
     let optional = [
         ("context", args.child.context.as_ref().map(|text| json!(text))),
         ("role", role.map(|role| json!(role))),
@@ -174,6 +185,11 @@ fn call(args: &Prompt) -> Result<Value, CliError> {
         }
     }
     Ok(call)
+}
+
+/// The toolsets that a call would name: an empty text is none, as in a call.
+pub(super) fn named(toolsets: &[String]) -> Option<&[String]> {
+    toolsets.iter().any(|name| !name.trim().is_empty()).then_some(toolsets)
 }
 
 /// A role as a call names it.
@@ -220,6 +236,13 @@ fn bounded(path: &Path) -> io::Result<Vec<u8>> {
 #[derive(Debug, thiserror::Error)]
 #[error("{}", told(.0))]
 struct NoChild(Refusal);
+
+/// Why an agent can make no call at all.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "there would be no child: the agent does not have `{0}`, the tool of the toolset `{TOOLSET}`"
+)]
+struct NoTool(ToolName);
 
 fn told(refusal: &Refusal) -> String {
     let what = refusal.errors().iter().map(|error| match error.field.as_str() {

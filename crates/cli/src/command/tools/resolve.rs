@@ -5,7 +5,7 @@ use deputize_delegate::{Dropped, Parent, Plan};
 use serde_json::{Value, json};
 
 use crate::args::ChildTools;
-use crate::command::prompt::{above, planned, role_word};
+use crate::command::prompt::{above, named, planned, role_word};
 use crate::command::table;
 use crate::compose::Composition;
 use crate::exit::CliError;
@@ -26,9 +26,7 @@ pub(super) fn resolve(
     let mut call = json!({ "goal": "Any." });
     if let Some(call) = call.as_object_mut() {
         call.extend(asked.role.map(|role| ("role".to_owned(), json!(role_word(role)))));
-        if !asked.toolsets.is_empty() {
-            call.insert("toolsets".to_owned(), json!(asked.toolsets));
-        }
+        call.extend(named(&asked.toolsets).map(|names| ("toolsets".to_owned(), json!(names))));
     }
     let Plan { specs, dropped, warnings } = planned(composition, &parent, &call)?;
     let (Some(spec), Some(dropped)) = (specs.first(), dropped.first()) else {
@@ -39,9 +37,9 @@ pub(super) fn resolve(
     let toolsets = if external { Vec::new() } else { spec.toolsets.clone() };
     // The list that holds, if there is one, does not have it.
     let default = &composition.delegation.default_toolsets;
-    let unnamed = |toolset: &ToolsetName| match asked.toolsets.as_slice() {
-        [] => !default.is_empty() && !default.contains(toolset),
-        named => !named.iter().any(|name| name == toolset.as_str()),
+    let unnamed = |toolset: &ToolsetName| match named(&asked.toolsets) {
+        None => !default.is_empty() && !default.contains(toolset),
+        Some(names) => !names.iter().any(|name| name == toolset.as_str()),
     };
     let rows: Vec<[String; 4]> = parent
         .tools()
