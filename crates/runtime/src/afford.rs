@@ -74,7 +74,10 @@ impl Driver {
         let Some((of, short)) = short else { return Ok(fits) };
         self.log(LogLevel::Warn, short.clone())?;
         let next = match tools {
-            ToolChoice::Auto => Event::AgentWrapUp { limit: WrapUp::Budget, budget: Some(of) },
+            ToolChoice::Auto => {
+                self.short = Some(format!("there was no closing answer when one was due: {short}"));
+                Event::AgentWrapUp { limit: WrapUp::Budget, budget: Some(of) }
+            }
             ToolChoice::None => {
                 let what = match self.requests {
                     0 => "nothing was asked of the model, for the budget has no room for it",

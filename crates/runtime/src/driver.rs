@@ -175,13 +175,14 @@ impl Driver {
             }
             let text = self.shared.parts.secrets.scrub(&self.view.spec.task).into_owned();
             self.input(Event::Message(UserMessage { text, from: None })).await?;
-        }
-        if self.is_spent() {
-            let short = "the time that all children have together was over before it began";
-            self.short = Some(short.to_owned());
-            self.input(Event::AgentStop { reason: CancelReason::Budget }).await?;
-            self.check_answer().await?;
-            return Ok(());
+            if self.is_spent() {
+                let short = "the time that all children have together (delegation.budget.seconds) \
+                             was over before it began";
+                self.short = Some(short.to_owned());
+                self.input(Event::AgentStop { reason: CancelReason::Budget }).await?;
+                self.check_answer().await?;
+                return Ok(());
+            }
         }
         if let Some(program) = program {
             return Box::pin(self.run_program(program)).await;
@@ -261,7 +262,7 @@ impl Driver {
 
     /// Whether the time of all children was spent before it began.
     fn is_spent(&self) -> bool {
-        matches!(self.deadline, Some((until, WrapUp::Budget)) if until <= self.started)
+        self.is_late() && self.time_limit() == WrapUp::Budget
     }
 
     /// The first time: a closing request. The second time: the end.
@@ -273,6 +274,11 @@ impl Driver {
                 WrapUp::Time => CancelReason::TimeLimit,
                 WrapUp::Budget => CancelReason::Budget,
             };
+            if wrap_up == 0 && limit == WrapUp::Budget {
+                let short = "the time that all children have together (delegation.budget.seconds) \
+                             was up; none is left for a closing answer (delegation.wrap_up_seconds)";
+                self.short = Some(short.to_owned());
+            }
             return self.input(Event::AgentStop { reason }).await;
         }
         self.until_children_closed().await;
@@ -281,6 +287,13 @@ impl Driver {
         // It hears of children that have ended.
         self.take_mail().await?;
         let budget = (limit == WrapUp::Budget).then_some(BudgetOf::Seconds);
+        if budget.is_some() {
+            let seconds = wrap_up.div_ceil(1000);
+            self.short = Some(format!(
+                "the time that all children have together (delegation.budget.seconds) was up, and \
+                 there was no closing answer within {seconds} s"
+            ));
+        }
         self.input(Event::AgentWrapUp { limit, budget }).await
     }
 

@@ -34,6 +34,9 @@ const TOOL_CHARS: usize = 80;
 const CALLS: usize = 10_000;
 /// The class of what such an agent asks for.
 const CLASS: &str = "external";
+/// Why one failed at the limit that it shares. Nobody sees what it spends, so that is the time.
+const NO_CLOSING_ANSWER: &str = "the time that all children have together \
+                                 (delegation.budget.seconds) was up, and there was no closing answer";
 
 impl Driver {
     /// The way to this agent, if it is a program of its own.
@@ -162,9 +165,7 @@ impl Driver {
             }
             (WrapUp::Budget, Status::Completed) => (Status::Completed, ExitReason::Budget, None),
             // It did not answer what it was asked last.
-            (WrapUp::Budget, _) => {
-                (Status::Failed, ExitReason::Budget, Some(CancelReason::Budget.told()))
-            }
+            (WrapUp::Budget, _) => (Status::Failed, ExitReason::Budget, Some(NO_CLOSING_ANSWER)),
         };
         Outcome { status, exit_reason, error: error.map(str::to_owned), ..outcome }
     }

@@ -99,3 +99,56 @@ async fn at_a_shared_limit_of_time_a_grandchild_closes_before_its_parent() {
     assert_eq!(ended(low), (json!("completed"), json!("budget")), "{middle}");
     assert!(low["summary"].as_str().unwrap().contains("Low has this."), "{middle}");
 }
+
+/// The one child of a family whose child does as it is told here.
+async fn child_of(child: fn(usize) -> Answer, set: &[&str]) -> (usize, Value) {
+    let server = model(move |asked| match (is_child(asked), asked.results().len()) {
+        (true, n) => child(n),
+        (false, 0) => call("delegate_task", json!({"goal": "One"})),
+        (false, _) => say("Back."),
+    })
+    .await;
+    run(&Lab::new(), &server, set, "Go").await;
+    let entry = results(&server, "Go").remove(0);
+    assert_eq!(entry["exit_reason"], "budget", "{entry}");
+    assert_eq!(entry["status"], "failed", "{entry}");
+    (server.requests().len() - 2, entry)
+}
+
+#[tokio::test]
+async fn without_a_closing_answer_it_is_told_which_budget_had_how_much_left() {
+    let calls = |_| {
+        let usage = Usage { input: 1_500, output: 200, ..Usage::default() };
+        let calls = Reply::calls("served-1", [("list_dir", json!({}))]);
+        Answer::reply(&Reply { usage, ..calls })
+    };
+    let set = ["delegation.budget.tokens=5000", "delegation.max_output_tokens=200"];
+    let (requests, entry) = child_of(calls, &set).await;
+    let error = entry["error"].as_str().unwrap();
+    assert!(requests > 0, "{entry}");
+    assert!(error.starts_with("there was no closing answer when one was due: "), "{error}");
+    assert!(error.contains(" of 5000 tokens of the children's budget are spent"), "{error}");
+    assert!(error.ends_with(" are left"), "{error}");
+
+    let set = ["delegation.budget.seconds=1", "delegation.wrap_up_seconds=1"];
+    let (_, entry) = child_of(|_| hang(), &set).await;
+    assert_eq!(
+        entry["error"],
+        "the time that all children have together (delegation.budget.seconds) was up, and there \
+         was no closing answer within 1 s"
+    );
+    let set = ["delegation.budget.seconds=1", "delegation.wrap_up_seconds=0"];
+    let (_, entry) = child_of(|_| hang(), &set).await;
+    let error = entry["error"].as_str().unwrap();
+    assert!(error.ends_with("none is left for a closing answer (delegation.wrap_up_seconds)"));
+}
+
+#[tokio::test]
+async fn of_nothing_nothing_is_asked_whatever_it_is_counted_in() {
+    for zero in ["tokens", "seconds"] {
+        let set = format!("delegation.budget.{zero}=0");
+        let (requests, entry) = child_of(|_| say("Asked all the same."), &[&set]).await;
+        assert_eq!((requests, &entry["api_calls"]), (0, &json!(0)), "{zero}: {entry}");
+        assert_eq!(entry["summary"], Value::Null, "{zero}");
+    }
+}

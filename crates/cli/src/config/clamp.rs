@@ -19,6 +19,25 @@ pub(super) fn apply(config: &mut Node, warnings: &mut Vec<Problem>) {
         (children.clamp(1, i64::from(u32::MAX)), "at least one must run")
     });
     many_children(config, warnings);
+    nothing_to_spend(config, warnings);
+}
+
+/// A limit of 0 is no limit elsewhere; of what may be spent it leaves nothing.
+fn nothing_to_spend(config: &Node, warnings: &mut Vec<Problem>) {
+    let of_children = ["usd", "tokens", "seconds"].map(|key| vec!["delegation", "budget", key]);
+    let of_run = ["usd", "tokens"].map(|key| vec!["budget", key]);
+    for path in of_children.into_iter().chain(of_run) {
+        let Some(node) = config.at(&path) else { continue };
+        let Value::Number(number) = &node.value else { continue };
+        if number.as_f64() == Some(0.0) {
+            let who = if path.len() == 3 { "children" } else { "agents" };
+            let message = format!(
+                "`{}` is 0: {who} may ask nothing of a model; leave it out for no limit",
+                path.join(".")
+            );
+            warnings.push(Problem::new(&node.place, message));
+        }
+    }
 }
 
 fn clamp(
