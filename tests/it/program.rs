@@ -411,6 +411,11 @@ impl Asked {
         self.texts("user").pop().unwrap_or_default()
     }
 
+    /// How many tokens its reply may have, where it says so.
+    pub(crate) fn most_output(&self) -> Option<u64> {
+        ["max_completion_tokens", "max_tokens"].iter().find_map(|key| self.0[*key].as_u64())
+    }
+
     /// Whether tools may be called.
     pub(crate) fn may_call(&self) -> bool {
         self.0["tool_choice"] != "none"
