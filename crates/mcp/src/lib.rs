@@ -27,7 +27,9 @@
 //!
 //! # Features and stability
 //!
-//! No features.
+//! | feature | default | what it does |
+//! | --- | --- | --- |
+//! | `fuzz` | no | opens what the fuzz targets need; nothing else may use it |
 //!
 //! Stability: settling. A minor version may change it, and the changelog says how to follow.
 

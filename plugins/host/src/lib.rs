@@ -33,7 +33,9 @@
 //!
 //! # Features and stability
 //!
-//! No features.
+//! | feature | default | what it does |
+//! | --- | --- | --- |
+//! | `fuzz` | no | opens what the fuzz targets need; nothing else may use it |
 //!
 //! Stability: settling. A minor version may change what programs that compose Deputize themselves
 //! need. The messages between a program and its host processes may change at any time: both sides
