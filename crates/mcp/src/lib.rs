@@ -27,7 +27,7 @@
 //!
 //! # Features and stability
 //!
-//! | feature | default | what it does |
+//! | feature | by default | what it adds |
 //! | --- | --- | --- |
 //! | `fuzz` | no | opens what the fuzz targets need; nothing else may use it |
 //!
