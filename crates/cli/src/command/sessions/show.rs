@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use deputize_core::door::{to_line, to_screen};
 use deputize_core::{AgentId, Event, Message, Outcome};
 use deputize_runtime::{Said, StoredSession};
+use serde_json::Value;
 
 use super::{Glance, UNFINISHED, local, mark, said, status_of};
 use crate::agent_name::{AgentName, short};
@@ -16,6 +17,8 @@ use crate::surroundings::print;
 const GOAL_CHARS: usize = 100;
 /// Lines of one tool result that are shown; what more there is is counted.
 const RESULT_LINES: usize = 40;
+/// The most characters of what came of a child.
+const SAID_CHARS: usize = 200;
 
 #[derive(Debug, thiserror::Error)]
 #[error("there is no agent `{agent}` in this session")]
@@ -147,7 +150,8 @@ fn conversation(stored: &StoredSession, agent: &Agent<'_>) -> String {
                 }
             }
             Message::Tool(result) => {
-                let text = to_screen(result.text.as_str());
+                let entries = handed_on(result.text.as_str());
+                let text = to_screen(entries.as_deref().unwrap_or(result.text.as_str()));
                 let lines: Vec<&str> = text.lines().collect();
                 for line in lines.iter().take(RESULT_LINES) {
                     out.push_str(&format!("  | {line}\n"));
@@ -163,4 +167,62 @@ fn conversation(stored: &StoredSession, agent: &Agent<'_>) -> String {
         out.push_str(&format!("\nerror: {}\n", to_screen(error)));
     }
     out
+}
+
+/// What came of the children of one call, a line or two for each, where a result tells of children:
+/// the whole of it is one line of JSON.
+fn handed_on(result: &str) -> Option<String> {
+    let begin = result.find('{')?;
+    // What stands before is at most the line that opens its frame.
+    if result.get(..begin)?.lines().count() > 1 {
+        return None;
+    }
+    let mut values = serde_json::Deserializer::from_str(result.get(begin..)?).into_iter::<Value>();
+    let value = values.next()?.ok()?;
+    let list = |key: &str| value.get(key).and_then(Value::as_array);
+    let text = |value: &Value, key: &str| value.get(key)?.as_str().map(str::to_owned);
+    let mut lines: Vec<String> = Vec::new();
+    if let Some(results) = list("results") {
+        for (index, entry) in results.iter().enumerate() {
+            let status = text(entry, "status")?;
+            let agent = text(entry, "agent").map(|id| format!(" {}", below(&id)));
+            lines.push(format!("{index}{}: {status}", agent.unwrap_or_default()));
+            let said = text(entry, "summary").map(|said| to_line(unframed(&said), SAID_CHARS));
+            let error =
+                text(entry, "error").map(|why| format!("error: {}", to_line(&why, SAID_CHARS)));
+            lines.extend(said.into_iter().chain(error).map(|line| format!("  {line}")));
+        }
+    } else {
+        lines.push(text(&value, "error")?);
+        for error in list("errors")? {
+            let (code, remedy) = (text(error, "code")?, text(error, "remedy")?);
+            let field = text(error, "field").unwrap_or_default();
+            let of = error.get("task_index").and_then(Value::as_u64);
+            let place = match (of, field.as_str()) {
+                (Some(index), field) => format!(" task {index} {field}"),
+                (None, "") => String::new(),
+                (None, field) => format!(" {field}"),
+            };
+            lines.push(format!("{code}{place}: {}", to_line(&remedy, SAID_CHARS)));
+        }
+    }
+    let warnings = list("warnings").into_iter().flatten().filter_map(Value::as_str);
+    lines.extend(warnings.map(|warning| format!("warning: {}", to_line(warning, SAID_CHARS))));
+    // Notes stand behind the frame, or behind what has none.
+    let rest = result.get(begin + values.byte_offset()..)?.lines();
+    let notes = rest.filter(|line| !line.is_empty() && !line.starts_with("</"));
+    lines.extend(notes.map(str::to_owned));
+    Some(lines.join("\n"))
+}
+
+/// The words of a summary, without the frame that tells a model whose they are.
+fn unframed(summary: &str) -> &str {
+    let inside = summary.strip_prefix("<child:").and_then(|rest| rest.split_once('\n'));
+    let Some((_, inside)) = inside else { return summary };
+    inside.rsplit_once("\n</").map_or(inside, |(said, _)| said)
+}
+
+/// An agent as the tree calls it.
+fn below(id: &str) -> &str {
+    id.split_once('/').map_or(id, |(_, path)| path)
 }

@@ -20,6 +20,11 @@ fn stored(tape: &Tape) -> (tempfile::TempDir, StoredSession) {
 }
 
 fn session() -> Tape {
+    session_with("{\n``` \n}")
+}
+
+/// A session whose call for children has this result.
+fn session_with(result: &str) -> Tape {
     let mut tape = Tape::default();
     let start = SessionStart {
         cwd: "/repo/project".into(),
@@ -38,7 +43,7 @@ fn session() -> Tape {
     tape.add(&child(0), replied(1, "Sorted.", &[]));
     tape.add(&child(0), ended(&child(0), Status::Completed, ExitReason::Completed));
     let status = deputize_core::CallStatus::Ok;
-    tape.add(&root(), returned(CALL, "delegate_task", status, "{\n``` \n}", Vec::new()));
+    tape.add(&root(), returned(CALL, "delegate_task", status, result, Vec::new()));
     tape.add(&root(), replied(2, "All done.", &[]));
     tape.add(&root(), ended(&root(), Status::Completed, ExitReason::Completed));
     tape
@@ -71,6 +76,62 @@ fn the_tree_and_a_conversation() {
         "error: there is no agent `9` in this session\n\
          hint: `deputize sessions show SESSION` lists them"
     );
+}
+
+#[test]
+fn what_came_of_children_is_told_child_by_child() {
+    let told = |result: &str| {
+        let (_folder, stored) = stored(&session_with(result));
+        let text = show::shown(&stored, None).unwrap();
+        let lines = text.lines().filter_map(|line| line.strip_prefix("  | "));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let long = "x".repeat(500);
+    let results = serde_json::json!({
+        "results": [
+            {"task_index": 0, "status": "completed", "agent": "s1/1.0.0",
+             "summary": format!("<child:s1/1.0.0 abcd>\nSorted.\n{long}\n</abcd>")},
+            {"task_index": 1, "status": "failed", "agent": "s1/1.0.1", "summary": null,
+             "error": "no such model"},
+        ],
+        "total_duration_seconds": 1.5,
+        "warnings": ["unknown field `mood` ignored"],
+    });
+    let framed = format!("<tool:delegate_task efgh>\n{results}\n</efgh>\n[Read a.txt again.]");
+    let mut lines = told(&framed);
+    let said = lines.remove(1);
+    assert!(said.starts_with("  Sorted.") && said.chars().count() < 210, "{said}");
+    assert_eq!(
+        lines,
+        [
+            "0 1.0.0: completed",
+            "1 1.0.1: failed",
+            "  error: no such model",
+            "warning: unknown field `mood` ignored",
+            "[Read a.txt again.]"
+        ]
+    );
+    let refused = serde_json::json!({
+        "error": "no child was started: 2 things in this call are wrong, see `errors`",
+        "errors": [
+            {"code": "E_GOAL", "task_index": 0, "task": "t0", "field": "goal", "value": " ",
+             "remedy": "say what is to be done"},
+            {"code": "E_DEPTH", "task_index": null, "field": "", "value": null,
+             "remedy": "do the work yourself"},
+        ],
+        "warnings": [],
+    });
+    assert_eq!(
+        told(&refused.to_string()),
+        [
+            "no child was started: 2 things in this call are wrong, see `errors`",
+            "E_GOAL task 0 goal: say what is to be done",
+            "E_DEPTH: do the work yourself"
+        ]
+    );
+    // What only looks like it stays as it is.
+    let other = r#"{"results": [1], "error": "x"}"#;
+    assert_eq!(told(other), [other]);
 }
 
 #[test]
