@@ -1,0 +1,133 @@
+use proptest::prelude::*;
+
+use super::*;
+
+#[test]
+fn names_in_lines_that_say_written() {
+    let lines = [
+        "I created `src/a.rs` and updated (docs/b.md), then out.txt.",
+        "Wrote ./x/y.unknown:12:3 and \"/tmp/z.log\".",
+        "I read src/c.rs.",
+        "I did not change src/d.rs; nothing was written to e.txt",
+        "Updated foo.bar() and e.g. the and/or of version 1.2 at https://x.org/a.html",
+        "Fixed `src/a.rs` again",
+        "Created ../../up.toml and .env",
+    ];
+    assert_eq!(
+        named_as_written(&lines.join("\n"), None),
+        ["src/a.rs", "docs/b.md", "out.txt", "./x/y.unknown", "/tmp/z.log", "../../up.toml"]
+    );
+    let many: String = (0..99).map(|n| format!("wrote a{n}.rs\n")).collect();
+    assert_eq!(named_as_written(&many, None).len(), MOST);
+}
+
+/// Answers, and what each claims to have written.
+const CASES: [(&str, &[&str]); 55] = [
+    ("Created report.md with no errors.", &["report.md"]),
+    ("Updated docs/a.md without any problems.", &["docs/a.md"]),
+    (
+        "I created:\n- report.md\n- `src/b.rs` (new)\n\nThe rest is in c.rs.",
+        &["report.md", "src/b.rs"],
+    ),
+    ("Files changed:\n1. a.rs\n2) b.rs", &["a.rs", "b.rs"]),
+    ("Files that I read:\n- a.rs", &[]),
+    ("Created Makefile and sub/Dockerfile", &["Makefile", "sub/Dockerfile"]),
+    ("report.md was created.", &["report.md"]),
+    ("The parser was changed in src/a.rs by commit 12ab.", &[]),
+    ("I have not yet updated a.md.", &[]),
+    ("a.md could not be updated.", &[]),
+    ("Nothing was written to a.md.", &[]),
+    // Below a heading, in a list, a table or a block of names.
+    ("**Files created**\n- src/z.rs", &["src/z.rs"]),
+    ("## Files created:\n\n- src/z.rs\n\n## Files read\n\n- a.rs", &["src/z.rs"]),
+    ("### Changes\n- `src/z.rs`: created", &["src/z.rs"]),
+    ("**Files Modified:** src/z.rs", &["src/z.rs"]),
+    ("Files changed:\n\n```\nsrc/z.rs\nsrc/y.rs (new)\n```\n", &["src/z.rs", "src/y.rs"]),
+    ("## Modified files\n| File | Why |\n|---|---|\n| src/q.rs | like b.rs |", &["src/q.rs"]),
+    ("| File | Status |\n|---|---|\n| src/q.rs | Created |", &["src/q.rs"]),
+    (
+        "Here is what I changed:\n\n1. **src/z.rs**\n   - calls b.rs\n2. `src/y.rs`, x.rs: as in c.rs",
+        &["src/z.rs", "src/y.rs", "x.rs"],
+    ),
+    ("- Created:\n  - a.txt\n  - b.txt", &["a.txt", "b.txt"]),
+    ("## Files to be created\n- a.rs", &[]),
+    ("## Changes needed\n- a.rs", &[]),
+    ("**Files that should be changed**\n- a.rs", &[]),
+    ("Files I looked at:\n```\na.rs\n```", &[]),
+    ("The log says:\n```\ncreated a.rs\n```", &[]),
+    ("I changed nothing.\n\n## Findings\n- a.rs: unused", &[]),
+    ("Created b.rs.\n\nThe tests are:\n- a.rs", &["b.rs"]),
+    // Other words for it.
+    ("I made a new file `src/z.rs`.", &["src/z.rs"]),
+    ("I made changes to src/z.rs", &["src/z.rs"]),
+    ("I made the following changes:\n- src/z.rs", &["src/z.rs"]),
+    ("Done. New file: a.txt", &["a.txt"]),
+    ("New file: a.txt", &["a.txt"]),
+    ("- **New file:** `a.txt`", &["a.txt"]),
+    ("New files\n- a.txt", &[]),
+    ("### New files\n- a.txt", &["a.txt"]),
+    ("src/z.rs (new)", &["src/z.rs"]),
+    ("- `src/z.rs` (new file), for b.rs", &["src/z.rs"]),
+    ("I was able to update src/z.rs.", &["src/z.rs"]),
+    ("I managed to fix src/z.rs", &["src/z.rs"]),
+    ("I put the results into out.csv", &["out.csv"]),
+    ("The file src/z.rs now contains the parser.", &["src/z.rs"]),
+    ("created **src/z.rs**", &["src/z.rs"]),
+    ("created [src/z.rs](src/z.rs) and [the notes](docs/n.md#L3)", &["src/z.rs", "docs/n.md"]),
+    ("Created file:///tmp/a.txt", &["/tmp/a.txt"]),
+    ("I was not able to update src/z.rs.", &[]),
+    ("I was unable to save a.md", &[]),
+    ("I made sure that src/a.rs parses.", &[]),
+    ("I made no changes to src/a.rs.", &[]),
+    ("New files are needed: a.rs", &[]),
+    ("a.rs should be changed, and b.rs must be updated", &[]),
+    ("It may be fixed in a.rs", &[]),
+    // Names with spaces, and commands, which are none.
+    ("Saved it to \"my file.txt\" and `the notes/b c.md`", &["my file.txt", "the notes/b c.md"]),
+    ("Fixed with `cargo test src/a.rs`", &[]),
+    ("Wrote `a.md` and `b.md`", &["a.md", "b.md"]),
+    ("I created it as \"we agreed on\" in a.md", &["a.md"]),
+];
+
+#[test]
+fn claims_as_models_make_them() {
+    for (answer, expected) in CASES {
+        assert_eq!(named_as_written(answer, None), expected, "{answer}");
+    }
+}
+
+#[test]
+fn claims_in_a_value_as_schemas_ask_for_them() {
+    let cases: [(&str, &[&str]); 14] = [
+        (r#"{"files_written":["src/x.rs","docs/y.md"],"ok":true}"#, &["src/x.rs", "docs/y.md"]),
+        (r#"{"modifiedFiles":"src/x.rs, src/y.rs"}"#, &["src/x.rs", "src/y.rs"]),
+        (r#"{"created":[{"path":"src/x.rs","why":"docs/y.md asks for it"}]}"#, &["src/x.rs"]),
+        (r#"{"files":[{"path":"src/x.rs","action":"created"}]}"#, &["src/x.rs"]),
+        (r#"{"path":"src/x.rs","written":true}"#, &["src/x.rs"]),
+        (r#"{"changed":{"src/x.rs":"a new test","src/y.rs":false}}"#, &["src/x.rs"]),
+        (r#"{"summary":"I read a.rs.\nI wrote src/x.rs."}"#, &["src/x.rs"]),
+        (r#"{"updated":["src/x.rs (the parser of b.rs)"]}"#, &["src/x.rs"]),
+        (r#"{"path":"src/x.rs","written":false}"#, &[]),
+        (r#"{"files_not_written":["src/x.rs"]}"#, &[]),
+        (r#"{"files_read":["src/x.rs"],"unchanged":["src/y.rs"]}"#, &[]),
+        (r#"{"path":"src/x.rs","finding":"a check was added without a test"}"#, &[]),
+        (r#"{"path":"src/x.rs","action":"not changed"}"#, &[]),
+        (r#"["src/x.rs"]"#, &[]),
+    ];
+    for (answer, expected) in cases {
+        let value: Value = serde_json::from_str(answer).unwrap();
+        assert_eq!(named_as_written(answer, Some(&value)), expected, "{answer}");
+        let fenced = format!("I wrote z.md, and this:\n```json\n{answer}\n```\nDone.");
+        let named = named_as_written(&fenced, Some(&value));
+        assert_eq!(named, [expected, &["z.md"]].concat(), "{answer}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn whatever_it_is_given_it_gives_parts_of_it(answer in "(wrote|[a-z./:` \n\u{202e}é]){0,40}") {
+        for path in named_as_written(&answer, None) {
+            prop_assert!(!path.is_empty() && answer.contains(path));
+        }
+    }
+}
