@@ -62,7 +62,8 @@ pub(crate) fn mcp_serve(
                     let address = bind(port.unwrap_or_default()).await?;
                     let told = print(&format!("{}\n", address.url));
                     told.map_err(|error| io::Error::other(error.chain()))?;
-                    desk.http(address).await
+                    desk.http(address).await;
+                    Ok(())
                 }
             }
         };

@@ -26,6 +26,8 @@ pub(super) struct Lines<R, W> {
     reader: BufReader<R>,
     /// What was read of a line that is not whole yet: reading may be left at any time.
     part: Vec<u8>,
+    /// How much of a line that is too long was read and forgotten.
+    passed: usize,
     writer: Arc<Mutex<Option<W>>>,
     /// Answers that are being written: a half one must not stay when reading is left.
     answering: JoinSet<()>,
@@ -54,6 +56,7 @@ where
         Self {
             reader: BufReader::new(reader),
             part: Vec::new(),
+            passed: 0,
             writer: Arc::new(Mutex::new(Some(writer))),
             answering: JoinSet::new(),
             strays: 0,
@@ -65,13 +68,19 @@ where
         loop {
             let room = (LINE_BYTES + 1).saturating_sub(self.part.len()) as u64;
             let read = (&mut self.reader).take(room).read_until(b'\n', &mut self.part).await;
-            if read.ok()? == 0 && self.part.is_empty() {
+            if read.ok()? == 0 && self.part.is_empty() && self.passed == 0 {
                 return None;
             }
             let line = std::mem::take(&mut self.part);
-            if line.len() > LINE_BYTES {
-                // Where the next one begins is not known.
-                return None;
+            if line.len() > LINE_BYTES && !line.ends_with(b"\n") {
+                self.passed += line.len();
+                continue;
+            }
+            if self.passed > 0 {
+                let bytes = std::mem::take(&mut self.passed) + line.trim_ascii_end().len();
+                let why = format!("a message of {bytes} bytes, and at most {LINE_BYTES} are taken");
+                self.answer(wrong(&Value::Null, PARSE_ERROR, &why));
+                continue;
             }
             match read_line(&line) {
                 Line::Message(message) => return Some(*message),
@@ -101,13 +110,14 @@ pub(crate) fn answered(line: &[u8]) -> Option<String> {
     }
 }
 
+/// The answer to what is no message.
+fn wrong(id: &Value, code: i32, why: &str) -> Value {
+    // What is wrong with a message may be told in its own words, of any length.
+    let message = deputize_core::door::to_line(why, WHY_CHARS);
+    json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
+}
+
 fn read_line(line: &[u8]) -> Line {
-    let wrong = |id: &Value, code: i32, message: String| {
-        // What is wrong with a message may be told in its own words, of any length.
-        let message = deputize_core::door::to_line(&message, WHY_CHARS);
-        let error = json!({"code": code, "message": message});
-        Line::Wrong(json!({"jsonrpc": "2.0", "id": id, "error": error}))
-    };
     if line.trim_ascii().is_empty() {
         return Line::Nothing;
     }
@@ -116,7 +126,7 @@ fn read_line(line: &[u8]) -> Line {
         Err(error) => {
             let place =
                 format!("this line is no JSON ({error}): a message is one object on a line");
-            return wrong(&Value::Null, PARSE_ERROR, place);
+            return Line::Wrong(wrong(&Value::Null, PARSE_ERROR, &place));
         }
     };
     let is_id = |id: &&Value| id.is_number() || id.is_string();
@@ -137,12 +147,12 @@ fn read_line(line: &[u8]) -> Line {
                 Some(method) => {
                     let method = deputize_core::door::to_line(&method, 60);
                     let why = format!("\"{method}\" is not asked like this: {error}");
-                    wrong(&id, INVALID_PARAMS, why)
+                    Line::Wrong(wrong(&id, INVALID_PARAMS, &why))
                 }
                 None => {
                     let why = "this is no message of JSON-RPC 2.0: an object with \"jsonrpc\", \
                                \"method\" and, for an answer, \"id\"";
-                    wrong(&id, INVALID_REQUEST, why.to_owned())
+                    Line::Wrong(wrong(&id, INVALID_REQUEST, why))
                 }
             }
         }
@@ -245,5 +255,27 @@ mod tests {
         let mut answers = String::new();
         theirs.read_to_string(&mut answers).await.unwrap();
         assert_eq!(answers.matches("-32700").count(), STRAY_LINES as usize);
+    }
+
+    #[tokio::test]
+    async fn a_line_that_is_too_long_is_answered_and_what_follows_is_read() {
+        const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+        let long = |bytes: usize| format!("{{\"a\":\"{}\"}}", "x".repeat(bytes - 8));
+        let bytes = 2 * LINE_BYTES + 5;
+        // The last one has no end.
+        let text = format!("{}\n{PING}\n{}", long(bytes), long(LINE_BYTES + 1));
+        let (ours, mut theirs) = tokio::io::duplex(1 << 20);
+        let mut lines = Lines::new(io::Cursor::new(text), ours, Cancel::new());
+        assert!(lines.receive().await.is_some() && lines.receive().await.is_none());
+        drop(lines);
+        let mut answers = String::new();
+        theirs.read_to_string(&mut answers).await.unwrap();
+        let told: Vec<Value> =
+            answers.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let why = |bytes| format!("a message of {bytes} bytes, and at most {LINE_BYTES} are taken");
+        assert_eq!(
+            told,
+            [bytes, LINE_BYTES + 1].map(|bytes| wrong(&Value::Null, PARSE_ERROR, &why(bytes)))
+        );
     }
 }
