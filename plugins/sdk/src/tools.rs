@@ -321,10 +321,12 @@ fn chain(error: &dyn std::error::Error) -> String {
 }
 
 /// The file or directory that a path of a call names, if the agent may read it: links followed,
-/// relative paths from the agent's directory.
+/// relative paths from the agent's directory. Nothing else: to open a pipe would wait for whoever
+/// writes to it.
 ///
 /// # Errors
-/// A refusal that says what to do: there is no such file, or the agent may not read it.
+/// A refusal that says what to do: there is no such file, the agent may not read it, or it is a
+/// pipe, a socket or a device.
 pub fn readable(cx: &ToolCx, path: &Path) -> Result<PathBuf, ToolError> {
     let asked = cx.agent.spec.cwd.join(path);
     let found = asked.canonicalize().map_err(|error| {
@@ -333,7 +335,13 @@ pub fn readable(cx: &ToolCx, path: &Path) -> Result<PathBuf, ToolError> {
     let roots = cx.agent.authority.read_roots();
     let within = |root: &PathBuf| root.canonicalize().is_ok_and(|root| found.starts_with(root));
     if roots.iter().any(within) {
-        return Ok(found);
+        let is_plain = found.metadata().is_ok_and(|meta| meta.is_file() || meta.is_dir());
+        return is_plain.then_some(found).ok_or_else(|| {
+            let path = path.display();
+            ToolError::refused(format!(
+                "`{path}` is a pipe, a socket or a device; give a regular file"
+            ))
+        });
     }
     let roots: Vec<String> = roots.iter().map(|root| root.display().to_string()).collect();
     Err(ToolError::refused(match roots.as_slice() {

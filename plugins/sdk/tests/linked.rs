@@ -139,6 +139,10 @@ fn a_tool_reads_where_its_agent_may() {
         let refused = call(path, &host);
         assert!(refused["refused"].as_str().unwrap().contains(word), "{refused}");
     }
+    // To open a pipe would wait, and a socket is told apart as one is.
+    let _socket = std::os::unix::net::UnixListener::bind(dir.path().join("s")).unwrap();
+    let refused = call("s", &host);
+    assert!(refused["refused"].as_str().unwrap().contains("give a regular file"), "{refused}");
     let refused = call("/etc/passwd", &Host::default());
     assert_eq!(refused, json!({"refused": "this agent may read no files"}));
     let broken = call("text", &Host { about: "{".to_owned(), ..Host::default() });
