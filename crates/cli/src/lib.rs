@@ -1,12 +1,14 @@
 //! The `deputize` command as a library: configuration, composition, commands, rendering.
 //!
-//! A program of one's own is [`Cli`] with the tool crates it names; its `main` has five lines.
+//! A program of one's own is [`Cli`] with the tool crates it names; its `main` has five lines. The
+//! first makes a crate of `Cargo.toml` that is not named an error: the linker leaves it out.
 //! Only this crate reads the environment, the clock and the working directory; everything
 //! below it is given values.
 //!
-//! ```no_run
-//! # use std::process::ExitCode;
-//! fn main() -> ExitCode {
+//! ```ignore
+//! #![deny(unused_crate_dependencies)]
+//!
+//! fn main() -> std::process::ExitCode {
 //!     deputize::Cli::new().tools(deputize_tools::LINK).run()
 //! }
 //! ```

@@ -1,5 +1,7 @@
 //! `deputize` with a tool of one's own. A tool crate has the tool and `LINK`, and the program
-//! names it; here both are one file.
+//! names it; here both are one file. A program in a package of its own begins with
+//! `#![deny(unused_crate_dependencies)]`, so that a crate it forgets is an error; this one shares
+//! its `Cargo.toml` with the other examples.
 //!
 //! `own_program tools show count_words` shows it as a model is told of it;
 //! `own_program run "…"` runs an agent that has it.

@@ -9,8 +9,9 @@
  *
  * Answers are one JSON object in UTF-8 with one of these members: {"ok":...} with what was asked
  * for, {"refused":"..."} with words for the model, {"failed":"..."} with words for the operator,
- * {"cancelled":...} with what there was when the call was cancelled, or null. Beside "ok" there may
- * be "notes":["..."], remarks of the tool itself.
+ * {"cancelled":...} with what there was when the call was cancelled, or null, {"panicked":true}
+ * where the tool broke off, its message being on standard error. Beside "ok" there may be
+ * "notes":["..."], remarks of the tool itself.
  * `describe` answers {"ok":{"name":"...","version":"...","tools":[
  *     {"name":"...","description":"...","parameters":{JSON Schema of an object}}]}}, the same at
  * every call. A tool may also have "toolset", "effects" ("read_only", "writes_files" or "unknown"),
@@ -62,7 +63,8 @@ typedef struct deputize_host_v1 {
     /* Not 0 once the call is cancelled; then answer soon. Takes `context`. Cheap, never blocks. */
     uint32_t (*cancelled)(const void *context);
     /* Who calls, where, and what it may touch, as JSON text: {"session","agent","call","cwd",
-     * "read":[...],"write":[...],"network"}. Only if `size` reaches behind it. */
+     * "spill","read":[...],"write":[...],"network"}; "spill" is a directory for what is too long
+     * for an answer. Only if `size` reaches behind it. */
     deputize_view about;
     /* Takes a few words on how far the call is, UTF-8. Only if `size` reaches behind it. */
     void (*note)(const void *context, deputize_view text);
