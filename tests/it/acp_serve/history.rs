@@ -54,6 +54,7 @@ async fn a_stored_session_is_listed_and_replayed_and_goes_on() {
     editor.updates.clear();
     editor.prompt(&session, "And now").await;
     assert_eq!(editor.text("agent_message_chunk"), "After 2 messages.");
+    assert_eq!(editor.told("session_info_update"), [] as [&Value; 0], "it keeps its title");
     editor.updates.clear();
     let resumed = editor.ask("session/resume", load).await;
     assert!(resumed["result"].get("modes").is_some(), "{resumed}");

@@ -78,8 +78,7 @@ impl Editor {
             let _closed = self.connection.send_notification(told);
         }
         drop(telling);
-        let title = format!("{} {}", question.tool, to_question(&question.command));
-        let title = to_line(&title, TITLE_CHARS);
+        let title = title(question);
         let title = if whose.is_empty() { title } else { format!("{whose}: {title}") };
         let fields = ToolCallUpdateFields::new()
             .title(title)
@@ -94,6 +93,14 @@ impl Editor {
         let call = ToolCallUpdate::new(id, fields);
         RequestPermissionRequest::new(self.session.clone(), call, options)
     }
+}
+
+/// The tool and what it would do. Without a command of its own, that begins with the tool.
+fn title(question: &Question) -> String {
+    let (tool, command) = (question.tool.as_str(), to_question(&question.command));
+    let is_named = command.split(' ').next() == Some(tool);
+    let title = if is_named { command } else { format!("{tool} {command}") };
+    to_line(&title, TITLE_CHARS)
 }
 
 /// What the person judges: all of the command, within a fence that it cannot close.
@@ -149,6 +156,13 @@ mod tests {
             class: "dangerous".to_owned(),
             reason: "nothing bounds it".to_owned(),
         };
+        assert!(title(&question).starts_with("terminal ls"), "{}", title(&question));
+        let fetch = Question {
+            tool: ToolName::literal("fetch"),
+            command: "fetch {\"url\":\"u\"}".to_owned(),
+            ..question.clone()
+        };
+        assert_eq!(title(&fetch), "fetch {\"url\":\"u\"}");
         insta::assert_snapshot!(words(&question), @r"
         ````
         ls

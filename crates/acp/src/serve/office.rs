@@ -48,6 +48,8 @@ struct Open {
     conversation: Arc<dyn Conversation>,
     mode: Arc<Mutex<ApproverMode>>,
     telling: Arc<Mutex<Telling>>,
+    /// It was there before, and has the title of its first goal.
+    stored: bool,
     /// The signal of the turn that is under way.
     turn: Mutex<Option<Cancel>>,
 }
@@ -78,13 +80,14 @@ impl Office {
 
     /// Opens a session; gives its id and its modes.
     pub(crate) async fn open(&self, place: Place) -> Result<(String, SessionModeState), Error> {
+        let stored = place.stored.is_some();
         let conversation = self.sessions.open(place).await?;
         let facts = conversation.facts();
         let (id, mode) = (facts.id.to_string(), facts.mode);
         let telling = Arc::new(Mutex::new(Telling::new(facts)));
         let mode = Arc::new(Mutex::new(mode));
         let (modes, turn) = (modes(*lock(&mode)), Mutex::default());
-        let open = Arc::new(Open { conversation, mode, telling, turn });
+        let open = Arc::new(Open { conversation, mode, telling, stored, turn });
         let before = lock(&self.open).insert(id.clone(), open);
         if let Some(before) = before {
             before.close().await;
@@ -212,7 +215,9 @@ impl Office {
             end: self.end.clone(),
         };
         if open.is_first() {
-            observer.tell(SessionUpdate::SessionInfoUpdate(title));
+            if !open.stored {
+                observer.tell(SessionUpdate::SessionInfoUpdate(title));
+            }
             facts.notes.iter().for_each(|note| observer.remark(note));
         }
         let observer = Arc::new(observer);
