@@ -12,7 +12,7 @@ use deputize_core::{
     ToolResult, UserMessage,
 };
 use deputize_providers::{Ending, Endpoint, anthropic_messages, openai_chat, openai_responses};
-use deputize_runtime::prompt::{BaseParts, Environment, base_prompt};
+use deputize_runtime::prompt::{BaseParts, Directory, Environment, base_prompt};
 use deputize_runtime::{Header, SessionDir, SessionFile};
 use deputize_testkit::{chat_sse, messages_sse, responses_sse};
 use deputize_workflow::{Event as TaskEvent, Graph, Outcome, Schedule};
@@ -211,7 +211,8 @@ fn compile_a_schema(bencher: Bencher<'_, '_>) {
 /// The base prompt of an agent.
 #[divan::bench]
 fn build_a_prompt(bencher: Bencher<'_, '_>) {
-    let environment = Environment { os: "linux", cwd: Path::new("/repo"), git: true };
+    let directory = Some(Directory { path: Path::new("/repo"), git: true });
+    let environment = Environment { os: "linux", directory };
     let parts = BaseParts::new("2026-01-31", environment);
     bencher.bench(|| base_prompt(black_box(&parts)).unwrap().render().into_blocks());
 }
