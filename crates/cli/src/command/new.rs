@@ -45,7 +45,7 @@ const KEYWORDS: [&str; 51] = [
 ];
 
 /// Crates that are there already.
-const TAKEN: [&str; 10] = [
+const TAKEN: [&str; 13] = [
     "test",
     "core",
     "std",
@@ -56,6 +56,9 @@ const TAKEN: [&str; 10] = [
     "deputize-plugin",
     "deputize-testkit",
     "deputize-tools",
+    "schemars",
+    "serde",
+    "serde-json",
 ];
 
 #[derive(Debug, thiserror::Error)]
@@ -209,7 +212,7 @@ mod tests {
         for wrong in ["/a/my tools", "/a/7up", "/"] {
             assert!(named(wrong, None).unwrap_err().contains("is no name of a crate"), "{wrong}");
         }
-        for taken in ["/a/core", "/a/deputize_tools", "/a/async", "/a/match"] {
+        for taken in ["/a/core", "/a/deputize_tools", "/a/async", "/a/match", "/a/serde_json"] {
             assert!(named(taken, None).unwrap_err().contains("cannot be named"), "{taken}");
         }
     }
