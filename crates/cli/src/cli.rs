@@ -184,7 +184,7 @@ impl Cli {
             Command::Prompt(args) => prompt::prompt(links, &around, args),
             Command::Tools(args) => tools::tools(links, &around, args),
             Command::Toolsets(args) => tools::toolsets(links, &around, args),
-            Command::Plugin(args) => return plugin::plugin(&around, args),
+            Command::Plugin(args) => return plugin::plugin(links, &around, args),
             Command::Agents(args) => agents::agents(&around, args),
             Command::Pause { sessions } => pause::pause(&around, sessions, true),
             Command::Unpause { sessions } => pause::pause(&around, sessions, false),

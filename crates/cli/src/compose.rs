@@ -1,7 +1,7 @@
 //! Puts the parts together: the one place that knows every crate. It starts nothing.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use deputize_delegate::{
     Background, ControlTool, DelegateTool, Policy, children_grant, send_order,
 };
 use deputize_mcp::Servers;
+use deputize_plugin_host::{Boundary, Description};
 use deputize_runtime::{Budgets, Models, Parts, SyncMode, SystemClock, declare, top_agent};
 use jiff::Timestamp;
 
@@ -131,6 +132,34 @@ pub(crate) fn toolset_names() -> BTreeSet<String> {
     names.iter().map(ToString::to_string).collect()
 }
 
+/// The tools that a program has without its configuration's plugins and servers.
+fn brought(from: &Ingredients<'_>, delegation: &Policy) -> Result<Catalog, ComposeError> {
+    let mut catalog = Catalog::linked(from.links)?;
+    let tool = DelegateTool::new(delegation.clone(), Arc::clone(&from.clock))?;
+    catalog.insert(tool.into_entry())?;
+    if delegation.background {
+        catalog.insert(ControlTool::new()?.into_entry())?;
+    }
+    Ok(catalog)
+}
+
+/// Whether the tools of a plugin would stand beside those that a program brings.
+pub(crate) fn has_room(
+    from: &Ingredients<'_>,
+    description: &Description,
+    path: &Path,
+    plugin: &Arc<dyn Boundary>,
+) -> Result<(), CliError> {
+    let room = || -> Result<(), ComposeError> {
+        // The names of tools do not depend on what children are told.
+        let found = Found::read(from, &mut Vec::new());
+        let delegation = delegation::policy((from, &found), Vec::new(), &mut Vec::new());
+        let mut catalog = brought(from, &delegation)?;
+        Ok(plugins::add_one(description, path, plugin, &mut catalog)?)
+    };
+    room().map_err(CliError::usage)
+}
+
 impl Composition {
     /// Puts everything together but the models, which need keys.
     pub(crate) fn new(from: &Ingredients<'_>) -> Result<Self, CliError> {
@@ -154,12 +183,7 @@ impl Composition {
         let child_base = child_base(config, &found)?;
         let mut delegation = delegation::policy((from, &found), child_base, &mut warnings);
         external::apply(config, &mut delegation, &mut warnings);
-        let mut catalog = Catalog::linked(from.links)?;
-        let tool = DelegateTool::new(delegation.clone(), Arc::clone(&from.clock))?;
-        catalog.insert(tool.into_entry())?;
-        if delegation.background {
-            catalog.insert(ControlTool::new()?.into_entry())?;
-        }
+        let mut catalog = brought(from, &delegation)?;
         plugins::add(&found.plugins, from.surroundings, &mut catalog)?;
         mcp::add(config, &found.mcp, &mut catalog, &mut warnings);
         let toolsets = toolsets(config, &catalog)?;

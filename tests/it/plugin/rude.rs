@@ -174,3 +174,43 @@ async fn what_is_no_plugin_is_told_by_its_check() {
         assert!(refused.err.contains(words), "{path}: {}", refused.err);
     }
 }
+
+#[tokio::test]
+async fn what_a_run_would_refuse_is_refused_by_the_check_too() {
+    for (name, toolset, words) in [
+        ("read_file", "rude", "`read_file`"),
+        ("delegate_task", "rude", "`delegate_task`"),
+        ("rude", "file", "another one's"),
+        ("mcp__a__b", "rude", "those of MCP servers"),
+        ("rude", "mcp-a", "those of MCP servers"),
+    ] {
+        let described = json!({"ok": {"name": "rude", "version": "1", "tools": [{
+            "name": name, "toolset": toolset, "description": "Takes a name.",
+            "effects": "read_only", "parameters": {"type": "object"},
+        }]}});
+        let lab = Lab::new();
+        let flag = format!("-DDESCRIBED={}", Value::String(described.to_string()));
+        let library = compiled(&lab, SOURCE, "librude", &[flag.as_str()]);
+        let checked = ended(&lab, &["plugin", "check", library.to_str().unwrap()]).await;
+        let checked = checked.with_code(2);
+        assert!(checked.err.contains(words) && checked.out.is_empty(), "{name}: {}", checked.err);
+        configure(&lab, &[(&library, true)]);
+        let run = ended(&lab, &["run", "-m", "offline", "Hello"]).await.with_code(2);
+        assert!(run.err.contains(words), "{name}: {}", run.err);
+    }
+}
+
+#[tokio::test]
+async fn a_session_that_goes_on_without_its_plugin_says_which_tools_are_gone() {
+    let lab = Lab::new();
+    let library = compiled(&lab, SOURCE, "librude", &[]);
+    configure(&lab, &[(&library, true)]);
+    let calls = [("rude", json!({}))];
+    results(&lab, &calls, &[]).await;
+    let session = lab.session();
+    let (_, again) = results(&lab, &calls, &["--resume", &session]).await;
+    assert!(!again.err.contains("not there now"), "{}", again.err);
+    fs::write(lab.path("home/config.yaml"), "").unwrap();
+    let (_, without) = results(&lab, &calls, &["--resume", &session]).await;
+    assert!(without.err.contains("will be refused: rude; put back"), "{}", without.err);
+}

@@ -1,5 +1,6 @@
 //! `deputize plugin`: the plugins of the configuration, the check of one, the beginning of one.
 
+use deputize_core::ToolCrate;
 use deputize_core::door::to_line;
 use deputize_plugin_host::Description;
 use serde_json::{Value, json};
@@ -14,11 +15,15 @@ use crate::surroundings::{Surroundings, print};
 mod check;
 
 /// Does what the command says. 1: a plugin cannot be used.
-pub(crate) fn plugin(around: &Surroundings, command: &Plugin) -> Result<u8, CliError> {
+pub(crate) fn plugin(
+    links: &[ToolCrate],
+    around: &Surroundings,
+    command: &Plugin,
+) -> Result<u8, CliError> {
     match command {
         Plugin::List { view } => list(around, view),
         Plugin::Check { path, within, json } => {
-            check::check(around, path, within.as_deref(), *json)
+            check::check(links, around, path, within.as_deref(), *json)
         }
         Plugin::New(project) => new::plugin(around, project).map(|()| 0),
     }

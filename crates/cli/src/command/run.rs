@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use deputize_acp::Program;
 use deputize_core::{
-    ApproverMode, Clock, Endpoint, Resource as _, SessionId, SessionStart, ToolCrate,
+    AgentSpec, ApproverMode, Clock, Endpoint, Resource as _, SessionId, SessionStart, ToolCrate,
+    ToolName,
 };
 use deputize_runtime::{Parts, SessionDir, StoredSession, SystemClock};
 use deputize_tools::Processes;
@@ -81,7 +82,7 @@ pub(crate) fn run(
     let (task, piped) = given(job, stored.is_none(), around)?;
     let most = loaded.config.limits.read_bytes as usize;
     let material = piped.map(|bytes| Material::new(bytes, most, &dir.spill(&id), &chosen.secrets));
-    announce(job, &composition, mode, (&looked.notes, &chosen.warnings));
+    announce(job, &composition, mode, (&looked.notes, &chosen.warnings), before.as_ref());
     let before = stored.as_ref().map_or(&[][..], |stored| &stored.records);
     let stage = Stage::set(around, options, &cwd, &composition, before)?.of(&id);
     let (model, model_options) = (chosen.name.clone(), chosen.options.clone());
@@ -108,16 +109,31 @@ pub(crate) fn run(
     }
 }
 
+/// A warning of tools that a session had and this program does not have any more.
+fn gone(spec: &AgentSpec, composition: &Composition) -> Option<String> {
+    let missing = spec.tools.iter().filter(|name| composition.catalog.get(name.as_str()).is_none());
+    let missing: Vec<&str> = missing.map(ToolName::as_str).collect();
+    (!missing.is_empty()).then(|| {
+        format!(
+            "warning: this session had tools that are not there now, and their calls will be \
+             refused: {}; put back the plugin or MCP server that has them",
+            missing.join(", ")
+        )
+    })
+}
+
 /// Says what the person should know before it begins.
 fn announce(
     job: &Job<'_>,
     composition: &Composition,
     mode: ApproverMode,
     (notes, warnings): (&[String], &[String]),
+    before: Option<&AgentSpec>,
 ) {
     notes.iter().for_each(|note| tell(&format!("note: {note}")));
     notices(composition, mode, job.options.quiet);
     warnings.iter().for_each(|warning| tell(&format!("warning: {warning}")));
+    before.and_then(|spec| gone(spec, composition)).iter().for_each(|text| tell(text));
     if job.resume.is_some() {
         left_alone(job.options).iter().for_each(|note| tell(note));
     }

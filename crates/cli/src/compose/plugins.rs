@@ -60,6 +60,12 @@ pub(crate) enum PluginFault {
         path.display()
     )]
     Toolset { path: PathBuf, tool: ToolName, toolset: ToolsetName, owner: Origin },
+    #[error(
+        "plugin `{}` has tool `{tool}` in the toolset `{toolset}`: tools `mcp__…` and toolsets \
+         `mcp-…` are those of MCP servers; its author has to choose other names",
+        path.display()
+    )]
+    Servers { path: PathBuf, tool: ToolName, toolset: ToolsetName },
     #[error(transparent)]
     Catalog(#[from] CatalogError),
 }
@@ -148,17 +154,27 @@ pub(super) fn add(
     for plugin in found {
         let description = Description::parse(&plugin.description);
         let description = description.map_err(|source| PluginFault::of(&plugin.path, source))?;
-        for entry in entries(&description, &plugin.path, &boundary(plugin, around)) {
-            if let Some(other) = other_owner(catalog, &entry) {
-                return Err(PluginFault::Toolset {
-                    path: plugin.path.clone(),
-                    tool: entry.name().clone(),
-                    toolset: entry.toolset,
-                    owner: other,
-                });
-            }
-            catalog.insert(entry)?;
+        add_one(&description, &plugin.path, &boundary(plugin, around), catalog)?;
+    }
+    Ok(())
+}
+
+/// Adds the tools of one plugin: none takes a name or a toolset that is another one's.
+pub(super) fn add_one(
+    description: &Description,
+    path: &Path,
+    plugin: &Arc<dyn Boundary>,
+    catalog: &mut Catalog,
+) -> Result<(), PluginFault> {
+    for entry in entries(description, path, plugin) {
+        let (path, tool) = (path.to_owned(), entry.name().clone());
+        if tool.as_str().starts_with("mcp__") || entry.toolset.as_str().starts_with("mcp-") {
+            return Err(PluginFault::Servers { path, tool, toolset: entry.toolset });
         }
+        if let Some(owner) = other_owner(catalog, &entry) {
+            return Err(PluginFault::Toolset { path, tool, toolset: entry.toolset, owner });
+        }
+        catalog.insert(entry)?;
     }
     Ok(())
 }

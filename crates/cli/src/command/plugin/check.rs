@@ -5,12 +5,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use deputize_check::{Check, Checked, Rule, Violations};
-use deputize_core::{Effects, Tool};
-use deputize_plugin_host::{Boundary, Description, PluginError, PluginFile, entries};
+use deputize_core::{Effects, Tool, ToolCrate};
+use deputize_plugin_host::{Boundary, Description, PluginFile, entries};
 use deputize_process::Supervisor;
 use serde_json::{Value, json};
 
+use crate::args::Settings;
 use crate::compose::plugins::{isolated, named};
+use crate::compose::{Ingredients, has_room};
 use crate::exit::CliError;
 use crate::processes;
 use crate::surroundings::{Surroundings, print};
@@ -48,6 +50,7 @@ impl Found {
 
 /// Looks at a file, tries its tools, and prints what was found. 1: a tool breaks its contract.
 pub(super) fn check(
+    links: &[ToolCrate],
     around: &Surroundings,
     path: &Path,
     within: Option<&Path>,
@@ -63,9 +66,12 @@ pub(super) fn check(
     let supervisor = Supervisor::with(processes::setup(around.open_files));
     let supervisor = Arc::new(supervisor.map_err(CliError::failed)?);
     let plugin: Arc<dyn Boundary> = Arc::new(isolated(&file, around, &supervisor));
-    let report = runtime.block_on(look(file, &plugin, within.as_deref()));
+    let sources = around.sources(&Settings::default(), Vec::new())?;
+    let loaded = around.load(&sources)?;
+    let ingredients = Ingredients::here(links, &loaded.config, around, &sources);
+    let report = runtime.block_on(look(file, &plugin, within.as_deref(), &ingredients));
     drop(runtime);
-    let report = report.map_err(CliError::failed)?;
+    let report = report?;
     let text = if as_json { format!("{:#}\n", report.json()) } else { report.text() };
     print(&text)?;
     Ok(u8::from(report.checked.iter().any(|(_, found)| found.is_wrong())))
@@ -75,9 +81,13 @@ async fn look(
     file: PluginFile,
     plugin: &Arc<dyn Boundary>,
     within: Option<&Path>,
-) -> Result<Report, PluginError> {
-    let described = plugin.describe().await?;
-    let description = Description::parse(&described).map_err(|error| named(error, file.path()))?;
+    ingredients: &Ingredients<'_>,
+) -> Result<Report, CliError> {
+    let described = plugin.describe().await.map_err(CliError::failed)?;
+    let description = Description::parse(&described)
+        .map_err(|error| CliError::failed(named(error, file.path())))?;
+    // What every run would refuse is told before anything is tried.
+    has_room(ingredients, &description, file.path(), plugin)?;
     let mut checked = Vec::new();
     for entry in entries(&description, file.path(), plugin) {
         let mut check = Check::new(&entry.tool);
