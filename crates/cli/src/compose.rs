@@ -1,7 +1,7 @@
 //! Puts the parts together: the one place that knows every crate. It starts nothing.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +15,6 @@ use deputize_delegate::{
     Background, ControlTool, DelegateTool, Policy, children_grant, send_order,
 };
 use deputize_mcp::Servers;
-use deputize_plugin_host::{Boundary, Description};
 use deputize_runtime::{Budgets, Models, Parts, SyncMode, SystemClock, declare, top_agent};
 use jiff::Timestamp;
 
@@ -143,21 +142,12 @@ fn brought(from: &Ingredients<'_>, delegation: &Policy) -> Result<Catalog, Compo
     Ok(catalog)
 }
 
-/// Whether the tools of a plugin would stand beside those that a program brings.
-pub(crate) fn has_room(
-    from: &Ingredients<'_>,
-    description: &Description,
-    path: &Path,
-    plugin: &Arc<dyn Boundary>,
-) -> Result<(), CliError> {
-    let room = || -> Result<(), ComposeError> {
-        // The names of tools do not depend on what children are told.
-        let found = Found::read(from, &mut Vec::new());
-        let delegation = delegation::policy((from, &found), Vec::new(), &mut Vec::new());
-        let mut catalog = brought(from, &delegation)?;
-        Ok(plugins::add_one(description, path, plugin, &mut catalog)?)
-    };
-    room().map_err(CliError::usage)
+/// The tools beside which those of plugins have to stand.
+pub(crate) fn without_plugins(from: &Ingredients<'_>) -> Result<Catalog, CliError> {
+    // The names of tools do not depend on what children are told.
+    let found = Found::read(from, &mut Vec::new());
+    let delegation = delegation::policy((from, &found), Vec::new(), &mut Vec::new());
+    brought(from, &delegation).map_err(CliError::usage)
 }
 
 impl Composition {

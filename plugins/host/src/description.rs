@@ -116,6 +116,12 @@ impl Description {
             let why = format!("it has {} tools, and the limit is {MAX_TOOLS}", raw.tools.len());
             return Err(wrong(why));
         }
+        if raw.tools.is_empty() {
+            // Nobody configures one for nothing: something was forgotten.
+            let why = "it has no tools: its author has to register one, or in C to name it in \
+                       `describe`";
+            return Err(wrong(why.to_owned()));
+        }
         let mut names = BTreeSet::new();
         let mut tools = Vec::new();
         for tool in raw.tools {
@@ -243,6 +249,7 @@ mod tests {
             (r#"{"panicked":true}"#, "it panicked"),
             (r#"{"failed":"no disk"}"#, "no disk"),
             (r#"{"ok":{"name":"a/b","version":"","tools":[]}}"#, "not a toolset name"),
+            (r#"{"ok":{"name":"w","version":"","tools":[]}}"#, "`w`: it has no tools: its author"),
             (r#"{"ok":[]}"#, "invalid"),
         ] {
             let error = Description::parse(answer).unwrap_err().to_string();

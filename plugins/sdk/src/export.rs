@@ -45,18 +45,20 @@ pub trait Tools {
 ///
 /// ```
 /// # use deputize_plugin::{Answer, CallHost, Tools};
-/// struct Nothing;
+/// struct Greeting;
 ///
-/// impl Tools for Nothing {
+/// impl Tools for Greeting {
 ///     fn describe() -> String {
-///         r#"{"name":"nothing","version":"0.1.0","tools":[]}"#.into()
+///         r#"{"name":"greeting","version":"0.1.0","tools":[{"name":"greet",
+///             "description":"Greet the world.","parameters":{"type":"object"}}]}"#
+///             .into()
 ///     }
-///     fn call(tool: &str, _: &str, _: &CallHost<'_>) -> Answer {
-///         Answer::Refused(format!("there is no tool `{tool}`"))
+///     fn call(_: &str, _: &str, _: &CallHost<'_>) -> Answer {
+///         Answer::text("Hello, world.")
 ///     }
 /// }
 ///
-/// deputize_plugin::export_plugin!(Nothing);
+/// deputize_plugin::export_plugin!(Greeting);
 /// ```
 #[macro_export]
 macro_rules! export_plugin {

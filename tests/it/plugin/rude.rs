@@ -56,10 +56,14 @@ async fn another_version_or_a_short_table_is_refused_before_any_code_runs() {
 
 #[tokio::test]
 async fn a_missing_function_or_a_wrong_description_is_refused() {
-    let rows: [(&[&str], &str); 4] = [
+    let rows: [(&[&str], &str); 5] = [
         (&["-DCALL=NULL"], "the plugin's table has no `call` function"),
         (&["-DDESCRIBED=\"garbage\""], "it is not JSON as agreed"),
         (&["-DDESCRIBED=\"{}\""], "it says neither ok"),
+        (
+            &[r#"-DDESCRIBED="{\"ok\":{\"name\":\"rude\",\"version\":\"1\",\"tools\":[]}}""#],
+            "it has no tools: its author",
+        ),
         (&["-DHANG"], "did not describe itself within 10 s"),
     ];
     for (flags, words) in rows {
@@ -213,4 +217,35 @@ async fn a_session_that_goes_on_without_its_plugin_says_which_tools_are_gone() {
     fs::write(lab.path("home/config.yaml"), "").unwrap();
     let (_, without) = results(&lab, &calls, &["--resume", &session]).await;
     assert!(without.err.contains("will be refused: rude; put back"), "{}", without.err);
+}
+
+#[tokio::test]
+async fn two_plugins_with_one_tool_are_told_by_the_list_as_by_a_run() {
+    let described = |tool: &str, toolset: &str| {
+        let described = json!({"ok": {"name": "rude", "version": "1", "tools": [{
+            "name": tool, "toolset": toolset, "description": "Takes a name.",
+            "effects": "read_only", "parameters": {"type": "object"},
+        }]}});
+        format!("-DDESCRIBED={}", Value::String(described.to_string()))
+    };
+    let lab = Lab::new();
+    let made = |name, tool, toolset| compiled(&lab, SOURCE, name, &[&*described(tool, toolset)]);
+    let first = made("first", "one", "rude");
+    for (tool, toolset, words) in
+        [("one", "other", "two tools are called `one`"), ("two", "rude", "which is another one's")]
+    {
+        let second = made("second", tool, toolset);
+        // It may have what the refused one would have had.
+        let third = made("third", "two", "other");
+        configure(&lab, &[(&first, true), (&second, true), (&third, true)]);
+        let listed = ended(&lab, &["plugin", "list", "--json"]).await.with_code(1);
+        let listed: Value = serde_json::from_str(&listed.out).unwrap();
+        let usable: Vec<&Value> =
+            listed.as_array().unwrap().iter().map(|row| &row["usable"]).collect();
+        assert_eq!(usable, [true, false, true], "{listed}");
+        let why = listed[1]["why_not"].as_str().unwrap();
+        assert!(why.contains(words) && why.contains("first.so"), "{why}");
+        let run = ended(&lab, &["run", "-m", "offline", "Hello"]).await.with_code(2);
+        assert!(run.err.contains(why), "{}", run.err);
+    }
 }

@@ -1,13 +1,13 @@
 //! `deputize plugin`: the plugins of the configuration, the check of one, the beginning of one.
 
-use deputize_core::ToolCrate;
 use deputize_core::door::to_line;
+use deputize_core::{Catalog, ToolCrate};
 use deputize_plugin_host::Description;
 use serde_json::{Value, json};
 
 use crate::args::{Plugin, View};
 use crate::command::{new, table};
-use crate::compose::plugins;
+use crate::compose::{Ingredients, plugins, without_plugins};
 use crate::config::{Config, PluginEntry};
 use crate::exit::CliError;
 use crate::surroundings::{Surroundings, print};
@@ -21,7 +21,7 @@ pub(crate) fn plugin(
     command: &Plugin,
 ) -> Result<u8, CliError> {
     match command {
-        Plugin::List { view } => list(around, view),
+        Plugin::List { view } => list(links, around, view),
         Plugin::Check { path, within, json } => {
             check::check(links, around, path, within.as_deref(), *json)
         }
@@ -36,10 +36,11 @@ struct Row {
     found: Result<Description, String>,
 }
 
-fn list(around: &Surroundings, view: &View) -> Result<u8, CliError> {
+fn list(links: &[ToolCrate], around: &Surroundings, view: &View) -> Result<u8, CliError> {
     let sources = around.sources(&view.settings, Vec::new())?;
     let loaded = around.load(&sources)?;
-    let rows = rows(&loaded.config, around);
+    let beside = without_plugins(&Ingredients::here(links, &loaded.config, around, &sources))?;
+    let rows = rows(&loaded.config, around, beside);
     let code = u8::from(rows.iter().any(|row| row.found.is_err()));
     if view.json {
         let rows: Vec<Value> = rows.iter().map(Row::json).collect();
@@ -56,16 +57,20 @@ fn list(around: &Surroundings, view: &View) -> Result<u8, CliError> {
     Ok(code)
 }
 
-fn rows(config: &Config, around: &Surroundings) -> Vec<Row> {
+/// Each is looked at beside those above it, as a run takes them.
+fn rows(config: &Config, around: &Surroundings, mut beside: Catalog) -> Vec<Row> {
     let row = |entry: &PluginEntry| {
-        let found = plugins::one(entry, around).map_err(CliError::usage);
-        let read = |found: plugins::FoundPlugin| {
-            Description::parse(&found.description).map_err(CliError::usage)
-        };
+        let found = plugins::one(entry, around).and_then(|found| {
+            // One that is refused takes no name from those below it.
+            let mut with = beside.clone();
+            let description = plugins::add_one(&found, around, &mut with)?;
+            beside = with;
+            Ok(description)
+        });
         Row {
             path: plugins::place(entry, around).display().to_string(),
             isolated: entry.isolated,
-            found: found.and_then(read).map_err(|error| error.chain()),
+            found: found.map_err(|error| CliError::usage(error).chain()),
         }
     };
     config.plugins.iter().map(row).collect()

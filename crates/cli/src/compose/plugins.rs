@@ -151,16 +151,23 @@ pub(super) fn add(
     around: &Surroundings,
     catalog: &mut Catalog,
 ) -> Result<(), PluginFault> {
-    for plugin in found {
-        let description = Description::parse(&plugin.description);
-        let description = description.map_err(|source| PluginFault::of(&plugin.path, source))?;
-        add_one(&description, &plugin.path, &boundary(plugin, around), catalog)?;
-    }
-    Ok(())
+    found.iter().try_for_each(|plugin| add_one(plugin, around, catalog).map(|_| ()))
 }
 
-/// Adds the tools of one plugin: none takes a name or a toolset that is another one's.
-pub(super) fn add_one(
+/// Adds the tools of one plugin that was found.
+pub(crate) fn add_one(
+    found: &FoundPlugin,
+    around: &Surroundings,
+    catalog: &mut Catalog,
+) -> Result<Description, PluginFault> {
+    let description = Description::parse(&found.description);
+    let description = description.map_err(|source| PluginFault::of(&found.path, source))?;
+    add_tools(&description, &found.path, &boundary(found, around), catalog)?;
+    Ok(description)
+}
+
+/// Adds the tools that a plugin has: none takes a name or a toolset that is another one's.
+pub(crate) fn add_tools(
     description: &Description,
     path: &Path,
     plugin: &Arc<dyn Boundary>,

@@ -5,14 +5,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use deputize_check::{Check, Checked, Rule, Violations};
-use deputize_core::{Effects, Tool, ToolCrate};
+use deputize_core::{Catalog, Effects, Tool, ToolCrate};
 use deputize_plugin_host::{Boundary, Description, PluginFile, entries};
 use deputize_process::Supervisor;
 use serde_json::{Value, json};
 
 use crate::args::Settings;
-use crate::compose::plugins::{isolated, named};
-use crate::compose::{Ingredients, has_room};
+use crate::compose::plugins::{add_tools, isolated, named};
+use crate::compose::{Ingredients, without_plugins};
 use crate::exit::CliError;
 use crate::processes;
 use crate::surroundings::{Surroundings, print};
@@ -69,7 +69,8 @@ pub(super) fn check(
     let sources = around.sources(&Settings::default(), Vec::new())?;
     let loaded = around.load(&sources)?;
     let ingredients = Ingredients::here(links, &loaded.config, around, &sources);
-    let report = runtime.block_on(look(file, &plugin, within.as_deref(), &ingredients));
+    let beside = without_plugins(&ingredients)?;
+    let report = runtime.block_on(look(file, &plugin, within.as_deref(), beside));
     drop(runtime);
     let report = report?;
     let text = if as_json { format!("{:#}\n", report.json()) } else { report.text() };
@@ -81,13 +82,13 @@ async fn look(
     file: PluginFile,
     plugin: &Arc<dyn Boundary>,
     within: Option<&Path>,
-    ingredients: &Ingredients<'_>,
+    mut beside: Catalog,
 ) -> Result<Report, CliError> {
     let described = plugin.describe().await.map_err(CliError::failed)?;
     let description = Description::parse(&described)
         .map_err(|error| CliError::failed(named(error, file.path())))?;
     // What every run would refuse is told before anything is tried.
-    has_room(ingredients, &description, file.path(), plugin)?;
+    add_tools(&description, file.path(), plugin, &mut beside).map_err(CliError::usage)?;
     let mut checked = Vec::new();
     for entry in entries(&description, file.path(), plugin) {
         let mut check = Check::new(&entry.tool);
