@@ -57,4 +57,9 @@ async fn a_new_project_builds_passes_its_check_and_is_called() {
     let call = ("count_words", serde_json::json!({"text": "one two three"}));
     let (results, _) = results(&lab, &[call], &[]).await;
     assert!(results[0].contains("3 words"), "{results:?}");
+    // A second project of the kind would stand beside it: each has a toolset of its own.
+    let tools = ended(&lab, &["tools", "list", "--json"]).await.with_code(0);
+    let tools: Value = serde_json::from_str(&tools.out).unwrap();
+    let tool = tools.as_array().unwrap().iter().find(|tool| tool["name"] == "count_words").unwrap();
+    assert_eq!(tool["toolset"], "my-words");
 }

@@ -5,6 +5,8 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use crate::args::{New, Project};
+use crate::compose::toolset_names;
+use crate::config::SERVER_TOOLSETS;
 use crate::exit::CliError;
 use crate::surroundings::{Surroundings, print};
 
@@ -67,6 +69,11 @@ enum NewError {
     Name(String),
     #[error("a crate cannot be named `{0}`: Rust or a crate that it builds on has that name")]
     Taken(String),
+    #[error(
+        "a crate cannot be named `{0}`: its tools would be in the toolset of that name, which is \
+         another one's; toolsets `mcp-…` are those of MCP servers"
+    )]
+    Toolset(String),
     #[error("`{}` has something in it: give a directory that is empty or not there", .0.display())]
     NotEmpty(PathBuf),
     #[error("`{}` is not a checkout of Deputize: it has no crates/core/Cargo.toml", .0.display())]
@@ -153,9 +160,12 @@ fn name(dir: &Path, told: Option<&str>) -> Result<String, NewError> {
         && name.chars().all(known);
     let taken =
         TAKEN.contains(&name.replace('_', "-").as_str()) || KEYWORDS.contains(&name.as_str());
+    // The crate's tools are in a toolset of its name.
+    let is_toolset = name.starts_with(SERVER_TOOLSETS) || toolset_names().contains(&name);
     match good {
         false => Err(NewError::Name(name)),
         true if taken => Err(NewError::Taken(name)),
+        true if is_toolset => Err(NewError::Toolset(name)),
         true => Ok(name),
     }
 }
@@ -214,6 +224,12 @@ mod tests {
         }
         for taken in ["/a/core", "/a/deputize_tools", "/a/async", "/a/match", "/a/serde_json"] {
             assert!(named(taken, None).unwrap_err().contains("cannot be named"), "{taken}");
+        }
+        for toolset in ["/a/mcp-words", "/a/file", "/a/delegation"] {
+            assert!(
+                named(toolset, None).unwrap_err().contains("toolset of that name"),
+                "{toolset}"
+            );
         }
     }
 }
