@@ -177,3 +177,86 @@ async fn a_reply_whose_tokens_the_server_did_not_count_is_marked() {
     assert_eq!(reply["depth"], 1);
     assert!(reply["input_tokens"].as_u64().unwrap() > 500, "{reply}");
 }
+
+/// A parent with a call of three tasks, killed when the first child has ended and the others wait
+/// for an answer, as far as they were begun. Settings of now hold for what follows; the server
+/// answers then. Gives the end of the resume and the result of the call, as the parent read it.
+async fn resumed(lab: &Lab, tasks: Value, before: &str, now: &str) -> (Value, Value) {
+    let answers = Arc::new(AtomicBool::new(false));
+    let answering = Arc::clone(&answers);
+    let server = model(move |asked: &Asked| {
+        let reply = match (asked.first_user(), asked.results().len()) {
+            ("go", 0) => Reply::calls("mock", [("delegate_task", json!({"tasks": tasks}))]),
+            ("go", _) => Reply::text("mock", "done"),
+            ("One", _) => Reply::text("mock", "one said"),
+            (_, 0) => Reply::calls("mock", [("list_dir", json!({}))]),
+            (_, _) if !answering.load(Ordering::Relaxed) => return hang(),
+            (goal, _) => Reply::text("mock", format!("{goal} said")),
+        };
+        Answer::reply(&reply)
+    })
+    .await;
+    let settings = |delegation: &str| {
+        let text = format!("delegation: {{{delegation}}}\n");
+        std::fs::create_dir_all(lab.path("home")).unwrap();
+        std::fs::write(lab.path("home/config.yaml"), text).unwrap();
+    };
+    settings(before);
+    let running = lab.run(&server, &["--output", "events", "go"]);
+    running.event("agent.end", |end| end["status"] == "completed").await;
+    running.event("model.request", |it| it["depth"] == 1 && it["iteration"] == 2).await;
+    kill(lab, running).await;
+    settings(now);
+    answers.store(true, Ordering::Relaxed);
+    let session = lab.session();
+    let args = ["run", "--resume", &session, "--output", "json", "--record", "resumed.jsonl"];
+    let ended = Running::start(lab.deputize(&args)).end().await.with_code(0);
+    let replay = lab.deputize(&["run", "--replay", "resumed.jsonl"]);
+    assert_eq!(Running::start(replay).end().await.with_code(0).out, "done\n");
+    let requests = server.requests();
+    let last = Asked::of(requests.last().unwrap());
+    let result = last.results()[0].to_owned();
+    let inner = &result[result.find('{').expect("a result")..=result.rfind('}').unwrap()];
+    let told = serde_json::from_str(&ended.out).unwrap();
+    (told, serde_json::from_str(inner).unwrap_or_else(|_| panic!("{result}")))
+}
+
+#[tokio::test]
+async fn a_call_that_was_accepted_is_not_judged_again_by_the_limits_of_a_resume() {
+    let goals = json!([{"goal": "One"}, {"goal": "Two"}, {"goal": "Three"}]);
+    let chosen =
+        json!([{"goal": "One", "model": "openai/mock"}, {"goal": "Two"}, {"goal": "Three"}]);
+    let cases = [
+        (&goals, "", "max_concurrent_children: 2"),
+        (&goals, "over_limit: queue, max_concurrent_children: 2", "max_concurrent_children: 2"),
+        (&chosen, "models: [openai/mock]", ""),
+    ];
+    for (tasks, before, now) in cases {
+        let lab = Lab::new();
+        let (told, result) = resumed(&lab, tasks.clone(), before, now).await;
+        for (index, said) in ["one said", "Two said", "Three said"].into_iter().enumerate() {
+            let summary = result["results"][index]["summary"].as_str().unwrap_or_default();
+            assert!(summary.contains(said), "{before} -> {now}: {result}");
+            assert_eq!(told["children"][index]["status"], "completed", "{before} -> {now}: {told}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_task_that_no_limit_of_a_resume_lets_begin_is_told_of_beside_the_others() {
+    let lab = Lab::new();
+    let tasks = json!([{"goal": "One"}, {"goal": "Two"}, {"goal": "Three"}, {"goal": "Four"}]);
+    let before = "over_limit: queue, max_concurrent_children: 1";
+    // The first has ended and the second runs; two more would be too many.
+    let (told, result) = resumed(&lab, tasks, before, "max_children_per_session: 2").await;
+    let results = result["results"].as_array().unwrap();
+    for (task, said) in results.iter().zip(["one said", "Two said"]) {
+        assert!(task["summary"].as_str().unwrap_or_default().contains(said), "{result}");
+    }
+    for task in &results[2..] {
+        let why = task["error"].as_str().unwrap_or_default();
+        assert!(why.contains("this call would start 2 children"), "{result}");
+        assert!(why.contains("delegation.max_children_per_session"), "{result}");
+    }
+    assert_eq!(told["children"][1]["status"], "completed", "{told}");
+}

@@ -73,6 +73,9 @@ pub struct Reading {
     pub tasks: Vec<Task>,
     /// Whether the call does not wait for its children.
     pub background: bool,
+    /// The tasks whose children an earlier process of the session began: with one, the call was
+    /// accepted then.
+    pub begun: BTreeSet<u32>,
     /// What is wrong.
     pub errors: Vec<CallError>,
     /// What was read otherwise than written, or ignored.
@@ -351,7 +354,6 @@ impl Fields<'_> {
             let of = (BACKGROUND, self.map.get(BACKGROUND).unwrap_or(&Value::Null));
             let remedy = "`background` is switched off here (delegation.background); leave it out";
             faults.errors.push(self.error(Code::BackgroundOff, of, remedy));
-            return None;
         }
         Some(asked)
     }
@@ -386,7 +388,7 @@ mod tests {
     /// The only function here that knows the signature under test.
     fn reads(arguments: &Value) -> String {
         let policy = Policy { models: vec!["p/small".to_owned()], ..Policy::default() };
-        let Reading { count: _, tasks, background: _, errors, warnings } = read(arguments, &policy);
+        let Reading { tasks, errors, warnings, .. } = read(arguments, &policy);
         let mut out = String::new();
         for task in tasks {
             write!(out, "{:?} {:?}", task.index, task.goal).unwrap();

@@ -57,8 +57,13 @@ pub(crate) fn handles(
     let mut open = slots.open();
     let mut results = Vec::with_capacity(plan.specs.len());
     let mut facts = Vec::new();
-    for (index, spec) in plan.specs.into_iter().enumerate() {
+    for (index, (spec, held)) in plan.specs.into_iter().zip(plan.held).enumerate() {
         let id = spec.id.clone();
+        if let Some(error) = held {
+            results.push(json!({"task_index": index, "status": "error", "error": &error}));
+            facts.extend(fact(&spec, Status::Error, error));
+            continue;
+        }
         begun.begin(&id, &before, started(cx).is_new(&id).then_some(at));
         results.push(match cx.agent.session.spawn.attach(&cx.agent, spec.clone(), &cx.cancel) {
             Ok(_handle) => {

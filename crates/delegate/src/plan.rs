@@ -24,12 +24,15 @@ const NAME_CHARS: usize = 80;
 pub(crate) const MOST_TASKS: usize = 2000;
 
 /// The children that a call makes.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Plan {
     /// One spec per task, in order.
     pub specs: Vec<AgentSpec>,
     /// For each, the parent's tools that it does not have, and why.
     pub dropped: Vec<Vec<Dropped>>,
+    /// For each, why it does not begin, if so: in a call that an earlier process accepted, what
+    /// stands against a task now holds back those that had not begun.
+    pub held: Vec<Option<String>>,
     /// What the model is told beside the results.
     pub warnings: Vec<String>,
 }
@@ -56,7 +59,7 @@ pub fn plan(
     policy: &Policy,
 ) -> Result<Plan, PlanError> {
     let whole = whole_call(&reading, parent, policy);
-    let Reading { count, tasks, background, mut errors, mut warnings } = reading;
+    let Reading { count, tasks, background, begun, mut errors, mut warnings } = reading;
     errors.extend(whole);
     let mut chosen = Vec::with_capacity(tasks.len());
     for task in &tasks {
@@ -67,16 +70,25 @@ pub fn plan(
                 errors.extend(too_free(task, &tools, policy));
                 chosen.push((request, tools));
             }
-            Err(unknown) => errors.extend(unknown),
+            Err(unknown) => {
+                errors.extend(unknown);
+                chosen.push((None, child_tools(parent, None, task.role, policy)));
+            }
         }
     }
-    if !errors.is_empty() {
+    if !errors.is_empty() && (begun.is_empty() || tasks.len() != count) {
         return Err(Refusal::new(errors, warnings).into());
     }
     let task_count = u32::try_from(count).unwrap_or(u32::MAX);
-    let mut out = Plan { specs: Vec::new(), dropped: Vec::new(), warnings: Vec::new() };
+    let mut out = Plan::default();
     for ((task_index, task), (request, tools)) in (0..).zip(tasks).zip(chosen) {
-        warnings.extend(fewer_than_asked(task_index, request.as_ref(), &tools, parent));
+        let held = errors.iter().filter(|error| error.task_index.is_none_or(|it| it == task_index));
+        let held: Vec<&str> = held.map(|error| error.remedy.as_str()).collect();
+        let holds = !held.is_empty() && !begun.contains(&task_index);
+        out.held.push(holds.then(|| held.join("; ")));
+        if !holds {
+            warnings.extend(fewer_than_asked(task_index, request.as_ref(), &tools, parent));
+        }
         out.dropped.push(tools.dropped.clone());
         let by = SpawnedBy { call, task_index, task_count };
         let spec = spec(task, tools, by, (parent, policy)).map_err(PlanError::Prompt)?;
@@ -101,7 +113,8 @@ fn whole_call(reading: &Reading, parent: Parent<'_>, policy: &Policy) -> Vec<Cal
         errors.push(CallError::new(Code::Depth, None, (field, &value), remedy));
     }
     let most = policy.concurrency();
-    if policy.over_limit == OverLimit::Refuse && count > most as usize {
+    let accepted = !reading.begun.is_empty();
+    if policy.over_limit == OverLimit::Refuse && count > most as usize && !accepted {
         let remedy = format!(
             "`tasks` has {count} entries, and at most {most} may run at once \
              (delegation.max_concurrent_children): send fewer tasks, send several calls one after \

@@ -10,25 +10,35 @@ use deputize_workflow::{Event, Graph, Outcome as TaskOutcome, Schedule};
 use futures_util::FutureExt as _;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 
+use crate::plan::Plan;
 use crate::slots::{Slot, Slots};
+use crate::tool::started;
 
 const NOT_STARTED: &str = "it was not started";
 const PANICKED: &str = "the host failed while this child ran; what it did until then is not known";
 
 /// Runs the children and gives their outcomes in the order of the specs, and a fact for each task
-/// for which none was begun. When the call is cancelled no further child starts; those that run see
-/// it too, and are awaited.
+/// for which none was begun, those that are held back among them. When the call is cancelled no
+/// further child starts; those that run see it too, and are awaited.
 pub(crate) async fn run(
-    specs: &[AgentSpec],
+    Plan { specs, held, .. }: &Plan,
     cx: &ToolCx,
     slots: &Arc<Slots>,
 ) -> (Vec<Outcome>, Vec<Fact>) {
+    let counted = started(cx);
     let mut schedule = Schedule::new(Graph::flat(specs.len()));
     let mut running: FuturesUnordered<BoxFuture<'static, (usize, Ended)>> = FuturesUnordered::new();
     let mut outcomes: Vec<Option<Outcome>> = specs.iter().map(|_| None).collect();
     let mut not_begun: Vec<Fact> = Vec::new();
     while !schedule.is_finished() {
         let next = schedule.ready(usize::MAX).next();
+        if let Some((task, Some(why))) = next.and_then(|task| Some((task, held.get(task)?.clone())))
+        {
+            happened(&mut schedule, Event::Started { task });
+            running.push(Box::pin(async move { (task, Err((Status::Error, why))) }));
+            continue;
+        }
+        let new = next.and_then(|task| specs.get(task)).is_some_and(|it| counted.is_new(&it.id));
         tokio::select! {
             biased;
             () = cx.cancel.cancelled(), if next.is_some() => happened(&mut schedule, Event::Cancel),
@@ -51,7 +61,7 @@ pub(crate) async fn run(
                     *place = Some(outcome);
                 }
             }
-            slot = place(cx, slots), if next.is_some() => {
+            slot = place(new, cx, slots), if next.is_some() => {
                 if let Some((task, spec)) = next.and_then(|task| Some((task, specs.get(task)?))) {
                     happened(&mut schedule, Event::Started { task });
                     running.push(child(task, spec.clone(), cx, slot));
@@ -77,10 +87,12 @@ fn never_begun(spec: &AgentSpec, status: Status, error: String) -> Outcome {
     Outcome::not_begun(spec.id.clone(), spec.model.clone(), (status, error))
 }
 
-/// A slot for a child, when one is free and children may begin.
-async fn place(cx: &ToolCx, slots: &Slots) -> Slot {
+/// A slot for a child, when one is free and, for a new one, children may begin.
+async fn place(new: bool, cx: &ToolCx, slots: &Slots) -> Slot {
     let slot = slots.free().await;
-    cx.agent.session.spawn.unpaused().await;
+    if new {
+        cx.agent.session.spawn.unpaused().await;
+    }
     slot
 }
 

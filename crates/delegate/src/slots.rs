@@ -144,6 +144,10 @@ fn fits(
     (most, most_below): (Option<u32>, u32),
 ) -> Result<(), TooMany> {
     let more = ids.difference(started).count();
+    if more == 0 {
+        // A limit may be lower than it was when they were counted.
+        return Ok(());
+    }
     let is_below = |id: &&AgentId| id.ancestors().any(|above| above == *parent);
     let below = started.iter().filter(is_below).count();
     let within = |so_far: usize, most: u32, whose| {

@@ -76,7 +76,8 @@ impl DelegateTool {
     }
 
     /// Lets a call in, as far as limits are not reached, and tells what stands against it: a pause,
-    /// and limits. It is in until the value is dropped.
+    /// and limits. One that an earlier process accepted is not asked again. It is in until the
+    /// value is dropped.
     fn enter(
         &self,
         reading: &Reading,
@@ -86,6 +87,9 @@ impl DelegateTool {
         let asks = reading.asks(self.policy.form);
         let asks = (asks.0, &asks.1);
         let mut errors = Vec::new();
+        if !reading.begun.is_empty() {
+            return (slots.enter(u32::MAX), errors);
+        }
         if let Some(by) = cx.agent.session.spawn.paused() {
             let remedy = format!(
                 "spawning paused by {by}: no new child may start until `deputize unpause`; go on \
@@ -140,19 +144,31 @@ impl DelegateTool {
             Form::DelegateTask => read(arguments, &self.policy),
             Form::Task => read_task(arguments),
         };
+        let ids =
+            (0..).take(reading.count).map(|index| (index, cx.agent.id().child(cx.call, index)));
+        let begun = ids.filter(|(_, id)| !started(cx).is_new(id));
+        reading.begun = begun.map(|(index, _)| index).collect();
+        let accepted = !reading.begun.is_empty();
         let (entered, errors) = self.enter(&reading, cx, slots);
         reading.errors.extend(errors);
         let asks = reading.asks(self.policy.form);
         let shell = shell_of(&cx.agent);
         let parent = Parent { shell: shell.as_deref(), ..Parent::of(&cx.agent) };
-        let plan = plan(reading, cx.call, parent, &self.policy)?;
-        let ids = plan.specs.iter().map(|spec| spec.id.clone()).collect();
+        let mut plan = plan(reading, cx.call, parent, &self.policy)?;
+        let begin = plan.specs.iter().zip(&plan.held).filter(|(_, held)| held.is_none());
+        let ids = begin.map(|(spec, _)| spec.id.clone()).collect();
         // Another agent may have taken the room meanwhile.
-        let counted = started(cx).count_in(cx.agent.id(), &ids, self.most_children(cx));
-        counted.map_err(|over| {
+        if let Err(over) = started(cx).count_in(cx.agent.id(), &ids, self.most_children(cx)) {
             let error = too_many_children(over, (asks.0, &asks.1));
-            Refusal::new(vec![error], plan.warnings.clone())
-        })?;
+            if !accepted {
+                return Err(Refusal::new(vec![error], plan.warnings).into());
+            }
+            for (spec, held) in plan.specs.iter().zip(&mut plan.held) {
+                if started(cx).is_new(&spec.id) {
+                    held.get_or_insert_with(|| error.remedy.clone());
+                }
+            }
+        }
         Ok((plan, entered))
     }
 
@@ -185,7 +201,7 @@ impl DelegateTool {
         for AgentSpec { id, .. } in &plan.specs {
             open.begin(id, &before, counted.is_new(id).then_some(begun));
         }
-        let (outcomes, not_begun) = run(&plan.specs, cx, &slots).await;
+        let (outcomes, not_begun) = run(&plan, cx, &slots).await;
         drop(entered);
 
         let now = self.clock.now_ms();

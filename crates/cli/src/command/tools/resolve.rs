@@ -28,7 +28,7 @@ pub(super) fn resolve(
         call.extend(asked.role.map(|role| ("role".to_owned(), json!(role_word(role)))));
         call.extend(named(&asked.toolsets).map(|names| ("toolsets".to_owned(), json!(names))));
     }
-    let Plan { specs, dropped, warnings } = planned(composition, &parent, &call)?;
+    let Plan { specs, dropped, warnings, .. } = planned(composition, &parent, &call)?;
     let (Some(spec), Some(dropped)) = (specs.first(), dropped.first()) else {
         return Err(CliError::failed("no child"));
     };
