@@ -249,7 +249,7 @@ mod tests {
             (r#"{"panicked":true}"#, "it panicked"),
             (r#"{"failed":"no disk"}"#, "no disk"),
             (r#"{"ok":{"name":"a/b","version":"","tools":[]}}"#, "not a toolset name"),
-            (r#"{"ok":{"name":"w","version":"","tools":[]}}"#, "`w`: it has no tools: its author"),
+            (r#"{"ok":{"name":"w","version":"","tools":[]}}"#, "it has no tools: its author"),
             (r#"{"ok":[]}"#, "invalid"),
         ] {
             let error = Description::parse(answer).unwrap_err().to_string();
