@@ -11,7 +11,7 @@ use rustix::fs::{Access, access};
 #[non_exhaustive]
 pub enum ProgramError {
     /// No directory has it.
-    #[error("program `{}` not found in PATH ({}); install it or give its absolute path", name.display(), shown(path.as_deref()))]
+    #[error("program `{}` not found in PATH ({}); install it or give its absolute path{}", name.display(), shown(path.as_deref()), arguments(name))]
     NotFound {
         /// The name that was looked up.
         name: OsString,
@@ -31,11 +31,19 @@ pub enum ProgramError {
         path: PathBuf,
     },
     /// A path that depends on a working directory.
-    #[error("program `{}` is a relative path; give an absolute path or a plain name", name.display())]
+    #[error("program `{}` is a relative path; give an absolute path or a plain name{}", name.display(), arguments(name))]
     Relative {
         /// What was given.
         name: OsString,
     },
+}
+
+/// What to do where a name looks like a whole line of a shell.
+fn arguments(name: &OsStr) -> &'static str {
+    match name.as_bytes().contains(&b' ') {
+        true => "; no shell reads it: arguments are given by themselves, not behind the name",
+        false => "",
+    }
 }
 
 fn shown(path: Option<&OsStr>) -> String {

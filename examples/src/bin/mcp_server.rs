@@ -1,6 +1,6 @@
 //! A server of the Model Context Protocol with one tool: one message of JSON-RPC a line, which any
 //! language can say (there are libraries for most). Any agent can use it. Deputize does by
-//! `deputize mcp add words -- mcp_server`, or by an entry of its configuration:
+//! `deputize mcp add words -- $PWD/target/debug/mcp_server`, or by an entry of its configuration:
 //!
 //! ```yaml
 //! mcp_servers:

@@ -4,8 +4,6 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use deputize_mcp::{ServerNameError, server_name};
-use deputize_process::resolve_program;
-
 use super::known::{self, RESERVED};
 use super::place::{Place, Problem, shown};
 use super::plugin;
@@ -218,10 +216,7 @@ fn delegation(config: &Node, found: &mut Findings) {
     }
     let set = |key: &str| node.entry(key).filter(|entry| entry.node.text().is_some());
     if let Some(command) = set("acp_command") {
-        let path = command.node.text().filter(|text| text.contains('/'));
-        if let Some(Err(fault)) = path.map(|path| resolve_program(path.as_ref(), None)) {
-            found.error(&command.node.place, format!("`delegation.acp_command`: {fault}"));
-        }
+        command_rule("delegation.acp_command", "acp_args", &command.node, found);
         for key in ["provider", "base_url"] {
             if let Some(other) = set(key) {
                 let message = format!(
@@ -314,6 +309,9 @@ fn mcp_servers(config: &Node, found: &mut Findings) {
                 continue;
             }
         };
+        if let Some(command) = has("command") {
+            command_rule(&format!("{path}.command"), "args", &command.node, found);
+        }
         for key in misplaced {
             if let Some(extra) = has(key).filter(|entry| filled(&entry.node)) {
                 let message = format!("`{path}.{key}` does nothing for a server with `{kind}`");
@@ -335,6 +333,20 @@ fn mcp_servers(config: &Node, found: &mut Findings) {
         }
         headers_rule(&path, &entry.node, found);
     }
+}
+
+/// A command that can never be a program. One that is not there is told by the run, which goes on
+/// without it.
+fn command_rule(path: &str, args: &str, command: &Node, found: &mut Findings) {
+    let Some(text) = command.text().filter(|text| !Path::new(text).is_absolute()) else { return };
+    let fault = if text.contains(' ') {
+        format!("is a program with its arguments: put those into `{args}`")
+    } else if text.contains('/') {
+        "is a relative path: give an absolute path or a plain name".to_owned()
+    } else {
+        return;
+    };
+    found.error(&command.place, format!("`{path}`: `{}` {fault}", shown(text)));
 }
 
 /// What HTTP can carry. A value may be a key and is never told, nor what may be one by mistake.
