@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use deputize_mcp::{ServerNameError, server_name};
 use super::known::{self, RESERVED};
 use super::place::{Place, Problem, shown};
 use super::plugin;
 use super::resolve::UnknownProvider;
 use super::tree::{Entry, Node, Value};
+use deputize_mcp::{ServerNameError, server_name};
 
 /// What the check found.
 #[derive(Debug, Default)]
