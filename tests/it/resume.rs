@@ -260,3 +260,72 @@ async fn a_task_that_no_limit_of_a_resume_lets_begin_is_told_of_beside_the_other
     }
     assert_eq!(told["children"][1]["status"], "completed", "{told}");
 }
+
+/// Of a run with children on a model, killed when one has written a file and waits for an answer,
+/// what a resume with these arguments and settings tells.
+async fn resumed_without_its_model(background: bool, keeps: bool) -> Value {
+    let lab = Lab::new();
+    let answers = Arc::new(AtomicBool::new(false));
+    let answering = Arc::clone(&answers);
+    let server = model(move |asked: &Asked| {
+        let task = json!({"goal": "Write", "background": background});
+        let reply = match (asked.first_user(), asked.replies()) {
+            ("go", 0) => Reply::calls("mock", [("delegate_task", task)]),
+            ("go", _) => Reply::text("mock", "done"),
+            (_, 0) => {
+                Reply::calls("mock", [("write_file", json!({"path": "a.txt", "content": "a"}))])
+            }
+            (_, _) if !answering.load(Ordering::Relaxed) => return hang(),
+            (_, _) => Reply::text("mock", "wrote it"),
+        };
+        Answer::reply(&reply)
+    })
+    .await;
+    let settings = |delegation: &str| {
+        let near = format!("near: {{api: openai-chat, base_url: \"{}\"}}", server.base_url());
+        let text = format!("providers: {{{near}}}\ndelegation: {{{delegation}}}\n");
+        std::fs::create_dir_all(lab.path("home")).unwrap();
+        std::fs::write(lab.path("home/config.yaml"), text).unwrap();
+    };
+    // A model that only the settings name is gone with them.
+    let model = if keeps { "" } else { ", model: near/child" };
+    settings(&format!("background: {background}{model}"));
+    let args = ["run", "-m", "near/mock", "--output", "events", "go"];
+    let running = Running::start(lab.deputize(&args));
+    running.event("model.request", |it| it["depth"] == 1 && it["iteration"] == 2).await;
+    if background {
+        running.event("agent.rest", |_| true).await;
+    }
+    kill(&lab, running).await;
+    settings(&format!("background: {background}"));
+    answers.store(true, Ordering::Relaxed);
+    let session = lab.session();
+    let args = ["run", "--resume", &session, "-m", "near/other", "--output", "json"];
+    let ended = Running::start(lab.deputize(&args)).end().await.with_code(0);
+    serde_json::from_str(&ended.out).unwrap()
+}
+
+#[tokio::test]
+async fn a_child_whose_model_is_gone_at_a_resume_ends_with_what_it_has() {
+    for background in [false, true] {
+        let told = resumed_without_its_model(background, false).await;
+        let child = &told["children"][0];
+        assert_eq!(child["status"], "interrupted", "{told}");
+        let why = child["error"].as_str().unwrap_or_default();
+        assert!(why.contains("it could not go on") && why.contains("near/child"), "{told}");
+        let written = child["receipts"]["files_written"][0]["path"].as_str().unwrap_or_default();
+        assert!(written.ends_with("a.txt"), "{told}");
+        assert!(child["tokens"]["input"].as_u64().unwrap() > 0, "{told}");
+        assert!(child["session_path"].is_string(), "{told}");
+    }
+}
+
+#[tokio::test]
+async fn a_child_with_its_parents_model_goes_on_with_the_one_of_a_resume() {
+    for background in [false, true] {
+        let told = resumed_without_its_model(background, true).await;
+        let child = &told["children"][0];
+        assert_eq!(child["status"], "completed", "{told}");
+        assert_eq!(child["summary"], "wrote it", "{told}");
+    }
+}

@@ -116,6 +116,16 @@ impl Driver {
 
     fn take_up(&self, stored: Stored) -> Result<(), String> {
         let shared = &self.shared;
+        if let Err(why) = shared.can_go_on(&self.view, &stored.spec)
+            && shared.play.is_none()
+        {
+            let (presence, changed) = (Arc::clone(&self.presence), Arc::clone(shared));
+            let tell = move |outcome| {
+                presence.child_ended(outcome);
+                changed.changed.notify_waiters();
+            };
+            return shared.end_stored(stored, &why, tell).map_err(|error| error.to_string());
+        }
         let authority = shared
             .child_authority(&self.view, &stored.spec.grant)
             .map_err(|error| error.to_string())?;

@@ -129,7 +129,9 @@ impl Driver {
         self.view.store.close().await;
         if let Step::Done(_) = self.run.step() {
             // A journal that takes nothing shows at the record of this agent's own end.
-            let _kept = self.shared.end_orphans(&self.view.spec);
+            if let Ok(ended) = self.shared.end_orphans(&self.view.spec) {
+                Box::pin(self.shared.after_orphans(&ended, &self.cancel)).await;
+            }
         }
         let mut outcome = self.outcome(fault);
         let answered = self.run.messages().last().is_some_and(|last| match &**last {

@@ -123,7 +123,8 @@ impl Session {
             });
         }
         if let Some(model) = how.model {
-            stored.spec.model = model;
+            let was = std::mem::replace(&mut stored.spec.model, model.clone());
+            self.shared().follow(&was, &model);
         }
         if let Some(approver) = how.approver {
             stored.spec.approver = approver;
@@ -187,6 +188,21 @@ impl Session {
         let outcome = Outcome::without_run(&stored.spec, Status::Failed, reason);
         self.record(&stored.spec, Event::AgentEnd(Box::new(outcome.clone())))?;
         Ok(Some(self.record_end(&stored.spec, outcome).await))
+    }
+}
+
+impl Shared {
+    /// Agents under way with the model that the top agent had go on with its new one, where
+    /// nothing else names the old one any more.
+    fn follow(&self, was: &str, now: &str) {
+        if self.parts.models.route(was).is_some() || self.parts.external.contains_key(was) {
+            return;
+        }
+        for stored in self.tree().stored.values_mut() {
+            if stored.spec.model == was && stored.outcome.is_none() {
+                now.clone_into(&mut stored.spec.model);
+            }
+        }
     }
 }
 

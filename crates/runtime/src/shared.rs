@@ -136,7 +136,11 @@ impl Shared {
 
     /// The model of an agent, and those to fall back on that it may use. Where dollars are
     /// limited, each must have a price.
-    fn routes(&self, spec: &AgentSpec, may: &Authority) -> Result<Vec<Route>, AttachError> {
+    pub(crate) fn routes(
+        &self,
+        spec: &AgentSpec,
+        may: &Authority,
+    ) -> Result<Vec<Route>, AttachError> {
         if self.play.is_some() {
             // No model is asked.
             return Ok(Vec::new());

@@ -53,6 +53,18 @@ impl Spawn for Spawner {
                 Ok(Box::new(LocalAgent { id: spec.id.clone(), spec, cancel: None, state }))
             }
             Some(stored) => {
+                let able = shared.can_go_on(parent, &stored.spec);
+                if let Err(why) = able
+                    && shared.play.is_none()
+                {
+                    let (id, spec) = (stored.spec.id.clone(), Arc::new(stored.spec.clone()));
+                    let (send, outcome) = oneshot::channel();
+                    shared
+                        .end_stored(stored, &why, move |outcome| _ = send.send(outcome))
+                        .map_err(|error| AttachError::Journal(error.to_string()))?;
+                    let state = AgentState::Runs(outcome);
+                    return Ok(Box::new(LocalAgent { id, spec, cancel: None, state }));
+                }
                 let authority = shared.child_authority(parent, &stored.spec.grant)?;
                 let settled = if shared.play.is_some() {
                     // What became of its calls is recorded.
