@@ -261,9 +261,9 @@ async fn a_task_that_no_limit_of_a_resume_lets_begin_is_told_of_beside_the_other
     assert_eq!(told["children"][1]["status"], "completed", "{told}");
 }
 
-/// Of a run with children on a model, killed when one has written a file and waits for an answer,
-/// what a resume with these arguments and settings tells.
-async fn resumed_without_its_model(background: bool, keeps: bool) -> Value {
+/// Of a run with a child, killed when that has written a file and waits for an answer, what a
+/// resume with another model tells. The setting of the child's model is gone by then.
+async fn resumed_without_its_model(background: bool, model: &str) -> Value {
     let lab = Lab::new();
     let answers = Arc::new(AtomicBool::new(false));
     let answering = Arc::clone(&answers);
@@ -287,8 +287,6 @@ async fn resumed_without_its_model(background: bool, keeps: bool) -> Value {
         std::fs::create_dir_all(lab.path("home")).unwrap();
         std::fs::write(lab.path("home/config.yaml"), text).unwrap();
     };
-    // A model that only the settings name is gone with them.
-    let model = if keeps { "" } else { ", model: near/child" };
     settings(&format!("background: {background}{model}"));
     let args = ["run", "-m", "near/mock", "--output", "events", "go"];
     let running = Running::start(lab.deputize(&args));
@@ -308,7 +306,7 @@ async fn resumed_without_its_model(background: bool, keeps: bool) -> Value {
 #[tokio::test]
 async fn a_child_whose_model_is_gone_at_a_resume_ends_with_what_it_has() {
     for background in [false, true] {
-        let told = resumed_without_its_model(background, false).await;
+        let told = resumed_without_its_model(background, ", model: near/child").await;
         let child = &told["children"][0];
         assert_eq!(child["status"], "interrupted", "{told}");
         let why = child["error"].as_str().unwrap_or_default();
@@ -323,7 +321,7 @@ async fn a_child_whose_model_is_gone_at_a_resume_ends_with_what_it_has() {
 #[tokio::test]
 async fn a_child_with_its_parents_model_goes_on_with_the_one_of_a_resume() {
     for background in [false, true] {
-        let told = resumed_without_its_model(background, true).await;
+        let told = resumed_without_its_model(background, "").await;
         let child = &told["children"][0];
         assert_eq!(child["status"], "completed", "{told}");
         assert_eq!(child["summary"], "wrote it", "{told}");
