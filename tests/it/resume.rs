@@ -263,7 +263,7 @@ async fn a_task_that_no_limit_of_a_resume_lets_begin_is_told_of_beside_the_other
 
 /// Of a run with a child, killed when that has written a file and waits for an answer, what a
 /// resume with another model tells. The setting of the child's model is gone by then.
-async fn resumed_without_its_model(background: bool, model: &str) -> Value {
+async fn resumed_without_its_model(background: bool, of_child: &str) -> Value {
     let lab = Lab::new();
     let answers = Arc::new(AtomicBool::new(false));
     let answering = Arc::clone(&answers);
@@ -287,7 +287,7 @@ async fn resumed_without_its_model(background: bool, model: &str) -> Value {
         std::fs::create_dir_all(lab.path("home")).unwrap();
         std::fs::write(lab.path("home/config.yaml"), text).unwrap();
     };
-    settings(&format!("background: {background}{model}"));
+    settings(&format!("background: {background}{of_child}"));
     let args = ["run", "-m", "near/mock", "--output", "events", "go"];
     let running = Running::start(lab.deputize(&args));
     running.event("model.request", |it| it["depth"] == 1 && it["iteration"] == 2).await;
