@@ -174,7 +174,9 @@ fn batch(
     }
     // What a task does not say is as the call says.
     let each: BTreeSet<bool> = said.iter().map(|it| it.unwrap_or(out.background)).collect();
-    if each.len() > 1 || (whole && each.contains(&!out.background)) {
+    let mixed = each.len() > 1 || (whole && each.contains(&!out.background));
+    // Where it is switched off, that is told.
+    if mixed && policy.background {
         let remedy = "`background` holds for all tasks of a call: say it beside `tasks`, or make \
                       two calls";
         let value = Value::Bool(out.background);
