@@ -198,7 +198,7 @@ proptest! {
                 set("system_prompt".into(), json!(text)),
                 set("toolsets".into(), json!([text, key])),
                 set("prefill_messages".into(), json!([{ "role": "user", "content": text }])),
-                set(format!("mcp_servers.{key}.command"), json!(text)),
+                set(format!("mcp_servers.{key}"), json!({ "command": "x", "args": [text] })),
             ],
             ..Sources::default()
         };
