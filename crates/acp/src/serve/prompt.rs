@@ -56,7 +56,7 @@ pub(crate) fn text_of(blocks: &[ContentBlock]) -> Result<String, Refused> {
     Ok(text)
 }
 
-/// The person's words, without what [`text_of`] attached to them.
+/// The person's words, without what the host attached to them.
 #[must_use]
 pub fn words_of(text: &str) -> &str {
     text.split_once(&head()).map_or(text, |(words, _)| words)
