@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use deputize_core::{BoxFuture, Cancel, CancelReason};
 use futures_util::FutureExt as _;
+use futures_util::future::FusedFuture as _;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest,
     CustomResult, ErrorCode, ErrorData, Implementation, ListToolsResult, PaginatedRequestParams,
@@ -180,8 +181,11 @@ impl Desk {
         let token = context.meta.get_progress_token();
         let mut telling = pin!(tell(&context, token, waiting).fuse());
         let answer = beside(work, async { tokio::join!(cancelled, &mut telling) }).await;
-        // What the work said last is told before its answer, if the client takes it.
-        let _told = tokio::time::timeout(LAST_NOTES, telling).await;
+        // What the work said last is told before its answer, if the client takes it. Work that
+        // let its notes go early has said all by then.
+        if !telling.is_terminated() {
+            let _told = tokio::time::timeout(LAST_NOTES, telling).await;
+        }
         match answer {
             Err(Wrong(why)) => Err(ErrorData::invalid_params(why, None)),
             Ok(answer) => {
@@ -264,5 +268,64 @@ impl ServerHandler for Desk {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         Ok(CallToolResponse::Complete(self.call(request, context).await?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+    use tokio::time::Instant;
+
+    use super::*;
+
+    /// Has nothing to tell while it works.
+    struct Silent;
+
+    impl Work for Silent {
+        fn offers(&self) -> Vec<Offered> {
+            let (description, parameters) = (String::new(), Map::new());
+            vec![Offered { name: "silent", description, parameters }]
+        }
+
+        fn call<'a>(
+            &'a self,
+            _: &'a str,
+            _: Map<String, Value>,
+            notes: Notes,
+            _: Cancel,
+        ) -> BoxFuture<'a, Result<Answer, Wrong>> {
+            drop(notes);
+            Box::pin(async {
+                tokio::task::yield_now().await;
+                Ok(Answer { text: "done".to_owned(), data: None, failed: false })
+            })
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_does_not_wait_for_notes_that_cannot_come() {
+        let who = Who { name: "t", version: "1", instructions: String::new() };
+        let desk = Desk::new(who, Arc::new(Silent), Cancel::new());
+        let (ours, theirs) = tokio::io::duplex(64 * 1024);
+        let (input, output) = tokio::io::split(theirs);
+        let served = tokio::spawn(async move { desk.streams(input, output).await });
+        let mut client = BufReader::new(ours);
+        let begun = Instant::now();
+        let asked = [
+            r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}"#,
+            r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#,
+            r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"silent"}}"#,
+        ];
+        client.write_all(format!("{}\n", asked.join("\n")).as_bytes()).await.unwrap();
+        let mut line = String::new();
+        while !line.contains("\"id\":2") {
+            line.clear();
+            assert_ne!(client.read_line(&mut line).await.unwrap(), 0);
+        }
+        assert!(line.contains("done"), "{line}");
+        // The clock moves only when all wait.
+        assert_eq!(begun.elapsed(), Duration::ZERO);
+        drop(client);
+        served.await.unwrap().unwrap();
     }
 }
