@@ -1,10 +1,16 @@
 //! Answers that must satisfy a schema: checked when the model is done, and asked for again.
 
+use std::collections::BTreeSet;
+
+use deputize_core::door::{clean, clean_json, to_line};
 use deputize_core::{Event, JournalError, Status, Step, bounded_schema, value_in};
 use serde_json::Value;
 
 use crate::driver::Driver;
 use crate::validate::mistakes;
+
+/// How many characters of a key are told.
+const KEY_CHARS: usize = 80;
 
 impl Driver {
     /// Checks the answer that the loop ended with, at a limit too. Tells whether it misses its
@@ -29,14 +35,37 @@ impl Driver {
     }
 }
 
-/// The value of an answer, or what is wrong with it, for the model.
+/// The value of an answer as it is given on, without what a reader cannot see, or what is wrong
+/// with it, for the model.
 pub(crate) fn value_of(schema: &Value, answer: &str) -> Result<Value, String> {
     let value = value_in(answer).ok_or("it is not one JSON value")?;
+    if let Some(key) = twice(&value) {
+        let key = to_line(&key, KEY_CHARS);
+        return Err(format!(
+            "two keys of one object are `{key}` once control and invisible characters and marks \
+             of chat formats are gone: name them so that a reader can tell them apart"
+        ));
+    }
+    let value = clean_json(&value);
     bounded_schema(schema).map_err(|error| format!("the schema itself cannot be used: {error}"))?;
     let validator = jsonschema::validator_for(schema);
     let validator = validator.map_err(|error| format!("the schema itself is none: {error}"))?;
     match mistakes((&validator, || schema.clone()), &value, "the answer") {
         None => Ok(value),
         Some(mistakes) => Err(mistakes),
+    }
+}
+
+/// A key that an object has twice as soon as its keys are cleaned.
+fn twice(value: &Value) -> Option<String> {
+    match value {
+        Value::Array(items) => items.iter().find_map(twice),
+        Value::Object(entries) => {
+            let mut seen = BTreeSet::new();
+            let mut keys = entries.keys().map(|key| clean(key).text);
+            let again = keys.find(|key| !seen.insert(key.clone()));
+            again.map(Into::into).or_else(|| entries.values().find_map(twice))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
     }
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::path::PathBuf;
 
-use deputize_core::door::{Source, clean, quote, to_line};
+use deputize_core::door::{Source, clean, clean_json, quote, to_line};
 use deputize_core::{AgentId, ExitReason, Outcome, Status, ToolTrace, Version, shown_usd};
 use serde::Serialize;
 use serde_json::Value;
@@ -354,22 +354,10 @@ pub(super) fn where_whole(outcome: &Outcome, kept: Option<&Kept>) -> String {
     }
 }
 
-/// The answer as a value, without what a reader cannot see.
+/// The answer as a value, without what a reader cannot see. One that was checked against its schema
+/// has nothing of that; of agents that others run nobody knows.
 pub(crate) fn value(outcome: &Outcome) -> Option<Value> {
-    outcome.output.as_ref().map(visible)
-}
-
-fn visible(value: &Value) -> Value {
-    match value {
-        Value::String(text) => Value::String(clean(text).text.into_owned()),
-        Value::Array(items) => items.iter().map(visible).collect(),
-        Value::Object(map) => {
-            let entry =
-                |(key, value): (&String, &Value)| (clean(key).text.into_owned(), visible(value));
-            Value::Object(map.iter().map(entry).collect())
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
-    }
+    outcome.output.as_ref().map(clean_json)
 }
 
 /// How a person, or an agent with a terminal, gets all of what a child did and said.

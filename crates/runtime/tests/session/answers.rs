@@ -60,6 +60,31 @@ async fn a_miss_is_told_with_its_place_and_may_be_corrected() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_value_is_checked_as_it_is_given_on() {
+    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let told = Told::default();
+    // Without what a reader cannot see the first word is too short, and the first key is the other.
+    let answers = answers(
+        &told,
+        &[
+            r#"{"word": "ab\u200b", "more": 1}"#,
+            r#"{"word": "abc", "more": 1, "more\u202e": 2}"#,
+            r#"{"word\u200b": "a\u001b[1mbc", "more": 1}"#,
+        ],
+    );
+    let schema = serde_json::json!({
+        "type": "object", "required": ["word"], "properties": {"word": {"minLength": 3}},
+    });
+    let spec = spec(folder.path()).answering(schema);
+    let outcome = run(folder.path(), spec, parts(&world, answers), &Cancel::new()).await;
+    let told = told.lock().unwrap();
+    assert!(told[1].contains("/word: \"ab\" is shorter"), "{}", told[1]);
+    assert!(told[2].contains("two keys of one object are `more`"), "{}", told[2]);
+    assert_eq!(outcome.status, Status::Completed, "{outcome:?}");
+    assert_eq!(outcome.output, Some(serde_json::json!({"word": "abc", "more": 1})));
+}
+
+#[tokio::test(start_paused = true)]
 async fn after_the_last_correction_it_has_failed_and_keeps_the_text() {
     let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
     let told = Told::default();
