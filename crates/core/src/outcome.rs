@@ -96,6 +96,10 @@ pub struct Receipts {
     pub files_written: BTreeMap<PathBuf, Version>,
     /// Commands and their exit codes, in order.
     pub commands: Vec<(String, Option<i32>)>,
+    /// Which of the commands nobody saw the end of, by their place: those without an exit code
+    /// that are not among them were ended by a signal.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub unknown: BTreeSet<usize>,
     /// The directories that its shell has been in, beside that in which it began.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub directories: BTreeSet<PathBuf>,
@@ -117,7 +121,8 @@ impl Receipts {
             Fact::FileWritten { path, version, .. } => {
                 self.files_written.insert(path.clone(), version.clone());
             }
-            Fact::Command { command, exit_code, .. } => {
+            Fact::Command { command, exit_code, unknown } => {
+                self.unknown.extend(unknown.then_some(self.commands.len()));
                 self.commands.push((command.clone(), *exit_code));
             }
         }

@@ -133,6 +133,9 @@ struct FileLine<'a> {
 struct CommandLine<'a> {
     command: Cow<'a, str>,
     exit_code: Option<i32>,
+    /// What it came to without an exit code.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    end: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     by: Option<&'a str>,
 }
@@ -281,9 +284,14 @@ fn receipt_lines<'a>(outcome: &'a Outcome, audience: Audience) -> ReceiptLines<'
             .collect(),
         commands: commands(outcome)
             .skip(earlier)
-            .map(|(by, (command, exit_code))| CommandLine {
+            .map(|(by, (command, exit_code), unknown)| CommandLine {
                 command: audience.word(command, PATH_CHARS),
                 exit_code: *exit_code,
+                end: match exit_code {
+                    Some(_) => None,
+                    None if unknown => Some("unknown"),
+                    None => Some("signal"),
+                },
                 by,
             })
             .collect(),
@@ -299,10 +307,15 @@ fn files_written(outcome: &Outcome) -> impl Iterator<Item = (Option<&str>, (&Pat
     })
 }
 
+/// A command with its exit code, by whom, and whether nobody saw its end.
+type Ran<'a> = (Option<&'a str>, &'a (String, Option<i32>), bool);
+
 /// The same for commands.
-fn commands(outcome: &Outcome) -> impl Iterator<Item = (Option<&str>, &(String, Option<i32>))> {
-    let all = outcome.all_receipts();
-    all.flat_map(move |(by, seen)| seen.commands.iter().map(move |it| (below(outcome, by), it)))
+fn commands(outcome: &Outcome) -> impl Iterator<Item = Ran<'_>> {
+    outcome.all_receipts().flat_map(move |(by, seen)| {
+        let all = seen.commands.iter().enumerate();
+        all.map(move |(at, it)| (below(outcome, by), it, seen.unknown.contains(&at)))
+    })
 }
 
 /// How the name of an agent below a child goes on after the child's; nothing: it is the child.
