@@ -66,6 +66,8 @@ impl Family {
                     member.calls.clear();
                     member.asks.clear();
                     member.ends = false;
+                    // A child is taken up again when its turn comes.
+                    member.waits = member.depth > 0 && member.ended.is_none();
                 }
             }
             Event::SessionEnd { status, .. } => self.ended = Some(status.as_str()),
@@ -197,6 +199,14 @@ pub(crate) const COLUMNS: [&str; 9] =
 impl Member {
     fn apply(&mut self, at: u64, event: &Event) {
         self.stalled = matches!(event, Event::AgentHeartbeat { stalled: true, .. });
+        // What became of what was under way is put on record before its turn comes.
+        self.waits &= !matches!(
+            event,
+            Event::Message(_)
+                | Event::ModelRequest { .. }
+                | Event::ToolStart { .. }
+                | Event::AgentRest
+        );
         match event {
             Event::ToolStart { call, tool, .. } => self.calls.push((*call, tool.clone())),
             Event::ToolEnd(end) => self.calls.retain(|(call, _)| *call != end.result.call),
@@ -215,7 +225,7 @@ impl Member {
             Event::ApprovalDecision { call, .. } => self.asks.retain(|asked| asked != call),
             Event::AgentWrapUp { .. } | Event::AgentStop { .. } => self.ends = true,
             Event::AgentRest => self.rests = true,
-            Event::Message(_) => (self.rests, self.waits) = (false, false),
+            Event::Message(_) => self.rests = false,
             Event::AgentResume { .. } => (self.ended, self.ends) = (None, false),
             Event::AgentEnd(outcome) => {
                 self.cost.unpriced |= outcome.external;
@@ -288,7 +298,7 @@ impl Member {
 
 #[cfg(test)]
 mod tests {
-    use deputize_core::{ExitReason, Status, WrapUp};
+    use deputize_core::{ExitReason, FailureKind, ModelError, SessionStart, Status, WrapUp};
 
     use super::*;
 
@@ -310,6 +320,36 @@ mod tests {
         assert_eq!(told(Event::ApprovalDecision { call: CALL, decision, by }), "running");
         assert_eq!(told(Event::AgentWrapUp { limit: WrapUp::Time, budget: None }), "ending");
         assert_eq!(told(ended(&root(), Status::Timeout, ExitReason::Timeout)), "timeout");
+    }
+
+    #[test]
+    fn a_child_that_waits_for_its_turn_after_a_resume_is_told_so() {
+        let mut tape = Tape::default();
+        tape.add(&root(), started(&root(), "all"));
+        tape.add(&child(0), started(&child(0), "a"));
+        let mut told = |agent: &AgentId, event| {
+            tape.add(agent, event);
+            Family::of(&tape.records).json(true, 0)[1]["status"].as_str().unwrap().to_owned()
+        };
+        let again = || {
+            let (cwd, model, toolsets) = ("/w".into(), "p/m".to_owned(), Vec::new());
+            let program = "deputize".to_owned();
+            Event::SessionStart(SessionStart { cwd, model, toolsets, program, endpoint: None })
+        };
+        let asks = || {
+            let model = "p/m".to_owned();
+            Event::ModelRequest { iteration: 1, messages: 1, bytes: 1, model }
+        };
+        assert_eq!(told(&child(0), asks()), "running");
+        assert_eq!(told(&root(), again()), "waiting");
+        // What became of its request is told before its turn comes.
+        let error = ModelError::new(FailureKind::Incomplete, "the program ended");
+        let lost = Event::ModelError { error, retried: true, cost: None };
+        assert_eq!(told(&child(0), lost), "waiting");
+        assert_eq!(told(&child(0), asks()), "running");
+        let end = ended(&child(0), Status::Completed, ExitReason::Completed);
+        assert_eq!(told(&child(0), end), "completed");
+        assert_eq!(told(&root(), again()), "completed");
     }
 
     #[test]
