@@ -12,7 +12,7 @@ use deputize_core::{
     SessionId, SessionView, Store, ToolCrate, ToolDecl, ToolName, ToolsetName, UserMessage,
 };
 use deputize_delegate::{
-    Background, ControlTool, DelegateTool, Policy, children_grant, send_order,
+    Background, ControlTool, DelegateTool, Form, Policy, children_grant, send_order,
 };
 use deputize_mcp::Servers;
 use deputize_runtime::{Budgets, Models, Parts, SyncMode, SystemClock, declare, top_agent};
@@ -134,8 +134,14 @@ pub(crate) fn toolset_names() -> BTreeSet<String> {
 /// The tools that a program has without its configuration's plugins and servers.
 fn brought(from: &Ingredients<'_>, delegation: &Policy) -> Result<Catalog, ComposeError> {
     let mut catalog = Catalog::linked(from.links)?;
-    let tool = DelegateTool::new(delegation.clone(), Arc::clone(&from.clock))?;
-    catalog.insert(tool.into_entry())?;
+    let tool = |policy| DelegateTool::new(policy, Arc::clone(&from.clock));
+    catalog.insert(tool(delegation.clone())?.into_entry())?;
+    let other = match delegation.form {
+        Form::DelegateTask => Form::Task,
+        Form::Task => Form::DelegateTask,
+    };
+    let former = Policy { form: other, ..delegation.clone() };
+    catalog.insert_former(tool(former)?.into_entry());
     if delegation.background {
         catalog.insert(ControlTool::new()?.into_entry())?;
     }

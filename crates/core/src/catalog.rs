@@ -135,6 +135,8 @@ pub enum CatalogError {
 #[derive(Clone, Default, Debug)]
 pub struct Catalog {
     entries: BTreeMap<ToolName, (Entry, Arc<ToolDecl>)>,
+    /// Tools as they are called under other settings.
+    former: BTreeMap<ToolName, Entry>,
 }
 
 impl Catalog {
@@ -193,7 +195,23 @@ impl Catalog {
     #[must_use]
     pub fn filtered(&self, mut keep: impl FnMut(&Entry) -> bool) -> Self {
         let kept = self.entries.iter().filter(|(_, (entry, _))| keep(entry));
-        Self { entries: kept.map(|(name, held)| (name.clone(), held.clone())).collect() }
+        let entries = kept.map(|(name, held)| (name.clone(), held.clone())).collect();
+        Self { entries, former: self.former.clone() }
+    }
+
+    /// Adds a tool as it is called under other settings. No agent has it; see
+    /// [`Catalog::spawner`].
+    pub fn insert_former(&mut self, entry: Entry) {
+        self.former.insert(entry.name().clone(), entry);
+    }
+
+    /// The tool that takes up a call of this name that started agents in an earlier process: one
+    /// that starts agents, also where it is called otherwise now.
+    #[must_use]
+    pub fn spawner(&self, name: &str) -> Option<&Entry> {
+        let starts_agents = |entry: &&Entry| entry.tool.spec().spawns;
+        let former = || self.former.get(name).filter(starts_agents);
+        self.get(name).filter(starts_agents).or_else(former)
     }
 
     /// A tool by its name.

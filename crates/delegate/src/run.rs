@@ -41,7 +41,8 @@ pub(crate) async fn run(
         let new = next.and_then(|task| specs.get(task)).is_some_and(|it| counted.is_new(&it.id));
         tokio::select! {
             biased;
-            () = cx.cancel.cancelled(), if next.is_some() => happened(&mut schedule, Event::Cancel),
+            // What one that was begun in an earlier process came to is told also then.
+            () = cx.cancel.cancelled(), if new => happened(&mut schedule, Event::Cancel),
             Some((task, ended)) = running.next() => {
                 let outcome = match ended {
                     Ok(outcome) => outcome,

@@ -25,7 +25,7 @@ use crate::report::{Caps, Seen, plain, report};
 use crate::run::run;
 use crate::slots::{Entered, Slots, Started, TooMany, Whose};
 use crate::task::read_task;
-use crate::toolset::{Parent, TOOLSET};
+use crate::toolset::{Parent, TASK, TOOL, TOOLSET};
 
 /// What lists of tools say of it; an agent's model is told more, see [`describe`].
 const HEADLINE: &str = "Hand work to child agents and get their reports.";
@@ -88,6 +88,13 @@ impl DelegateTool {
         let asks = (asks.0, &asks.1);
         let mut errors = Vec::new();
         if !reading.begun.is_empty() {
+            let authority = &cx.agent.authority;
+            if ![TOOL, TASK].iter().any(|tool| authority.has(tool.as_str())) {
+                let remedy = "this agent may not hand work on any more (the configuration's \
+                              `toolsets`, delegation.tool_name); go on with the results there are, \
+                              or do the work yourself";
+                errors.push(CallError::new(Code::Toolset, None, asks, remedy.to_owned()));
+            }
             return (slots.enter(u32::MAX), errors);
         }
         if let Some(by) = cx.agent.session.spawn.paused() {

@@ -116,7 +116,7 @@ impl Driver {
 
     fn take_up(&self, stored: Stored) -> Result<(), String> {
         let shared = &self.shared;
-        if let Err(why) = shared.can_go_on(&self.view, &stored.spec)
+        if let Err(why) = shared.can_go_on(&self.view, &stored)
             && shared.play.is_none()
         {
             let (presence, changed) = (Arc::clone(&self.presence), Arc::clone(shared));
@@ -124,7 +124,8 @@ impl Driver {
                 presence.child_ended(outcome);
                 changed.changed.notify_waiters();
             };
-            return shared.end_stored(stored, &why, tell).map_err(|error| error.to_string());
+            shared.end_stored(stored, &why, tell);
+            return Ok(());
         }
         let authority = shared
             .child_authority(&self.view, &stored.spec.grant)

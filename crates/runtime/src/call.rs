@@ -54,11 +54,22 @@ impl Driver {
     }
 
     fn is_parallel(&self, call: &ToolCall) -> bool {
-        self.view.catalog.get(&call.name).is_none_or(|entry| entry.tool.spec().parallel)
+        self.tool_of(call).is_none_or(|entry| entry.tool.spec().parallel)
     }
 
     fn spawns(&self, call: &ToolCall) -> bool {
-        self.view.catalog.get(&call.name).is_some_and(|entry| entry.tool.spec().spawns)
+        self.tool_of(call).is_some_and(|entry| entry.tool.spec().spawns)
+    }
+
+    fn tool_of(&self, call: &ToolCall) -> Option<&Entry> {
+        self.taken_up_by(call).or_else(|| self.view.catalog.get(&call.name))
+    }
+
+    /// The tool of a call that started agents in an earlier process. The call was accepted then,
+    /// whatever this agent may call now, and whatever the tool is called.
+    fn taken_up_by(&self, call: &ToolCall) -> Option<&Entry> {
+        let accepted = self.accepted.contains(&call.id);
+        accepted.then(|| self.view.catalog.spawner(&call.name)).flatten()
     }
 
     async fn side_by_side(&mut self, group: &[ToolCall]) -> Result<(), JournalError> {
@@ -95,7 +106,7 @@ impl Driver {
     /// One call, from the model's words to a result on record.
     async fn one(&self, call: &ToolCall, work: &Cancel) -> Result<Record, JournalError> {
         let started = Instant::now();
-        let done = match self.admit(call, work).await? {
+        let mut done = match self.admit(call, work).await? {
             Err(refused) => refused,
             Ok((entry, arguments)) => {
                 let start = self.shared.bus.record(
@@ -117,6 +128,9 @@ impl Driver {
                 done
             }
         };
+        if self.accepted.contains(&call.id) {
+            done.add(self.shared.untold(self.view.id(), call.id));
+        }
         let ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.record_end(call, done, ms).await
     }
@@ -127,6 +141,12 @@ impl Driver {
         call: &ToolCall,
         work: &Cancel,
     ) -> Result<Result<(&Entry, Value), Done>, JournalError> {
+        let read = |entry: &Entry| self.shared.checker.read(&*entry.tool, &call.arguments);
+        if let Some(entry) = self.taken_up_by(call) {
+            // Nobody is asked again.
+            let read = read(entry).map_err(|text| Done::own(CallStatus::Error, text));
+            return Ok(read.map(|arguments| (entry, arguments)));
+        }
         let entry = match self.find(call) {
             Ok(entry) => entry,
             Err(text) => return Ok(Err(Done::own(CallStatus::Error, text))),
@@ -136,7 +156,7 @@ impl Driver {
             let text = format!("{} cannot be used now: {why}", call.name);
             return Ok(Err(Done::own(CallStatus::Error, text)));
         }
-        let arguments = match self.shared.checker.read(&*entry.tool, &call.arguments) {
+        let arguments = match read(entry) {
             Ok(arguments) => arguments,
             Err(text) => return Ok(Err(Done::own(CallStatus::Error, text))),
         };

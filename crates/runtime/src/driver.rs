@@ -25,7 +25,7 @@ use crate::presence::Presence;
 use crate::purse::Share;
 use crate::shared::Shared;
 use crate::tree::Spent;
-use crate::wall::{Running, Wall};
+use crate::wall::{Over, Running, Wall};
 
 /// One agent and all it needs to go on.
 pub(crate) struct Driver {
@@ -57,6 +57,8 @@ pub(crate) struct Driver {
     pub(crate) ran: Duration,
     /// Calls that had started when an earlier process ended.
     pub(crate) started_before: BTreeSet<CallId>,
+    /// Those of them that started agents.
+    pub(crate) accepted: BTreeSet<CallId>,
     /// It as others see it.
     pub(crate) presence: Arc<Presence>,
     /// Where it must wait for a place before it begins.
@@ -98,6 +100,7 @@ impl Driver {
             blocked: None,
             ran: Duration::ZERO,
             started_before: BTreeSet::new(),
+            accepted: BTreeSet::new(),
             presence,
             place: Mutex::default(),
             started: Instant::now(),
@@ -129,9 +132,7 @@ impl Driver {
         self.view.store.close().await;
         if let Step::Done(_) = self.run.step() {
             // A journal that takes nothing shows at the record of this agent's own end.
-            if let Ok(ended) = self.shared.end_orphans(&self.view.spec) {
-                Box::pin(self.shared.after_orphans(&ended, &self.cancel)).await;
-            }
+            let _kept = Box::pin(self.shared.end_orphans(&self.view.spec, &self.cancel)).await;
         }
         let mut outcome = self.outcome(fault);
         let answered = self.run.messages().last().is_some_and(|last| match &**last {
@@ -178,9 +179,7 @@ impl Driver {
             let text = self.shared.parts.secrets.scrub(&self.view.spec.task).into_owned();
             self.input(Event::Message(UserMessage { text, from: None })).await?;
             if self.is_spent() {
-                let short = "the time that all children have together (delegation.budget.seconds) \
-                             was over before it began";
-                self.short = Some(short.to_owned());
+                self.short = Some(Over::BeforeItBegan.to_string());
                 self.input(Event::AgentStop { reason: CancelReason::Budget }).await?;
                 self.check_answer().await?;
                 return Ok(());
@@ -277,9 +276,7 @@ impl Driver {
                 WrapUp::Budget => CancelReason::Budget,
             };
             if wrap_up == 0 && limit == WrapUp::Budget {
-                let short = "the time that all children have together (delegation.budget.seconds) \
-                             was up; none is left for a closing answer (delegation.wrap_up_seconds)";
-                self.short = Some(short.to_owned());
+                self.short = Some(Over::NoneLeft.to_string());
             }
             return self.input(Event::AgentStop { reason }).await;
         }
@@ -290,11 +287,7 @@ impl Driver {
         self.take_mail().await?;
         let budget = (limit == WrapUp::Budget).then_some(BudgetOf::Seconds);
         if budget.is_some() {
-            let seconds = wrap_up.div_ceil(1000);
-            self.short = Some(format!(
-                "the time that all children have together (delegation.budget.seconds) was up, and \
-                 there was no closing answer within {seconds} s"
-            ));
+            self.short = Some(Over::NoClosingAnswer(wrap_up).to_string());
         }
         self.input(Event::AgentWrapUp { limit, budget }).await
     }

@@ -22,6 +22,7 @@ use crate::call::settle;
 use crate::driver::Driver;
 use crate::hook::scrubbed;
 use crate::shared::Shared;
+use crate::wall::Over;
 
 /// How long such an agent may take to end after it was told to.
 const GRACE: Duration = Duration::from_millis(1200);
@@ -34,9 +35,6 @@ const TOOL_CHARS: usize = 80;
 const CALLS: usize = 10_000;
 /// The class of what such an agent asks for.
 const CLASS: &str = "external";
-/// Why one failed at the limit that it shares. Nobody sees what it spends, so that is the time.
-const NO_CLOSING_ANSWER: &str = "the time that all children have together \
-                                 (delegation.budget.seconds) was up, and there was no closing answer";
 
 impl Driver {
     /// The way to this agent, if it is a program of its own.
@@ -161,13 +159,19 @@ impl Driver {
         }
         let (status, exit_reason, error) = match (self.time_limit(), outcome.status) {
             (WrapUp::Time, _) => {
-                (Status::Timeout, ExitReason::Timeout, Some("the time limit was reached"))
+                let why = "the time limit was reached".to_owned();
+                (Status::Timeout, ExitReason::Timeout, Some(why))
             }
             (WrapUp::Budget, Status::Completed) => (Status::Completed, ExitReason::Budget, None),
-            // It did not answer what it was asked last.
-            (WrapUp::Budget, _) => (Status::Failed, ExitReason::Budget, Some(NO_CLOSING_ANSWER)),
+            // It did not answer what it was asked last. Nobody sees what it spends: that is the time.
+            (WrapUp::Budget, _) => {
+                let wrap_up = self.view.spec.limits.wrap_up_ms;
+                let why =
+                    if wrap_up == 0 { Over::NoneLeft } else { Over::NoClosingAnswer(wrap_up) };
+                (Status::Failed, ExitReason::Budget, Some(why.to_string()))
+            }
         };
-        Outcome { status, exit_reason, error: error.map(str::to_owned), ..outcome }
+        Outcome { status, exit_reason, error, ..outcome }
     }
 
     /// The outcome of a program that ran when an earlier process ended: it is not started again.

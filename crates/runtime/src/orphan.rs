@@ -3,64 +3,82 @@
 
 use std::sync::Arc;
 
+use deputize_core::door::{Source, to_line, to_model};
 use deputize_core::{
-    AgentId, AgentSpec, AgentView, AttachError, Cancel, CancelReason, Event, Input, JournalError,
-    Outcome,
+    AgentId, AgentSpec, AgentView, AttachError, CallId, Cancel, CancelReason, Event, Input,
+    JournalError, Outcome,
 };
 
-use crate::driver::outcome_of;
+use crate::driver::{host_fault, outcome_of};
 use crate::resume::settle;
 use crate::shared::Shared;
 use crate::stored::Stored;
 use crate::tree::Spent;
 
-/// Agents that were ended, the deepest first.
-type Orphans = Vec<(AgentSpec, Outcome)>;
+/// How many characters of a goal tell which child it is.
+const GOAL_CHARS: usize = 80;
 
 impl Shared {
     /// Whether a child of the journal can go on; why not.
     ///
     /// # Errors
-    /// When its parent may have no children now, or its model cannot be used.
+    /// When its parent may have no children now, or not such a child, or its model cannot be used.
     pub(crate) fn can_go_on(
         &self,
         parent: &AgentView,
-        child: &AgentSpec,
+        Stored { spec, begun, .. }: &Stored,
     ) -> Result<(), AttachError> {
-        let authority = self.child_authority(parent, &child.grant)?;
-        self.routes(child, &authority).map(|_| ())
+        let authority = self.child_authority(parent, &spec.grant)?;
+        self.routes(spec, &authority)?;
+        // A program of its own that has not begun is started now.
+        let program = self.parts.external.get(&spec.model).filter(|_| !begun);
+        match program.and_then(|program| program.refusal(parent)) {
+            Some(why) => Err(AttachError::External(why)),
+            None => Ok(()),
+        }
     }
 
     /// Ends a child of the journal that cannot go on, with what it has, and all below it. Who waits
     /// is told when the hooks were.
-    ///
-    /// # Errors
-    /// When the journal takes no records.
     pub(crate) fn end_stored(
         self: &Arc<Self>,
         stored: Stored,
         why: &AttachError,
         tell: impl FnOnce(Outcome) + Send + 'static,
-    ) -> Result<(), JournalError> {
-        let mut ended = self.end_orphans(&stored.spec)?;
-        let (spec, outcome) =
-            self.end_orphan(stored, Some(format!("it could not go on: {why}")))?;
-        self.has_ended(&spec, &outcome);
-        let signal = self.signal_above(&spec).unwrap_or_else(|| self.cancel.child());
-        ended.push((spec, outcome.clone()));
-        let shared = Arc::clone(self);
+    ) {
+        let why = format!("it could not go on: {why}");
+        let (shared, spec) = (Arc::clone(self), stored.spec.clone());
         self.tasks.spawn(async move {
-            shared.after_orphans(&ended, &signal).await;
-            tell(outcome);
+            let signal = shared.signal_above(&spec).unwrap_or_else(|| shared.cancel.child());
+            let ended = match shared.end_orphans(&spec, &signal).await {
+                Ok(()) => shared.end_orphan(stored, Some(why), &signal).await,
+                Err(error) => Err(error),
+            };
+            tell(ended.unwrap_or_else(|error| host_fault(&spec, error.to_string())));
         });
-        Ok(())
     }
 
-    /// Hooks and the memory are told of the end of agents that nobody ran.
-    pub(crate) async fn after_orphans(&self, ended: &[(AgentSpec, Outcome)], signal: &Cancel) {
-        for (spec, outcome) in ended {
-            self.after_child(spec, outcome, signal).await;
-        }
+    /// What children of a call said that ended in an earlier process and that nobody attached to:
+    /// the call does not tell it.
+    pub(crate) fn untold(&self, parent: &AgentId, call: CallId) -> Option<String> {
+        let tree = self.tree();
+        let of_call = |stored: &&Stored| {
+            let spec = &stored.spec;
+            let by = spec.spawned_by.as_ref().filter(|_| spec.parent.as_ref() == Some(parent));
+            by.is_some_and(|by| by.call == call) && !spec.background
+        };
+        let said = tree.stored.values().filter(of_call).filter_map(|stored| {
+            let outcome = stored.outcome.as_ref()?;
+            let text = outcome.text.as_deref().or(outcome.error.as_deref())?;
+            let source = Source::Child(outcome.agent.to_string());
+            let text = self.parts.secrets.scrub(text);
+            let framed = to_model(&self.parts.secret, parent, call, &source, &text);
+            let goal = to_line(&stored.spec.goal, GOAL_CHARS);
+            let status = outcome.status.as_str();
+            Some(format!("Its child {goal:?} had ended ({status}):\n{}", framed.as_str()))
+        });
+        let said: Vec<String> = said.collect();
+        (!said.is_empty()).then(|| said.join("\n"))
     }
 
     /// Ends the agents below one that is ending which a crash had left without an end, the
@@ -69,7 +87,11 @@ impl Shared {
     ///
     /// # Errors
     /// When the journal takes no records.
-    pub(crate) fn end_orphans(&self, ending: &AgentSpec) -> Result<Orphans, JournalError> {
+    pub(crate) async fn end_orphans(
+        &self,
+        ending: &AgentSpec,
+        signal: &Cancel,
+    ) -> Result<(), JournalError> {
         let prefix = format!("{}/", ending.id);
         let is_orphan = |id: &AgentId, stored: &Stored| {
             id.as_str().starts_with(&prefix) && stored.outcome.is_none()
@@ -80,17 +102,24 @@ impl Shared {
             let ids: Vec<AgentId> = ids.map(|(id, _)| id.clone()).rev().collect();
             ids.iter().filter_map(|id| stored.remove(id)).collect()
         };
-        orphans.into_iter().map(|stored| self.end_orphan(stored, None)).collect()
+        for stored in orphans {
+            self.end_orphan(stored, None, signal).await?;
+        }
+        Ok(())
     }
 
-    fn end_orphan(
+    /// Nothing of an agent follows its end: what hooks say of one below it comes before that.
+    async fn end_orphan(
         &self,
         stored: Stored,
         why: Option<String>,
-    ) -> Result<(AgentSpec, Outcome), JournalError> {
-        let Stored { spec, mut run, receipts, mut cost, requests, .. } = settle(self, stored)?;
-        // What a program of its own cost nobody here knows.
-        cost.unpriced |= self.parts.external.contains_key(&spec.model);
+        signal: &Cancel,
+    ) -> Result<Outcome, JournalError> {
+        let settled = settle(self, stored)?;
+        let Stored { spec, mut run, receipts, mut cost, requests, begun, ran, .. } = settled;
+        // What a program of its own cost that ran nobody here knows: it asked no model of ours.
+        let external = requests == 0 && self.parts.models.route(&spec.model).is_none();
+        cost.unpriced |= begun && external;
         let reason = CancelReason::Interrupted;
         self.bus.record(&spec, Event::AgentStop { reason })?;
         run.apply(Input::Stop(reason));
@@ -99,16 +128,15 @@ impl Shared {
         let mut outcome = outcome_of(&spec, &run, None);
         outcome.error = why.or(outcome.error);
         outcome.requests = requests;
+        outcome.duration_ms = u64::try_from(ran.as_millis()).unwrap_or(u64::MAX);
         outcome.children_usage = ended.below.usage;
         outcome.cost_usd = cost.known_usd();
         outcome.receipts = receipts;
         outcome.session_path = self.path_for(&spec);
-        {
-            let mut tree = self.tree();
-            tree.tell(&mut outcome, ended.unfinished);
-            tree.keep(&spec, &outcome);
-        }
+        self.tree().tell(&mut outcome, ended.unfinished);
         self.bus.record(&spec, Event::AgentEnd(Box::new(outcome.clone())))?;
-        Ok((spec, outcome))
+        self.has_ended(&spec, &outcome);
+        self.after_child(&spec, &outcome, signal).await;
+        Ok(outcome)
     }
 }

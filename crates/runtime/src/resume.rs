@@ -216,19 +216,24 @@ impl Stored {
 
     fn unknown(&self, catalog: &Catalog) -> Vec<UnknownCall> {
         let Step::Call(open) = self.run.step() else { return Vec::new() };
-        let begun = open.into_iter().filter_map(|call| self.started.get(&call.id));
-        let lost = begun.filter(|(tool, _)| !repeatable(catalog, tool));
-        lost.map(|(tool, arguments)| UnknownCall {
+        let begun =
+            open.into_iter().filter_map(|call| Some((call.id, self.started.get(&call.id)?)));
+        let lost = begun.filter(|(call, (tool, _))| !self.runs_again(*call, tool, catalog));
+        lost.map(|(_, (tool, arguments))| UnknownCall {
             agent: self.spec.id.clone(),
             tool: tool.clone(),
             arguments: arguments.clone(),
         })
         .collect()
     }
-}
 
-fn repeatable(catalog: &Catalog, tool: &str) -> bool {
-    catalog.get(tool).is_some_and(|entry| entry.tool.spec().repeatable)
+    /// Whether a call of a tool that had started may run again. Where it started agents, another
+    /// tool may take it up.
+    fn runs_again(&self, call: CallId, tool: &str, catalog: &Catalog) -> bool {
+        let accepted = self.accepted.contains(&call);
+        let entry = accepted.then(|| catalog.spawner(tool)).flatten();
+        entry.or_else(|| catalog.get(tool)).is_some_and(|entry| entry.tool.spec().repeatable)
+    }
 }
 
 /// Puts on record what became of what was under way when the program ended. A request is over,
@@ -244,12 +249,14 @@ pub(crate) fn settle(shared: &Shared, mut stored: Stored) -> Result<Stored, Jour
     let open: Vec<CallId> = open.into_iter().map(|call| call.id).collect();
     for call in open {
         let Some((tool, arguments)) = stored.started.get(&call) else { continue };
-        if repeatable(&shared.parts.catalog, tool) {
+        if stored.runs_again(call, tool, &shared.parts.catalog) {
             continue;
         }
         let facts: Vec<Fact> = unknown_command(shared, tool, arguments).into_iter().collect();
         let text = "interrupted: the program ended while this call ran, so its outcome is unknown. \
                     It was not run again; look at what it left before you repeat it.";
+        let said = shared.untold(&stored.spec.id, call).map(|said| format!("\n{said}"));
+        let text = format!("{text}{}", said.unwrap_or_default());
         let end = ToolEnd {
             tool: tool.clone(),
             result: ToolResult {

@@ -203,11 +203,6 @@ impl Shared {
         if let Some(view) = Arc::get_mut(&mut view) {
             view.declared = stored.declared;
         }
-        // One that is another program and has not begun is started now.
-        let program = self.parts.external.get(&view.spec.model).filter(|_| !stored.begun);
-        if let Some(why) = program.and_then(|program| program.refusal(&view)) {
-            return Err(AttachError::External(why));
-        }
         let mut driver = Driver::new(Arc::clone(self), view, stored.run, routes, cancel);
         driver.receipts = stored.receipts;
         driver.cost = stored.cost;
@@ -215,6 +210,7 @@ impl Shared {
         driver.begun = stored.begun;
         driver.ran = stored.ran;
         driver.started_before = stored.started.into_keys().collect();
+        driver.accepted = stored.accepted;
         driver.presence.has_left(stored.letters);
         if let Some(shell) = &stored.shell {
             driver.view.store.get_or_insert_with(ShellPlace::default).set(shell);

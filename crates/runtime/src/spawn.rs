@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 
 use deputize_core::{
     Agent, AgentId, AgentSpec, AgentView, AttachError, BoxFuture, Cancel, CancelReason, Delivery,
-    Glance, Grant, Outcome, Spawn, Status,
+    Glance, Grant, Outcome, Spawn,
 };
 use tokio::sync::oneshot;
 
@@ -30,7 +30,8 @@ impl Spawn for Spawner {
         if let Some(play) = &shared.play {
             let call = spec.spawned_by.as_ref().map(|by| (parent.id(), by.call));
             if !play.knows(&spec.id, call) {
-                return Ok(Box::new(LocalAgent::never_began(spec)));
+                // Nobody reads what such a call gives.
+                return Err(AttachError::Journal("it is not in the recording".to_owned()));
             }
         }
         if spec.background {
@@ -53,15 +54,13 @@ impl Spawn for Spawner {
                 Ok(Box::new(LocalAgent { id: spec.id.clone(), spec, cancel: None, state }))
             }
             Some(stored) => {
-                let able = shared.can_go_on(parent, &stored.spec);
+                let able = shared.can_go_on(parent, &stored);
                 if let Err(why) = able
                     && shared.play.is_none()
                 {
                     let (id, spec) = (stored.spec.id.clone(), Arc::new(stored.spec.clone()));
                     let (send, outcome) = oneshot::channel();
-                    shared
-                        .end_stored(stored, &why, move |outcome| _ = send.send(outcome))
-                        .map_err(|error| AttachError::Journal(error.to_string()))?;
+                    shared.end_stored(stored, &why, move |outcome| _ = send.send(outcome));
                     let state = AgentState::Runs(outcome);
                     return Ok(Box::new(LocalAgent { id, spec, cancel: None, state }));
                 }
@@ -179,15 +178,6 @@ pub(crate) struct LocalAgent {
 }
 
 impl LocalAgent {
-    /// One that was told to end before it began.
-    fn never_began(spec: AgentSpec) -> Self {
-        let why = "interrupted before it began".to_owned();
-        let end = (Status::Interrupted, why);
-        let outcome = Outcome::not_begun(spec.id.clone(), spec.model.clone(), end);
-        let state = AgentState::Ended(Box::new(outcome));
-        Self { id: spec.id.clone(), spec: Arc::new(spec), cancel: None, state }
-    }
-
     pub(crate) async fn wait(mut self) -> Outcome {
         let outcome = match std::mem::replace(&mut self.state, AgentState::Told) {
             AgentState::Runs(outcome) => outcome.await.ok(),

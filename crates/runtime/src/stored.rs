@@ -42,6 +42,8 @@ pub(crate) struct Stored {
     pub(crate) letters: VecDeque<String>,
     /// Calls that had started and have no result, with the tool and the arguments.
     pub(crate) started: BTreeMap<CallId, (String, String)>,
+    /// Calls that started agents: they were accepted.
+    pub(crate) accepted: BTreeSet<CallId>,
     /// What had come of the last attempt that broke off.
     broken: String,
     /// What had come of replies that were cut, each before the message of this number.
@@ -160,6 +162,11 @@ fn fold(records: &[Record], texts: &BTreeMap<String, Arc<str>>) -> BTreeMap<Agen
     for record in records {
         match &record.event {
             Event::AgentStart(start) => {
+                let (parent, by) = (start.spec.parent.as_ref(), start.spec.spawned_by.as_ref());
+                let parent = parent.and_then(|parent| agents.get_mut(parent));
+                if let (Some(parent), Some(by)) = (parent, by) {
+                    parent.accepted.insert(by.call);
+                }
                 agents.insert(record.agent.clone(), stored(start, texts));
             }
             event => {
@@ -193,6 +200,7 @@ fn stored(start: &AgentStart, texts: &BTreeMap<String, Arc<str>>) -> Stored {
         shell: None,
         letters: VecDeque::new(),
         started: BTreeMap::new(),
+        accepted: BTreeSet::new(),
         broken: String::new(),
         cuts: Vec::new(),
     }

@@ -5,6 +5,36 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+/// Which time it is, as people are told.
+const TIME: &str = "the time that all children have together (delegation.budget.seconds)";
+
+/// What is told of a child for which that time had no room.
+pub(crate) enum Over {
+    /// It came too late.
+    BeforeItBegan,
+    /// Nothing is left for a closing answer.
+    NoneLeft,
+    /// It did not close within so many milliseconds.
+    NoClosingAnswer(u64),
+}
+
+impl std::fmt::Display for Over {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::BeforeItBegan => write!(f, "{TIME} was over before it began"),
+            Self::NoneLeft => write!(
+                f,
+                "{TIME} was up; none is left for a closing answer (delegation.wrap_up_seconds)"
+            ),
+            Self::NoClosingAnswer(ms) => write!(
+                f,
+                "{TIME} was up, and there was no closing answer within {} s",
+                ms.div_ceil(1000)
+            ),
+        }
+    }
+}
+
 /// Time in which at least one child ran, of a limit.
 #[derive(Debug)]
 pub(crate) struct Wall {

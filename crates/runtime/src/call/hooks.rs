@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use deputize_core::door::to_line;
-use deputize_core::{CallStatus, Cancel, HookPoint, JournalError, ModelText, Moment, ToolCall};
+use deputize_core::{CallStatus, Cancel, HookPoint, JournalError, Moment, ToolCall};
 use serde_json::Value;
 
 use super::result::Done;
@@ -58,10 +58,7 @@ impl Driver {
             output: &output,
         };
         let said = Box::pin(self.shared.hooks(&self.view.spec, moment, work)).await?;
-        if let Some(reason) = said {
-            let text = done.text.as_str();
-            done.text = ModelText::own(format!("{text}\n[a hook after this call says: {reason}]"));
-        }
+        done.add(said.map(|reason| format!("[a hook after this call says: {reason}]")));
         Ok(())
     }
 

@@ -42,6 +42,13 @@ impl Done {
             error: None,
         }
     }
+
+    /// Adds lines to what the model gets.
+    pub(super) fn add(&mut self, lines: Option<String>) {
+        if let Some(lines) = lines {
+            self.text = ModelText::own(format!("{}\n{lines}", self.text.as_str()));
+        }
+    }
 }
 
 impl Driver {

@@ -228,13 +228,10 @@ impl Actor {
             return Ok(());
         }
         let fail = |now: String| self.fail(record, now);
-        let Some(entry) = view.catalog.get(tool) else {
-            return Err(fail(format!("there is no tool `{tool}`")));
-        };
         // The recording may be anybody's: it must not choose what runs.
-        if !entry.tool.spec().spawns {
-            return Err(fail(format!("`{tool}` is no tool that starts agents")));
-        }
+        let Some(entry) = view.catalog.spawner(tool) else {
+            return Err(fail(format!("there is no tool `{tool}` that starts agents")));
+        };
         let checked = self.driver.shared.checker.read(&*entry.tool, arguments);
         let arguments = checked.map_err(|error| fail(format!("the call is refused: {error}")))?;
         let cx = ToolCx { call, agent: Arc::clone(view), cancel: self.driver.cancel.child() };

@@ -70,6 +70,8 @@ impl Play {
                     | Event::ToolEnd(_)
                     | Event::AgentStop { .. }
                     | Event::AgentEnd(_)
+                    // Of one below it.
+                    | Event::Hook(_)
             );
             if !settles {
                 orphans.remove(&record.agent);

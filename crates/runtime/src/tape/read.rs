@@ -132,6 +132,22 @@ impl Recording {
         Some(AgentSpec { system: system.collect(), ..start.spec.clone() })
     }
 
+    /// The model that the top agent went on with, where the session was taken up again.
+    pub(super) fn model(&self) -> Option<&str> {
+        self.records().find_map(|record| match &record.event {
+            Event::SessionStart(start) if !self.before.is_empty() => Some(start.model.as_str()),
+            _ => None,
+        })
+    }
+
+    /// The model that an agent asks first.
+    pub(super) fn asks(&self, agent: &AgentId) -> Option<&str> {
+        self.records().find_map(|record| match &record.event {
+            Event::ModelRequest { model, .. } if record.agent == *agent => Some(model.as_str()),
+            _ => None,
+        })
+    }
+
     pub(super) const fn header(&self) -> &Header {
         &self.header
     }

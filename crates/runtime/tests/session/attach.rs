@@ -14,7 +14,7 @@ use deputize_core::{
 use deputize_runtime::{Continue, Parts, Session, SessionDir};
 use serde_json::{Value, json};
 
-use crate::fixture::{Rule, World, authority, catalog, parts, results, spec};
+use crate::fixture::{Rule, World, authority, catalog, cut, parts, results, resumed, run, spec};
 
 const CANARY: &str = "sk-canary-12345678";
 
@@ -246,4 +246,29 @@ async fn each_agent_has_one_way_to_its_model_for_all_its_requests() {
     ran(folder.path(), parts, &Grant::default()).await;
     // The parent, its child twice, the parent again.
     assert_eq!(*used.lock().unwrap(), [1, 2, 2, 1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_child_said_reaches_its_parent_also_where_nothing_takes_its_call_up() {
+    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let rule = |results: usize, request: &Request<'_>| {
+        let Message::User(first) = &*request.messages[0] else { unreachable!() };
+        Ok(match (first.text.as_str(), results) {
+            ("go", 0) => Reply::calls("rule", [("spawn", json!({"list": ["one", "two"]}))]),
+            ("two", 0 | 1) => Reply::calls("rule", [("look", json!({"n": results}))]),
+            (task, _) => Reply::text("rule", format!("{task} said")),
+        })
+    };
+    run(folder.path(), spec(folder.path()), parts(&world, rule), &Cancel::new()).await;
+    // Killed when the first child had ended, and the second looked for the second time.
+    let again = tempfile::tempdir().unwrap();
+    let dir = cut(folder.path(), again.path(), r#"{\"n\":1}"#);
+    let world = Arc::new(World::default());
+    let catalog = catalog(&world).filtered(|entry| entry.name().as_str() != "spawn");
+    let parts = Parts { catalog: Arc::new(catalog), ..parts(&world, rule) };
+    let outcome = resumed(&dir, parts).await;
+    assert_eq!(outcome.text.as_deref(), Some("go said"));
+    let told = results(&world);
+    assert!(told.contains("its outcome is unknown") && told.contains("one said"), "{told}");
+    assert!(told.contains("had ended (completed):") && !told.contains("two said"), "{told}");
 }

@@ -1,18 +1,19 @@
 //! Children that nobody waits for, and what their parent owes them: its limits, its schema, its
 //! last word; and what a restart knows of a child's time and commands.
 
-use std::path::Path;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use deputize_core::{
     AgentId, AgentSpec, BoxFuture, CallId, Cancel, Clock, Delivery, Delta, Event, ExitReason,
-    Limits, Message, Model, ModelError, Outcome, Reply, Request, SessionId, Status, ToolChoice,
+    Grant, Limits, Message, Model, ModelError, Outcome, Reply, Request, SessionId, Status,
+    ToolChoice,
 };
-use deputize_runtime::{Continue, Parts, Session, SessionDir};
+use deputize_runtime::{Parts, Session, SessionDir};
 use serde_json::json;
 
-use crate::fixture::{Rule, World, authority, parts, run, spec};
+use crate::fixture::{Rule, World, authority, cut, parts, resumed, resumed_with, run, spec};
 
 const CHILDREN: [&str; 3] = ["background 0", "background 1", "background 2"];
 
@@ -163,23 +164,6 @@ async fn one_that_waits_at_its_time_limit_says_what_it_has_and_names_who_is_out(
         _ => None,
     });
     assert_eq!(ends.collect::<Vec<_>>(), ["ended with a limit of the agent that started it"]);
-}
-
-/// A new session whose file is the first lines of another's, up to one with this in it.
-fn cut(from: &Path, to: &Path, last: &str) -> SessionDir {
-    let (from, to) = (SessionDir::new(from), SessionDir::new(to));
-    let id = SessionId::literal("s");
-    let whole = std::fs::read_to_string(from.file(&id)).unwrap();
-    let end = whole.find(last).unwrap();
-    let end = end + whole[end..].find('\n').unwrap() + 1;
-    std::fs::write(to.file(&id), &whole[..end]).unwrap();
-    to
-}
-
-async fn resumed(dir: &SessionDir, parts: Parts) -> Outcome {
-    let (session, _) = Session::open(dir, SessionId::literal("s"), parts).unwrap();
-    let authority = authority(session.catalog());
-    session.resume(Continue::default(), authority, &Cancel::new()).await.unwrap()
 }
 
 #[tokio::test(start_paused = true)]
@@ -367,15 +351,29 @@ async fn a_restart_gives_a_child_no_new_time_and_knows_its_last_command() {
     resumed(&dir, clocked(&world, 3_600_000)).await;
     let took = began.elapsed().as_millis();
     assert!((1_900..2_200).contains(&took), "{took} ms of the two seconds that were left");
-    let records = world.records.lock().unwrap();
-    let end = records.iter().find_map(|record| match &record.event {
-        Event::AgentEnd(end) if record.depth == 1 => Some(end.clone()),
-        _ => None,
-    });
-    let end = end.unwrap();
+    let end = end_of_child(&world);
     assert_eq!((end.status, end.text.as_deref()), (Status::Timeout, Some("it is over")));
     assert!((9_900..10_200).contains(&end.duration_ms), "{}", end.duration_ms);
     assert_eq!(end.receipts.commands, [("make it".to_owned(), None)]);
+    assert_eq!(end.receipts.unknown, BTreeSet::from([0]));
+
+    // One that cannot go on ran as long as it ran.
+    let again = tempfile::tempdir().unwrap();
+    let dir = cut(folder.path(), again.path(), "\"tool\":\"act\"");
+    let world = Arc::new(World::default());
+    let none = Grant { spawn_depth: Some(0), ..Grant::default() };
+    resumed_with(&dir, clocked(&world, 3_600_000), &none).await;
+    let end = end_of_child(&world);
+    assert_eq!((end.status, end.duration_ms), (Status::Interrupted, 8_000), "{end:?}");
+}
+
+fn end_of_child(world: &World) -> Outcome {
+    let records = world.records.lock().unwrap();
+    let end = records.iter().find_map(|record| match &record.event {
+        Event::AgentEnd(end) if record.depth == 1 => Some((**end).clone()),
+        _ => None,
+    });
+    end.unwrap()
 }
 
 fn child_waits() -> Reply {

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use deputize_core::{
     Agent, AgentId, AgentSpec, AgentView, BoxFuture, Budget, CallId, CallStatus, Cancel,
-    CancelReason, Event, External, Host, ModelError, Outcome, Price, Reply, Request, SessionId,
-    Status, Told,
+    CancelReason, Event, External, Grant, Host, ModelError, Outcome, Price, Reply, Request,
+    SessionId, Status, Told, ToolName,
 };
 use deputize_runtime::{Budgets, Continue, Parts, Session, SessionDir};
 use serde_json::json;
 
-use crate::fixture::{World, authority, parts, run, spec};
+use crate::fixture::{World, authority, cut, parts, resumed_with, run, spec};
 
 /// A program that does as its task says.
 struct Programs(Arc<World>);
@@ -285,5 +285,43 @@ async fn killed_at_any_record_it_is_not_started_twice_and_its_parent_goes_on() {
             before.iter().any(|record| matches!(record.event, Event::ModelResponse { .. }));
         let starts = world.done().len();
         assert_eq!(starts, usize::from(!begun), "cut at {cut}, answered: {answered}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_may_not_be_any_more_ends_on_record_whether_or_not_it_had_begun() {
+    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let first = with_programs(&world, &["program works"]);
+    run(folder.path(), spec(folder.path()), first, &Cancel::new()).await;
+    let no_hands = Grant { tools: Some([ToolName::literal("spawn")].into()), ..Grant::default() };
+    for begun in [false, true] {
+        for (gone, grant) in [(false, &no_hands), (true, &Grant::default())] {
+            let scratch = tempfile::tempdir().unwrap();
+            let start = "\"id\":\"s/1.0.0\"";
+            let last = if begun { "\"tool\":\"poke\"" } else { start };
+            let dir = cut(folder.path(), scratch.path(), last);
+            let world = Arc::new(World::default());
+            let mut parts = with_programs(&world, &["program works"]);
+            if gone {
+                parts.external.clear();
+            }
+            let outcome = resumed_with(&dir, parts, grant).await;
+            let case = format!("begun: {begun}, gone: {gone}");
+            assert_eq!(outcome.text.as_deref(), Some("done"), "{case}");
+            assert!(world.done().is_empty(), "{case}");
+            let records = dir.read(&SessionId::literal("s")).unwrap().records;
+            let ends = records.iter().filter_map(|record| match &record.event {
+                Event::AgentEnd(end) if record.depth == 1 => Some(end),
+                _ => None,
+            });
+            let ends: Vec<_> = ends.collect();
+            let [end] = ends.as_slice() else { panic!("{case}: {ends:?}") };
+            assert_eq!(end.status, Status::Interrupted, "{case}");
+            let why = end.error.as_deref().unwrap();
+            let lost = begun && !gone;
+            let told = if lost { "what it did is unknown" } else { "it could not go on" };
+            assert!(why.contains(told), "{case}: {why}");
+            assert_eq!(end.cost_usd, (!begun).then_some(0.0), "{case}");
+        }
     }
 }

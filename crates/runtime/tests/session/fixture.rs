@@ -10,7 +10,7 @@ use deputize_core::{
     SessionId, SpawnedBy, Tool, ToolCallResult, ToolCx, ToolDecl, ToolError, ToolName, ToolOutput,
     ToolSpec, ToolsetName, Version,
 };
-use deputize_runtime::{Models, Parts, Session, SessionDir, top_agent};
+use deputize_runtime::{Continue, Models, Parts, Session, SessionDir, top_agent};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -278,4 +278,27 @@ fn show(end: &deputize_core::ToolEnd) -> String {
     };
     let error = end.error.as_deref().map(|e| format!("\n(operator: {e})")).unwrap_or_default();
     format!("[{}] {text}{error}", end.result.status.as_str())
+}
+
+/// A new session whose file is the first lines of another's, up to one with this in it.
+pub(crate) fn cut(from: &Path, to: &Path, last: &str) -> SessionDir {
+    let (from, to) = (SessionDir::new(from), SessionDir::new(to));
+    let id = SessionId::literal("s");
+    let whole = std::fs::read_to_string(from.file(&id)).unwrap();
+    let end = whole.find(last).unwrap();
+    let end = end + whole[end..].find('\n').unwrap() + 1;
+    std::fs::write(to.file(&id), &whole[..end]).unwrap();
+    to
+}
+
+/// Goes on with a session to its end.
+pub(crate) async fn resumed(dir: &SessionDir, parts: Parts) -> Outcome {
+    Box::pin(resumed_with(dir, parts, &Grant::default())).await
+}
+
+/// The same with less than the session had.
+pub(crate) async fn resumed_with(dir: &SessionDir, parts: Parts, grant: &Grant) -> Outcome {
+    let (session, _) = Session::open(dir, SessionId::literal("s"), parts).unwrap();
+    let authority = authority(session.catalog()).meet(grant);
+    session.resume(Continue::default(), authority, &Cancel::new()).await.unwrap()
 }

@@ -1,0 +1,77 @@
+//! What the host finds out of a child: files that changed, and files about it.
+
+use super::*;
+
+#[tokio::test]
+async fn files_that_the_parent_had_read_and_a_child_wrote_are_noted() {
+    let rig = Rig::new(Policy::default());
+    let root = rig.agent.id().clone();
+    let files = &rig.agent.session.files;
+    files.saw(&root, Path::new("/repo/app/a.rs"), Version::of(b"old"));
+    files.saw(&root, Path::new("/repo/app/b.rs"), Version::of(b"old"));
+    let output =
+        rig.call(tasks(&["write /repo/app/a.rs", "write /repo/app/new.rs"])).await.unwrap();
+    insta::assert_snapshot!(output.notes.join("\n"), @"Changed since you read them, so read them again before you edit or rely on them: `a.rs` (by s1/1.0.0).");
+}
+
+#[tokio::test]
+async fn what_a_child_wrote_before_a_resume_is_noted_too() {
+    let rig = Rig::new(Policy::default());
+    let root = rig.agent.id().clone();
+    rig.agent.session.files.saw(&root, Path::new("/repo/app/a.rs"), Version::of(b"old"));
+    rig.agent.session.files.saw(&root, Path::new("/repo/app/b.rs"), Version::of(b"new"));
+    let output = rig.call(tasks(&["wrote /repo/app/a.rs", "wrote /repo/app/b.rs"])).await.unwrap();
+    assert_eq!(output.notes.len(), 1);
+    assert!(output.notes[0].ends_with(": `a.rs` (by s1/1.0.0)."), "{}", output.notes[0]);
+}
+
+#[tokio::test]
+async fn a_child_that_timed_out_before_it_began_leaves_a_file_that_says_so() {
+    let rig = Rig::new(Policy::default());
+    let output = rig.call(tasks(&["late 0", "late 3", "late 0"])).await.unwrap();
+    let value: Value = serde_json::from_str(&output.content).unwrap();
+    let path =
+        |index: usize| value["results"][index]["diagnostic_path"].as_str().map(PathBuf::from);
+    let logs = rig.folder.path().join("logs");
+    assert_eq!(path(0), Some(logs.join("subagent-timeout-s1-19700101T000000Z.log")));
+    assert_eq!(path(1), None);
+    assert_eq!(path(2), Some(logs.join("subagent-timeout-s1-19700101T000000Z-1.log")));
+    insta::assert_snapshot!(std::fs::read_to_string(path(0).unwrap()).unwrap());
+    let output = rig.call(tasks(&["late 00"])).await.unwrap();
+    assert!(!output.content.contains("diagnostic_path"), "a reply had begun: {}", output.content);
+    // A folder that cannot be written costs the result nothing.
+    std::fs::remove_dir_all(&logs).unwrap();
+    std::fs::write(&logs, "").unwrap();
+    let output = rig.call(tasks(&["late 0"])).await.unwrap();
+    assert!(!output.content.contains("diagnostic_path"), "{}", output.content);
+}
+
+#[tokio::test]
+async fn what_is_found_out_of_a_child_stands_in_its_entry_for_everybody() {
+    let rig = Rig::new(Policy { max_summary_bytes: 40, ..Policy::default() });
+    let root = rig.agent.id().clone();
+    rig.agent.session.files.saw(&root, Path::new("/repo/app/a.rs"), Version::of(b"old"));
+    let background = crate::Background::new(rig.tool.policy.clone(), Arc::new(FixedClock(0)));
+    let goal = format!("I wrote ghost.rs. {}", "x".repeat(60));
+    rig.call(tasks(&["fine", &goal, "late 0"])).await.unwrap();
+    let specs = rig.home.attached.lock().unwrap().clone();
+    let entry = |index: usize, end: &dyn Fn(&mut Outcome)| {
+        let mut outcome = outcome(&specs[index], Status::Completed);
+        end(&mut outcome);
+        let found = deputize_core::Handoff::found(&background, &rig.agent, &specs[index], &outcome);
+        outcome.found = found.map(Box::new);
+        crate::result_entry(&outcome, index as u32)
+    };
+    let fine = entry(0, &|_| {});
+    for field in ["stale_paths", "unseen_writes", "summary_path", "diagnostic_path"] {
+        assert_eq!(fine[field], Value::Null, "{field}");
+    }
+    let named = entry(1, &|end| {
+        end.receipts.files_written.insert(PathBuf::from("/repo/app/a.rs"), Version::of(b"new"));
+    });
+    assert_eq!(named["unseen_writes"], json!(["ghost.rs"]));
+    assert_eq!(named["stale_paths"], json!(["/repo/app/a.rs"]));
+    assert_eq!(std::fs::read_to_string(named["summary_path"].as_str().unwrap()).unwrap(), goal);
+    let late = entry(2, &|end| ended(end, "late 0"));
+    assert!(Path::new(late["diagnostic_path"].as_str().unwrap()).exists(), "{late}");
+}
