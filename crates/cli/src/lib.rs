@@ -1,13 +1,12 @@
 //! The `deputize` command as a library: configuration, composition, commands, rendering.
 //!
 //! A program of one's own is [`Cli`] with the tool crates it names; its `main` has five lines. The
-//! first makes a crate of `Cargo.toml` that is not named an error: the linker leaves it out.
+//! first is `#![deny(unused_crate_dependencies)]`: it makes a crate of `Cargo.toml` that is not
+//! named an error, since the linker would leave it out.
 //! Only this crate reads the environment, the clock and the working directory; everything
 //! below it is given values.
 //!
-//! ```ignore
-//! #![deny(unused_crate_dependencies)]
-//!
+//! ```no_run
 //! fn main() -> std::process::ExitCode {
 //!     deputize::Cli::new().tools(deputize_tools::LINK).run()
 //! }

@@ -274,6 +274,7 @@ impl ServerHandler for Desk {
 #[cfg(test)]
 mod tests {
     use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+    use tokio::task::JoinSet;
     use tokio::time::Instant;
 
     use super::*;
@@ -308,7 +309,8 @@ mod tests {
         let desk = Desk::new(who, Arc::new(Silent), Cancel::new());
         let (ours, theirs) = tokio::io::duplex(64 * 1024);
         let (input, output) = tokio::io::split(theirs);
-        let served = tokio::spawn(async move { desk.streams(input, output).await });
+        let mut served = JoinSet::new();
+        served.spawn(async move { desk.streams(input, output).await });
         let mut client = BufReader::new(ours);
         let begun = Instant::now();
         let asked = [
@@ -326,6 +328,6 @@ mod tests {
         // The clock moves only when all wait.
         assert_eq!(begun.elapsed(), Duration::ZERO);
         drop(client);
-        served.await.unwrap().unwrap();
+        served.join_next().await.unwrap().unwrap().unwrap();
     }
 }

@@ -95,6 +95,27 @@ async fn a_delegation_gives_an_entry_for_each_child() {
 }
 
 #[tokio::test]
+async fn a_delegation_fails_where_no_child_did_its_work() {
+    let lab = Lab::new();
+    for (failing, is_error) in [(&["First"][..], false), (&["First", "Second"], true)] {
+        let server = model(move |asked: &Asked| {
+            if failing.iter().any(|goal| asked.first_user().contains(goal)) {
+                return Answer::error(400, "no such thing");
+            }
+            Answer::reply(&Reply::text("mock", "Done."))
+        })
+        .await;
+        let (seen, _) = client(&lab, &server, "delegate", &[]).await;
+        let result = &seen["result"];
+        assert_eq!(result["isError"], json!(is_error), "{seen}");
+        let results = result["structuredContent"]["results"].as_array().unwrap();
+        let ends: Vec<&Value> = results.iter().map(|entry| &entry["status"]).collect();
+        let second = if is_error { "failed" } else { "completed" };
+        assert_eq!(ends, ["failed", second], "{seen}");
+    }
+}
+
+#[tokio::test]
 async fn wrong_arguments_are_told_what_is_wrong() {
     let (lab, server) = (Lab::new(), reader().await);
     let (seen, _) = client(&lab, &server, "wrong", &[]).await;
@@ -102,6 +123,7 @@ async fn wrong_arguments_are_told_what_is_wrong() {
     let words = [
         "missing field `prompt`",
         "`prompt` says nothing",
+        "`toolsets` is empty",
         "`cwd` must be",
         "unknown field `toolset`",
         "there is no tool \"none\"; there are: run, delegate",
@@ -109,7 +131,7 @@ async fn wrong_arguments_are_told_what_is_wrong() {
     for (error, words) in errors.iter().zip(words) {
         assert!(error.contains(words), "{words}: {error}");
     }
-    assert!(errors[3].contains("`prompt`, `toolsets`, `max_iterations`, `cwd`"), "{}", errors[3]);
+    assert!(errors[4].contains("`prompt`, `toolsets`, `max_iterations`, `cwd`"), "{}", errors[4]);
     assert_eq!(errors.len(), words.len());
 }
 

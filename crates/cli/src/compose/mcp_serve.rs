@@ -74,6 +74,7 @@ impl Work for Served {
                 "toolsets": {
                     "type": "array",
                     "items": {"type": "string"},
+                    "minItems": 1,
                     "description": "Give the agent these toolsets only [default: all that this \
                         program has].",
                 },
@@ -181,6 +182,10 @@ impl Job {
             .map_err(|error| Wrong(format!("the arguments of run: {error}")))?;
         if run.prompt.trim().is_empty() {
             return Err(Wrong("`prompt` says nothing: say what is to be done".to_owned()));
+        }
+        if run.toolsets.as_deref().is_some_and(<[String]>::is_empty) {
+            let text = "`toolsets` is empty: name those that the agent needs, or leave it out";
+            return Err(Wrong(text.to_owned()));
         }
         if run.max_iterations == Some(0) {
             return Err(Wrong("`max_iterations` must be at least 1".to_owned()));
@@ -310,6 +315,10 @@ impl Prepared {
             let results = data.get_mut("children").map(Value::take).unwrap_or_default();
             if results.as_array().is_some_and(|results| !results.is_empty()) {
                 let session = data.get("session").cloned().unwrap_or_default();
+                // Where one child did its work, who asked has something to go on with.
+                let completed = |result: &Value| result["status"] == "completed";
+                let failed =
+                    failed || !results.as_array().is_some_and(|all| all.iter().any(completed));
                 let data = json!({"session": session, "results": results});
                 return Ok(Answer { text: data.to_string(), data: Some(data), failed });
             }

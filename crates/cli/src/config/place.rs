@@ -37,16 +37,17 @@ impl Place {
         Self { source: Arc::clone(source), position: None }
     }
 
-    /// A line and column of a file, both counted from 1; columns count characters.
-    /// Whether it is in a configuration file.
+    /// Whether it is an environment variable.
     pub(super) fn is_in_environment(&self) -> bool {
         matches!(*self.source, Source::Env(_))
     }
 
+    /// Whether it is in a configuration file.
     pub(super) fn is_in_file(&self) -> bool {
         matches!(*self.source, Source::File(_))
     }
 
+    /// A line and column of a file, both counted from 1; columns count characters.
     pub(super) fn at(source: &Arc<Source>, line: u64, column: u64) -> Self {
         let known = line > 0 && matches!(**source, Source::File(_));
         Self { source: Arc::clone(source), position: known.then_some((line, column)) }

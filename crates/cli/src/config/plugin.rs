@@ -42,15 +42,9 @@ fn some_memory() -> u32 {
     MEMORY_MB
 }
 
-/// What a schema cannot tell: where the files are, and that the person said so. The environment is
-/// what any directory's helper may set, and a plugin is a program.
+/// What a schema cannot tell: where the files are.
 pub(super) fn check(config: &Node, found: &mut Findings) {
     let Some(plugins) = config.entry("plugins") else { return };
-    if plugins.node.place.is_in_environment() && !plugins.node.items().is_empty() {
-        let message = "`plugins` is not read from the environment, since loading one runs it; \
-                       write it into the file that `deputize config path` names";
-        found.error(&plugins.key, message);
-    }
     let mut paths: Vec<&str> = Vec::new();
     for item in plugins.node.items() {
         let Some(path) = item.at(&["path"]) else { continue };

@@ -36,6 +36,7 @@ pub(super) fn check(config: &Node, found: &mut Findings) {
     delegation(config, found);
     mcp_servers(config, found);
     plugin::check(config, found);
+    programs_of_the_environment(config, found);
     if let Some(denied) = config.entry("approvals").and_then(|it| it.node.entry("deny"))
         && !denied.node.items().is_empty()
     {
@@ -44,6 +45,24 @@ pub(super) fn check(config: &Node, found: &mut Findings) {
         found.error(&denied.key, message);
     }
     terminal_cwd(config, found);
+}
+
+/// What starts programs before anybody is asked. The environment is what any directory's helper
+/// may set, and a task that runs in it.
+fn programs_of_the_environment(config: &Node, found: &mut Findings) {
+    let keys: [&[&str]; 4] =
+        [&["plugins"], &["mcp_servers"], &["hooks"], &["delegation", "acp_command"]];
+    for path in keys {
+        let set = config.at(path).and_then(Node::of_the_environment);
+        if let Some(place) = set {
+            let message = format!(
+                "`{}` is not read from the environment, since it starts programs; write it into \
+                 the file that `deputize config path` names, or use `--set`",
+                path.join(".")
+            );
+            found.error(place, message);
+        }
+    }
 }
 
 /// Commands must not run in another directory than the person thinks.

@@ -315,6 +315,29 @@ fn the_file_is_in_the_home_that_the_environment_names() {
 }
 
 #[test]
+fn what_starts_programs_is_not_read_from_the_environment() {
+    let told = |name: &str, value: &str| {
+        let env = BTreeMap::from([(name.to_owned(), value.to_owned())]);
+        let sources = Sources { cwd: "/repo".into(), env, ..Sources::default() };
+        load(&sources).map_or_else(|error| error.to_string(), |_| "accepted".to_owned())
+    };
+    let refused = [
+        ("DEPUTIZE__PLUGINS", "[{path: /p.so, sha256: 00}]", "plugins"),
+        ("DEPUTIZE__MCP_SERVERS", "{x: {command: touch}}", "mcp_servers"),
+        ("DEPUTIZE__MCP_SERVERS__X__URL", "http://127.0.0.1:1/mcp", "mcp_servers"),
+        ("DEPUTIZE__HOOKS__PRETOOLUSE", "[touch x]", "hooks"),
+        ("DEPUTIZE__DELEGATION__ACP_COMMAND", "touch", "delegation.acp_command"),
+    ];
+    for (name, value, key) in refused {
+        let told = told(name, value);
+        let why = format!("`{key}` is not read from the environment");
+        assert!(told.contains(name) && told.contains(&why), "{told}");
+    }
+    assert_eq!(told("DEPUTIZE__MCP_SERVERS", "{}"), "accepted");
+    assert_eq!(told("DEPUTIZE__DELEGATION__MODEL", "openai/x"), "accepted");
+}
+
+#[test]
 fn a_thousand_mistakes_are_counted_and_not_all_told() {
     let file: String = (0..1000).map(|n| format!("key{n}: 1\n")).collect();
     let error = read(file).unwrap_err();

@@ -129,6 +129,17 @@ impl Node {
         }
     }
 
+    /// Where the environment says something of it, or of a part of it, that is not empty.
+    pub(super) fn of_the_environment(&self) -> Option<&Place> {
+        match &self.value {
+            Value::Null => None,
+            Value::Text(text) if text.is_empty() => None,
+            Value::List(items) => items.iter().find_map(Self::of_the_environment),
+            Value::Map(map) => map.values().find_map(|entry| entry.node.of_the_environment()),
+            _ => Some(&self.place).filter(|place| place.is_in_environment()),
+        }
+    }
+
     /// The text, if it is text that is not empty.
     pub(super) fn text(&self) -> Option<&str> {
         match &self.value {
