@@ -38,6 +38,27 @@ fn stop_reason(answer: &Value) -> &str {
     answer["result"]["stopReason"].as_str().unwrap_or_else(|| panic!("{answer}"))
 }
 
+/// Content behind words of ours, as where an edit does not fit.
+#[tokio::test]
+async fn a_failed_call_is_shown_without_the_frame_that_the_model_is_sent() {
+    let lab = Lab::new();
+    fs::write(lab.work("a.txt"), "one\ntwo\nthree\n").unwrap();
+    let server = steps(vec![
+        ("read_file", json!({"path": "a.txt"})),
+        ("edit_file", json!({"path": "a.txt", "old": "thre\n", "new": "3\n"})),
+    ])
+    .await;
+    let mut editor = Editor::start(command(&lab, &server, &[]));
+    editor.hello().await;
+    let session = editor.open(&lab).await;
+    editor.prompt(&session, "Change it.").await;
+    let failed = editor.call("call_2_0");
+    assert_eq!(failed["status"], "failed");
+    let shown = failed["content"][0]["content"]["text"].as_str().unwrap();
+    assert!(shown.contains("old does not occur in a.txt") && shown.contains("three"), "{shown}");
+    assert!(!shown.contains("<tool:") && !shown.contains("</"), "{shown}");
+}
+
 #[tokio::test]
 async fn a_turn_is_told_as_it_goes() {
     let lab = Lab::new();

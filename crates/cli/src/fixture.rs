@@ -136,6 +136,7 @@ pub(crate) fn returned(
         facts,
         display: None,
         error: None,
+        boundary: None,
     }))
 }
 

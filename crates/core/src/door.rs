@@ -107,7 +107,8 @@ pub fn to_model(
 }
 
 /// The boundary of a call's frame: the same after a resume, another one for each call.
-fn boundary(secret: &FrameSecret, agent: &AgentId, call: CallId) -> String {
+#[must_use]
+pub fn boundary(secret: &FrameSecret, agent: &AgentId, call: CallId) -> String {
     #[expect(clippy::expect_used, reason = "HMAC takes keys of any length")]
     let mut mac = Hmac::<Sha256>::new_from_slice(secret.0.as_bytes()).expect("a key of any length");
     mac.update(agent.as_str().as_bytes());
@@ -140,17 +141,16 @@ fn frame(boundary: &str, source: &Source, content: &str) -> ModelText {
     ModelText::own(text)
 }
 
-/// What is inside the frame of a result, then what stands behind it: the content as a person may
-/// see it. Text without a frame is given as it is.
-#[must_use]
-pub fn without_frame(text: &str) -> String {
-    let inside = || {
-        let (open, rest) = text.strip_prefix('<')?.split_once(">\n")?;
-        let (_, boundary) = open.rsplit_once(' ')?;
-        let (inside, notes) = rest.split_once(&format!("</{boundary}>"))?;
-        Some(format!("{inside}{}", notes.trim_start_matches('\n')))
+/// A result without the lines of the frame that has this boundary, wherever it stands: what a
+/// person may see. What only looks like a frame has another boundary, and stays.
+pub(crate) fn without_frame<'t>(text: &'t str, boundary: &str) -> Cow<'t, str> {
+    let parts = || {
+        let (before, rest) = text.split_once(&format!(" {boundary}>\n"))?;
+        let (before, _source) = before.rsplit_once('<')?;
+        let (inside, behind) = rest.split_once(&format!("</{boundary}>"))?;
+        Some(format!("{before}{inside}{}", behind.trim_start_matches('\n')))
     };
-    inside().unwrap_or_else(|| text.to_owned())
+    parts().map_or(Cow::Borrowed(text), Cow::Owned)
 }
 
 /// Content for a terminal: no control reaches it but newline and tab.
@@ -250,6 +250,28 @@ mod tests {
         let boundary = text.split_once(' ').unwrap().1.split_once('>').unwrap().0;
         assert_eq!(boundary.len(), 12);
         assert_eq!(text, format!("<tool:t {boundary}>\nx\n</{boundary}>"));
+    }
+
+    #[test]
+    fn a_person_sees_no_frame_wherever_it_stands_and_all_that_looks_like_one() {
+        let agent = AgentId::root(&SessionId::literal("s"));
+        let boundary = boundary(&FrameSecret::new(&[1; 16]), &agent, CallId { step: 1, slot: 0 });
+        let (frame, alike) = (framed(1, "one\ntwo"), "<tool:t abc>\nx < y\n</abc>");
+        let cases = [
+            (frame.clone(), "one\ntwo\n"),
+            (
+                format!("error: it failed:\n{frame}\n[a note]"),
+                "error: it failed:\none\ntwo\n[a note]",
+            ),
+            (format!("error: {alike}\n{frame}"), "error: <tool:t abc>\nx < y\n</abc>\none\ntwo\n"),
+            (framed(1, alike), "<tool:t abc>\nx < y\n</abc>\n"),
+            (framed(2, "of another call"), framed(2, "of another call").as_str()),
+            (alike.to_owned(), alike),
+            (framed(1, ""), ""),
+            (format!("<tool:t {boundary}>\nno end"), &format!("<tool:t {boundary}>\nno end")),
+        ]
+        .map(|(text, shown)| (without_frame(&text, &boundary).into_owned(), shown.to_owned()));
+        cases.into_iter().for_each(|(seen, shown)| assert_eq!(seen, shown));
     }
 
     #[test]

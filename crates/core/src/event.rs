@@ -1,5 +1,6 @@
 //! The one ordered stream of facts.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::agent::AgentSpec;
 use crate::budget::Cost;
 use crate::cancel::CancelReason;
+use crate::door::without_frame;
 use crate::file_state::Version;
 use crate::hook::HookRun;
 use crate::message::{ToolResult, UserMessage};
@@ -350,6 +352,20 @@ pub struct ToolEnd {
     /// For the operator: what failed.
     #[serde(default)]
     pub error: Option<String>,
+    /// The boundary of the frame in the result's text, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub boundary: Option<String>,
+}
+
+impl ToolEnd {
+    /// What a person may see of the result: without the frame that is for the model.
+    #[must_use]
+    pub fn content(&self) -> Cow<'_, str> {
+        let text = self.result.text.as_str();
+        self.boundary
+            .as_deref()
+            .map_or(Cow::Borrowed(text), |boundary| without_frame(text, boundary))
+    }
 }
 
 /// Keeps records.

@@ -4,7 +4,7 @@ use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::time::Duration;
 
-use deputize_core::door::to_line;
+use deputize_core::door::{boundary, to_line};
 use deputize_core::{
     CallStatus, Cancel, CancelReason, Entry, Event, Fact, JournalError, NotPermitted, Question,
     Record, Step, ToolCall, ToolCx, ToolEnd, ToolResult, Usable, Verdict,
@@ -311,8 +311,12 @@ impl Driver {
                 Fact::Command { .. } | Fact::NotBegun { .. } | Fact::ShellMoved { .. } => {}
             }
         }
+        // Nothing else can have it in it: it cannot be guessed.
+        let boundary = boundary(&self.shared.parts.secret, self.view.id(), call.id);
+        let framed = done.text.as_str().contains(&boundary);
         let end = Box::new(ToolEnd {
             tool: call.name.clone(),
+            boundary: framed.then_some(boundary),
             result: ToolResult {
                 call: call.id,
                 status: done.status,

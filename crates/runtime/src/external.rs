@@ -373,8 +373,8 @@ impl Host for Reporter {
             fingerprint: String::new(),
         };
         let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let end =
-            ToolEnd { tool, result, args_bytes, ms, facts: Vec::new(), display: None, error: None };
+        let (facts, display, error, boundary) = (Vec::new(), None, None, None);
+        let end = ToolEnd { tool, result, args_bytes, ms, facts, display, error, boundary };
         self.record(&mut state, Event::ToolEnd(Box::new(end)));
     }
 

@@ -270,6 +270,7 @@ pub(crate) fn settle(shared: &Shared, mut stored: Stored) -> Result<Stored, Jour
             facts,
             display: None,
             error: Some("the program ended while it ran".to_owned()),
+            boundary: None,
         };
         shared.bus.record(&stored.spec, Event::ToolEnd(Box::new(end.clone())))?;
         stored.take(&Event::ToolEnd(Box::new(end)));

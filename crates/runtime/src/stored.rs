@@ -391,6 +391,7 @@ mod tests {
                 facts: vec![Fact::FileRead { path, version, whole }],
                 display: None,
                 error: None,
+                boundary: None,
             }))
         };
         let record =

@@ -5,7 +5,6 @@ use std::path::Path;
 use agent_client_protocol::v1::schema::{
     Diff, Meta, ToolCall, ToolCallContent, ToolCallLocation, ToolCallStatus, ToolKind,
 };
-use deputize_core::door::without_frame;
 use deputize_core::{CallStatus, Display, Effects, Fact, ToolEnd};
 use serde_json::{Value, json};
 
@@ -122,7 +121,7 @@ pub(crate) fn content(end: &ToolEnd, call: &Call) -> Vec<ToolCallContent> {
         }
     }
     // What went wrong on this machine is for the person alone: the model is told that they were.
-    let text = end.error.clone().unwrap_or_else(|| without_frame(end.result.text.as_str()));
+    let text = end.error.clone().unwrap_or_else(|| end.content().into_owned());
     match text.trim().is_empty() {
         true => Vec::new(),
         false => vec![ToolCallContent::from(fenced(&within(text, SHOWN_BYTES)))],

@@ -312,14 +312,13 @@ fn model_error(error: &ModelError, cost: Option<Cost>) -> Body<'_> {
 }
 
 fn tool_end(end: &ToolEnd) -> Body<'_> {
-    let text = end.result.text.as_str();
     Body::ToolEnd {
         call: end.result.call,
         tool: &end.tool,
         status: end.result.status.as_str(),
         ms: end.ms,
-        result_bytes: text.len(),
-        preview: preview(&content(text)),
+        result_bytes: end.result.text.as_str().len(),
+        preview: preview(&end.content()),
     }
 }
 
@@ -335,17 +334,6 @@ fn hook(run: &HookRun) -> Body<'_> {
         ms: run.ms,
         output_bytes: run.output_bytes,
     }
-}
-
-/// What is inside the frame of a result, then what stands behind it.
-fn content(text: &str) -> String {
-    let inside = || {
-        let (open, rest) = text.strip_prefix('<')?.split_once(">\n")?;
-        let (_, boundary) = open.rsplit_once(' ')?;
-        let (inside, notes) = rest.split_once(&format!("</{boundary}>"))?;
-        Some(format!("{inside}{}", notes.trim_start_matches('\n')))
-    };
-    inside().unwrap_or_else(|| text.to_owned())
 }
 
 fn agent_end(outcome: &Outcome) -> Body<'_> {

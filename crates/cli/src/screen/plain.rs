@@ -248,7 +248,7 @@ fn returned(line: Line, end: &ToolEnd, detail: Detail) -> Option<Line> {
     }
     let refused = refusal(end);
     let why = refused.as_deref().or(end.error.as_deref());
-    let why = to_line(why.unwrap_or_else(|| end.result.text.as_str()), REMARK_CHARS);
+    let why = to_line(why.unwrap_or(&end.content()), REMARK_CHARS);
     let said = if why.starts_with(status.as_str()) { "" } else { status.as_str() };
     let sep = if said.is_empty() { "" } else { ": " };
     Some(line.with(Style::Bad, format!("{tool} {said}{sep}")).with(Style::Plain, why))

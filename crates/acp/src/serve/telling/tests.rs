@@ -76,6 +76,7 @@ fn returns(call: CallId, tool: &str) -> Event {
         facts: Vec::new(),
         display: None,
         error: None,
+        boundary: None,
     }))
 }
 

@@ -80,7 +80,11 @@ fn child_events(tape: &mut Tape, kid: &AgentId) {
     let read = version("one\n");
     tape.add(kid, Event::FileRead { path: path.clone(), version: read });
     let text = "<tool:read_file abcdefghijkl>\none\n</abcdefghijkl>\n[2 more lines]";
-    tape.add(kid, returned(CALL, "read_file", CallStatus::Ok, text, Vec::new()));
+    let mut end = returned(CALL, "read_file", CallStatus::Ok, text, Vec::new());
+    if let Event::ToolEnd(end) = &mut end {
+        end.boundary = Some("abcdefghijkl".to_owned());
+    }
+    tape.add(kid, end);
     tape.add(
         kid,
         Event::ApprovalRequest {
@@ -135,14 +139,6 @@ fn the_prompt_hash_is_that_of_the_text_as_it_is_sent() {
     let expected = Sha256::digest("You are an agent.\n\nBe brief.");
     let expected: String = expected.iter().map(|byte| format!("{byte:02x}")).collect();
     assert_eq!(line["prompt_sha256"], expected);
-}
-
-#[test]
-fn a_frame_does_not_use_up_the_preview() {
-    assert_eq!(content("<tool:t abc>\nx < y\n</abc>\n[note]"), "x < y\n[note]");
-    assert_eq!(content("<tool:t abc>\nno end"), "<tool:t abc>\nno end");
-    assert_eq!(content("denied by the user"), "denied by the user");
-    assert_eq!(content(""), "");
 }
 
 #[test]

@@ -1,0 +1,13 @@
+use deputize_core::Reply;
+use deputize_core::serde_json::json;
+use deputize_testkit::{ScriptedModel, Trial};
+
+#[test]
+fn an_agent_counts_words() {
+    let model = ScriptedModel::turns([
+        Reply::calls("m", [("count_words", json!({"text": "one two three"}))]),
+        Reply::text("m", "There are three."),
+    ]);
+    let told = Trial::linked(&[my_tools::LINK]).run(model, "How many words?");
+    assert_eq!(told.answer(), "There are three.");
+}

@@ -1,0 +1,17 @@
+use std::sync::Arc;
+
+use deputize_plugin_host::{Boundary, Description, Inside, PluginFile, entries};
+use deputize_testkit::check_tool;
+
+#[tokio::test]
+async fn every_tool_of_the_plugin_keeps_its_contract() {
+    let path = crate::library();
+    let file = PluginFile::read(path.as_ref()).unwrap();
+    let (path, sha256) = (file.path().to_owned(), file.sha256().to_owned());
+    file.table().unwrap();
+    let plugin: Arc<dyn Boundary> = Arc::new(Inside::new(path.clone(), sha256));
+    let description = Description::parse(&plugin.describe().await.unwrap()).unwrap();
+    for entry in entries(&description, &path, &plugin) {
+        check_tool(&entry.tool).await.unwrap();
+    }
+}

@@ -1,0 +1,20 @@
+use deputize_core::{PromptParts, Reply, Section};
+use deputize_testkit::{Redacted, ScriptedModel, Trial, assert_prompt};
+
+#[test]
+fn what_a_model_is_sent() {
+    let model = ScriptedModel::turns([Reply::text("m", "Hello.")]);
+    let told = Trial::linked(&[my_tools::LINK]).run(model, "Say hello.");
+    assert_prompt!(told.request(1)); // the whole request: tools, system, messages
+    // Where a date or a temporary directory cannot be avoided:
+    assert_prompt!(Redacted::of(told.request(1)).path(told.dir(), "[dir]").dates());
+}
+
+#[test]
+fn what_a_system_text_says() {
+    let parts = PromptParts { stable: vec![Section::own("Role", "You count.")], volatile: vec![] };
+    assert_prompt!(parts.render(), @r"
+    # Role
+    You count.
+    ");
+}

@@ -1,0 +1,30 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use deputize_core::Resource as _;
+use deputize_core::serde_json::json;
+use deputize_mcp::{Card, Cwd, Filter, Server, Servers, look, offer};
+use deputize_process::Supervisor;
+use deputize_testkit::Check;
+
+#[tokio::test]
+async fn echo_keeps_its_contract() {
+    let (program, args) = (env!("CARGO_BIN_EXE_deputize-mcp-faulty"), vec!["none".into()]);
+    let (env, dir) = (BTreeMap::new(), std::env::temp_dir());
+    let server = Server::program("s", program, args, env, Cwd::At(dir.clone())).unwrap();
+    let supervisor = Arc::new(Supervisor::start().unwrap());
+
+    // What the server has, and what of it an agent is offered.
+    let shared = Arc::clone(&supervisor);
+    let listed = look(server.clone(), &dir, move || Ok(Arc::clone(&shared))).await.unwrap();
+    let mut card = Card::default();
+    card.keep(&server.start(), listed);
+    let filter = Filter { read_only: vec!["echo".to_owned()], ..Filter::default() };
+    let offered = offer("s", &card, &server.start(), &filter).entries;
+    let echo = offered.iter().find(|entry| entry.name().as_str() == "mcp__s__echo").unwrap();
+
+    let servers = Servers::new(vec![server], &dir, move |_| Ok(Arc::clone(&supervisor)));
+    let check = Check::new(&echo.tool).lend(servers.clone()).call(json!({"text": "hello"}));
+    check.run().await.unwrap();
+    servers.close().await;
+}
