@@ -1,13 +1,17 @@
 //! MCP: servers as tools of agents, and the program as a server.
 
+mod approval;
 mod changes;
 mod commands;
 mod contract;
+mod desk;
 mod doctor;
 mod faults;
 mod installed;
 mod real;
+mod runs;
 mod serve;
+mod start;
 
 pub(crate) use installed::{node, npm};
 pub(crate) use real::remote as everything_by_http;

@@ -1,0 +1,54 @@
+//! What tests of servers begin with.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use deputize_core::Reply;
+use deputize_testkit::{Answer, MockServer};
+use serde_json::json;
+
+use crate::program::{Asked, Ended, Lab, Running, model};
+
+/// A server that does what its first argument says.
+pub(super) const SERVER: &str = env!("CARGO_BIN_EXE_deputize-mcp-faulty");
+
+pub(super) async fn deputize(lab: &Lab, args: &[&str]) -> Ended {
+    Running::start(lab.deputize(args)).end().await
+}
+
+/// The person's configuration.
+pub(super) fn config(lab: &Lab) -> String {
+    fs::read_to_string(lab.path("home/config.yaml")).unwrap_or_default()
+}
+
+/// The files that say what was approved, below the home.
+pub(super) fn cards(home: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(home.join("mcp")).into_iter().flatten();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    paths.filter(|path| path.extension().is_some_and(|ending| ending == "json")).collect()
+}
+
+/// A model that calls `echo` once and repeats the result.
+pub(super) async fn caller() -> MockServer {
+    model(|asked: &Asked| {
+        Answer::reply(&match asked.replies() {
+            0 => Reply::calls("mock", [("mcp__w__echo", json!({"text": "hello"}))]),
+            _ => Reply::text("mock", asked.results().join("\n")),
+        })
+    })
+    .await
+}
+
+pub(super) fn set(fault: &str) -> String {
+    format!("mcp_servers.w={}", json!({"command": SERVER, "args": [fault]}))
+}
+
+pub(super) async fn approve(lab: &Lab, set: &str) {
+    deputize(lab, &["mcp", "review", "w", "--yes", "--set", set]).await.with_code(0);
+}
+
+/// Whether the run's agent was given the server's tool.
+pub(super) fn offered(ended: &Ended) -> bool {
+    let tools = ended.events("agent.start")[0]["tools"].clone();
+    tools.as_array().unwrap().contains(&json!("mcp__w__echo"))
+}

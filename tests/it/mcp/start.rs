@@ -1,0 +1,156 @@
+//! How servers are started: what that may hold up, where it is done, and with which variables.
+
+use std::fs;
+use std::path::PathBuf;
+
+use deputize_core::Reply;
+use deputize_testkit::Answer;
+use serde_json::json;
+
+use super::desk::{SERVER, caller, cards, deputize};
+use crate::program::{Asked, Lab, Running, model};
+
+/// A server in Python, which leaves a mark where it is told.
+const PLANTED: &str = r#"
+import json, sys
+open(sys.argv[1], "w").close()
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" not in asked: continue
+    said = {"jsonrpc": "2.0", "id": asked["id"]}
+    if asked["method"] == "initialize":
+        info = {"name": "planted", "version": "1"}
+        said["result"] = {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": info}
+    else:
+        said["error"] = {"code": -32601, "message": "no such method"}
+    print(json.dumps(said), flush=True)
+"#;
+
+#[tokio::test]
+async fn a_server_that_needs_longer_to_start_is_asked_on_beside_the_session() {
+    let lab = Lab::new();
+    let (go, home) = (lab.path("go"), lab.path("home"));
+    let entry = json!({"command": SERVER, "args": ["waits for its file", go.to_str().unwrap()]});
+    let own = format!("mcp_servers.w={entry}");
+    // It starts once the model was asked, and the session ends once it was heard.
+    let server = model(move |_: &Asked| {
+        fs::write(&go, "").unwrap();
+        let heard = |card: &PathBuf| fs::read_to_string(card).unwrap().contains("Say it again.");
+        while !cards(&home).iter().any(heard) {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        Answer::reply(&Reply::text("mock", "Done."))
+    })
+    .await;
+    let args = ["--approve", "auto", "--set", &own, "go"];
+    let first = lab.run(&server, &args).end().await.with_code(0);
+    let words = "mcp w: it did not say within 5 s what it has. This session goes without its tools, \
+                 and asks on while it lasts, for the next one. To wait for it: deputize mcp test w";
+    assert!(first.err.contains(words), "{}", first.err);
+    let second = lab.run(&caller().await, &args).end().await.with_code(0);
+    assert!(second.out.contains("echo: hello"), "{}", second.out);
+    assert_eq!(lab.processes(), []);
+}
+
+#[tokio::test]
+async fn servers_that_nothing_is_known_of_hold_up_the_first_request_five_seconds_together() {
+    let lab = Lab::new();
+    let server = model(|_: &Asked| Answer::reply(&Reply::text("mock", "Done."))).await;
+    let hangs = |name: &str| {
+        format!("mcp_servers.{name}={}", json!({"command": SERVER, "args": ["hangs at once"]}))
+    };
+    let sets = ["a", "b", "c"].map(hangs);
+    let mut args = vec!["--output", "events"];
+    sets.iter().for_each(|set| args.extend(["--set", set]));
+    args.push("go");
+    let ended = lab.run(&server, &args).end().await.with_code(0);
+    for name in ["a", "b", "c"] {
+        let words =
+            format!("mcp {name}: it did not say within 5 s what it has. This session goes without");
+        assert!(ended.err.contains(&words), "{}", ended.err);
+    }
+    // One after the other would be fifteen.
+    assert!(ended.took.as_secs() < 14, "{:?}", ended.took);
+    // None of them is waited for again, until it says what it has.
+    let again = lab.run(&server, &args).end().await.with_code(0);
+    for name in ["a", "b", "c"] {
+        let words = format!("mcp {name}: it is not waited for, since it did not say in time");
+        assert!(again.err.contains(&words), "{}", again.err);
+    }
+    // Whose tools nobody has asked for is not started.
+    args.extend(["-t", "file"]);
+    let ended = lab.run(&server, &args).end().await.with_code(0);
+    assert!(!ended.err.contains("mcp a"), "{}", ended.err);
+    assert_eq!(lab.processes(), []);
+}
+
+#[tokio::test]
+async fn no_project_supplies_the_code_of_a_server_unless_the_person_says_so() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let lab = Lab::new();
+    let (bin, mark) = (lab.work("node_modules/.bin"), lab.path("mark"));
+    fs::create_dir_all(&bin).unwrap();
+    fs::write(lab.work("server.py"), PLANTED).unwrap();
+    let planted = bin.join("planted-server");
+    fs::write(&planted, format!("#!/usr/bin/env python3\n{PLANTED}")).unwrap();
+    fs::set_permissions(&planted, fs::Permissions::from_mode(0o700)).unwrap();
+    let mark_path = mark.to_str().unwrap();
+    let commands: [&[&str]; 2] = [
+        &["python3", "server.py", mark_path],
+        &["npx", "--offline", "--no", "planted-server", mark_path],
+    ];
+    for command in commands {
+        let add = |options: &[&str]| {
+            let add = [&["mcp", "add", "w", "--yes"], options, &["--"], command].concat();
+            Running::start(lab.deputize(&add)).end()
+        };
+        let ended = add(&[]).await.with_code(1);
+        assert!(!mark.exists(), "{command:?}: {} {}", ended.out, ended.err);
+        assert!(lab.path("home/mcp/started-in/w").is_dir());
+
+        // Where the person says so it does, and is told.
+        for (place, told) in [
+            ("workspace", "the directory that agents work in"),
+            (".", lab.work("").canonicalize().unwrap().to_str().unwrap()),
+        ] {
+            let ended = add(&["--start-in", place]).await.with_code(0);
+            let words = format!("started in: {told}; its code may come from there");
+            assert!(mark.exists() && ended.out.contains(&words), "{words}: {}", ended.out);
+            fs::remove_file(&mark).unwrap();
+            deputize(&lab, &["config", "check"]).await.with_code(0);
+            deputize(&lab, &["mcp", "test", "w"]).await.with_code(0);
+            assert!(mark.exists(), "it is started there also by its entry");
+            fs::remove_file(&mark).unwrap();
+
+            // It was approved to be started there.
+            let entry = json!({"command": command[0], "args": command[1..]});
+            fs::write(
+                lab.path("home/config.yaml"),
+                json!({"mcp_servers": {"w": entry}}).to_string(),
+            )
+            .unwrap();
+            let test = deputize(&lab, &["mcp", "test", "w"]).await.with_code(1);
+            let words = "it is not started: the directory that it is started in changed";
+            assert!(test.err.contains(words), "{}", test.err);
+            fs::write(lab.path("home/config.yaml"), "").unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_variable_that_the_person_names_for_a_server_is_passed() {
+    let lab = Lab::new();
+    let modules = lab.path("modules");
+    fs::create_dir_all(&modules).unwrap();
+    fs::write(modules.join("planted.py"), PLANTED).unwrap();
+    let (path, mark) = (format!("PYTHONPATH={}", modules.display()), lab.path("mark"));
+    let command = ["python3", "-m", "planted", mark.to_str().unwrap()];
+    let add = [&["mcp", "add", "w", "--yes", "--env", &path, "--"], &command[..]].concat();
+    let ended = deputize(&lab, &add).await.with_code(0);
+    assert!(ended.out.contains("given by name: PYTHONPATH"), "{}", ended.out);
+    // That of the surroundings is not.
+    let mut run = lab.deputize(&[&["mcp", "add", "v", "--yes", "--"], &command[..]].concat());
+    run.env("PYTHONPATH", &modules);
+    let ended = Running::start(run).end().await.with_code(1);
+    assert!(ended.err.contains("No module named planted"), "{}", ended.err);
+}
