@@ -8,6 +8,7 @@ use clap_complete::Shell;
 mod acp;
 mod mcp;
 mod new;
+mod serve;
 
 pub(crate) use acp::Acp;
 pub(crate) use mcp::{Add, Mcp, McpServe};

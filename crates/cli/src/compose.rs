@@ -3,34 +3,29 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use deputize_core::door::Secrets;
 use deputize_core::{
-    AgentSpec, AgentView, ApproverMode, AssistantMessage, Authority, Catalog, CatalogError, Clock,
-    Entry, FileLedger, FillError, Grant, Limits, Memory, Message, ModelOptions, OnStaleWrite, Role,
-    SessionId, SessionView, Store, ToolCrate, ToolDecl, ToolName, ToolsetName, UserMessage,
+    AgentSpec, AgentView, ApproverMode, Authority, Catalog, CatalogError, Clock, Entry, FileLedger,
+    FillError, Grant, Limits, Memory, ModelOptions, Role, SessionId, SessionView, Store, ToolCrate,
+    ToolDecl, ToolName, ToolsetName,
 };
 use deputize_delegate::{
     Background, ControlTool, DelegateTool, Form, Policy, children_grant, send_order,
 };
 use deputize_mcp::Servers;
 use deputize_runtime::{Budgets, Models, Parts, SyncMode, SystemClock, declare, top_agent};
-use jiff::Timestamp;
 
-use crate::config::{
-    ApprovalMode, Config, JournalSync, LATER_TOOLSETS, ModelOverrides, PrefillRole,
-    ReasoningEffort, SERVER_TOOLSETS, Sources,
-};
+use crate::config::{Config, JournalSync, Sources};
 use crate::exit::CliError;
 use crate::policy::ByEffects;
 use crate::surroundings::Surroundings;
 use crate::task::material::message;
-use crate::zone::zone;
 
 pub(crate) mod acp;
 mod base;
 mod capped;
+mod chosen;
 mod delegation;
 pub(crate) mod external;
 mod found;
@@ -40,13 +35,18 @@ mod model;
 mod nobody;
 pub(crate) mod plugins;
 mod prices;
+pub(crate) mod serve;
+mod settings;
 
 use base::{Base, child_base, opened, top_base};
+pub(crate) use chosen::Chosen;
 pub(crate) use found::Found;
 pub(crate) use model::{
     Asked, Use, ca_file_fault, environment_secrets, name, whole_endpoint, wire,
 };
 pub(crate) use prices::{Dollars, Unpriced};
+pub(crate) use settings::approver_mode;
+use settings::{date, options, prefill, seconds, tool_settings, toolsets};
 
 /// The values that programs of others are given and that nobody else may see.
 pub(crate) fn given_secrets(config: &Config, around: &Surroundings, secrets: &mut Secrets) {
@@ -216,6 +216,11 @@ impl Composition {
         self.tools.iter().any(unbounded)
     }
 
+    /// Whether the top agent may have children.
+    fn hands_on(&self) -> bool {
+        self.tools.contains(&self.delegation.tool())
+    }
+
     /// What the top agent may do.
     pub(crate) fn authority(&self, approver: ApproverMode, cwd: PathBuf) -> Authority {
         let children = match self.config.delegation.max_children_per_session {
@@ -272,81 +277,6 @@ impl Composition {
     pub(crate) fn given(&self, spec: AgentSpec, material: Option<&str>) -> AgentSpec {
         let task = opened(&self.opening, &message(material, &spec.goal));
         AgentSpec { task, ..spec }
-    }
-
-    /// Which models a run asks, and what is wanted of them. No key is looked for.
-    pub(crate) fn asked(&self, overrides: &ModelOverrides) -> Result<Asked, CliError> {
-        Asked::of(&self.config, overrides).map_err(CliError::usage)
-    }
-
-    /// Why a run that asks these models cannot begin, if it limits dollars and does not know what
-    /// they cost.
-    pub(crate) fn unpriced(&self, asked: &Asked, surroundings: &Surroundings) -> Vec<Unpriced> {
-        self.dollars().refusals(asked, surroundings)
-    }
-
-    /// A preview of a run for which no model is given or configured.
-    pub(crate) fn asked_nothing(&self, name: &str) -> Asked {
-        Asked::new(name, options(&self.config, None))
-    }
-
-    /// Whether the top agent may have children.
-    fn hands_on(&self) -> bool {
-        self.tools.contains(&self.delegation.tool())
-    }
-
-    fn dollars(&self) -> Dollars<'_> {
-        Dollars { config: &self.config, hands_on: self.hands_on() }
-    }
-
-    /// The models of a run, with their keys.
-    pub(crate) fn models(
-        &self,
-        overrides: &ModelOverrides,
-        surroundings: &Surroundings,
-    ) -> Result<Chosen, CliError> {
-        let asked = self.asked(overrides)?;
-        if let Some(unpriced) = self.unpriced(&asked, surroundings).into_iter().next() {
-            return Err(CliError::usage(unpriced));
-        }
-        let (mut secrets, mut warnings) = (Secrets::default(), Vec::new());
-        let mut models = Models::default();
-        let dollars = self.dollars().any();
-        let http = deputize_providers::http_client(Arc::clone(&self.clock));
-        for (choice, used) in &asked.choices {
-            if let Some(why) = used.passed_over(choice, surroundings) {
-                warnings.push(why);
-                continue;
-            }
-            warnings.extend(model::short_keys(choice, surroundings));
-            let has_fallback = !asked.fallback.is_empty();
-            let made = model::make(choice, surroundings, &http, &mut secrets, has_fallback)?;
-            let name = model::name(choice);
-            models.insert(&name, &choice.model, made);
-            if dollars && prices::counts_as_free(choice, &self.config) {
-                warnings.push(format!(
-                    "{name} is on this machine and counts as free; set providers.{}.prices if it \
-                     is not",
-                    choice.provider
-                ));
-            }
-            match prices::price(choice, &self.config) {
-                Some(price) => models.price(&name, price),
-                None if dollars && *used == Use::Fallback => {
-                    warnings.push(format!(
-                        "fallback model {name} is passed over: its price is not known, and the \
-                         budget is in dollars; set providers.{}.prices",
-                        choice.provider
-                    ));
-                }
-                None => {}
-            }
-        }
-        // Also those that this run does not use: a command may find them elsewhere.
-        model::add_environment(&mut secrets, surroundings);
-        let Asked { name, options, fallback, .. } = asked;
-        models.fallback(fallback);
-        Ok(Chosen { name, options, models, secrets, warnings })
     }
 
     /// The parts of a session. The caller adds who is asked and who watches.
@@ -424,116 +354,6 @@ impl Composition {
         };
         view.declared = declare(&view);
         view
-    }
-}
-
-/// The models of a run.
-#[derive(Clone)]
-pub(crate) struct Chosen {
-    /// The top agent's, as agents name it.
-    pub(crate) name: String,
-    /// What is wanted of it.
-    pub(crate) options: ModelOptions,
-    pub(crate) models: Models,
-    pub(crate) secrets: Secrets,
-    /// What is to be told to the person.
-    pub(crate) warnings: Vec<String>,
-}
-
-/// How questions are answered, as a mode that agents carry.
-pub(crate) const fn approver_mode(mode: ApprovalMode) -> ApproverMode {
-    match mode {
-        ApprovalMode::Ask => ApproverMode::Ask,
-        ApprovalMode::Deny => ApproverMode::Deny,
-        ApprovalMode::Auto => ApproverMode::Auto,
-    }
-}
-
-/// What is wanted of a model, that has its own limit of an answer or the configured one.
-fn options(config: &Config, max_output_tokens: Option<u32>) -> ModelOptions {
-    let configured = Some(config.max_output_tokens).filter(|tokens| *tokens > 0);
-    ModelOptions {
-        reasoning_effort: effort(config.reasoning_effort),
-        max_output_tokens: max_output_tokens.or(configured),
-    }
-}
-
-/// How hard a model is to think, as models are told.
-fn effort(effort: ReasoningEffort) -> Option<String> {
-    let word = match effort {
-        ReasoningEffort::Unset => return None,
-        ReasoningEffort::None => "none",
-        ReasoningEffort::Minimal => "minimal",
-        ReasoningEffort::Low => "low",
-        ReasoningEffort::Medium => "medium",
-        ReasoningEffort::High => "high",
-        ReasoningEffort::Xhigh => "xhigh",
-    };
-    Some(word.to_owned())
-}
-
-fn seconds(seconds: u32) -> Duration {
-    Duration::from_secs(seconds.into())
-}
-
-/// The toolsets of the top agent: all, or those that the configuration names. That a name is of a
-/// later version was told where it was read.
-fn toolsets(config: &Config, catalog: &Catalog) -> Result<Vec<ToolsetName>, ComposeError> {
-    let known = catalog.toolsets();
-    if config.toolsets.is_empty() {
-        return Ok(known.into_iter().collect());
-    }
-    let mut chosen = Vec::new();
-    let of_editor = mcp::toolsets_of_editor(config);
-    for name in config.toolsets.iter().cloned().chain(of_editor) {
-        if let Some(found) = known.iter().find(|known| known.as_str() == name) {
-            if !chosen.contains(found) {
-                chosen.push(found.clone());
-            }
-        } else if !LATER_TOOLSETS.contains(&name.as_str())
-            // Why a server's tools are not to be had was told already.
-            && !name.starts_with(SERVER_TOOLSETS)
-        {
-            let known = known.iter().map(ToString::to_string).collect();
-            return Err(ComposeError::Toolset { name, known });
-        }
-    }
-    Ok(chosen)
-}
-
-/// The date where the person is.
-fn date(from: &Ingredients<'_>) -> String {
-    let now = i64::try_from(from.clock.now_ms()).ok();
-    let now = now.and_then(|ms| Timestamp::from_millisecond(ms).ok());
-    let now = now.unwrap_or(Timestamp::UNIX_EPOCH).to_zoned(zone(from.surroundings));
-    now.strftime("%Y-%m-%d").to_string()
-}
-
-fn prefill(config: &Config) -> Vec<Message> {
-    let message = |message: &crate::config::PrefillMessage| {
-        let text = message.content.clone();
-        match message.role {
-            PrefillRole::User => Message::User(UserMessage { text, from: None }),
-            PrefillRole::Assistant => {
-                Message::Assistant(AssistantMessage { text, ..AssistantMessage::default() })
-            }
-        }
-    };
-    config.prefill_messages.iter().map(message).collect()
-}
-
-fn tool_settings(from: &Ingredients<'_>) -> deputize_tools::Settings {
-    let config = from.config;
-    deputize_tools::Settings {
-        read_lines: config.limits.read_lines as usize,
-        read_bytes: config.limits.read_bytes as usize,
-        on_stale_write: match config.file_state.on_stale_write {
-            crate::config::OnStaleWrite::Refuse => OnStaleWrite::Refuse,
-            crate::config::OnStaleWrite::Warn => OnStaleWrite::Warn,
-        },
-        env: from.surroundings.os_env.clone(),
-        terminal_cwd: Some(&config.terminal.cwd).filter(|cwd| !cwd.is_empty()).map(PathBuf::from),
-        ..deputize_tools::Settings::default()
     }
 }
 

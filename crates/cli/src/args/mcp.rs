@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand, ValueEnum as _};
 
-use super::{Approve, ModelChoice, OutputFormat, RunOptions, Settings, View, dollars};
+use super::serve::Every;
+use super::{Approve, RunOptions, Settings, View};
 
 const ADD_EXAMPLES: &str = "\
 Examples:
@@ -97,31 +98,13 @@ pub(crate) struct McpServe {
     #[arg(long, value_name = "PORT")]
     pub(crate) http: Option<u16>,
     #[command(flatten)]
-    model: ModelChoice,
-    /// Give the agents these toolsets only
-    #[arg(short, long, value_name = "A,B", value_delimiter = ',')]
-    toolsets: Vec<String>,
-    /// Make at most this many model requests in a run
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    max_iterations: Option<u32>,
-    /// Spend at most this much in a run, with all children; the models must have prices
-    #[arg(long, value_name = "USD", value_parser = dollars)]
-    max_cost: Option<f64>,
-    /// Send and receive at most this many tokens in a run, with all children
-    #[arg(long, value_name = "N")]
-    max_tokens_total: Option<u64>,
+    every: Every,
     /// How questions about dangerous calls are answered; nobody can be asked [default: deny]
     #[arg(long, value_name = "MODE", value_parser = unasked())]
     approve: Option<Approve>,
     /// Work in this directory, and below it where a call says so
     #[arg(short = 'C', long, value_name = "DIR")]
     cwd: Option<PathBuf>,
-    /// Read this file instead of the person's own configuration
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// Set a configuration key, such as delegation.max_spawn_depth=2; may be repeated
-    #[arg(long, value_name = "KEY=VALUE")]
-    set: Vec<String>,
 }
 
 /// The answers that need nobody.
@@ -134,22 +117,6 @@ fn unasked() -> impl TypedValueParser<Value = Approve> {
 impl McpServe {
     /// What it says of each run.
     pub(crate) fn options(&self) -> RunOptions {
-        RunOptions {
-            model: self.model.clone(),
-            toolsets: self.toolsets.clone(),
-            max_iterations: self.max_iterations,
-            max_cost: self.max_cost,
-            max_tokens_total: self.max_tokens_total,
-            approve: self.approve,
-            output: OutputFormat::Text,
-            record: None,
-            settings: Settings {
-                cwd: self.cwd.clone(),
-                config: self.config.clone(),
-                set: self.set.clone(),
-            },
-            quiet: true,
-            verbose: false,
-        }
+        self.every.options(self.approve, self.cwd.clone(), true)
     }
 }

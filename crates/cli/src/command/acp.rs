@@ -4,14 +4,13 @@ use std::io;
 use std::sync::Arc;
 
 use deputize_acp::serve::{Who, serve};
-use deputize_core::{Cancel, RetryPolicy, ToolCrate};
-use deputize_runtime::Gates;
-use deputize_tools::Processes;
+use deputize_core::{Cancel, ToolCrate};
 
 use crate::args::Acp;
-use crate::compose::acp::{Desk, Office};
+use crate::compose::acp::Desk;
+use crate::compose::serve::House;
 use crate::exit::{CliError, Exit};
-use crate::processes::{enough_open_files, setup};
+use crate::processes::enough_open_files;
 use crate::runtime::{STUCK, enough_threads, own, take_stdout, threads};
 use crate::stop::Signals;
 use crate::surroundings::{Surroundings, tell};
@@ -30,15 +29,7 @@ pub(crate) fn acp(
     around.at_editor = true;
     let input = own(io::stdin()).map_err(CliError::failed)?;
     let output = take_stdout()?;
-    let processes = Arc::new(Processes::with(setup(around.open_files)));
-    let desk = Desk(Arc::new(Office {
-        links: links.to_vec(),
-        dir: around.sessions()?,
-        options: args.options(),
-        around,
-        processes,
-        gate: Arc::new(Gates::new(RetryPolicy::default(), fastrand::u64(..))),
-    }));
+    let desk = Desk(Arc::new(House::new(links, around, args.options())?));
     let runtime = threads()?;
     let code = runtime.block_on(async {
         let mut signals = Signals::listen().map_err(CliError::failed)?;

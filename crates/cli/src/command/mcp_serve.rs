@@ -3,17 +3,16 @@
 use std::io;
 use std::sync::Arc;
 
-use deputize_core::{Cancel, RetryPolicy, ToolCrate};
+use deputize_core::{Cancel, ToolCrate};
 use deputize_mcp::serve::{Desk, Who, bind};
-use deputize_runtime::Gates;
-use deputize_tools::Processes;
 
 use crate::args::McpServe;
 use crate::command::run::{flags, overrides};
 use crate::compose::mcp_serve::{Office, Served};
+use crate::compose::serve::House;
 use crate::compose::{Composition, Ingredients};
 use crate::exit::{CliError, Exit};
-use crate::processes::{enough_open_files, setup};
+use crate::processes::enough_open_files;
 use crate::runtime::{STUCK, enough_threads, own, take_stdout, threads};
 use crate::stop::Signals;
 use crate::surroundings::{Surroundings, print, tell};
@@ -95,14 +94,6 @@ fn office(links: &[ToolCrate], around: Surroundings, args: &McpServe) -> Result<
         Some((tool.to_string(), parameters.as_object()?.clone()))
     });
     let root = sources.cwd.clone();
-    Ok(Office {
-        links: links.to_vec(),
-        options,
-        dir: around.sessions()?,
-        processes: Arc::new(Processes::with(setup(around.open_files))),
-        gate: Arc::new(Gates::new(RetryPolicy::default(), fastrand::u64(..))),
-        around,
-        root,
-        delegate,
-    })
+    let house = House::new(links, around, options)?;
+    Ok(Office { house, root, delegate })
 }

@@ -3,67 +3,53 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
-use deputize_acp::Program;
 use deputize_acp::serve::{Conversation, Facts, Listed, Place, Refused, Sessions, Turn, words_of};
 use deputize_core::{
-    ApproverMode, BoxFuture, CancelReason, Endpoint, Event, Observer, Outcome, Record,
-    Resource as _, SessionId, ToolCrate,
+    ApproverMode, BoxFuture, Clock as _, Endpoint, Event, Observer, Outcome, Record, Resource as _,
+    SessionId,
 };
-use deputize_runtime::{Continue, Gates, Parts, ResumeError, Session, SessionDir, StoredSession};
-use deputize_tools::Processes;
+use deputize_runtime::{Continue, Parts, ResumeError, Session, StoredSession, SystemClock};
 use tokio::task::spawn_blocking;
 
-use super::{Chosen, Composition, Ingredients, approver_mode, external, given_secrets, mcp};
-use crate::args::{RunOptions, Settings};
-use crate::command::run::{flags, go_on_with, new_session, overrides, staff};
-use crate::config::{Loaded, ModelOverrides};
+use super::approver_mode;
+use super::serve::{Begun, House, while_active};
+use crate::command::run::new_session;
+use crate::config::ModelOverrides;
 use crate::control::server::Server as Control;
 use crate::exit::{CliError, Exit};
 use crate::idle::Idle;
 use crate::output::events::time;
 use crate::screen::summary::of_call;
-use crate::surroundings::{Surroundings, tell};
+use crate::surroundings::tell;
 
 mod servers;
 
 /// The sessions of this program, for an editor.
 #[derive(Clone)]
-pub(crate) struct Desk(pub(crate) Arc<Office>);
-
-/// What all sessions of an editor share.
-pub(crate) struct Office {
-    pub(crate) links: Vec<ToolCrate>,
-    pub(crate) around: Surroundings,
-    /// What the command line says of every session.
-    pub(crate) options: RunOptions,
-    pub(crate) dir: SessionDir,
-    pub(crate) processes: Arc<Processes>,
-    pub(crate) gate: Arc<Gates>,
-}
+pub(crate) struct Desk(pub(crate) Arc<House>);
 
 impl Sessions for Desk {
     fn open(&self, place: Place) -> BoxFuture<'_, Result<Arc<dyn Conversation>, Refused>> {
-        let office = Arc::clone(&self.0);
+        let house = Arc::clone(&self.0);
         Box::pin(async move {
-            let opened = blocking(move || Work::open(office, &place)).await?;
+            let opened = blocking(move || Work::open(house, &place)).await?;
             Ok(Arc::new(opened) as Arc<dyn Conversation>)
         })
     }
 
     fn list(&self, cwd: Option<PathBuf>) -> BoxFuture<'_, Result<Vec<Listed>, Refused>> {
-        let office = Arc::clone(&self.0);
-        Box::pin(blocking(move || office.list(cwd.as_deref())))
+        let house = Arc::clone(&self.0);
+        Box::pin(blocking(move || house.list(cwd.as_deref())))
     }
 
     fn delete(&self, id: SessionId) -> BoxFuture<'_, Result<(), Refused>> {
-        let office = Arc::clone(&self.0);
+        let house = Arc::clone(&self.0);
         Box::pin(blocking(move || {
-            if !office.dir.file(&id).is_file() {
+            if !house.dir.file(&id).is_file() {
                 return Ok(());
             }
-            office.dir.remove(&id).map_err(failed)
+            house.dir.remove(&id).map_err(failed)
         }))
     }
 }
@@ -76,7 +62,7 @@ async fn blocking<T: Send + 'static>(
     done.unwrap_or_else(|_| Err(Refused::Failed("it ended by a fault of the program".to_owned())))
 }
 
-impl Office {
+impl House {
     fn list(&self, cwd: Option<&Path>) -> Result<Vec<Listed>, Refused> {
         let mut ids = self.dir.list().map_err(CliError::failed)?;
         ids.sort();
@@ -118,83 +104,58 @@ fn listed(stored: &StoredSession) -> Option<Listed> {
 
 /// One session that an editor has open.
 struct Work {
-    office: Arc<Office>,
+    house: Arc<House>,
     facts: Facts,
-    composition: Composition,
-    chosen: Chosen,
-    program: Option<Program>,
+    begun: Begun,
     endpoint: Option<Endpoint>,
-    _looked: mcp::FirstLook,
 }
 
 impl Work {
-    fn open(office: Arc<Office>, place: &Place) -> Result<Self, Refused> {
-        let stored = place.stored.as_ref().map(|id| office.stored(id)).transpose()?;
-        let around = &office.around;
-        let cwd = around.cwd(Some(&place.cwd))?;
+    fn open(house: Arc<House>, place: &Place) -> Result<Self, Refused> {
+        let stored = place.stored.as_ref().map(|id| house.stored(id)).transpose()?;
+        let cwd = house.around.cwd(Some(&place.cwd))?;
         if let Some(stored) = &stored {
             same_place(stored, &cwd)?;
         }
-        let settings = Settings { cwd: Some(cwd.clone()), ..office.options.settings.clone() };
-        let sources = around.sources(&settings, flags(&office.options))?;
-        let mut loaded = around.load(&sources)?;
-        let mut notes = servers::add(&place.servers, &mut loaded.config);
-        // The terminal of the editor, if it has one, is not ours to ask at.
-        let unasked = match mode(&loaded) {
-            ApproverMode::Auto => ApproverMode::Auto,
-            ApproverMode::Ask | ApproverMode::Deny => ApproverMode::Deny,
-        };
-        let mut looked = mcp::first_look(&loaded.config, around, &cwd, unasked);
-        notes.append(&mut looked.notes);
-        let ingredients = Ingredients::here(&office.links, &loaded.config, around, &sources);
-        let composition = Composition::new(&ingredients)?;
-        let mut overrides = overrides(&office.options.model);
-        if let Some(start) = stored.as_ref().and_then(StoredSession::last_start) {
-            go_on_with(&mut overrides, start);
-        }
-        let program = external::program(&loaded.config, around)?;
-        let mut chosen = composition.models(&overrides, around)?;
-        given_secrets(&loaded.config, around, &mut chosen.secrets);
-        let id = place.stored.clone().unwrap_or_else(|| new_session(ingredients.clock.now_ms()));
-        notes.extend(composition.warnings.iter().chain(&chosen.warnings).cloned());
+        let mut loaded = house.load(&cwd)?;
+        let mut notes = servers::add(&place.servers, &mut loaded.1.config);
+        let before = stored.as_ref().and_then(StoredSession::last_start);
+        let mut begun = house.begin(&loaded, before)?;
+        notes.append(&mut begun.notes.0);
+        notes.append(&mut begun.notes.1);
         let facts = Facts {
-            id,
+            id: place.stored.clone().unwrap_or_else(|| new_session(SystemClock.now_ms())),
             cwd,
-            catalog: Arc::clone(&composition.catalog),
-            mode: mode(&loaded),
+            catalog: Arc::clone(&begun.composition.catalog),
+            // Somebody is at the editor, so questions are asked unless something else is said.
+            mode: approver_mode(loaded.1.config.approvals.mode),
             in_words: of_call,
             notes,
         };
-        let endpoint = endpoint(overrides);
-        Ok(Self { office, facts, composition, chosen, program, endpoint, _looked: looked })
+        let endpoint = endpoint(begun.overrides.clone());
+        Ok(Self { house, facts, begun, endpoint })
     }
 
     fn parts(&self, turn: &Turn, idle: &Arc<Idle>) -> Parts {
-        let mut parts = self.composition.parts(self.chosen.clone());
-        // One process starts and ends the commands of all sessions.
-        if let Ok(supervisor) = self.office.processes.shared() {
-            parts.settings.get_or_insert_with(|| Processes::of(supervisor));
-        }
-        parts.observers = vec![Arc::clone(&turn.observer), Arc::clone(idle) as Arc<dyn Observer>];
+        let idle = Arc::clone(idle) as Arc<dyn Observer>;
+        let mut parts = self.house.parts(&self.begun, vec![Arc::clone(&turn.observer), idle]);
         parts.approver = Arc::clone(&turn.approver);
-        parts.gate = Some(Arc::clone(&self.office.gate) as _);
         parts.endpoint.clone_from(&self.endpoint);
-        let (config, program) = (&self.composition.config, self.program.clone());
-        let _kept_in_the_settings = staff(&mut parts, config, program, &self.office.around);
         parts
     }
 
     /// Takes the message: as the first of a new session, or as the next of one that is stored.
     async fn run(&self, turn: Turn, idle: &Arc<Idle>) -> Result<Outcome, Refused> {
-        let (composition, id, dir) = (&self.composition, &self.facts.id, &self.office.dir);
+        let (id, dir) = (&self.facts.id, &self.house.dir);
+        let Begun { composition, chosen, .. } = &self.begun;
         let mut parts = self.parts(&turn, idle);
         // Whoever is asked knows the mode that the editor chose.
         let mode = ApproverMode::Ask;
         let authority = composition.authority(mode, self.facts.cwd.clone());
         if !dir.file(id).is_file() {
             let session = Session::create(dir, id.clone(), parts).map_err(failed)?;
-            let mut spec = composition.top_agent(id, &self.chosen.name, &turn.text, mode);
-            spec.options = self.chosen.options.clone();
+            let mut spec = composition.top_agent(id, &chosen.name, &turn.text, mode);
+            spec.options = chosen.options.clone();
             let run = session.run(spec, authority, &turn.cancel);
             return Ok(self.watched(&session, run).await);
         }
@@ -203,7 +164,7 @@ impl Work {
         let (session, _) = Session::open(dir, id.clone(), parts).map_err(failed)?;
         let how = Continue {
             message: Some(turn.text),
-            model: Some(self.chosen.name.clone()),
+            model: Some(chosen.name.clone()),
             approver: Some(mode),
             max_iterations: Some(composition.config.max_iterations),
         };
@@ -215,8 +176,8 @@ impl Work {
     /// The same while it can be reached from a terminal.
     async fn watched<T>(&self, session: &Session, run: impl Future<Output = T>) -> T {
         let answers = async {
-            if self.composition.config.control {
-                match Control::bind(&self.office.dir, session.id(), session.overseer()) {
+            if self.begun.composition.config.control {
+                match Control::bind(&self.house.dir, session.id(), session.overseer()) {
                     Ok(control) => control.serve().await,
                     Err(error) => tell(&format!(
                         "warning: `deputize agents` cannot reach this session: {}",
@@ -240,37 +201,30 @@ impl Conversation for Work {
     }
 
     fn records(&self) -> BoxFuture<'_, Result<Vec<Record>, Refused>> {
-        let (office, id) = (Arc::clone(&self.office), self.facts.id.clone());
+        let (house, id) = (Arc::clone(&self.house), self.facts.id.clone());
         Box::pin(blocking(move || {
-            if !office.dir.file(&id).is_file() {
+            if !house.dir.file(&id).is_file() {
                 return Ok(Vec::new());
             }
-            Ok(office.stored(&id)?.records)
+            Ok(house.stored(&id)?.records)
         }))
     }
 
     fn turn(&self, turn: Turn) -> BoxFuture<'_, Result<Outcome, Refused>> {
         Box::pin(async move {
-            let seconds = self.composition.config.inactivity_timeout_seconds;
-            let limit = (seconds > 0).then(|| Duration::from_secs(seconds.into()));
             let (idle, cancel) = (Arc::new(Idle::new()), turn.cancel.clone());
-            let mut run = Box::pin(self.run(turn, &idle));
-            tokio::select! {
-                biased;
-                ended = &mut run => return ended,
-                () = idle.over(limit) => {}
+            let config = &self.begun.composition.config;
+            let run = self.run(turn, &idle);
+            let (ended, error) = while_active(config, (&*idle, &cancel), run).await;
+            match error {
+                None => ended,
+                error => Ok(Outcome { error, ..ended? }),
             }
-            cancel.cancel(CancelReason::TimeLimit);
-            let outcome = run.await?;
-            let error = format!(
-                "stopped: nothing came of the turn for {seconds} s (inactivity_timeout_seconds)"
-            );
-            Ok(Outcome { error: Some(error), ..outcome })
         })
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
-        self.composition.servers.close()
+        self.begun.composition.servers.close()
     }
 }
 
@@ -278,11 +232,6 @@ impl Conversation for Work {
 fn endpoint(overrides: ModelOverrides) -> Option<Endpoint> {
     let api_key_env = overrides.api_key_env;
     overrides.base_url.map(|base_url| Endpoint { base_url, api_key_env })
-}
-
-/// Somebody is at the editor, so questions are asked unless something else is said.
-fn mode(loaded: &Loaded) -> ApproverMode {
-    approver_mode(loaded.config.approvals.mode)
 }
 
 /// A session goes on where it began.

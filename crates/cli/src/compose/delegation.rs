@@ -8,16 +8,17 @@ use deputize_core::{SessionId, ToolsetName};
 use deputize_delegate::{Form, OverLimit, Policy, PromptLayout, ToolSchemas};
 use deputize_runtime::Pulse;
 
-use super::{Found, Ingredients, approver_mode, effort};
+use super::settings::{effort, seconds};
+use super::{Found, Ingredients, approver_mode};
 use crate::config::{self, Config, child_model_name};
 
 /// When children give signs of life.
 pub(super) fn pulse(config: &config::Config) -> Pulse {
     let set = &config.delegation;
     Pulse {
-        every: super::seconds(set.heartbeat_seconds.max(1)),
-        stale_idle: super::seconds(set.stale_idle_seconds),
-        stale_in_tool: super::seconds(set.stale_in_tool_seconds),
+        every: seconds(set.heartbeat_seconds.max(1)),
+        stale_idle: seconds(set.stale_idle_seconds),
+        stale_in_tool: seconds(set.stale_in_tool_seconds),
     }
 }
 

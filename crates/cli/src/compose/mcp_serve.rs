@@ -2,40 +2,29 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use deputize_core::{
-    ApproverMode, BoxFuture, Cancel, CancelReason, Delta, Message, Model, ModelError, Observer,
-    Outcome, Reply, Request, Resource as _, SessionId, Status, ToolCrate,
+    ApproverMode, BoxFuture, Cancel, Clock as _, Delta, Message, Model, ModelError, Observer,
+    Outcome, Reply, Request, Resource as _, SessionId, Status,
 };
 use deputize_mcp::serve::{Answer, Notes, Offered, Work, Wrong};
-use deputize_runtime::{Gates, Parts, Session, SessionDir};
-use deputize_tools::Processes;
+use deputize_runtime::{Session, SystemClock};
 use serde_json::{Map, Value, json};
 use tokio::task::spawn_blocking;
 
-use super::mcp::FirstLook;
-use super::{Chosen, Composition, Ingredients, approver_mode, external, given_secrets, mcp};
-use crate::args::{RunOptions, Settings};
+use super::serve::{Begun, House, unasked, while_active};
 use crate::command::mcp_serve::progress::Progress;
-use crate::command::run::{flags, new_session, overrides};
+use crate::command::run::new_session;
 use crate::config::Config;
 use crate::exit::CliError;
-use crate::hooks;
 use crate::idle::Idle;
 use crate::output::json::Children;
 use crate::output::to_json_line;
-use crate::surroundings::{Surroundings, tell};
+use crate::surroundings::tell;
 
 /// What all calls of other agents share.
 pub(crate) struct Office {
-    pub(crate) links: Vec<ToolCrate>,
-    pub(crate) around: Surroundings,
-    /// What the command line says of every run.
-    pub(crate) options: RunOptions,
-    pub(crate) dir: SessionDir,
-    pub(crate) processes: Arc<Processes>,
-    pub(crate) gate: Arc<Gates>,
+    pub(crate) house: House,
     /// The directory that calls work in or below.
     pub(crate) root: PathBuf,
     /// The arguments of `delegate`, which are those of the tool that hands work on; nothing where
@@ -146,7 +135,7 @@ impl Office {
             Some(Value::String(path)) => path,
             Some(_) => return Err(Wrong("`cwd` must be a text".to_owned())),
         };
-        let found = self.around.cwd(Some(Path::new(&path)));
+        let found = self.house.around.cwd(Some(Path::new(&path)));
         let found = found.map_err(|error| Wrong(format!("`cwd`: {}", error.chain())))?;
         if !found.starts_with(&self.root) {
             let root = self.root.display();
@@ -199,46 +188,32 @@ impl Job {
 /// A session that is about to begin.
 struct Prepared {
     office: Arc<Office>,
-    composition: Composition,
-    chosen: Chosen,
-    program: Option<deputize_acp::Program>,
+    begun: Begun,
     mode: ApproverMode,
     cwd: PathBuf,
     id: SessionId,
     job: Job,
-    _looked: FirstLook,
 }
 
 impl Prepared {
     fn new(office: Arc<Office>, cwd: PathBuf, job: Job) -> Result<Self, CliError> {
-        let mut options = office.options.clone();
-        options.settings = Settings { cwd: Some(cwd.clone()), ..options.settings };
-        let around = &office.around;
-        let sources = around.sources(&options.settings, flags(&options))?;
-        let mut loaded = around.load(&sources)?;
+        let mut loaded = office.house.load(&cwd)?;
+        let config = &mut loaded.1.config;
         if let Job::Run { toolsets, max_iterations, .. } = &job {
-            narrow(&mut loaded.config, toolsets, *max_iterations)?;
+            narrow(config, toolsets, *max_iterations)?;
         }
-        // Nobody can be asked.
-        let mode = match approver_mode(loaded.config.approvals.mode) {
-            ApproverMode::Auto => ApproverMode::Auto,
-            ApproverMode::Ask | ApproverMode::Deny => ApproverMode::Deny,
-        };
-        let looked = mcp::first_look(&loaded.config, around, &cwd, mode);
-        looked.notes.iter().for_each(|note| tell(&format!("note: {note}")));
-        let ingredients = Ingredients::here(&office.links, &loaded.config, around, &sources);
-        let composition = Composition::new(&ingredients)?;
-        let program = external::program(&loaded.config, around)?;
-        let mut chosen = composition.models(&overrides(&options.model), around)?;
-        given_secrets(&loaded.config, around, &mut chosen.secrets);
-        let warnings = composition.warnings.iter().chain(&chosen.warnings);
-        warnings.for_each(|warning| tell(&format!("warning: {warning}")));
-        let id = new_session(ingredients.clock.now_ms());
-        Ok(Self { office, composition, chosen, program, mode, cwd, id, job, _looked: looked })
+        let mode = unasked(config);
+        let begun = office.house.begin(&loaded, None)?;
+        let (of_servers, warnings) = &begun.notes;
+        of_servers.iter().for_each(|note| tell(&format!("note: {note}")));
+        warnings.iter().for_each(|warning| tell(&format!("warning: {warning}")));
+        let id = new_session(SystemClock.now_ms());
+        Ok(Self { office, begun, mode, cwd, id, job })
     }
 
     /// Runs the session to its end.
     async fn work(mut self, notes: Notes, cancel: &Cancel) -> Result<Answer, CliError> {
+        let Begun { composition, chosen, .. } = &mut self.begun;
         let task = match &self.job {
             Job::Run { prompt, .. } => prompt.clone(),
             Job::Delegate(arguments) => {
@@ -246,64 +221,30 @@ impl Prepared {
                 let task = format!("Hand on, for another program ({}).", self.id);
                 let hands_on = HandsOn {
                     task: task.clone(),
-                    tool: self.composition.delegation.tool().to_string(),
+                    tool: composition.delegation.tool().to_string(),
                     arguments: arguments.clone(),
                 };
-                let name = self.chosen.name.clone();
-                self.chosen.models.wrap(&name, |model| Arc::new(Handover { hands_on, model }));
+                let name = chosen.name.clone();
+                chosen.models.wrap(&name, |model| Arc::new(Handover { hands_on, model }));
                 task
             }
         };
         let (children, idle) = (Arc::new(Children::default()), Arc::new(Idle::new()));
         let progress = Arc::new(Progress::new(notes));
         let observers: Vec<Arc<dyn Observer>> = vec![children.clone(), idle.clone(), progress];
-        let parts = self.parts(observers);
-        let session = Session::create(&self.office.dir, self.id.clone(), parts);
+        let house = &self.office.house;
+        let parts = house.parts(&self.begun, observers);
+        let session = Session::create(&house.dir, self.id.clone(), parts);
         let session = session.map_err(CliError::failed)?;
-        let mut spec = self.composition.top_agent(&self.id, &self.chosen.name, &task, self.mode);
-        spec.options = self.chosen.options.clone();
-        let authority = self.composition.authority(self.mode, self.cwd.clone());
-        let outcome = self.watched(&idle, cancel, session.run(spec, authority, cancel)).await;
-        self.composition.servers.close().await;
+        let Begun { composition, chosen, .. } = &self.begun;
+        let mut spec = composition.top_agent(&self.id, &chosen.name, &task, self.mode);
+        spec.options = chosen.options.clone();
+        let authority = composition.authority(self.mode, self.cwd.clone());
+        let run = session.run(spec, authority, cancel);
+        let (mut outcome, error) = while_active(&composition.config, (&*idle, cancel), run).await;
+        outcome.error = error.or(outcome.error);
+        composition.servers.close().await;
         self.answer(&outcome, &children)
-    }
-
-    /// The same with an end where nothing comes of it any more.
-    async fn watched(
-        &self,
-        idle: &Idle,
-        cancel: &Cancel,
-        run: impl Future<Output = Outcome>,
-    ) -> Outcome {
-        let seconds = self.composition.config.inactivity_timeout_seconds;
-        let limit = (seconds > 0).then(|| Duration::from_secs(seconds.into()));
-        let mut run = Box::pin(run);
-        tokio::select! {
-            biased;
-            ended = &mut run => return ended,
-            () = idle.over(limit) => {}
-        }
-        cancel.cancel(CancelReason::TimeLimit);
-        let outcome = run.await;
-        let error =
-            format!("stopped: nothing came of it for {seconds} s (inactivity_timeout_seconds)");
-        Outcome { error: Some(error), ..outcome }
-    }
-
-    fn parts(&self, observers: Vec<Arc<dyn Observer>>) -> Parts {
-        let office = &self.office;
-        let mut parts = self.composition.parts(self.chosen.clone());
-        // One process starts and ends the commands of all sessions.
-        if let Ok(supervisor) = office.processes.shared() {
-            parts.settings.get_or_insert_with(|| Processes::of(supervisor));
-        }
-        parts.observers = observers;
-        parts.gate = Some(Arc::clone(&office.gate) as _);
-        let config = &self.composition.config;
-        parts.external = external::agents(config, self.program.clone(), &office.processes);
-        let processes = Arc::clone(&office.processes);
-        parts.hooks = hooks::all(&config.hooks, processes, &office.around);
-        parts
     }
 
     fn answer(&self, outcome: &Outcome, children: &Children) -> Result<Answer, CliError> {

@@ -3,7 +3,7 @@ use std::fs;
 use deputize_core::FixedClock;
 
 use super::*;
-use crate::config::{Sources, load};
+use crate::config::{ModelOverrides, Sources, load};
 use crate::fixture::START;
 use crate::surroundings::Surroundings;
 

@@ -1,0 +1,56 @@
+//! What commands that serve others take for every run.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::{Approve, ModelChoice, OutputFormat, RunOptions, Settings, dollars};
+
+#[derive(Debug, Args)]
+pub(crate) struct Every {
+    #[command(flatten)]
+    model: ModelChoice,
+    /// Give the agents these toolsets only
+    #[arg(short, long, value_name = "A,B", value_delimiter = ',')]
+    toolsets: Vec<String>,
+    /// Make at most this many model requests in a turn
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    max_iterations: Option<u32>,
+    /// Spend at most this much in a session, with all children; the models must have prices
+    #[arg(long, value_name = "USD", value_parser = dollars)]
+    max_cost: Option<f64>,
+    /// Send and receive at most this many tokens in a session, with all children
+    #[arg(long, value_name = "N")]
+    max_tokens_total: Option<u64>,
+    /// Read this file instead of the person's own configuration
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Set a configuration key, such as delegation.max_spawn_depth=2; may be repeated
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+}
+
+impl Every {
+    /// It as options of a run.
+    pub(super) fn options(
+        &self,
+        approve: Option<Approve>,
+        cwd: Option<PathBuf>,
+        quiet: bool,
+    ) -> RunOptions {
+        let (config, set) = (self.config.clone(), self.set.clone());
+        RunOptions {
+            model: self.model.clone(),
+            toolsets: self.toolsets.clone(),
+            max_iterations: self.max_iterations,
+            max_cost: self.max_cost,
+            max_tokens_total: self.max_tokens_total,
+            approve,
+            output: OutputFormat::Text,
+            record: None,
+            settings: Settings { cwd, config, set },
+            quiet,
+            verbose: false,
+        }
+    }
+}

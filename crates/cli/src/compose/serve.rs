@@ -1,0 +1,134 @@
+//! What sessions that others ask this program for have in common, whatever they ask by: an editor,
+//! or an agent.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use deputize_acp::Program;
+use deputize_core::{
+    ApproverMode, Cancel, CancelReason, Observer, RetryPolicy, SessionStart, ToolCrate,
+};
+use deputize_runtime::{Gates, Parts, SessionDir};
+use deputize_tools::Processes;
+
+use super::{Chosen, Composition, Ingredients, approver_mode, external, given_secrets, mcp};
+use crate::args::{RunOptions, Settings};
+use crate::command::run::{flags, go_on_with, overrides, staff};
+use crate::config::{Config, Loaded, ModelOverrides, Sources};
+use crate::exit::CliError;
+use crate::idle::Idle;
+use crate::processes::setup;
+use crate::surroundings::Surroundings;
+
+/// What all of them share.
+pub(crate) struct House {
+    links: Vec<ToolCrate>,
+    pub(super) around: Surroundings,
+    /// What the command line says of every session.
+    options: RunOptions,
+    pub(super) dir: SessionDir,
+    processes: Arc<Processes>,
+    gate: Arc<Gates>,
+}
+
+/// What a session begins with.
+pub(super) struct Begun {
+    pub(super) composition: Composition,
+    pub(super) chosen: Chosen,
+    pub(super) overrides: ModelOverrides,
+    /// What is to be told to whoever asked for it: of servers, and of all else.
+    pub(super) notes: (Vec<String>, Vec<String>),
+    program: Option<Program>,
+    _looked: mcp::FirstLook,
+}
+
+impl House {
+    pub(crate) fn new(
+        links: &[ToolCrate],
+        around: Surroundings,
+        options: RunOptions,
+    ) -> Result<Self, CliError> {
+        Ok(Self {
+            links: links.to_vec(),
+            dir: around.sessions()?,
+            options,
+            processes: Arc::new(Processes::with(setup(around.open_files))),
+            gate: Arc::new(Gates::new(RetryPolicy::default(), fastrand::u64(..))),
+            around,
+        })
+    }
+
+    /// The configuration of a session that works there.
+    pub(super) fn load(&self, cwd: &Path) -> Result<(Sources, Loaded), CliError> {
+        let settings = Settings { cwd: Some(cwd.to_owned()), ..self.options.settings.clone() };
+        let sources = self.around.sources(&settings, flags(&self.options))?;
+        let loaded = self.around.load(&sources)?;
+        Ok((sources, loaded))
+    }
+
+    /// Puts a session together, with what an earlier one is gone on with.
+    pub(super) fn begin(
+        &self,
+        (sources, loaded): &(Sources, Loaded),
+        before: Option<&SessionStart>,
+    ) -> Result<Begun, CliError> {
+        let (config, around) = (&loaded.config, &self.around);
+        let mut looked = mcp::first_look(config, around, &sources.cwd, unasked(config));
+        let of_servers = std::mem::take(&mut looked.notes);
+        let ingredients = Ingredients::here(&self.links, config, around, sources);
+        let composition = Composition::new(&ingredients)?;
+        let mut overrides = overrides(&self.options.model);
+        if let Some(start) = before {
+            go_on_with(&mut overrides, start);
+        }
+        let program = external::program(config, around)?;
+        let mut chosen = composition.models(&overrides, around)?;
+        given_secrets(config, around, &mut chosen.secrets);
+        let warnings = composition.warnings.iter().chain(&chosen.warnings).cloned().collect();
+        let notes = (of_servers, warnings);
+        Ok(Begun { composition, chosen, overrides, notes, program, _looked: looked })
+    }
+
+    /// The parts of a session, with what works beside its agents. The caller adds who is asked.
+    pub(super) fn parts(&self, begun: &Begun, observers: Vec<Arc<dyn Observer>>) -> Parts {
+        let mut parts = begun.composition.parts(begun.chosen.clone());
+        // One process starts and ends the commands of all sessions.
+        if let Ok(supervisor) = self.processes.shared() {
+            parts.settings.get_or_insert_with(|| Processes::of(supervisor));
+        }
+        parts.observers = observers;
+        parts.gate = Some(Arc::clone(&self.gate) as _);
+        let (config, program) = (&begun.composition.config, begun.program.clone());
+        let _kept_in_the_settings = staff(&mut parts, config, program, &self.around);
+        parts
+    }
+}
+
+/// How questions are answered where nobody is at a terminal of ours.
+pub(super) fn unasked(config: &Config) -> ApproverMode {
+    match approver_mode(config.approvals.mode) {
+        ApproverMode::Auto => ApproverMode::Auto,
+        ApproverMode::Ask | ApproverMode::Deny => ApproverMode::Deny,
+    }
+}
+
+/// Waits for the end of a turn, and ends it where nothing comes of it any more. Why, if so.
+pub(super) async fn while_active<T>(
+    config: &Config,
+    (idle, cancel): (&Idle, &Cancel),
+    turn: impl Future<Output = T>,
+) -> (T, Option<String>) {
+    let seconds = config.inactivity_timeout_seconds;
+    let limit = (seconds > 0).then(|| Duration::from_secs(seconds.into()));
+    let mut turn = Box::pin(turn);
+    tokio::select! {
+        biased;
+        ended = &mut turn => return (ended, None),
+        () = idle.over(limit) => {}
+    }
+    cancel.cancel(CancelReason::TimeLimit);
+    let why =
+        format!("stopped: nothing came of the turn for {seconds} s (inactivity_timeout_seconds)");
+    (turn.await, Some(why))
+}

@@ -1,0 +1,117 @@
+//! What the configuration says of agents and tools, in the words of those who are told.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use deputize_core::{
+    ApproverMode, AssistantMessage, Catalog, Message, ModelOptions, OnStaleWrite, ToolsetName,
+    UserMessage,
+};
+use jiff::Timestamp;
+
+use super::{ComposeError, Ingredients, mcp};
+use crate::config::{
+    ApprovalMode, Config, LATER_TOOLSETS, PrefillMessage, PrefillRole, ReasoningEffort,
+    SERVER_TOOLSETS,
+};
+use crate::zone::zone;
+
+/// How questions are answered, as a mode that agents carry.
+pub(crate) const fn approver_mode(mode: ApprovalMode) -> ApproverMode {
+    match mode {
+        ApprovalMode::Ask => ApproverMode::Ask,
+        ApprovalMode::Deny => ApproverMode::Deny,
+        ApprovalMode::Auto => ApproverMode::Auto,
+    }
+}
+
+/// What is wanted of a model, that has its own limit of an answer or the configured one.
+pub(super) fn options(config: &Config, max_output_tokens: Option<u32>) -> ModelOptions {
+    let configured = Some(config.max_output_tokens).filter(|tokens| *tokens > 0);
+    ModelOptions {
+        reasoning_effort: effort(config.reasoning_effort),
+        max_output_tokens: max_output_tokens.or(configured),
+    }
+}
+
+/// How hard a model is to think, as models are told.
+pub(super) fn effort(effort: ReasoningEffort) -> Option<String> {
+    let word = match effort {
+        ReasoningEffort::Unset => return None,
+        ReasoningEffort::None => "none",
+        ReasoningEffort::Minimal => "minimal",
+        ReasoningEffort::Low => "low",
+        ReasoningEffort::Medium => "medium",
+        ReasoningEffort::High => "high",
+        ReasoningEffort::Xhigh => "xhigh",
+    };
+    Some(word.to_owned())
+}
+
+pub(super) fn seconds(seconds: u32) -> Duration {
+    Duration::from_secs(seconds.into())
+}
+
+/// The toolsets of the top agent: all, or those that the configuration names. That a name is of a
+/// later version was told where it was read.
+pub(super) fn toolsets(
+    config: &Config,
+    catalog: &Catalog,
+) -> Result<Vec<ToolsetName>, ComposeError> {
+    let known = catalog.toolsets();
+    if config.toolsets.is_empty() {
+        return Ok(known.into_iter().collect());
+    }
+    let mut chosen = Vec::new();
+    let of_editor = mcp::toolsets_of_editor(config);
+    for name in config.toolsets.iter().cloned().chain(of_editor) {
+        if let Some(found) = known.iter().find(|known| known.as_str() == name) {
+            if !chosen.contains(found) {
+                chosen.push(found.clone());
+            }
+        } else if !LATER_TOOLSETS.contains(&name.as_str())
+            // Why a server's tools are not to be had was told already.
+            && !name.starts_with(SERVER_TOOLSETS)
+        {
+            let known = known.iter().map(ToString::to_string).collect();
+            return Err(ComposeError::Toolset { name, known });
+        }
+    }
+    Ok(chosen)
+}
+
+/// The date where the person is.
+pub(super) fn date(from: &Ingredients<'_>) -> String {
+    let now = i64::try_from(from.clock.now_ms()).ok();
+    let now = now.and_then(|ms| Timestamp::from_millisecond(ms).ok());
+    let now = now.unwrap_or(Timestamp::UNIX_EPOCH).to_zoned(zone(from.surroundings));
+    now.strftime("%Y-%m-%d").to_string()
+}
+
+pub(super) fn prefill(config: &Config) -> Vec<Message> {
+    let message = |message: &PrefillMessage| {
+        let text = message.content.clone();
+        match message.role {
+            PrefillRole::User => Message::User(UserMessage { text, from: None }),
+            PrefillRole::Assistant => {
+                Message::Assistant(AssistantMessage { text, ..AssistantMessage::default() })
+            }
+        }
+    };
+    config.prefill_messages.iter().map(message).collect()
+}
+
+pub(super) fn tool_settings(from: &Ingredients<'_>) -> deputize_tools::Settings {
+    let config = from.config;
+    deputize_tools::Settings {
+        read_lines: config.limits.read_lines as usize,
+        read_bytes: config.limits.read_bytes as usize,
+        on_stale_write: match config.file_state.on_stale_write {
+            crate::config::OnStaleWrite::Refuse => OnStaleWrite::Refuse,
+            crate::config::OnStaleWrite::Warn => OnStaleWrite::Warn,
+        },
+        env: from.surroundings.os_env.clone(),
+        terminal_cwd: Some(&config.terminal.cwd).filter(|cwd| !cwd.is_empty()).map(PathBuf::from),
+        ..deputize_tools::Settings::default()
+    }
+}
