@@ -1,14 +1,20 @@
-//! Where cards are kept: a file a server, in a folder of the program's state.
+//! Where cards are kept: a file for each server and way to start or reach it, in a folder of the
+//! program's state. Configurations may each have another server of one name: what was approved of
+//! one says nothing of the other, and neither takes the other's away.
 
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use crate::names::toolset;
 use crate::pin::Card;
+use crate::server::Start;
 
 /// The most bytes of a card's file: what a server with all its tools may say, twice.
 const CARD_BYTES: u64 = 128 * 1024 * 1024;
+/// The most cards that are kept of servers of one name.
+const CARDS: usize = 64;
 
 /// The folder of cards.
 #[derive(Debug, Clone)]
@@ -59,52 +65,60 @@ impl Cards {
         Self { dir }
     }
 
-    /// The file of a server's card.
-    ///
-    /// # Errors
-    /// When the name is none of a server: it must not lead out of the folder.
-    pub fn file(&self, server: &str) -> Result<PathBuf, CardError> {
-        match toolset(server) {
-            Some(_) => Ok(self.dir.join(format!("{server}.json"))),
-            None => Err(CardError::Name(server.to_owned())),
-        }
-    }
-
     /// The directory that a server is started in where nobody says another one.
     ///
     /// # Errors
     /// When the name is none of a server.
     pub fn start_in(&self, server: &str) -> Result<PathBuf, CardError> {
-        self.file(server)?;
+        named(server)?;
         Ok(self.dir.join("started-in").join(server))
     }
 
-    /// The card of a server, empty where there is none.
+    /// The card of a server that is started or reached like this. Where there is none, that of
+    /// another server of its name of which something was approved, so that a person sees what is
+    /// other now; and else an empty one.
     ///
     /// # Errors
     /// When there is one that cannot be read.
-    pub fn read(&self, server: &str) -> Result<Card, CardError> {
-        let path = self.file(server)?;
-        let text = match read_bounded(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Card::default()),
-            Err(source) => return Err(CardError::Read { path, source }),
-        };
-        serde_json::from_slice(&text).map_err(|source| CardError::Form { path, source })
+    pub fn read(&self, server: &str, start: &Start) -> Result<Card, CardError> {
+        if let Some(card) = card_in(&self.file(server, start)?)? {
+            return Ok(card);
+        }
+        let mut others = self.kept(server)?;
+        if let Some(at) = others.iter().position(|kept| kept.key == start.digest) {
+            return Ok(others.swap_remove(at).card);
+        }
+        let approved = others.into_iter().rev().find(|kept| kept.card.approved.is_some());
+        Ok(approved.map(|kept| kept.card).unwrap_or_default())
     }
 
-    /// Keeps the card of a server, for its owner's eyes; the file is replaced whole.
+    /// All cards of servers of a name, the one that was written last at the end.
+    ///
+    /// # Errors
+    /// When one cannot be read.
+    pub fn of(&self, server: &str) -> Result<Vec<Card>, CardError> {
+        Ok(self.kept(server)?.into_iter().map(|kept| kept.card).collect())
+    }
+
+    /// Keeps the card of a server that is started or reached like this, for its owner's eyes; the
+    /// file is replaced whole.
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn write(&self, server: &str, card: &Card) -> Result<(), CardError> {
-        let path = self.file(server)?;
+    pub fn write(&self, server: &str, start: &Start, card: &Card) -> Result<(), CardError> {
+        let path = self.file(server, start)?;
         let wrong = |source| CardError::Write { path: path.clone(), source };
         fs::create_dir_all(&self.dir).map_err(wrong)?;
         let text = serde_json::to_vec_pretty(card).map_err(io::Error::from).map_err(wrong)?;
         let mut file = tempfile::NamedTempFile::new_in(&self.dir).map_err(wrong)?;
         file.write_all(&text).and_then(|()| file.as_file().sync_all()).map_err(wrong)?;
-        file.persist(&path).map(drop).map_err(|error| wrong(error.error))
+        let new = !path.exists();
+        file.persist(&path).map_err(|error| wrong(error.error))?;
+        if new {
+            // What cannot be tidied up now is at a later time.
+            let _tidied = self.tidy(server, &path, start);
+        }
+        Ok(())
     }
 
     /// The servers that there are cards of, by name.
@@ -112,33 +126,152 @@ impl Cards {
     /// # Errors
     /// When the folder is there and cannot be read.
     pub fn names(&self) -> Result<Vec<String>, CardError> {
+        let mut names: Vec<String> = self.files()?.into_iter().map(|(name, _)| name).collect();
+        names.sort();
+        names.dedup();
+        Ok(names)
+    }
+
+    /// Forgets a server that is started or reached like this. Whether there was anything to forget.
+    ///
+    /// # Errors
+    /// When its file cannot be deleted, or those of its name cannot be read.
+    pub fn remove(&self, server: &str, start: &Start) -> Result<bool, CardError> {
+        let own = self.file(server, start)?;
+        let kept = self.kept(server)?.into_iter();
+        let paths = kept.filter(|kept| kept.key == start.digest).map(|kept| kept.path);
+        let paths: Vec<PathBuf> = paths.filter(|path| *path != own).collect();
+        let mut any = false;
+        for path in paths.into_iter().chain([own]) {
+            any |= gone(&path)?;
+        }
+        Ok(any)
+    }
+
+    /// Forgets all servers of a name, however they are started or reached.
+    ///
+    /// # Errors
+    /// When a file cannot be deleted.
+    pub fn forget(&self, server: &str) -> Result<(), CardError> {
+        let mut own = self.files()?.into_iter().filter(|(name, _)| name == server);
+        own.try_for_each(|(_, path)| gone(&path).map(drop))
+    }
+
+    /// The file of a card.
+    fn file(&self, server: &str, start: &Start) -> Result<PathBuf, CardError> {
+        named(server)?;
+        let key = &start.digest;
+        if !key.chars().all(|c| c.is_ascii_alphanumeric()) {
+            return Err(CardError::Name(format!("{server}.{key}")));
+        }
+        // No server's name has a dot.
+        Ok(self.dir.join(format!("{server}.{key}.json")))
+    }
+
+    /// The files of cards, each with the name of its server.
+    fn files(&self) -> Result<Vec<(String, PathBuf)>, CardError> {
         let wrong = |source| CardError::Read { path: self.dir.clone(), source };
         let entries = match fs::read_dir(&self.dir) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             Err(source) => return Err(wrong(source)),
         };
-        let mut names = Vec::new();
+        let mut found = Vec::new();
         for entry in entries {
-            let file = entry.map_err(wrong)?.file_name();
+            let entry = entry.map_err(wrong)?;
+            let file = entry.file_name();
             let name = file.to_str().and_then(|file| file.strip_suffix(".json"));
-            names.extend(name.filter(|name| toolset(name).is_some()).map(str::to_owned));
+            let name = name.map(|name| name.split_once('.').map_or(name, |(name, _)| name));
+            if let Some(name) = name.filter(|name| toolset(name).is_some()) {
+                found.push((name.to_owned(), entry.path()));
+            }
         }
-        names.sort();
-        Ok(names)
+        Ok(found)
     }
 
-    /// Forgets a server. Whether there was anything to forget.
-    ///
-    /// # Errors
-    /// When its file cannot be deleted.
-    pub fn remove(&self, server: &str) -> Result<bool, CardError> {
-        let path = self.file(server)?;
-        match fs::remove_file(&path) {
-            Ok(()) => Ok(true),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(source) => Err(CardError::Write { path, source }),
+    /// What is kept of servers of a name, by the time when it was written.
+    fn kept(&self, server: &str) -> Result<Vec<Kept>, CardError> {
+        named(server)?;
+        let mut kept = Vec::new();
+        for (_, path) in self.files()?.into_iter().filter(|(name, _)| name == server) {
+            let Some(mut card) = card_in(&path)? else { continue };
+            let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+            let key = match stem.split_once('.') {
+                Some((_, key)) => key.to_owned(),
+                None => of_its_name(&mut card),
+            };
+            let written = fs::metadata(&path).and_then(|file| file.modified());
+            let written = written.unwrap_or(SystemTime::UNIX_EPOCH);
+            kept.push(Kept { written, path, key, card });
         }
+        kept.sort_by(|a, b| (a.written, &a.path).cmp(&(b.written, &b.path)));
+        Ok(kept)
+    }
+
+    /// What a new card leaves to be done: that of before, whose place it takes, and the oldest
+    /// beyond the limit are forgotten, those first of which nothing was approved.
+    fn tidy(&self, server: &str, new: &Path, start: &Start) -> Result<(), CardError> {
+        let mut kept = self.kept(server)?;
+        kept.retain(|kept| kept.path != new);
+        let (same, mut others): (Vec<_>, Vec<_>) =
+            kept.into_iter().partition(|kept| kept.key == start.digest);
+        others.sort_by_key(Kept::is_approved);
+        let beyond = (others.len() + 1).saturating_sub(CARDS);
+        for kept in same.iter().chain(others.iter().take(beyond)) {
+            gone(&kept.path)?;
+        }
+        Ok(())
+    }
+}
+
+/// One card in its file.
+struct Kept {
+    written: SystemTime,
+    path: PathBuf,
+    /// How the server is started or reached: the digest of a [`Start`].
+    key: String,
+    card: Card,
+}
+
+impl Kept {
+    fn is_approved(&self) -> bool {
+        self.card.approved.as_ref().is_some_and(|approved| approved.start.digest == self.key)
+    }
+}
+
+/// How the server is started or reached whose card an earlier version kept by its name alone: as it
+/// was approved, or else as it was asked.
+fn of_its_name(card: &mut Card) -> String {
+    match &card.approved {
+        Some(approved) => {
+            card.start = approved.start.clone();
+            approved.start.digest.clone()
+        }
+        None => card.asked.clone(),
+    }
+}
+
+fn named(server: &str) -> Result<(), CardError> {
+    toolset(server).map(drop).ok_or_else(|| CardError::Name(server.to_owned()))
+}
+
+/// The card in a file, if there is one.
+fn card_in(path: &Path) -> Result<Option<Card>, CardError> {
+    let text = match read_bounded(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(source) => return Err(CardError::Read { path: path.to_owned(), source }),
+    };
+    let card = serde_json::from_slice(&text);
+    card.map(Some).map_err(|source| CardError::Form { path: path.to_owned(), source })
+}
+
+/// Deletes a file. Whether there was one.
+fn gone(path: &Path) -> Result<bool, CardError> {
+    match fs::remove_file(path) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(source) => Err(CardError::Write { path: path.to_owned(), source }),
     }
 }
 
@@ -153,35 +286,106 @@ fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
 mod tests {
     use super::*;
     use crate::list::Listed;
-    use crate::server::Start;
+
+    fn start(digest: &str) -> Start {
+        Start { place: "/bin/s".into(), digest: digest.into(), ..Start::default() }
+    }
+
+    fn approved(digest: &str) -> Card {
+        let mut card = Card::default();
+        card.keep(&start(digest), Listed::default());
+        card
+    }
 
     #[test]
     fn a_card_is_kept_for_its_owner_and_found_again() {
         let dir = tempfile::tempdir().unwrap();
         let cards = Cards::new(dir.path().join("mcp"));
-        assert_eq!(cards.read("a").unwrap(), Card::default());
+        let start = start("1a");
+        assert_eq!(cards.read("a", &start).unwrap(), Card::default());
         assert_eq!(cards.names().unwrap(), Vec::<String>::new());
-        let mut card = Card::default();
-        let start = Start { place: "/bin/s".into(), ..Start::default() };
-        card.keep(&start, Listed::default());
-        cards.write("a", &card).unwrap();
-        assert_eq!(cards.read("a").unwrap(), card);
+        let card = approved("1a");
+        cards.write("a", &start, &card).unwrap();
+        assert_eq!(cards.read("a", &start).unwrap(), card);
         assert_eq!(cards.names().unwrap(), ["a"]);
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt as _;
-            let mode = fs::metadata(cards.file("a").unwrap()).unwrap().permissions().mode();
+            let file = cards.file("a", &start).unwrap();
+            let mode = fs::metadata(file).unwrap().permissions().mode();
             assert_eq!(mode & 0o777, 0o600);
         }
-        assert!(cards.remove("a").unwrap() && !cards.remove("a").unwrap());
+        assert!(cards.remove("a", &start).unwrap() && !cards.remove("a", &start).unwrap());
+    }
+
+    #[test]
+    fn servers_of_one_name_have_each_their_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let cards = Cards::new(dir.path().to_owned());
+        let [one, two, three] = ["1", "2", "3"].map(start);
+        cards.write("a", &one, &approved("1")).unwrap();
+        // Of another one it is seen that it is another one.
+        assert!(cards.read("a", &two).unwrap().is_held(&two));
+        cards.write("a", &two, &approved("2")).unwrap();
+        for (start, digest) in [(&one, "1"), (&two, "2")] {
+            assert_eq!(cards.read("a", start).unwrap(), approved(digest));
+        }
+        assert!(cards.remove("a", &two).unwrap() && !cards.remove("a", &three).unwrap());
+        assert_eq!(cards.read("a", &one).unwrap(), approved("1"));
+        // What nobody approved says nothing of another one.
+        let mut heard = Card::default();
+        heard.hear(&one, Listed::default());
+        cards.write("b", &one, &heard).unwrap();
+        assert_eq!(cards.read("b", &two).unwrap(), Card::default());
+    }
+
+    #[test]
+    fn what_was_kept_by_name_alone_is_that_of_the_server_that_was_approved() {
+        let dir = tempfile::tempdir().unwrap();
+        let cards = Cards::new(dir.path().to_owned());
+        let old = dir.path().join("a.json");
+        let (one, two) = (start("1"), start("2"));
+        // It was seen otherwise since.
+        let seen = Card { start: two.clone(), ..approved("1") };
+        fs::write(&old, serde_json::to_vec(&seen).unwrap()).unwrap();
+        assert_eq!(cards.read("a", &one).unwrap(), approved("1"));
+        assert_eq!(cards.of("a").unwrap(), [approved("1")]);
+        cards.write("a", &two, &approved("2")).unwrap();
+        assert!(old.exists() && cards.read("a", &one).unwrap() == approved("1"));
+        cards.write("a", &one, &approved("1")).unwrap();
+        assert!(!old.exists());
+        assert_eq!(cards.of("a").unwrap().len(), 2);
+        fs::write(&old, serde_json::to_vec(&seen).unwrap()).unwrap();
+        assert!(cards.remove("a", &one).unwrap() && !old.exists());
+        assert_eq!(cards.of("a").unwrap(), [approved("2")]);
+    }
+
+    #[test]
+    fn the_oldest_beyond_the_limit_are_forgotten_and_approved_ones_last() {
+        let dir = tempfile::tempdir().unwrap();
+        let cards = Cards::new(dir.path().to_owned());
+        for n in 0..CARDS {
+            let (start, key) = (start(&n.to_string()), n.to_string());
+            let card = if n == 1 { Card::default() } else { approved(&key) };
+            cards.write("a", &start, &card).unwrap();
+        }
+        cards.write("b", &start("1"), &approved("1")).unwrap();
+        assert_eq!(cards.of("a").unwrap().len(), CARDS);
+        cards.write("a", &start("new"), &approved("new")).unwrap();
+        assert_eq!(cards.of("a").unwrap().len(), CARDS);
+        assert!(!cards.file("a", &start("1")).unwrap().exists());
+        assert_eq!(cards.of("b").unwrap().len(), 1);
+        cards.forget("a").unwrap();
+        assert_eq!(cards.names().unwrap(), ["b"]);
     }
 
     #[test]
     fn a_broken_card_is_no_approval_and_a_name_leads_nowhere_else() {
         let dir = tempfile::tempdir().unwrap();
         let cards = Cards::new(dir.path().to_owned());
-        fs::write(dir.path().join("a.json"), "{").unwrap();
-        assert!(matches!(cards.read("a"), Err(CardError::Form { .. })));
-        assert!(matches!(cards.read("../a"), Err(CardError::Name(_))));
+        fs::write(dir.path().join("a.1.json"), "{").unwrap();
+        assert!(matches!(cards.read("a", &start("1")), Err(CardError::Form { .. })));
+        assert!(matches!(cards.read("../a", &start("1")), Err(CardError::Name(_))));
+        assert!(matches!(cards.read("a", &start("../1")), Err(CardError::Name(_))));
     }
 }

@@ -177,11 +177,12 @@ impl Servers {
     fn keep(&self, server: &Server, listed: &Listed) {
         let cards = self.apart.get(&server.name).or(self.cards.as_ref());
         let Some(cards) = cards else { return };
-        let Ok(mut card) = cards.read(&server.name) else { return };
+        let start = server.start();
+        let Ok(mut card) = cards.read(&server.name, &start) else { return };
         let before = card.clone();
-        card.hear(&server.start(), listed.clone());
+        card.hear(&start, listed.clone());
         if card != before {
-            let _kept = cards.write(&server.name, &card);
+            let _kept = cards.write(&server.name, &start, &card);
         }
     }
 

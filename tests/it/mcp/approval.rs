@@ -7,7 +7,7 @@ use deputize_core::Reply;
 use deputize_testkit::Answer;
 use serde_json::{Value, json};
 
-use super::desk::{SERVER, approve, caller, deputize, offered, set};
+use super::desk::{SERVER, approve, caller, cards, deputize, offered, set};
 use crate::program::{Asked, Ended, Lab, model, sees};
 
 #[tokio::test]
@@ -220,4 +220,60 @@ async fn resources_and_prompts_that_a_server_gains_wait_for_the_person() {
     let review = deputize(&lab, &["mcp", "review", "w", "--yes", "--set", &own]).await.with_code(0);
     assert!(review.out.contains("- it has resources now"), "{}", review.out);
     assert_eq!(tools(&run().end().await.with_code(0)), 5);
+}
+
+#[tokio::test]
+async fn servers_of_one_name_in_two_configurations_are_approved_apart() {
+    let (lab, server) = (Lab::new(), caller().await);
+    let file = |name: &str, fault: &str| {
+        let path = lab.path(name);
+        let entry = json!({"command": SERVER, "args": [fault]});
+        fs::write(&path, format!("mcp_servers:\n  w: {entry}\n")).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let (one, two) = (file("one.yaml", "none"), file("two.yaml", "greets"));
+    let run = async |config: &str| {
+        let args = ["--output", "events", "--config", config, "go"];
+        let ended = lab.run(&server, &args).end().await.with_code(0);
+        (offered(&ended), ended)
+    };
+    let review = async |config: &str| {
+        let review = ["mcp", "review", "w", "--yes", "--config", config];
+        deputize(&lab, &review).await.with_code(0)
+    };
+    review(&one).await;
+    let (has, ended) = run(&two).await;
+    let words = "mcp w: its arguments changed. Review with: deputize mcp review w";
+    assert!(!has && ended.err.contains(words), "{}", ended.err);
+    let reviewed = review(&two).await;
+    let both = format!("before:\n    {SERVER} none\n  now:\n    {SERVER} greets\n");
+    assert!(reviewed.out.contains(&both), "{}", reviewed.out);
+    for config in [&one, &two, &one] {
+        assert!(run(config).await.0, "neither takes the other's away");
+        deputize(&lab, &["mcp", "test", "w", "--config", config]).await.with_code(0);
+    }
+
+    // Taking one out forgets what was approved of it, and of it alone.
+    deputize(&lab, &["mcp", "remove", "w", "--config", &two]).await.with_code(0);
+    assert!(run(&one).await.0);
+    file("two.yaml", "greets");
+    assert!(!run(&two).await.0);
+    assert_eq!(lab.processes(), []);
+}
+
+#[tokio::test]
+async fn what_was_approved_before_approvals_were_kept_apart_is_not_asked_again() {
+    let (lab, server, own) = (Lab::new(), caller().await, set("none"));
+    approve(&lab, &own).await;
+    // An earlier version kept it by the name alone.
+    let [card] = &cards(&lab.path("home"))[..] else { panic!("one card") };
+    let old = lab.path("home/mcp/w.json");
+    fs::rename(card, &old).unwrap();
+    let args = ["--approve", "auto", "--output", "events", "--set", &own, "go"];
+    let ended = lab.run(&server, &args).end().await.with_code(0);
+    assert!(offered(&ended) && !ended.err.contains("seen for the first time"), "{}", ended.err);
+    let review = deputize(&lab, &["mcp", "review", "w", "--set", &own]).await.with_code(0);
+    assert!(review.err.contains("all of it is as you approved it"), "{}", review.err);
+    assert_eq!(cards(&lab.path("home")), std::slice::from_ref(card), "it was taken over");
+    assert!(!old.exists());
 }

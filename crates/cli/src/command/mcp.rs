@@ -63,7 +63,7 @@ impl Desk {
         let entry = servers.get(name).ok_or_else(|| missing(name, loaded))?;
         let server = server(name, entry, around)?;
         let cards = cards(around)?;
-        let card = cards.read(name).map_err(CliError::failed)?;
+        let card = cards.read(name, &server.start()).map_err(CliError::failed)?;
         Ok(Self { server, cards, card })
     }
 }
@@ -184,7 +184,7 @@ fn test(around: &Surroundings, name: &str, settings: &Settings) -> Result<(), Cl
     }
     let (listed, took) = ask(around, &desk.server, &sources.cwd)?;
     desk.card.hear(&start, listed.clone());
-    desk.cards.write(name, &desk.card).map_err(CliError::failed)?;
+    desk.cards.write(name, &start, &desk.card).map_err(CliError::failed)?;
     print(&show::short(name, &listed, took))?;
     let waiting = desk.card.changes(&start).into_iter().filter(Change::waits).count();
     if desk.card.approved.is_none() {
@@ -223,27 +223,27 @@ fn review(
     desk.card.hear(&start, listed.clone());
     let changes = desk.card.changes(&start);
     print(&show::whole(name, &start, &listed, &changes))?;
-    approve(around, (name, &desk.cards, &mut desk.card), start, yes)
+    approve(around, (name, &desk.cards, &mut desk.card), &start, yes)
 }
 
 /// Keeps what a server said, and that it is approved where the person says so.
 fn approve(
     around: &Surroundings,
     (name, cards, card): (&str, &Cards, &mut Card),
-    start: Start,
+    start: &Start,
     yes: bool,
 ) -> Result<(), CliError> {
     let new = card.approved.is_none();
-    if !new && card.changes(&start).is_empty() {
-        cards.write(name, card).map_err(CliError::failed)?;
+    if !new && card.changes(start).is_empty() {
+        cards.write(name, start, card).map_err(CliError::failed)?;
         tell("all of it is as you approved it");
         return Ok(());
     }
     if !yes && !agreed(around, "approve all of this?")? {
         return Err(CliError::failed(ServerError::Declined));
     }
-    card.approve(start);
-    cards.write(name, card).map_err(CliError::failed)?;
+    card.approve(start.clone());
+    cards.write(name, start, card).map_err(CliError::failed)?;
     tell(&format!("approved: mcp {name}; new sessions have it"));
     Ok(())
 }
@@ -264,12 +264,21 @@ fn remove(around: &Surroundings, name: &str, settings: &Settings) -> Result<(), 
     if let Some(named) = editor::Named::of(around, &loaded.config, name)? {
         return named.forget(name);
     }
-    if !loaded.config.mcp_servers.contains_key(name) {
+    let Some(entry) = loaded.config.mcp_servers.get(name) else {
         return Err(missing(name, &loaded));
-    }
+    };
+    let server = server(name, entry, around);
     let path = file::remove(&sources, name)?;
-    let cards = cards(around)?;
-    cards.remove(name).map_err(CliError::failed)?;
     tell(&format!("removed: mcp {name}, from {}", path.display()));
-    Ok(())
+    match server {
+        Ok(server) => {
+            let cards = cards(around)?;
+            cards.remove(name, &server.start()).map(drop).map_err(CliError::failed)
+        }
+        Err(error) => {
+            // Which one that was cannot be told any more.
+            tell(&format!("note: what was approved of it stays on record: {}", error.chain()));
+            Ok(())
+        }
+    }
 }

@@ -211,7 +211,7 @@ pub(super) fn known(
         };
         let start = server.start();
         let card = cards_of(entry, around)
-            .and_then(|cards| cards.read(name).map_err(CliError::failed))
+            .and_then(|cards| cards.read(name, &start).map_err(CliError::failed))
             .map(|card| if card.is_stale(&start) { unasked(card) } else { card });
         match card {
             Ok(card) => {

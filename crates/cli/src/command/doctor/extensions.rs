@@ -66,7 +66,7 @@ pub(super) fn servers(
 /// A server, and what is kept of it.
 fn known(name: &str, entry: &McpServer, around: &Surroundings) -> Result<(Server, Card), CliError> {
     let server = mcp::server(name, entry, around)?;
-    let card = mcp::cards(around)?.read(name).map_err(CliError::failed)?;
+    let card = mcp::cards(around)?.read(name, &server.start()).map_err(CliError::failed)?;
     Ok((server, card))
 }
 

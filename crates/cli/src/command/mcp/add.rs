@@ -35,7 +35,7 @@ pub(super) fn add(around: &Surroundings, args: &Add) -> Result<(), CliError> {
     let path = file::add(&sources, name, &written(args, start_in))?;
     let mut card = Card::default();
     card.keep(&start, listed);
-    cards(around)?.write(name, &card).map_err(CliError::failed)?;
+    cards(around)?.write(name, &start, &card).map_err(CliError::failed)?;
     tell(&format!("added: mcp {name}, to {}", path.display()));
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Servers that editors named for a session. What they said is kept, and no more is known of them:
 //! how they are started is the editor's.
 
-use deputize_mcp::{Card, Cards};
+use deputize_mcp::{Card, Cards, Change};
 
 use super::{Row, approve, show};
 use crate::compose::mcp::cards_of_editors;
@@ -9,10 +9,10 @@ use crate::config::Config;
 use crate::exit::CliError;
 use crate::surroundings::{Surroundings, print, tell};
 
-/// One of them, by its name.
+/// Those of one name: one for each way to start or reach it that an editor said.
 pub(super) struct Named {
     cards: Cards,
-    card: Card,
+    kept: Vec<Card>,
 }
 
 impl Named {
@@ -27,27 +27,36 @@ impl Named {
         if !known || config.mcp_servers.contains_key(name) {
             return Ok(None);
         }
-        let card = cards.read(name).map_err(CliError::failed)?;
-        Ok(Some(Self { cards, card }))
+        let kept = cards.of(name).map_err(CliError::failed)?;
+        Ok(Some(Self { cards, kept }))
     }
 
-    /// Shows what it said last, and approves that.
+    /// Shows what those said last that wait, and approves each; where none waits, the latest.
     pub(super) fn review(
         mut self,
         around: &Surroundings,
         name: &str,
         yes: bool,
     ) -> Result<(), CliError> {
-        let start = self.card.start.clone();
-        let changes = self.card.changes(&start);
-        let listed = self.card.listed.clone().unwrap_or_default();
-        print(&show::whole(name, &start, &listed, &changes))?;
-        approve(around, (name, &self.cards, &mut self.card), start, yes)
+        let waits = |card: &Card| card.changes(&card.start).iter().any(Change::waits);
+        let Some(latest) = self.kept.pop() else { return Ok(()) };
+        let mut shown: Vec<Card> = self.kept.into_iter().filter(waits).collect();
+        if shown.is_empty() || waits(&latest) {
+            shown.push(latest);
+        }
+        for mut card in shown {
+            let start = card.start.clone();
+            let changes = card.changes(&start);
+            let listed = card.listed.clone().unwrap_or_default();
+            print(&show::whole(name, &start, &listed, &changes))?;
+            approve(around, (name, &self.cards, &mut card), &start, yes)?;
+        }
+        Ok(())
     }
 
-    /// Forgets it. An editor that names it again is the first to do so.
+    /// Forgets them. An editor that names one again is the first to do so.
     pub(super) fn forget(self, name: &str) -> Result<(), CliError> {
-        self.cards.remove(name).map_err(CliError::failed)?;
+        self.cards.forget(name).map_err(CliError::failed)?;
         tell(&format!("forgotten: mcp {name}, which an editor named; the editor has it still"));
         Ok(())
     }
@@ -58,14 +67,14 @@ pub(super) fn rows(around: &Surroundings, config: &Config) -> Result<Vec<Row>, C
     let names = cards_of_editors(around)?.names().map_err(CliError::failed)?;
     let mut rows = Vec::new();
     for name in names {
-        rows.extend(match Named::of(around, config, &name) {
-            Ok(Some(Named { card, .. })) => {
-                let row = Row::of(&name, card.start.clone(), &card);
-                Some(Row { state: format!("named by an editor; {}", row.state), ..row })
-            }
-            Ok(None) => None,
-            Err(error) => Some(Row { state: error.chain(), name, ..Row::default() }),
-        });
+        match Named::of(around, config, &name) {
+            Ok(Some(Named { kept, .. })) => rows.extend(kept.iter().map(|card| {
+                let row = Row::of(&name, card.start.clone(), card);
+                Row { state: format!("named by an editor; {}", row.state), ..row }
+            })),
+            Ok(None) => {}
+            Err(error) => rows.push(Row { state: error.chain(), name, ..Row::default() }),
+        }
     }
     Ok(rows)
 }

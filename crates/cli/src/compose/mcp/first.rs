@@ -78,7 +78,7 @@ fn wanted(config: &Config, around: &Surroundings) -> Vec<Asked> {
     let asked = wanted.filter_map(|(name, entry)| {
         let server = server(name, entry, around).ok()?;
         let cards = cards_of(entry, around).ok()?;
-        let card = cards.read(name).ok()?;
+        let card = cards.read(name, &server.start()).ok()?;
         Some(Asked { server, card, cards, of_editor: entry.of_editor })
     });
     asked.collect()
@@ -91,9 +91,9 @@ fn unknown(config: &Config, around: &Surroundings) -> Vec<Asked> {
         let start = asked.server.start();
         if asked.card.is_held(&start) {
             // The review of an editor's server has nothing else to tell it by.
-            asked.card.start = start;
-            let kept = |asked: &Asked| asked.cards.write(&asked.server.name, &asked.card);
-            let _kept = if asked.of_editor { kept(&asked) } else { Ok(()) };
+            asked.card.start = start.clone();
+            let Asked { server, card, cards, of_editor } = &asked;
+            let _kept = if *of_editor { cards.write(&server.name, &start, card) } else { Ok(()) };
         } else if asked.card.is_stale(&start) {
             unknown.push(asked);
         }
@@ -129,8 +129,8 @@ impl Asked {
         if !allowed {
             return None;
         }
-        self.card.approve(start);
-        if let Err(error) = self.cards.write(name, &self.card) {
+        self.card.approve(start.clone());
+        if let Err(error) = self.cards.write(name, &start, &self.card) {
             return Some(CliError::failed(error).chain());
         }
         Some(format!(
@@ -212,14 +212,14 @@ async fn ask_first(asked: Asked, cwd: PathBuf, processes: Arc<Processes>) -> Opt
     let (name, start) = (server.name.clone(), server.start());
     // A run that ends before the answer leaves that behind, and the next one does not wait.
     card.unanswered = Some(start.digest.clone());
-    if let Err(error) = cards.write(&name, &card) {
+    if let Err(error) = cards.write(&name, &start, &card) {
         return Some(CliError::failed(error).chain());
     }
     let listed = match look(server, cwd, move || processes.shared()).await {
         Ok(listed) => listed,
         Err(error) => {
             card.unanswered = None;
-            let _kept = cards.write(&name, &card);
+            let _kept = cards.write(&name, &start, &card);
             return Some(without(&name, error));
         }
     };
@@ -229,7 +229,7 @@ async fn ask_first(asked: Asked, cwd: PathBuf, processes: Arc<Processes>) -> Opt
     } else {
         card.hear(&start, listed);
     }
-    if let Err(error) = cards.write(&name, &card) {
+    if let Err(error) = cards.write(&name, &start, &card) {
         return Some(CliError::failed(error).chain());
     }
     taken.then(|| {
