@@ -205,6 +205,11 @@ impl Server {
         say(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
     }
 
+    /// Whether a call came, to it or to one before it.
+    fn was_called(&self) -> bool {
+        std::path::Path::new(&self.file).exists()
+    }
+
     fn mark(&self, what: &str) {
         if !self.file.is_empty() {
             std::fs::write(&self.file, what).unwrap();
@@ -315,8 +320,13 @@ impl Server {
             }
             "takes a tool away" if self.lists > 1 => tools.clear(),
             // Once it has been called, also when it is started again.
-            "adds a tool" if std::path::Path::new(&self.file).exists() => {
-                tools.push(tool("more", "Say more.", &object()));
+            "adds a tool" if self.was_called() => tools.push(tool("more", "Say more.", &object())),
+            "loses its tool" | "ends and loses its tool" if self.was_called() => tools.clear(),
+            "describes otherwise" if self.was_called() => {
+                tools = vec![tool("echo", "Say it once more.", &schema)];
+            }
+            "wants other arguments" if self.was_called() => {
+                tools = vec![tool("echo", "Say it again.", &object())];
             }
             _ => {}
         }
@@ -449,7 +459,16 @@ impl Server {
             "asks for what is not" => {
                 say(&json!({"jsonrpc": "2.0", "id": "x1", "method": "shell/run"}))
             }
-            "changes a tool" | "takes a tool away" | "adds a tool" => {
+            "ends and loses its tool" if !self.was_called() => {
+                self.mark("called");
+                std::process::exit(7);
+            }
+            "changes a tool"
+            | "takes a tool away"
+            | "adds a tool"
+            | "loses its tool"
+            | "describes otherwise"
+            | "wants other arguments" => {
                 self.mark("called");
                 self.tell("notifications/tools/list_changed", &json!({}));
                 answer(id, &good);

@@ -411,6 +411,12 @@ impl Asked {
         self.texts("user").pop().unwrap_or_default()
     }
 
+    /// The names of the tools that it is told of.
+    pub(crate) fn tools(&self) -> Vec<&str> {
+        let tools = self.0["tools"].as_array().map_or(&[][..], Vec::as_slice);
+        tools.iter().filter_map(|tool| tool["function"]["name"].as_str()).collect()
+    }
+
     /// How many tokens its reply may have, where it says so.
     pub(crate) fn most_output(&self) -> Option<u64> {
         ["max_completion_tokens", "max_tokens"].iter().find_map(|key| self.0[*key].as_u64())

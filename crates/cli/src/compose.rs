@@ -8,7 +8,7 @@ use deputize_core::door::Secrets;
 use deputize_core::{
     AgentSpec, AgentView, ApproverMode, Authority, Catalog, CatalogError, Clock, Entry, FileLedger,
     FillError, Grant, Limits, Memory, ModelOptions, Role, SessionId, SessionView, Store, ToolCrate,
-    ToolDecl, ToolName, ToolsetName,
+    ToolDecl, ToolName, ToolSource, ToolsetName,
 };
 use deputize_delegate::{
     Background, ControlTool, DelegateTool, Form, Policy, children_grant, send_order,
@@ -105,6 +105,8 @@ pub(crate) struct Composition {
     settings: deputize_tools::Settings,
     /// Its MCP servers. Sessions that are made of it share them.
     pub(crate) servers: Servers,
+    /// Where the tools of children come from where servers may change theirs.
+    source: Option<Arc<dyn ToolSource>>,
     /// What the program keeps across sessions.
     memory: Option<Arc<dyn Memory>>,
 }
@@ -181,7 +183,11 @@ impl Composition {
         external::apply(config, &mut delegation, &mut warnings);
         let mut catalog = brought(from, &delegation)?;
         plugins::add(&found.plugins, from.surroundings, &mut catalog)?;
-        mcp::add(config, &found.mcp, &mut catalog, &mut warnings);
+        let others = catalog.clone();
+        let notes = mcp::add(config, &found.mcp, &mut catalog);
+        let servers = mcp::reached(config, from.surroundings, &from.cwd);
+        let source = mcp::source(config, (&found.mcp, others), &servers, &notes);
+        warnings.extend(notes);
         let toolsets = toolsets(config, &catalog)?;
         let names = catalog.iter().filter(|entry| toolsets.contains(&entry.toolset));
         let tools = send_order(names.map(|entry| entry.name().clone()));
@@ -202,7 +208,8 @@ impl Composition {
             clock: Arc::clone(&from.clock),
             user_home: from.surroundings.var("HOME").map(PathBuf::from),
             settings: tool_settings(from),
-            servers: mcp::reached(config, from.surroundings, &from.cwd),
+            servers,
+            source,
             memory: from.surroundings.own.memory.clone(),
         })
     }
@@ -291,6 +298,7 @@ impl Composition {
         };
         Parts {
             catalog: Arc::clone(&self.catalog),
+            tools: self.source.clone(),
             models: chosen.models,
             policy: Arc::new(ByEffects { home: self.user_home.clone() }),
             children: children_grant(&self.catalog, &self.delegation),

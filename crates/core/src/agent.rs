@@ -199,6 +199,12 @@ pub trait Spawn: Send + Sync {
         cancel: &Cancel,
     ) -> Result<Box<dyn Agent>, AttachError>;
 
+    /// The program's tools as of now, of which the children of this call are given what their
+    /// parent has too.
+    fn tools<'a>(&'a self, parent: &'a AgentView, _call: CallId) -> BoxFuture<'a, Arc<Catalog>> {
+        Box::pin(std::future::ready(Arc::clone(&parent.catalog)))
+    }
+
     /// Who wants no more agents for now, if anybody does.
     fn paused(&self) -> Option<String> {
         None

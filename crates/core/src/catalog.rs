@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::cancel::Cancel;
 use crate::model::BoxFuture;
 use crate::name::{NameError, ToolName, ToolsetName};
 use crate::tool::{Tool, ToolDecl};
@@ -44,31 +43,14 @@ impl fmt::Display for Origin {
     }
 }
 
-/// A source of tools that must be asked, such as a server.
-pub trait Toolset: Send + Sync {
-    /// Its name.
-    fn name(&self) -> &ToolsetName;
-    /// Where its tools come from.
-    fn origin(&self) -> Origin;
-    /// Its tools as of now.
-    fn tools<'a>(
-        &'a self,
-        cancel: &'a Cancel,
-    ) -> BoxFuture<'a, Result<Vec<Arc<dyn Tool>>, ToolsetError>>;
+/// The tools of a program that change while it runs, as those of servers do.
+pub trait ToolSource: Send + Sync {
+    /// All tools of the program as of now, for agents that begin from now on, and what is to be
+    /// told, once, of those that are not among them.
+    fn now(&self) -> BoxFuture<'_, (Arc<Catalog>, Vec<String>)>;
 }
 
-const fn _object_safe(_: &dyn Toolset) {}
-
-/// A source of tools that gave none.
-#[derive(Debug, thiserror::Error)]
-#[error("toolset `{toolset}` cannot list its tools")]
-pub struct ToolsetError {
-    /// Which one.
-    pub toolset: ToolsetName,
-    /// Why.
-    #[source]
-    pub source: Box<dyn std::error::Error + Send + Sync>,
-}
+const fn _object_safe(_: &dyn ToolSource) {}
 
 /// One tool and where it belongs.
 #[derive(Clone)]

@@ -73,9 +73,7 @@ pub use answer::{CORRECTIONS, ValueError, rejection, value_in};
 pub use authority::{ApproverMode, Authority, Grant, NotPermitted};
 pub use budget::{Budget, Claim, Cost, Fit, Price, Purse, shown_usd};
 pub use cancel::{Cancel, CancelReason};
-pub use catalog::{
-    Catalog, CatalogError, Entry, Origin, Registration, ToolCrate, Toolset, ToolsetError,
-};
+pub use catalog::{Catalog, CatalogError, Entry, Origin, Registration, ToolCrate, ToolSource};
 pub use clock::{Clock, FixedClock};
 pub use context_use::ContextUse;
 #[cfg(feature = "macros")]

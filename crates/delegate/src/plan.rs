@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use deputize_core::door::to_line;
 use deputize_core::{
-    AgentSpec, CallId, FillError, Grant, ModelOptions, Role, SpawnedBy, ToolDecl, ToolsetName,
+    AgentSpec, CallId, FillError, Grant, ModelOptions, Role, SpawnedBy, ToolDecl, ToolName,
+    ToolsetName,
 };
 use serde_json::{Value, json};
 
@@ -94,6 +95,7 @@ pub fn plan(
         let spec = spec(task, tools, by, (parent, policy)).map_err(PlanError::Prompt)?;
         out.specs.push(AgentSpec { background, ..spec });
     }
+    warnings.extend(lost(parent));
     out.warnings = bounded(warnings);
     Ok(out)
 }
@@ -179,7 +181,9 @@ fn requested(
     policy: &Policy,
 ) -> Result<Option<BTreeSet<ToolsetName>>, Vec<CallError>> {
     let Some(names) = &task.toolsets else { return Ok(None) };
-    let known = parent.catalog.toolsets();
+    // A set that the parent was given is one, also where nothing is left of it.
+    let mut known = parent.catalog.toolsets();
+    known.extend(parent.spec.toolsets.iter().cloned());
     let mut found = BTreeSet::new();
     let mut errors = Vec::new();
     for name in names {
@@ -242,6 +246,18 @@ fn fewer_than_asked(
         return Some(format!("task {index} runs without any tool{why}"));
     }
     (!lost.is_empty()).then(|| format!("task {index} got less than it asked for: {}", list(&lost)))
+}
+
+/// What no child gets although its parent was given it, in one sentence.
+fn lost(parent: Parent<'_>) -> Option<String> {
+    let lost: Vec<&str> = parent.lost().map(ToolName::as_str).collect();
+    (!lost.is_empty()).then(|| {
+        let s = if lost.len() == 1 { "" } else { "s" };
+        format!(
+            "no child has the tool{s} {}: changed since this agent began, or not there any more",
+            list(&lost)
+        )
+    })
 }
 
 /// The first names with commas, and how many more there are.

@@ -93,6 +93,8 @@ async fn place(new: bool, cx: &ToolCx, slots: &Slots) -> Slot {
     let slot = slots.free().await;
     if new {
         cx.agent.session.spawn.unpaused().await;
+        // It may have waited for long: it begins with what there is now.
+        let _looked = cx.agent.session.spawn.tools(&cx.agent, cx.call).await;
     }
     slot
 }

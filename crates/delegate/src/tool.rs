@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use deputize_core::{
-    AgentSpec, AgentView, BoxFuture, Clock, Effects, Entry, FileLedger, Origin, Outcome, Schema,
-    SchemaError, ShellPlace, Tool, ToolCallResult, ToolCx, ToolDecl, ToolError, ToolOutput,
+    AgentSpec, AgentView, BoxFuture, Catalog, Clock, Effects, Entry, FileLedger, Origin, Outcome,
+    Schema, SchemaError, ShellPlace, Tool, ToolCallResult, ToolCx, ToolDecl, ToolError, ToolOutput,
     ToolSpec, Usable,
 };
 use serde_json::{Value, json};
@@ -145,7 +145,7 @@ impl DelegateTool {
         &self,
         arguments: &Value,
         cx: &ToolCx,
-        slots: &Arc<Slots>,
+        (slots, catalog): (&Arc<Slots>, &Catalog),
     ) -> Result<(Plan, Option<Entered>), PlanError> {
         let mut reading = match self.policy.form {
             Form::DelegateTask => read(arguments, &self.policy),
@@ -160,7 +160,7 @@ impl DelegateTool {
         reading.errors.extend(errors);
         let asks = reading.asks(self.policy.form);
         let shell = shell_of(&cx.agent);
-        let parent = Parent { shell: shell.as_deref(), ..Parent::of(&cx.agent) };
+        let parent = Parent { shell: shell.as_deref(), catalog, ..Parent::of(&cx.agent) };
         let mut plan = plan(reading, cx.call, parent, &self.policy)?;
         let begin = plan.specs.iter().zip(&plan.held).filter(|(_, held)| held.is_none());
         let ids = begin.map(|(spec, _)| spec.id.clone()).collect();
@@ -199,8 +199,9 @@ impl DelegateTool {
         };
         let before = Before::look(files, agent);
         let slots = cx.agent.store.get_or_insert_with(|| Slots::new(self.policy.concurrency()));
-        let (plan, entered) =
-            self.begin(arguments, cx, &slots).map_err(|error| self.failed(error))?;
+        let catalog = cx.agent.session.spawn.tools(&cx.agent, cx.call).await;
+        let begun_so = self.begin(arguments, cx, (&slots, &*catalog));
+        let (plan, entered) = begun_so.map_err(|error| self.failed(error))?;
         if plan.specs.iter().any(|spec| spec.background) {
             return handles(plan, (before, begun), (cx, &slots));
         }

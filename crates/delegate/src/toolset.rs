@@ -8,7 +8,7 @@ use std::sync::Arc;
 use deputize_core::{AgentSpec, AgentView, Authority, Catalog, Entry, Origin, Role};
 use deputize_core::{ToolDecl, ToolName, ToolsetName};
 
-use crate::policy::{Form, Policy};
+use crate::policy::{Form, Policy, ToolSchemas};
 
 /// The set that delegation's own tools belong to.
 pub const TOOLSET: ToolsetName = ToolsetName::literal("delegation");
@@ -41,7 +41,8 @@ pub struct Parent<'a> {
     pub spec: &'a AgentSpec,
     /// What it may do.
     pub authority: &'a Authority,
-    /// The program's tools.
+    /// The program's tools as of now: of those that it was given, children have what is still the
+    /// same.
     pub catalog: &'a Catalog,
     /// The tools as its model was told of them; none while that is made up.
     pub declared: &'a [Arc<ToolDecl>],
@@ -70,6 +71,20 @@ impl<'a> Parent<'a> {
         self.tools().any(|entry| entry.name().as_str() == tool)
     }
 
+    /// Those that it was given and may not call any more, or that are not there any more.
+    pub(crate) fn lost(self) -> impl Iterator<Item = &'a ToolName> {
+        self.spec.tools.iter().filter(move |name| !self.has(name.as_str()))
+    }
+
+    /// Whether a child's model is told of a server's tool what its server says of it by now: where
+    /// children have their parent's list, that list is older.
+    fn told_alike(self, entry: &Entry, policy: &Policy) -> bool {
+        let shared = policy.tool_schemas == ToolSchemas::CachePreserving;
+        let told = self.declared.iter().find(|tool| tool.name == *entry.name());
+        let told = told.filter(|_| shared && matches!(entry.origin, Origin::Mcp { .. }));
+        told.is_none_or(|told| **told == entry.tool.spec().decl)
+    }
+
     /// Its toolsets, by name.
     #[must_use]
     pub fn toolsets(self) -> BTreeSet<ToolsetName> {
@@ -92,6 +107,8 @@ pub enum Reason {
     Ceiling,
     /// Children that `task` makes have the basic tools alone.
     NotBasic,
+    /// Children are told of tools as their parent was, and this one is another since.
+    ToldOtherwise,
 }
 
 /// Why a child may not hand work on.
@@ -130,6 +147,7 @@ impl fmt::Display for Reason {
             Self::Leaf(why) => why.fmt(f),
             Self::Ceiling => f.write_str("not in delegation.toolset_ceiling"),
             Self::NotBasic => write!(f, "`{TASK}` gives basic tools only"),
+            Self::ToldOtherwise => f.write_str("its server describes it otherwise by now"),
         }
     }
 }
@@ -190,6 +208,7 @@ pub fn child_tools(
             Class::Never(why) => Err(Reason::Never(why)),
             Class::Delegating => leaf.map_or(Ok(()), |why| Err(Reason::Leaf(why))),
             Class::Common if !policy.may_give(entry.name()) => Err(Reason::NotBasic),
+            Class::Common if !parent.told_alike(entry, policy) => Err(Reason::ToldOtherwise),
             Class::Common => {
                 let inherited =
                     policy.inherit_mcp_toolsets && matches!(entry.origin, Origin::Mcp { .. });

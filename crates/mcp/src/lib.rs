@@ -63,4 +63,4 @@ pub use names::{SERVER_CHARS, ServerNameError, server_name, toolset};
 pub use offer::{Filter, Offer, offer};
 pub use pin::{Approved, Card, Change, difference, pretty};
 pub use server::{Cwd, Limits, Reach, Server, Start, WORKSPACE};
-pub use servers::{STARTS, Servers, look};
+pub use servers::{NotKnown, STARTS, Servers, look};

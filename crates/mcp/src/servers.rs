@@ -13,10 +13,11 @@ use futures_util::future::join_all;
 use tokio::time::Instant;
 
 use crate::ask::listed;
-use crate::cards::Cards;
+use crate::cards::{CardError, Cards};
 use crate::error::{Fault, McpError};
 use crate::link::{Link, Patience};
 use crate::list::Listed;
+use crate::pin::Card;
 use crate::server::{Limits, Server};
 
 /// How often in a row a server is started, with short pauses, that ends or fails before it answered
@@ -27,6 +28,30 @@ pub const STARTS: u32 = 3;
 const REST: u32 = 60;
 /// The longest: by default 16 minutes.
 const LONGEST_REST: u32 = REST << 5;
+
+/// How long an agent that begins waits for a server that runs and told that its tools changed.
+const ASKED_AGAIN: Duration = Duration::from_secs(5);
+
+/// How long a server is waited for that told so at the end.
+const LAST_LOOK: Duration = Duration::from_secs(1);
+
+/// Why it is not known what a server has.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NotKnown {
+    /// It told that its tools changed, and does not say what it has.
+    #[error(
+        "mcp {0}: it told that its tools changed, and did not say within {limit} s what it has",
+        limit = ASKED_AGAIN.as_secs()
+    )]
+    Slow(String),
+    /// It cannot be asked.
+    #[error(transparent)]
+    Server(#[from] McpError),
+    /// What was approved of it cannot be read.
+    #[error(transparent)]
+    Card(#[from] CardError),
+}
 
 type Supervisors = dyn Fn(&Store) -> Result<Arc<Supervisor>, SupervisorError> + Send + Sync;
 
@@ -204,11 +229,49 @@ impl Servers {
         Ok(now)
     }
 
+    /// What is kept of a server, with what it has now: one that runs and told of a change is asked.
+    /// Nothing where nothing is kept of it.
+    ///
+    /// # Errors
+    /// When it does not tell, or what is kept of it cannot be read.
+    pub async fn now(&self, name: &str) -> Result<Option<Card>, NotKnown> {
+        let Some(keeper) = self.keepers.get(name) else { return Ok(None) };
+        let Some(cards) = self.apart.get(name).or(self.cards.as_ref()) else { return Ok(None) };
+        let Some(up) = keeper.running() else {
+            return Ok(Some(cards.read(name, &keeper.server.start())?));
+        };
+        let asked = tokio::time::timeout(ASKED_AGAIN, self.current(name, &up)).await;
+        let listed = asked.map_err(|_| NotKnown::Slow(name.to_owned()))??;
+        let start = keeper.server.start();
+        let mut card = cards.read(name, &start)?;
+        card.hear(&start, (*listed).clone());
+        Ok(Some(card))
+    }
+
+    /// Keeps what running servers have that told of a change: who begins later knows of it. One that
+    /// does not say it soon is left.
+    pub async fn catch_up(&self) {
+        let looks = self.keepers.iter().map(|(name, keeper)| async move {
+            if let Some(up) = keeper.running() {
+                let _kept = tokio::time::timeout(LAST_LOOK, self.current(name, &up)).await;
+            }
+        });
+        join_all(looks).await;
+    }
+
     /// That a server answered a call: what failed before is forgiven.
     pub(crate) async fn answered(&self, name: &str) {
         if let Some(keeper) = self.keepers.get(name) {
             keeper.held.lock().await.starts = 0;
         }
+    }
+}
+
+impl Keeper {
+    /// It where it runs. One that is being started tells what it has when it does.
+    fn running(&self) -> Option<Arc<Up>> {
+        let up = self.held.try_lock().ok().and_then(|held| held.up.clone());
+        up.filter(|up| !up.link.is_closed())
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use deputize_core::door::{FrameSecret, Secrets};
 use deputize_core::{
     AllowAll, Approver, Catalog, Clock, Endpoint, External, Grant, Handoff, Hook, Memory, Model,
-    NoPerson, Observer, Policy, Price, RateGate, RetryPolicy, Store,
+    NoPerson, Observer, Policy, Price, RateGate, RetryPolicy, Store, ToolSource,
 };
 
 use crate::clock::SystemClock;
@@ -107,6 +107,9 @@ impl fmt::Debug for Models {
 pub struct Parts {
     /// The program's tools.
     pub catalog: Arc<Catalog>,
+    /// Where the tools come from that children begin with, where the program's change while it
+    /// runs.
+    pub tools: Option<Arc<dyn ToolSource>>,
     /// The models.
     pub models: Models,
     /// The rules.
@@ -171,6 +174,7 @@ impl Parts {
         getrandom::fill(&mut random).expect("the system has no randomness for frame boundaries");
         Self {
             catalog: Arc::new(catalog),
+            tools: None,
             models: Models::default(),
             policy: Arc::new(AllowAll),
             approver: Arc::new(NoPerson),

@@ -153,8 +153,10 @@ impl Session {
             wall: parts.children_time.map(|most| Arc::new(Wall::new(most, restored.children_time))),
             tree: Mutex::new(Tree::of(restored.agents)),
             tasks: TaskTracker::new(),
+            catalog: Mutex::new(Arc::clone(&parts.catalog)),
             parts: SharedParts {
                 catalog: parts.catalog,
+                tools: parts.tools,
                 models: parts.models,
                 policy: parts.policy,
                 approver: parts.approver,

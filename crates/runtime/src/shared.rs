@@ -9,8 +9,8 @@ use std::time::Duration;
 use deputize_core::door::{FrameSecret, Secrets};
 use deputize_core::{
     AgentId, AgentSpec, AgentView, Approver, AttachError, Authority, Cancel, Catalog, Endpoint,
-    External, Grant, Handoff, Hook, Memory, Policy, RateGate, RetryPolicy, Run, SessionView,
-    ShellPlace, Store,
+    Event, External, Grant, Handoff, Hook, LogLevel, Memory, Policy, RateGate, RetryPolicy, Run,
+    SessionView, ShellPlace, Store, ToolSource,
 };
 use tokio::sync::{Notify, oneshot};
 use tokio_util::task::TaskTracker;
@@ -49,6 +49,8 @@ pub(crate) struct Shared {
     pub(crate) changed: Notify,
     /// The time that children may take together, where it is limited.
     pub(crate) wall: Option<Arc<Wall>>,
+    /// The tools that agents begin with from now on.
+    pub(crate) catalog: Mutex<Arc<Catalog>>,
     pub(crate) tasks: TaskTracker,
     pub(crate) tree: Mutex<Tree>,
 }
@@ -56,6 +58,7 @@ pub(crate) struct Shared {
 /// [`Parts`] less what moved elsewhere.
 pub(crate) struct SharedParts {
     pub(crate) catalog: Arc<Catalog>,
+    pub(crate) tools: Option<Arc<dyn ToolSource>>,
     pub(crate) models: Models,
     pub(crate) policy: Arc<dyn Policy>,
     pub(crate) approver: Arc<dyn Approver>,
@@ -218,11 +221,32 @@ impl Shared {
         Ok(driver)
     }
 
+    /// The tools that an agent begins with.
+    fn catalog_for(&self, agent: &AgentId) -> Arc<Catalog> {
+        match &self.play {
+            Some(play) => play.tools_of(agent, &self.parts.catalog),
+            None => Arc::clone(&self.catalog.lock().unwrap_or_else(PoisonError::into_inner)),
+        }
+    }
+
+    /// Looks what the program's tools are now. What is to be told of that goes on record, where
+    /// the agent stands for which that is done.
+    pub(crate) async fn look_at_tools(&self, by: &AgentSpec) -> Arc<Catalog> {
+        let Some(source) = &self.parts.tools else { return Arc::clone(&self.parts.catalog) };
+        let (now, notes) = source.now().await;
+        *self.catalog.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&now);
+        for message in notes {
+            // A journal that takes no records ends the agent at its next one.
+            let _kept = self.bus.record(by, Event::Log { level: LogLevel::Warn, message });
+        }
+        now
+    }
+
     pub(crate) fn view_of(&self, spec: AgentSpec, authority: Authority) -> Arc<AgentView> {
         let mut view = AgentView {
+            catalog: self.catalog_for(&spec.id),
             spec: Arc::new(spec),
             authority: Arc::new(authority),
-            catalog: Arc::clone(&self.parts.catalog),
             declared: Vec::new(),
             store: Store::default(),
             session: Arc::clone(&self.view),

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
 
 use deputize_core::{
-    Agent, AgentId, AgentSpec, AgentView, AttachError, BoxFuture, Cancel, CancelReason, Delivery,
-    Glance, Grant, Outcome, Spawn,
+    Agent, AgentId, AgentSpec, AgentView, AttachError, BoxFuture, CallId, Cancel, CancelReason,
+    Catalog, Delivery, Glance, Grant, Outcome, Spawn,
 };
 use tokio::sync::oneshot;
 
@@ -80,6 +80,16 @@ impl Spawn for Spawner {
                 Ok(Box::new(shared.launch(driver)))
             }
         }
+    }
+
+    fn tools<'a>(&'a self, parent: &'a AgentView, call: CallId) -> BoxFuture<'a, Arc<Catalog>> {
+        Box::pin(async move {
+            let Some(shared) = self.shared.upgrade() else { return Arc::clone(&parent.catalog) };
+            match &shared.play {
+                Some(play) => play.tools_for(parent.id(), call, &shared.parts.catalog),
+                None => shared.look_at_tools(&parent.spec).await,
+            }
+        })
     }
 
     fn paused(&self) -> Option<String> {

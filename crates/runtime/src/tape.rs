@@ -24,6 +24,7 @@ mod order;
 mod play;
 mod read;
 mod replay;
+mod tools;
 mod write;
 
 pub use error::{Place, RecordingError, ReplayError, TapeError};

@@ -152,6 +152,40 @@ async fn what_changed_of_it_waits_for_the_person_who_reviews_it_from_a_terminal(
 }
 
 #[tokio::test]
+async fn the_next_session_of_one_process_has_what_was_approved_meanwhile() {
+    let (lab, server) = (Lab::new(), echoing().await);
+    let args = ["adds a tool", lab.path("mark").to_str().unwrap()].map(str::to_owned);
+    let own = format!("mcp_servers.w={}", json!({"command": SERVER, "args": args}));
+    let review = ["mcp", "review", "w", "--yes", "--set", &own];
+    deputize(&lab, &review).await.with_code(0);
+    let mut editor = Editor::start(command(&lab, &server, &["--set", &own]));
+    editor.hello().await;
+    let tools = || server.requests().last().unwrap().json()["tools"].clone();
+    let more = || tools().to_string().contains("mcp__w__more");
+
+    let first = open(&mut editor, &lab, &[]).await;
+    editor.prompt(&first, "One").await;
+    let before = tools();
+    assert!(offered(&server) && !more());
+    let second = open(&mut editor, &lab, &[]).await;
+    editor.updates.clear();
+    editor.prompt(&second, "Two").await;
+    assert!(offered(&server) && !more(), "it waits for the person");
+    let thought = editor.text("agent_thought_chunk");
+    assert!(thought.contains("mcp w: tool \"more\" is new. Review with"), "{thought}");
+
+    deputize(&lab, &review).await.with_code(0);
+    let third = open(&mut editor, &lab, &[]).await;
+    editor.prompt(&third, "Three").await;
+    assert!(offered(&server) && more());
+    // The agent of a session that goes on is the same agent.
+    editor.prompt(&first, "Four").await;
+    assert_eq!(tools(), before);
+    editor.leave().await;
+    assert_eq!(lab.processes(), []);
+}
+
+#[tokio::test]
 async fn what_cannot_be_had_is_told_and_the_rest_works() {
     let (lab, server) = (Lab::new(), echoing().await);
     // One of the configuration that nobody has seen yet.

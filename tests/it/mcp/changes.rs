@@ -1,23 +1,41 @@
 //! A server whose list of tools changes while agents live, and what it has beside tools.
 
 use std::collections::BTreeSet;
+use std::sync::Mutex;
 
 use deputize_core::Reply;
-use deputize_testkit::{Answer, MockServer};
+use deputize_testkit::{Answer, HttpRequest, MockServer};
 use serde_json::{Value, json};
 
+use super::desk::{SERVER, approve, deputize};
 use crate::program::{Asked, Ended, Lab, Running, model};
 
-const SERVER: &str = env!("CARGO_BIN_EXE_deputize-mcp-faulty");
+const ECHO: &str = "mcp__w__echo";
+/// That of children.
+const TASK: &str = "Look at what there is";
+
+/// The tools of each request, as they were sent, of those that are the child's or the others.
+fn sent(server: &MockServer, child: bool) -> Vec<Value> {
+    let requests = server.requests();
+    let of = |request: &&HttpRequest| Asked::of(request).first_user().contains(TASK) == child;
+    requests.iter().filter(of).map(|request| request.json()["tools"].clone()).collect()
+}
+
+fn names(tools: &Value) -> Vec<String> {
+    let tools = tools.as_array().cloned().unwrap_or_default();
+    let name = |tool: &Value| tool["function"]["name"].as_str().unwrap().to_owned();
+    tools.iter().map(name).collect()
+}
 
 /// The names of the tools of each request.
 fn told(server: &MockServer) -> Vec<Vec<String>> {
-    let names = |body: Value| {
-        let tools = body["tools"].as_array().cloned().unwrap_or_default();
-        let name = |tool: &Value| tool["function"]["name"].as_str().unwrap().to_owned();
-        tools.iter().map(name).collect()
-    };
-    server.requests().iter().map(|request| names(request.json())).collect()
+    server.requests().iter().map(|request| names(&request.json()["tools"])).collect()
+}
+
+/// A server that does what it is told, and leaves a mark.
+fn marking(lab: &Lab, fault: &str) -> String {
+    let mark = lab.path("mark").to_str().unwrap().to_owned();
+    format!("mcp_servers.w={}", json!({"command": SERVER, "args": [fault, mark]}))
 }
 
 /// A model that calls `echo`, hands on to a child that calls it too, and calls it again. Parent and
@@ -43,9 +61,7 @@ async fn three_calls() -> MockServer {
 async fn a_list_that_changes_is_for_the_next_session_and_no_agents_tools_change_while_it_lives() {
     for protocol in ["", "newer: "] {
         let lab = Lab::new();
-        let mark = lab.path("mark").to_str().unwrap().to_owned();
-        let fault = format!("{protocol}adds a tool");
-        let set = format!("mcp_servers.w={}", json!({"command": SERVER, "args": [fault, mark]}));
+        let set = marking(&lab, &format!("{protocol}adds a tool"));
         let auto = ["--approve", "auto", "--set", "delegation.approvals=auto", "--set", &set, "go"];
 
         // The server tells of its new tool in the first call.
@@ -65,7 +81,7 @@ async fn a_list_that_changes_is_for_the_next_session_and_no_agents_tools_change_
         let more = |requests: &[Vec<String>]| {
             requests.iter().filter(|tools| tools.contains(&"mcp__w__more".to_owned())).count()
         };
-        assert_eq!(more(&requests), 0, "also a child that began afterwards");
+        assert_eq!(more(&requests), 0, "nor has a child what its parent has not");
         let calls = |ended: &Ended| {
             let ends = ended.events("tool.end");
             let ends = ends.iter().filter(|end| end["tool"] == "mcp__w__more");
@@ -79,8 +95,7 @@ async fn a_list_that_changes_is_for_the_next_session_and_no_agents_tools_change_
         let ended = lab.run(&server, &auto).end().await.with_code(0);
         assert!(ended.err.contains("mcp w: tool \"more\" is new. Review with"), "{}", ended.err);
         assert_eq!(more(&told(&server)), 0);
-        let review = ["mcp", "review", "w", "--yes", "--set", &set];
-        Running::start(lab.deputize(&review)).end().await.with_code(0);
+        approve(&lab, &set).await;
         let server = three_calls().await;
         lab.run(&server, &auto).end().await.with_code(0);
         let requests = told(&server);
@@ -96,6 +111,142 @@ async fn a_list_that_changes_is_for_the_next_session_and_no_agents_tools_change_
         let requests = told(&server);
         assert!(requests.iter().all(|tools| *tools == *before), "{requests:?} {before:?}");
         assert_eq!(lab.processes(), []);
+    }
+}
+
+/// A model that calls `echo` until it was answered, and hands on to children, before each of which
+/// something is done; then it calls `echo` once more. Children call it where they have it.
+async fn hands_on(children: usize, between: impl Fn(usize) + Send + Sync + 'static) -> MockServer {
+    let between = Mutex::new(between);
+    model(move |asked: &Asked| {
+        let echo = |text: &str| Reply::calls("mock", [(ECHO, json!({"text": text}))]);
+        let results = asked.results().join("\n");
+        let handed = asked.results().iter().filter(|it| it.contains("\"task_index\"")).count();
+        if asked.first_user().contains(TASK) {
+            let has = asked.tools().contains(&ECHO);
+            return Answer::reply(&match asked.replies() {
+                0 if has => echo("below"),
+                _ => Reply::text("mock", format!("It said: {results}")),
+            });
+        }
+        Answer::reply(&match asked.replies() - handed {
+            0 | 1 if handed == 0 => echo("above"),
+            _ if handed < children => {
+                between.lock().unwrap()(handed);
+                let task = json!({"goal": TASK});
+                Reply::calls("mock", [("delegate_task", task)])
+            }
+            2 => echo("above"),
+            _ => Reply::text("mock", results),
+        })
+    })
+    .await
+}
+
+const AUTO: [&str; 6] =
+    ["--approve", "auto", "--set", "delegation.approvals=auto", "--output", "events"];
+
+#[tokio::test]
+async fn a_child_that_begins_later_has_what_was_approved_and_its_server_still_has() {
+    for (fault, note) in [
+        ("loses its tool", None),
+        ("newer: loses its tool", None),
+        // It is greeted anew.
+        ("ends and loses its tool", None),
+        ("describes otherwise", Some("(description, +1 line -1 line)")),
+        ("newer: wants other arguments", Some("(schema, ")),
+    ] {
+        let lab = Lab::new();
+        let set = marking(&lab, fault);
+        approve(&lab, &set).await;
+        let server = hands_on(1, |_| {}).await;
+        let args = [&AUTO[..], &["--record", "tape", "--set", &set, "go"]].concat();
+        let ended = lab.run(&server, &args).end().await.with_code(0);
+
+        let (top, child) = (sent(&server, false), sent(&server, true));
+        assert!(top.iter().all(|tools| *tools == top[0]), "{fault}: to the byte");
+        assert!(names(&top[0]).contains(&ECHO.to_owned()), "{fault}");
+        assert_eq!(child.len(), 1, "{fault}: {}", ended.err);
+        assert!(!names(&child[0]).contains(&ECHO.to_owned()), "{fault}");
+        assert_eq!(child[0].as_array().unwrap().len() + 2, top[0].as_array().unwrap().len());
+        let words = format!("no child has the tool {ECHO}: changed since this agent began");
+        assert!(ended.out.contains(&words), "{fault}: {}", ended.out);
+        let start = &ended.events("agent.start")[1]["tools"];
+        assert!(!start.to_string().contains(ECHO), "{fault}: {start}");
+        let mut said = ended.events("log");
+        said.retain(|log| log["message"].as_str().unwrap().starts_with("mcp w:"));
+        match note {
+            Some(how) => {
+                let words = format!("mcp w: tool \"echo\" changed since you approved it {how}");
+                assert_eq!(said.len(), 1, "{fault}: {}", ended.err);
+                assert!(ended.err.contains(&words), "{fault}: {}", ended.err);
+                assert!(ended.err.contains("Review with: deputize mcp review w"), "{}", ended.err);
+            }
+            None => assert_eq!(said, Vec::<Value>::new(), "{fault}"),
+        }
+        // It is played without the server.
+        let played = deputize(&lab, &["run", "--replay", "tape"]).await;
+        assert_eq!(played.code, Some(0), "{fault}: {}", played.err);
+        assert_eq!(lab.processes(), []);
+    }
+}
+
+#[tokio::test]
+async fn what_is_approved_meanwhile_is_for_children_that_begin_then_within_their_parents_rights() {
+    for (fault, has) in [("describes otherwise", true), ("wants other arguments", false)] {
+        for preserving in [false, true] {
+            let lab = Lab::new();
+            let set = marking(&lab, fault);
+            approve(&lab, &set).await;
+            let review = lab.deputize(&["mcp", "review", "w", "--yes", "--set", &set]);
+            let review = Mutex::new(review.into_std());
+            // The first child begins before the person says yes, the second one after it.
+            let server = hands_on(2, move |child| {
+                if child == 1 {
+                    let output = review.lock().unwrap().output().unwrap();
+                    assert!(output.status.success(), "{output:?}");
+                }
+            })
+            .await;
+            let form = if preserving { "cache_preserving" } else { "narrowed" };
+            let form = format!("delegation.tool_schemas={form}");
+            let args = [&AUTO[..], &["--record", "tape", "--set", &form, "--set", &set, "go"]];
+            let ended = lab.run(&server, &args.concat()).end().await.with_code(0);
+
+            let top = sent(&server, false);
+            assert!(top.iter().all(|tools| *tools == top[0]), "to the byte");
+            let begun = |at: usize| {
+                let start = ended.events("agent.start")[at]["tools"].to_string();
+                start.contains(ECHO)
+            };
+            assert!(!begun(1), "what waits is withheld");
+            // Other arguments make it another tool, which its parent does not have; and a list that
+            // all share does not describe it as it is now.
+            let has = has && !preserving;
+            assert_eq!(begun(2), has, "{fault} {preserving}");
+            let child = sent(&server, true);
+            if preserving {
+                assert!(child.iter().all(|tools| *tools == top[0]), "one list for all");
+            } else if has {
+                let [first, second, third] = &child[..] else { panic!("{}", child.len()) };
+                assert!(!first.to_string().contains("once more"));
+                assert!(second.to_string().contains("Say it once more.") && second == third);
+                assert!(ended.out.contains("It said: ") && ended.out.contains("echo: below"));
+            }
+            let played = deputize(&lab, &["run", "--replay", "tape"]).await;
+            assert_eq!(played.code, Some(0), "{fault} {preserving}: {}", played.err);
+
+            // Who lives on is told what it was told.
+            let (session, address) = (lab.session(), server.base_url());
+            let again = ["run", "--resume", &session, "--base-url", &address];
+            let again = [&again[..], &AUTO, &["--set", &form, "--set", &set, "go on"]].concat();
+            let before = server.requests().len();
+            deputize(&lab, &again).await.with_code(0);
+            let after = server.requests();
+            assert!(after.len() > before);
+            assert!(after[before..].iter().all(|it| it.json()["tools"] == top[0]), "{fault}");
+            assert_eq!(lab.processes(), []);
+        }
     }
 }
 

@@ -13,6 +13,7 @@ use tokio::net::TcpStream;
 use tokio::process::ChildStdin;
 use tokio::sync::Semaphore;
 
+use super::desk::{SERVER, approve};
 use super::installed::npm;
 use crate::program::{Asked, Ended, Lab, PROGRAM, Running, hang, model, soon};
 
@@ -224,6 +225,39 @@ async fn a_call_narrows_what_the_configuration_allows_and_never_widens_it() {
     let requests = server.requests();
     assert_eq!(requests.len(), 3, "{}", ended.out);
     assert!(!requests[0].text().contains("\"terminal\""), "{}", requests[0].text());
+}
+
+#[tokio::test]
+async fn the_next_call_has_what_was_approved_meanwhile() {
+    let lab = Lab::new();
+    let server = model(|asked: &Asked| {
+        Answer::reply(&match asked.replies() {
+            0 => Reply::calls("mock", [("mcp__w__echo", json!({"text": "hello"}))]),
+            _ => Reply::text("mock", "Done."),
+        })
+    })
+    .await;
+    let entry = json!({"command": SERVER, "args": ["adds a tool", lab.path("mark")]});
+    let own = format!("mcp_servers.w={entry}");
+    approve(&lab, &own).await;
+    let (mut input, running) = by_lines(&lab, &server, &["--approve", "auto", "--set", &own]);
+    let mut said = HELLO.to_owned();
+    for (id, more) in [(2, 0), (3, 2)] {
+        let params = json!({"name": "run", "arguments": {"prompt": "Go"}});
+        let call = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params});
+        said.push_str(&format!("{call}\n"));
+        input.write_all(said.as_bytes()).await.unwrap();
+        said.clear();
+        running.lines(id).await;
+        let requests = server.requests();
+        let last = requests[requests.len() - 2..].iter();
+        let have = last.filter(|request| request.text().contains("mcp__w__more"));
+        assert_eq!(have.count(), more);
+        approve(&lab, &own).await;
+    }
+    drop(input);
+    running.end().await.with_code(0);
+    assert_eq!(lab.processes(), []);
 }
 
 #[tokio::test]

@@ -98,6 +98,7 @@ pub(crate) fn run(
     let place = Place { dir: &dir, id, stored: stored.is_some() };
     let work = async {
         let ended = Box::pin(stage.work(&composition, &place, parts, plan)).await;
+        composition.servers.catch_up().await;
         composition.servers.close().await;
         ended
     };

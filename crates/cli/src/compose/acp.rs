@@ -216,6 +216,8 @@ impl Conversation for Work {
             let config = &self.begun.composition.config;
             let run = self.run(turn, &idle);
             let (ended, error) = while_active(config, (&*idle, &cancel), run).await;
+            // The next session may begin while this one is open.
+            self.begun.composition.servers.catch_up().await;
             match error {
                 None => ended,
                 error => Ok(Outcome { error, ..ended? }),

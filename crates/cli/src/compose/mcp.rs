@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use deputize_core::door::Secrets;
-use deputize_core::{Catalog, CatalogError, Store};
+use deputize_core::{Catalog, CatalogError, Store, ToolSource};
 use deputize_mcp::{
     Card, Cards, Cwd, Filter, Limits, Offer, Server, Servers, Start, WORKSPACE, offer,
 };
@@ -20,8 +21,10 @@ use crate::exit::CliError;
 use crate::surroundings::Surroundings;
 
 mod first;
+mod now;
 
 pub(crate) use first::{FirstLook, first_look};
+use now::Now;
 
 /// Why a configured server cannot be reached.
 #[derive(Debug, thiserror::Error)]
@@ -230,13 +233,13 @@ fn unasked(card: Card) -> Card {
 }
 
 /// Adds the tools of servers. One whose name is taken is left out: no server's tool takes the
-/// place of another tool.
+/// place of another tool. What is to be told of that.
 pub(super) fn add(
     config: &Config,
     known: &BTreeMap<String, Known>,
     catalog: &mut Catalog,
-    warnings: &mut Vec<String>,
-) {
+) -> Vec<String> {
+    let mut told = Vec::new();
     for (name, Known { start, card }) in known {
         let filter = config.mcp_servers.get(name).map(|entry| Filter {
             include: entry.tools.include.clone(),
@@ -244,15 +247,17 @@ pub(super) fn add(
             read_only: entry.tools.read_only.clone(),
         });
         let Offer { entries, notes } = offer(name, card, start, &filter.unwrap_or_default());
-        warnings.extend(notes);
+        told.extend(notes);
         for entry in entries {
             if let Err(CatalogError::Twice { name: tool, first, .. }) = catalog.insert(entry) {
-                warnings.push(format!(
+                let what = format!(
                     "mcp {name}: not offered: the name {tool} is that of a tool of {first}"
-                ));
+                );
+                told.push(what);
             }
         }
     }
+    told
 }
 
 /// The servers that agents may call, none of them started. Whoever owns the processes of a session
@@ -272,6 +277,23 @@ pub(super) fn reached(config: &Config, around: &Surroundings, cwd: &Path) -> Ser
         }
     }
     servers
+}
+
+/// Where the tools of children come from: nothing where there is no server that could change its
+/// own.
+pub(super) fn source(
+    config: &Config,
+    (known, others): (&BTreeMap<String, Known>, Catalog),
+    servers: &Servers,
+    told: &[String],
+) -> Option<Arc<dyn ToolSource>> {
+    if known.is_empty() {
+        return None;
+    }
+    let starts = known.iter().map(|(name, known)| (name.clone(), known.start.clone())).collect();
+    let told = Mutex::new(told.iter().cloned().collect());
+    let (config, servers) = (config.clone(), servers.clone());
+    Some(Arc::new(Now { config, others, servers, starts, told }))
 }
 
 #[cfg(test)]

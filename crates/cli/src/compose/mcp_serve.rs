@@ -243,6 +243,7 @@ impl Prepared {
         let run = session.run(spec, authority, cancel);
         let (mut outcome, error) = while_active(&composition.config, (&*idle, cancel), run).await;
         outcome.error = error.or(outcome.error);
+        composition.servers.catch_up().await;
         composition.servers.close().await;
         self.answer(&outcome, &children)
     }

@@ -1,0 +1,51 @@
+//! The tools that children begin with, while servers change theirs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use deputize_core::{BoxFuture, Catalog, ToolSource};
+use deputize_mcp::{Servers, Start};
+
+use super::{Known, add, unasked};
+use crate::config::Config;
+use crate::exit::CliError;
+
+/// The tools of a program that has some of servers: of these what was approved, and they have now.
+pub(crate) struct Now {
+    pub(crate) config: Config,
+    /// The tools that no server brings.
+    pub(crate) others: Catalog,
+    pub(crate) servers: Servers,
+    /// How each server is started or reached that could have tools.
+    pub(crate) starts: BTreeMap<String, Start>,
+    /// What was told.
+    pub(crate) told: Mutex<BTreeSet<String>>,
+}
+
+impl ToolSource for Now {
+    fn now(&self) -> BoxFuture<'_, (Arc<Catalog>, Vec<String>)> {
+        Box::pin(async {
+            let (mut known, mut notes) = (BTreeMap::new(), Vec::new());
+            for (name, start) in &self.starts {
+                match self.servers.now(name).await {
+                    Ok(Some(card)) => {
+                        let start = start.clone();
+                        let card = if card.is_stale(&start) { unasked(card) } else { card };
+                        known.insert(name.clone(), Known { start, card });
+                    }
+                    Ok(None) => {}
+                    Err(error) => {
+                        let why = CliError::failed(error).chain();
+                        notes.push(format!("{why}. Agents that begin now do not get its tools"));
+                    }
+                }
+            }
+            let mut catalog = self.others.clone();
+            notes.extend(add(&self.config, &known, &mut catalog));
+            let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+            notes.retain(|note| told.insert(note.clone()));
+            drop(told);
+            (Arc::new(catalog), notes)
+        })
+    }
+}
