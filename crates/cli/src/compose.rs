@@ -42,7 +42,7 @@ use base::{Base, child_base, opened, top_base};
 pub(crate) use chosen::Chosen;
 pub(crate) use found::Found;
 pub(crate) use model::{
-    Asked, Use, ca_file_fault, environment_secrets, name, whole_endpoint, wire,
+    Asked, Use, ca_file_fault, environment_secrets, looks_secret, name, whole_endpoint, wire,
 };
 pub(crate) use prices::{Dollars, Unpriced};
 pub(crate) use settings::approver_mode;
@@ -65,6 +65,8 @@ pub(crate) struct Ingredients<'a> {
     /// The person's home directory of this program, if there is one.
     pub(crate) home: Option<PathBuf>,
     pub(crate) clock: Arc<dyn Clock>,
+    /// MCP servers of which was told already why nothing of them is to be had.
+    pub(crate) told: BTreeSet<String>,
 }
 
 impl<'a> Ingredients<'a> {
@@ -76,7 +78,8 @@ impl<'a> Ingredients<'a> {
         sources: &Sources,
     ) -> Self {
         let (cwd, home) = (sources.cwd.clone(), sources.home());
-        Self { links, config, surroundings, cwd, home, clock: Arc::new(SystemClock) }
+        let (clock, told) = (Arc::new(SystemClock), BTreeSet::new());
+        Self { links, config, surroundings, cwd, home, clock, told }
     }
 }
 
@@ -187,7 +190,8 @@ impl Composition {
         let notes = mcp::add(config, &found.mcp, &mut catalog);
         let servers = mcp::reached(config, from.surroundings, &from.cwd);
         let source = mcp::source(config, (&found.mcp, others), &servers, &notes);
-        warnings.extend(notes);
+        let untold = notes.into_iter().filter(|note| !from.told.contains(&note.server));
+        warnings.extend(untold.map(|note| note.text));
         let toolsets = toolsets(config, &catalog)?;
         let names = catalog.iter().filter(|entry| toolsets.contains(&entry.toolset));
         let tools = send_order(names.map(|entry| entry.name().clone()));

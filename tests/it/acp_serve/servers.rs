@@ -212,6 +212,8 @@ async fn what_cannot_be_had_is_told_and_the_rest_works() {
     ] {
         assert!(thought.contains(words), "{words}: {thought}");
     }
+    let dies = thought.lines().filter(|line| line.contains("mcp dies")).count();
+    assert!(dies == 1 && !thought.contains("mcp test"), "told once, and nothing unfit: {thought}");
 
     let sse = json!({"type": "sse", "name": "old", "url": "http://127.0.0.1:9/", "headers": []});
     let new = json!({"cwd": lab.work(""), "mcpServers": [sse]});

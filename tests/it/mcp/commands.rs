@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::desk::{SERVER, cards, config, deputize, set};
-use crate::program::Lab;
+use crate::program::{Lab, Running};
 
 #[tokio::test]
 async fn a_server_is_added_listed_tested_reviewed_and_removed() {
@@ -114,6 +114,13 @@ async fn a_server_that_cannot_be_started_is_not_added_and_it_is_said_why() {
     assert!(!ended.err.contains("::"), "no names of our parts: {}", ended.err);
     let help = deputize(&lab, &["mcp", "add", "--help"]).await.with_code(0);
     assert!(help.out.contains("deputize mcp add [OPTIONS] <NAME> --url <URL>"), "{}", help.out);
+    let bare = ["mcp", "add", "w", "--url", "example.com", "--yes"];
+    let ended = deputize(&lab, &bare).await.with_code(2);
+    let words = "mcp w: its address must begin with http:// or https://";
+    assert!(ended.err.contains(words), "{}", ended.err);
+    let bare = ["mcp", "add", "w", "--url", "http://[", "--yes"];
+    let ended = deputize(&lab, &bare).await.with_code(2);
+    assert!(ended.err.contains("write it like https://mcp.example/mcp"), "{}", ended.err);
     // Nobody is there to be asked.
     let ended = deputize(&lab, &["mcp", "add", "w", "--", SERVER, "none"]).await;
     assert!(ended.err.contains("--yes says yes beforehand"), "{}", ended.err);
@@ -156,4 +163,37 @@ async fn a_password_in_the_address_of_a_server_is_refused_and_shown_nowhere() {
         assert!(ended.err.contains("--header 'Authorization=Basic ${NAME}'"), "{}", ended.err);
         lab.holds_no("hush", &ended);
     }
+}
+
+#[tokio::test]
+async fn a_secret_that_would_stand_in_the_file_is_noted_and_one_of_the_environment_not() {
+    let lab = Lab::new();
+    let add = async |name: &str, more: &[&str]| {
+        let add = [&["mcp", "add", name, "--yes"], more, &["--", SERVER, "none"]].concat();
+        let mut command = lab.deputize(&add);
+        command.env("API_TOKEN", "hush-0123456789");
+        Running::start(command).end().await.with_code(0).err
+    };
+    let said = add("a", &["--env", "API_TOKEN=hush 0123456789", "--env", "MODE=x"]).await;
+    let hint = "note: the value of `API_TOKEN` stands in that file.";
+    assert!(said.contains(hint) && said.contains("--env 'API_TOKEN=${API_TOKEN}'"), "{said}");
+    assert!(!said.contains("hush") && !said.contains("MODE"), "{said}");
+    let said = add("b", &["--env", "API_TOKEN=${API_TOKEN}"]).await;
+    assert!(!said.contains("note: the value"), "{said}");
+    // One whose program is gone is taken out, and what was approved of it cannot be found.
+    let gone = json!({"command": "no-such-program"});
+    fs::write(lab.path("home/config.yaml"), format!("mcp_servers:\n  a: {gone}\n")).unwrap();
+    let removed = deputize(&lab, &["mcp", "remove", "a"]).await.with_code(0);
+    assert!(removed.err.contains("note: what was approved of it stays"), "{}", removed.err);
+}
+
+#[tokio::test]
+async fn an_empty_mapping_takes_all_servers_away() {
+    let lab = Lab::new();
+    deputize(&lab, &["mcp", "add", "a", "--yes", "--", SERVER, "none"]).await.with_code(0);
+    let none = deputize(&lab, &["mcp", "list", "--json", "--set", "mcp_servers={}"]).await;
+    assert_eq!(none.with_code(0).out.trim(), "[]");
+    let other = format!("mcp_servers={}", json!({"b": {"url": "http://127.0.0.1:9/"}}));
+    let both = deputize(&lab, &["mcp", "list", "--json", "--set", &other]).await.with_code(0);
+    assert_eq!(both.out.matches("\"name\"").count(), 2, "{}", both.out);
 }

@@ -55,6 +55,9 @@ async fn the_doctor_starts_each_server_side_by_side_and_says_how_it_is() {
         assert_eq!(health, is, "{found}");
         assert!(found.starts_with(begins) && found.contains(holds), "{begins} {holds}: {found}");
     }
+    // None is told of twice.
+    let words = ["mcp all:", "mcp no:", "mcp w:"].map(|name| ended.out.matches(name).count());
+    assert_eq!(words, [0, 1, 0], "{}", ended.out);
     // One after the other would be more than eight.
     assert!(ended.took < Duration::from_secs(8), "{:?}", ended.took);
     assert_eq!(lab.processes(), []);

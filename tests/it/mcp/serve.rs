@@ -241,8 +241,14 @@ async fn the_next_call_has_what_was_approved_meanwhile() {
     let own = format!("mcp_servers.w={entry}");
     approve(&lab, &own).await;
     let (mut input, running) = by_lines(&lab, &server, &["--approve", "auto", "--set", &own]);
-    let mut said = HELLO.to_owned();
-    for (id, more) in [(2, 0), (3, 2)] {
+    // The toolsets of servers are among those that a call may name.
+    let wrong = json!({"name": "run", "arguments": {"prompt": "Go", "toolsets": ["none"]}});
+    let wrong = json!({"jsonrpc": "2.0", "id": 8, "method": "tools/call", "params": wrong});
+    let list = json!({"jsonrpc": "2.0", "id": 9, "method": "tools/list"});
+    let first = format!("{HELLO}{wrong}\n{list}\n");
+    input.write_all(first.as_bytes()).await.unwrap();
+    let mut said = String::new();
+    for (id, more) in [(4, 0), (5, 2)] {
         let params = json!({"name": "run", "arguments": {"prompt": "Go"}});
         let call = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params});
         said.push_str(&format!("{call}\n"));
@@ -256,7 +262,9 @@ async fn the_next_call_has_what_was_approved_meanwhile() {
         approve(&lab, &own).await;
     }
     drop(input);
-    running.end().await.with_code(0);
+    let ended = running.end().await.with_code(0);
+    let lists = ended.out.lines().filter(|line| line.contains("file, mcp-w, ")).count();
+    assert_eq!(lists, 2, "{}", ended.out);
     assert_eq!(lab.processes(), []);
 }
 

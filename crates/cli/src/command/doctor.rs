@@ -84,8 +84,11 @@ pub(crate) fn doctor(
             }
             checks.extend(external_agent(&loaded.config, around));
             checks.extend(extensions::plugins(&loaded.config, around));
-            checks.extend(extensions::servers(&loaded.config, around, &sources.cwd)?);
-            checks.extend(tools(composition));
+            let servers = extensions::servers(&loaded.config, around, &sources.cwd)?;
+            let wrong = servers.iter().filter(|(_, check)| check.health != Health::Good);
+            let told: Vec<String> = wrong.map(|(name, _)| format!("mcp {name}: ")).collect();
+            checks.extend(servers.into_iter().map(|(_, check)| check));
+            checks.extend(tools(composition, &told));
         }
     }
     checks.extend(machine(around));
@@ -124,7 +127,9 @@ fn external_agent(config: &Config, around: &Surroundings) -> Option<Check> {
     }
 }
 
-fn tools(composition: Result<Composition, CliError>) -> Vec<Check> {
+/// What tools there are, and what is to be told of them that was not told already, by how it
+/// begins.
+fn tools(composition: Result<Composition, CliError>, told: &[String]) -> Vec<Check> {
     let composition = match composition {
         Ok(composition) => composition,
         Err(error) => return vec![Check::new("tools", Err(error.chain()))],
@@ -140,7 +145,9 @@ fn tools(composition: Result<Composition, CliError>) -> Vec<Check> {
         }
     }
     checks.insert(0, Check::new("tools", Ok(format!("{usable} can be used"))));
-    checks.extend(composition.warnings.into_iter().map(|text| Check::less("project", text)));
+    let untold = |text: &String| !told.iter().any(|told| text.starts_with(told));
+    let warnings = composition.warnings.into_iter().filter(untold);
+    checks.extend(warnings.map(|text| Check::less("project", text)));
     checks
 }
 

@@ -1,5 +1,6 @@
 //! `deputize mcp-serve`: this agent for other agents, over MCP.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use crate::args::McpServe;
 use crate::command::run::{flags, overrides};
 use crate::compose::mcp_serve::{Office, Served};
 use crate::compose::serve::House;
-use crate::compose::{Composition, Ingredients};
+use crate::compose::{Composition, Ingredients, mcp};
 use crate::exit::{CliError, Exit};
 use crate::processes::enough_open_files;
 use crate::runtime::{STUCK, enough_threads, own, take_stdout, threads};
@@ -94,6 +95,12 @@ fn office(links: &[ToolCrate], around: Surroundings, args: &McpServe) -> Result<
         Some((tool.to_string(), parameters.as_object()?.clone()))
     });
     let root = sources.cwd.clone();
+    // Of a server that has not answered yet more may be known at a later call.
+    let sets = composition.toolsets.iter().map(ToString::to_string);
+    let toolsets = match loaded.config.toolsets.as_slice() {
+        [] => sets.chain(mcp::toolsets(&loaded.config)).collect(),
+        named => named.iter().cloned().collect::<BTreeSet<_>>(),
+    };
     let house = House::new(links, around, options)?;
-    Ok(Office { house, root, delegate })
+    Ok(Office { house, root, toolsets: toolsets.into_iter().collect(), delegate })
 }

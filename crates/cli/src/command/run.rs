@@ -66,6 +66,7 @@ pub(crate) fn run(
         cwd: cwd.clone(),
         home: sources.home(),
         clock: Arc::clone(&clock),
+        told: looked.without.clone(),
     })?;
     let mut overrides = overrides(&options.model);
     if let Some(start) = stored.as_ref().and_then(StoredSession::last_start) {

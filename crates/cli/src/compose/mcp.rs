@@ -51,6 +51,12 @@ pub(crate) struct Known {
     card: Card,
 }
 
+/// What is to be told of a server.
+pub(crate) struct Note {
+    pub(crate) server: String,
+    pub(crate) text: String,
+}
+
 /// Where cards of servers are kept: beside the sessions.
 pub(crate) fn cards(around: &Surroundings) -> Result<Cards, CliError> {
     let sessions = around.sessions()?;
@@ -233,13 +239,14 @@ fn unasked(card: Card) -> Card {
 }
 
 /// Adds the tools of servers. One whose name is taken is left out: no server's tool takes the
-/// place of another tool. What is to be told of that.
+/// place of another tool. What is to be told of each.
 pub(super) fn add(
     config: &Config,
     known: &BTreeMap<String, Known>,
     catalog: &mut Catalog,
-) -> Vec<String> {
+) -> Vec<Note> {
     let mut told = Vec::new();
+    let mut tell = |name: &String, text| told.push(Note { server: name.clone(), text });
     for (name, Known { start, card }) in known {
         let filter = config.mcp_servers.get(name).map(|entry| Filter {
             include: entry.tools.include.clone(),
@@ -247,13 +254,13 @@ pub(super) fn add(
             read_only: entry.tools.read_only.clone(),
         });
         let Offer { entries, notes } = offer(name, card, start, &filter.unwrap_or_default());
-        told.extend(notes);
+        notes.into_iter().for_each(|note| tell(name, note));
         for entry in entries {
             if let Err(CatalogError::Twice { name: tool, first, .. }) = catalog.insert(entry) {
                 let what = format!(
                     "mcp {name}: not offered: the name {tool} is that of a tool of {first}"
                 );
-                told.push(what);
+                tell(name, what);
             }
         }
     }
@@ -285,13 +292,13 @@ pub(super) fn source(
     config: &Config,
     (known, others): (&BTreeMap<String, Known>, Catalog),
     servers: &Servers,
-    told: &[String],
+    told: &[Note],
 ) -> Option<Arc<dyn ToolSource>> {
     if known.is_empty() {
         return None;
     }
     let starts = known.iter().map(|(name, known)| (name.clone(), known.start.clone())).collect();
-    let told = Mutex::new(told.iter().cloned().collect());
+    let told = Mutex::new(told.iter().map(|note| note.text.clone()).collect());
     let (config, servers) = (config.clone(), servers.clone());
     Some(Arc::new(Now { config, others, servers, starts, told }))
 }

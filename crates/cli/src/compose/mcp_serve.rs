@@ -27,6 +27,8 @@ pub(crate) struct Office {
     pub(crate) house: House,
     /// The directory that calls work in or below.
     pub(crate) root: PathBuf,
+    /// The toolsets that a call may name, those of servers among them.
+    pub(crate) toolsets: Vec<String>,
     /// The arguments of `delegate`, which are those of the tool that hands work on; nothing where
     /// there is no such tool.
     pub(crate) delegate: Option<(String, Map<String, Value>)>,
@@ -64,8 +66,10 @@ impl Work for Served {
                     "type": "array",
                     "items": {"type": "string"},
                     "minItems": 1,
-                    "description": "Give the agent these toolsets only [default: all that this \
-                        program has].",
+                    "description": format!(
+                        "Give the agent these toolsets only [default: all of them]: {}.",
+                        self.0.toolsets.join(", ")
+                    ),
                 },
                 "max_iterations": {
                     "type": "integer",

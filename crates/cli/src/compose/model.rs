@@ -333,7 +333,7 @@ const SECRET_ENDINGS: [&str; 7] =
 const PLACES: [&str; 4] = ["FILE", "PATH", "DIR", "URL"];
 
 /// Whether a variable holds a secret, by its name: also `SERVICE_KEY_2`, not `SERVICE_KEY_FILE`.
-pub(super) fn looks_secret(name: &str) -> bool {
+pub(crate) fn looks_secret(name: &str) -> bool {
     let upper = name.to_ascii_uppercase();
     let place = upper.rsplit('_').next().is_some_and(|last| PLACES.contains(&last));
     let mut words = upper.split(|c: char| !c.is_ascii_alphabetic());

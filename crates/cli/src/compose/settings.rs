@@ -1,5 +1,6 @@
 //! What the configuration says of agents and tools, in the words of those who are told.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -73,7 +74,9 @@ pub(super) fn toolsets(
             // Why a server's tools are not to be had was told already.
             && !name.starts_with(SERVER_TOOLSETS)
         {
-            let known = known.iter().map(ToString::to_string).collect();
+            // Those of servers may lack their tools because this one was named instead of them.
+            let known = known.iter().map(ToString::to_string).chain(mcp::toolsets(config));
+            let known = known.collect::<BTreeSet<_>>().into_iter().collect();
             return Err(ComposeError::Toolset { name, known });
         }
     }

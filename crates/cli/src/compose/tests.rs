@@ -29,6 +29,7 @@ impl Bench {
             home: Some(cwd.clone()),
             cwd,
             clock: Arc::new(FixedClock(START)),
+            told: BTreeSet::new(),
         })
         .map_err(|error| error.chain())
     }

@@ -101,6 +101,9 @@ pub enum UrlFault {
     /// The path of a request, which would be there twice.
     #[error("ends with `{0}`, which each request adds: leave it out")]
     Request(&'static str),
+    /// The address of an MCP server cannot be parsed.
+    #[error("is not a URL ({0}); write it like https://mcp.example/mcp")]
+    ServerInvalid(url::ParseError),
     /// User or password in the address of a proxy.
     #[error(
         "holds a user name or password; leave out the key and set HTTPS_PROXY in the environment, \
@@ -147,6 +150,8 @@ pub(crate) fn server_url(text: &str) -> Result<(), UrlFault> {
     match endpoint(text) {
         Ok(_) | Err(UrlFault::Query | UrlFault::Request(_)) => Ok(()),
         Err(UrlFault::UserInfo) => Err(UrlFault::ServerUserInfo),
+        Err(UrlFault::Invalid(url::ParseError::RelativeUrlWithoutBase)) => Err(UrlFault::Scheme),
+        Err(UrlFault::Invalid(error)) => Err(UrlFault::ServerInvalid(error)),
         Err(other) => Err(other),
     }
 }

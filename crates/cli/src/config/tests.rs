@@ -249,6 +249,9 @@ fn later_layers_win_and_mappings_merge() {
     assert_eq!((config.limits.read_lines, config.limits.read_bytes), (2, 1));
     assert_eq!(config.toolsets, ["c"]);
     assert_eq!(config.reasoning_effort, ReasoningEffort::Unset, "null takes back the file's");
+    sources.set.push("limits={}".into());
+    let limits = load(&sources).unwrap().config.limits;
+    assert_eq!(limits, Config::default().limits, "an empty mapping takes back what others say");
     let flag = |value| FlagValue { flag: "-n".into(), key: "max_iterations".into(), value };
     sources.flags = vec![flag(json!(5))];
     assert_eq!(load(&sources).unwrap().config.max_iterations, 5);

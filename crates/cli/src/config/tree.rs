@@ -149,13 +149,17 @@ impl Node {
     }
 
     /// Lays `top` over this: mappings merge by key, everything else replaces, and null puts a key
-    /// back to its default.
+    /// back to its default. So does an empty mapping that is no file's: it would say nothing.
     pub(super) fn overlay(&mut self, top: Self) {
         let Self { place, value } = top;
         let (Value::Map(base), Value::Map(over)) = (&mut self.value, &value) else {
             *self = Self { place, value }.without_nulls();
             return;
         };
+        if over.is_empty() && !place.is_in_file() {
+            *self = Self { place, value };
+            return;
+        }
         for (key, entry) in over {
             match base.get_mut(key) {
                 _ if entry.node.value == Value::Null => drop(base.remove(key)),

@@ -44,7 +44,7 @@ pub(super) fn servers(
     config: &Config,
     around: &Surroundings,
     cwd: &Path,
-) -> Result<Vec<Check>, CliError> {
+) -> Result<Vec<(String, Check)>, CliError> {
     if config.mcp_servers.is_empty() {
         return Ok(Vec::new());
     }
@@ -54,10 +54,11 @@ pub(super) fn servers(
     let looks = config.mcp_servers.iter().map(|(name, entry)| {
         let processes = Arc::clone(&processes);
         async move {
-            match known(name, entry, around) {
+            let check = match known(name, entry, around) {
                 Ok((server, card)) => asked(server, card, cwd, processes).await,
                 Err(error) => Check::new(SERVER, Err(error.chain())),
-            }
+            };
+            (name.clone(), check)
         }
     });
     Ok(runtime.block_on(join_all(looks)))

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::{ServerError, agreed, ask, file, loaded, show};
 use crate::args::Add;
+use crate::compose::looks_secret;
 use crate::compose::mcp::{cards, server};
 use crate::config::{McpServer, Secret};
 use crate::exit::CliError;
@@ -37,6 +38,7 @@ pub(super) fn add(around: &Surroundings, args: &Add) -> Result<(), CliError> {
     card.keep(&start, listed);
     cards(around)?.write(name, &start, &card).map_err(CliError::failed)?;
     tell(&format!("added: mcp {name}, to {}", path.display()));
+    in_the_file(args).into_iter().for_each(|note| tell(&note));
     Ok(())
 }
 
@@ -47,6 +49,33 @@ fn start_in(given: &str, cwd: &Path) -> String {
     }
     let path: PathBuf = cwd.join(given).components().collect();
     path.display().to_string()
+}
+
+/// What is said of secrets that stand in the file now and could stand in the environment.
+fn in_the_file(args: &Add) -> Vec<String> {
+    let noted = |option: &'static str, pairs: &[(String, String)]| -> Vec<String> {
+        let secret = |name: &str| {
+            looks_secret(name)
+                || ["authorization", "cookie"].iter().any(|it| name.eq_ignore_ascii_case(it))
+        };
+        let bare = |(name, value): &&(String, String)| secret(name) && !value.contains("${");
+        let note = |(name, value): &(String, String)| {
+            // Before a key there is the word for its kind.
+            let kind = value.split_once(' ').filter(|_| name.eq_ignore_ascii_case("authorization"));
+            let kind = kind.map_or(String::new(), |(kind, _)| format!("{kind} "));
+            let variable = match option {
+                "--env" => name.clone(),
+                _ => format!("{}_KEY", args.name.to_uppercase().replace('-', "_")),
+            };
+            format!(
+                "note: the value of `{name}` stands in that file. To keep it out, put what is \
+                 secret into a variable of the environment, and name it there: {option} \
+                 '{name}={kind}${{{variable}}}'"
+            )
+        };
+        pairs.iter().filter(bare).map(note).collect()
+    };
+    [noted("--env", &args.env), noted("--header", &args.header)].concat()
 }
 
 /// What it is as it will be read.

@@ -1,5 +1,6 @@
 //! `run --record FILE` and `run --replay FILE`.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -121,6 +122,7 @@ pub(crate) fn replay(
         cwd: cwd.clone(),
         home: None,
         clock: Arc::new(recording.clock()),
+        told: BTreeSet::new(),
     };
     let composition = Composition::again(&ingredients, found)?;
     let recorded = recording.top_agent().ok_or(SetupError::NoAgent).map_err(CliError::usage)?;

@@ -1,6 +1,6 @@
 //! Servers that nothing is known of what they have are asked before the first request.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
@@ -29,6 +29,8 @@ const FIRST_LOOK: Duration = Duration::from_secs(5);
 pub(crate) struct FirstLook {
     /// What is to be told of that, once.
     pub(crate) notes: Vec<String>,
+    /// Those of which is told there that the session goes without them.
+    pub(crate) without: BTreeSet<String>,
     /// Those that have not said it yet: what they say is kept for the next session.
     _asking: Option<Asking>,
 }
@@ -150,8 +152,8 @@ fn asked(unknown: Vec<Asked>, cwd: &Path, around: &Surroundings) -> FirstLook {
         |asked: &&Asked| asked.card.unanswered.as_ref() == Some(&asked.server.start().digest);
     let was_slow: BTreeSet<String> =
         unknown.iter().filter(slow).map(|asked| asked.server.name.clone()).collect();
-    let mut waiting: BTreeSet<String> =
-        unknown.iter().map(|asked| asked.server.name.clone()).collect();
+    let mut waiting: BTreeMap<String, bool> =
+        unknown.iter().map(|asked| (asked.server.name.clone(), asked.of_editor)).collect();
     let processes = Arc::new(Processes::with(setup(around.open_files)));
     let (said, hears) = mpsc::channel();
     let looks: Vec<_> = unknown
@@ -160,8 +162,8 @@ fn asked(unknown: Vec<Asked>, cwd: &Path, around: &Surroundings) -> FirstLook {
             let (cwd, processes, said) = (cwd.to_owned(), Arc::clone(&processes), said.clone());
             async move {
                 let name = asked.server.name.clone();
-                let note = ask_first(asked, cwd, processes).await;
-                let _nobody_waits_any_more = said.send((name, note));
+                let heard = ask_first(asked, cwd, processes).await;
+                let _nobody_waits_any_more = said.send((name, heard));
             }
         })
         .collect();
@@ -180,16 +182,30 @@ fn asked(unknown: Vec<Asked>, cwd: &Path, around: &Surroundings) -> FirstLook {
     });
     drop(said);
     let until = Instant::now() + FIRST_LOOK;
-    let mut notes = Vec::new();
-    while waiting.iter().any(|name| !was_slow.contains(name)) {
+    let (mut notes, mut without) = (Vec::new(), BTreeSet::new());
+    while waiting.keys().any(|name| !was_slow.contains(name)) {
         let left = until.saturating_duration_since(Instant::now());
-        let Ok((name, note)) = hears.recv_timeout(left) else { break };
+        let Ok((name, heard)) = hears.recv_timeout(left) else { break };
         waiting.remove(&name);
-        notes.extend(note);
+        match heard {
+            Ok(note) => notes.extend(note),
+            Err(why) => {
+                notes.push(why);
+                without.insert(name);
+            }
+        }
     }
-    notes.extend(waiting.iter().map(|name| unheard(name, was_slow.contains(name))));
+    for (name, of_editor) in &waiting {
+        let mut note = unheard(name, was_slow.contains(name));
+        // What an editor names is started by the editor's word alone.
+        if !of_editor {
+            note.push_str(&format!(". To wait for it: deputize mcp test {name}"));
+        }
+        notes.push(note);
+        without.insert(name.clone());
+    }
     let asking = Asking { end: Some(end), thread: thread.ok() };
-    FirstLook { notes, _asking: (!waiting.is_empty()).then_some(asking) }
+    FirstLook { notes, without, _asking: (!waiting.is_empty()).then_some(asking) }
 }
 
 /// What is told of a server that has not said yet what it has.
@@ -202,25 +218,30 @@ fn unheard(name: &str, was_slow: bool) -> String {
     };
     format!(
         "mcp {name}: {why}. This session goes without its tools, and asks on while it lasts, for \
-         the next one. To wait for it: deputize mcp test {name}"
+         the next one"
     )
 }
 
-/// Asks a server and keeps what it says. What is to be told of that.
-async fn ask_first(asked: Asked, cwd: PathBuf, processes: Arc<Processes>) -> Option<String> {
+/// Asks a server and keeps what it says. What is to be told of that, or why the session goes
+/// without it.
+async fn ask_first(
+    asked: Asked,
+    cwd: PathBuf,
+    processes: Arc<Processes>,
+) -> Result<Option<String>, String> {
     let Asked { server, mut card, cards, of_editor } = asked;
     let (name, start) = (server.name.clone(), server.start());
     // A run that ends before the answer leaves that behind, and the next one does not wait.
     card.unanswered = Some(start.digest.clone());
     if let Err(error) = cards.write(&name, &start, &card) {
-        return Some(CliError::failed(error).chain());
+        return Err(CliError::failed(error).chain());
     }
     let listed = match look(server, cwd, move || processes.shared()).await {
         Ok(listed) => listed,
         Err(error) => {
             card.unanswered = None;
             let _kept = cards.write(&name, &start, &card);
-            return Some(without(&name, error));
+            return Err(without(&name, of_editor, error));
         }
     };
     let (taken, tools) = (of_editor && card.approved.is_none(), listed.tools.len());
@@ -230,18 +251,22 @@ async fn ask_first(asked: Asked, cwd: PathBuf, processes: Arc<Processes>) -> Opt
         card.hear(&start, listed);
     }
     if let Err(error) = cards.write(&name, &start, &card) {
-        return Some(CliError::failed(error).chain());
+        return Err(CliError::failed(error).chain());
     }
-    taken.then(|| {
+    Ok(taken.then(|| {
         format!(
             "mcp {name}: seen for the first time: its {tools} tools are taken as they are; what \
              changes later waits for you. Read them with: deputize mcp review {name}"
         )
-    })
+    }))
 }
 
 /// What is told of a server that a session goes without.
-fn without(name: &str, error: McpError) -> String {
+fn without(name: &str, of_editor: bool, error: McpError) -> String {
     let why = CliError::failed(error).chain();
-    format!("{why}. This session goes without its tools; try it with: deputize mcp test {name}")
+    let next = match of_editor {
+        true => "what the editor says of it is to be mended there".to_owned(),
+        false => format!("try it with: deputize mcp test {name}"),
+    };
+    format!("{why}. This session goes without its tools; {next}")
 }

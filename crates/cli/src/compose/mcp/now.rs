@@ -41,7 +41,7 @@ impl ToolSource for Now {
                 }
             }
             let mut catalog = self.others.clone();
-            notes.extend(add(&self.config, &known, &mut catalog));
+            notes.extend(add(&self.config, &known, &mut catalog).into_iter().map(|note| note.text));
             let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
             notes.retain(|note| told.insert(note.clone()));
             drop(told);
