@@ -170,8 +170,15 @@ fn works(end: &End, arguments: &Value, limit: Duration, found: &mut Found) -> bo
             {
                 found.broken(Rule::Refusal, format!("{arguments} is refused without a word"));
             }
-            let advice = "an example has to work in an empty directory; else give the check one";
             let why = chain(error);
+            // A file that is not there is refused, or an error of the system.
+            let of_machine = matches!(error, ToolError::Failed(_)) && !why.contains("o such file");
+            let advice = match of_machine {
+                true => {
+                    "it failed by itself and refused nothing: look at what its code does in this call"
+                }
+                false => "an example has to work in an empty directory; else give the check one",
+            };
             found.broken(Rule::Works, format!("{arguments} does not work: {why}; {advice}"));
         }
     }

@@ -1,11 +1,12 @@
 //! What a plugin says of itself, checked.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use deputize_core::door::{clean, clean_json, to_line};
 use deputize_core::{Effects, Example, Schema, ToolDecl, ToolName, ToolSpec, ToolsetName, Usable};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use crate::answer::{Said, said};
@@ -28,6 +29,20 @@ const TIME_LIMIT: Duration = Duration::from_secs(120);
 /// The longest that a call may take, whatever its tool says.
 const LONGEST: Duration = Duration::from_secs(3600);
 
+/// What may be said of a tool.
+const KEYS: [&str; 10] = [
+    "description",
+    "effects",
+    "examples",
+    "name",
+    "parallel",
+    "parameters",
+    "repeatable",
+    "time_limit_ms",
+    "toolset",
+    "unusable",
+];
+
 /// What a plugin has.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Description {
@@ -37,6 +52,9 @@ pub struct Description {
     pub version: String,
     /// Its tools, by name.
     pub tools: Vec<Described>,
+    /// Keys that it says and nobody here knows, each with where it stands: a later version of the
+    /// contract may have them, or they are misspelt.
+    pub unknown: Vec<String>,
 }
 
 /// One tool of it.
@@ -53,6 +71,8 @@ struct RawDescription {
     name: String,
     version: String,
     tools: Vec<RawTool>,
+    #[serde(flatten)]
+    rest: BTreeMap<String, IgnoredAny>,
 }
 
 #[derive(Deserialize)]
@@ -74,6 +94,8 @@ struct RawTool {
     unusable: Option<String>,
     #[serde(default)]
     examples: Vec<RawExample>,
+    #[serde(flatten)]
+    rest: BTreeMap<String, IgnoredAny>,
 }
 
 #[derive(Deserialize)]
@@ -81,6 +103,22 @@ struct RawExample {
     #[serde(default)]
     title: String,
     arguments: Value,
+    #[serde(flatten)]
+    rest: BTreeMap<String, IgnoredAny>,
+}
+
+/// What is said of keys that nobody knows, with the nearest that there is; of very many, the first.
+fn strange(place: &str, rest: &BTreeMap<String, IgnoredAny>, known: &[&str]) -> Vec<String> {
+    const MOST: usize = 8;
+    let one = |key: &String| {
+        let score = |known: &&str| strsim::jaro_winkler(key, known);
+        let nearest = known.iter().max_by(|a, b| score(a).total_cmp(&score(b)));
+        let nearest = nearest.filter(|known| score(known) > 0.8);
+        let meant =
+            nearest.map(|known| format!("; perhaps `{known}` is meant")).unwrap_or_default();
+        format!("{place} has a key `{}` that is not known{meant}", to_line(key, SHOWN_CHARS))
+    };
+    rest.keys().take(MOST).map(one).collect()
 }
 
 const fn unknown() -> Effects {
@@ -122,11 +160,17 @@ impl Description {
                        `describe`";
             return Err(wrong(why.to_owned()));
         }
+        let mut unknown = strange("the description", &raw.rest, &["name", "tools", "version"]);
         let mut names = BTreeSet::new();
         let mut tools = Vec::new();
         for tool in raw.tools {
             let shown = to_line(&tool.name, SHOWN_CHARS);
             let wrong = |why: String| wrong(format!("tool `{shown}`: {why}"));
+            unknown.extend(strange(&format!("tool `{shown}`"), &tool.rest, &KEYS));
+            for example in &tool.examples {
+                let place = format!("an example of tool `{shown}`");
+                unknown.extend(strange(&place, &example.rest, &["arguments", "title"]));
+            }
             let described = described(tool, &name).map_err(wrong)?;
             if !names.insert(described.spec.decl.name.clone()) {
                 return Err(wrong("there are two of that name".to_owned()));
@@ -134,7 +178,7 @@ impl Description {
             tools.push(described);
         }
         tools.sort_by(|a, b| a.spec.decl.name.cmp(&b.spec.decl.name));
-        Ok(Self { name, version: to_line(&raw.version, SHOWN_CHARS), tools })
+        Ok(Self { name, version: to_line(&raw.version, SHOWN_CHARS), tools, unknown })
     }
 }
 
@@ -205,6 +249,21 @@ mod tests {
             (Effects::Unknown, false, false)
         );
         assert_eq!(spec.time_limit, Some(Duration::from_secs(120)));
+    }
+
+    #[test]
+    fn a_key_that_nobody_knows_is_told_with_the_nearest_and_harms_nothing() {
+        let answer = r#"{"ok":{"name":"w","version":"1","licence":"MIT","tools":[{"name":"a",
+            "description":"x","parameters":{"type":"object"},"efects":"read_only",
+            "examples":[{"title":"t","args":{},"arguments":{}}]}]}}"#;
+        let read = Description::parse(answer).unwrap();
+        assert_eq!(read.tools[0].spec.effects, Effects::Unknown);
+        let told = [
+            "the description has a key `licence` that is not known",
+            "tool `a` has a key `efects` that is not known; perhaps `effects` is meant",
+            "an example of tool `a` has a key `args` that is not known; perhaps `arguments` is meant",
+        ];
+        assert_eq!(read.unknown, told);
     }
 
     #[test]

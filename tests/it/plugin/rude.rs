@@ -75,6 +75,24 @@ async fn a_missing_function_or_a_wrong_description_is_refused() {
 }
 
 #[tokio::test]
+async fn a_check_says_of_a_crash_what_to_look_at_and_warns_of_keys_that_are_not_known() {
+    let lab = Lab::new();
+    let tool = json!({"name": "rude", "description": "Falls.", "efects": "read_only",
+        "parameters": {"type": "object"}, "examples": [{"arguments": {"how": "segv"}}]});
+    let said = json!({"ok": {"name": "rude", "version": "1", "tools": [tool]}}).to_string();
+    let flag = format!("-DDESCRIBED={}", Value::from(said));
+    let library = compiled(&lab, SOURCE, "librude", &[&flag]);
+    let args = ["plugin", "check", library.to_str().unwrap()];
+    let checked = ended(&lab, &args).await.with_code(1);
+    let warned = "tool `rude` has a key `efects` that is not known; perhaps `effects` is meant";
+    assert!(checked.out.contains(warned), "{}", checked.out);
+    for words in ["SIGSEGV", "about to fall", "look at what its code does in this call"] {
+        assert!(checked.out.contains(words), "{words}: {}", checked.out);
+    }
+    assert!(!checked.out.contains("empty directory"), "{}", checked.out);
+}
+
+#[tokio::test]
 async fn a_file_that_changed_since_it_was_pinned_is_not_loaded() {
     let lab = Lab::new();
     let library = compiled(&lab, SOURCE, "librude", &[]);

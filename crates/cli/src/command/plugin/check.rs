@@ -110,6 +110,7 @@ impl Report {
             format!("sha256   {}", file.sha256()),
             format!("abi      {}", deputize_plugin_host::ABI),
         ];
+        lines.extend(description.unknown.iter().map(|what| format!("warning  {what}")));
         for (tool, checked) in checked {
             let name = &tool.spec().decl.name;
             let effects = effects(tool.spec().effects);
@@ -175,6 +176,7 @@ impl Report {
             "bytes": self.file.len(),
             "sha256": self.file.sha256(),
             "abi": deputize_plugin_host::ABI,
+            "warnings": self.description.unknown,
             "tools": self.checked.iter().map(tool).collect::<Vec<_>>(),
         })
     }
