@@ -255,13 +255,13 @@ mod tests {
     fn a_key_that_nobody_knows_is_told_with_the_nearest_and_harms_nothing() {
         let answer = r#"{"ok":{"name":"w","version":"1","licence":"MIT","tools":[{"name":"a",
             "description":"x","parameters":{"type":"object"},"efects":"read_only",
-            "examples":[{"title":"t","args":{},"arguments":{}}]}]}}"#;
+            "examples":[{"title":"t","argumants":{},"arguments":{}}]}]}}"#;
         let read = Description::parse(answer).unwrap();
         assert_eq!(read.tools[0].spec.effects, Effects::Unknown);
         let told = [
             "the description has a key `licence` that is not known",
             "tool `a` has a key `efects` that is not known; perhaps `effects` is meant",
-            "an example of tool `a` has a key `args` that is not known; perhaps `arguments` is meant",
+            "an example of tool `a` has a key `argumants` that is not known; perhaps `arguments` is meant",
         ];
         assert_eq!(read.unknown, told);
     }
