@@ -48,6 +48,8 @@ enum DirectoryError {
     },
     #[error("cannot work in `{}`: it is not a directory", .0.display())]
     NotDirectory(PathBuf),
+    #[error("cannot work in `{}`: its name is not UTF-8, and a record can name no other; rename it", .0.display())]
+    Unnamed(PathBuf),
     #[error("there is no place for sessions: set DEPUTIZE_HOME to a directory")]
     NoState,
     #[error("there is no session `{0}`")]
@@ -119,6 +121,9 @@ impl Surroundings {
         })?;
         if !found.is_dir() {
             return Err(CliError::usage(DirectoryError::NotDirectory(path)));
+        }
+        if found.to_str().is_none() {
+            return Err(CliError::usage(DirectoryError::Unnamed(found)));
         }
         Ok(found)
     }

@@ -241,7 +241,8 @@ impl Purse {
         let tokens = tokens.fold(self.spent.tokens, u64::saturating_add);
         let usd = self.spent.usd + taken.usd + wanted.usd;
         self.budget.tokens.is_none_or(|most| tokens <= most)
-            && self.budget.usd.is_none_or(|most| usd <= most + NO_DOLLARS)
+            // Of nothing nothing is asked, also where it would cost nothing.
+            && self.budget.usd.is_none_or(|most| most > 0.0 && usd <= most + NO_DOLLARS)
     }
 
     /// Takes what a request really cost, and gives back what was set aside for it. What is set

@@ -172,6 +172,27 @@ pub fn to_line(content: &str, most: usize) -> String {
     line
 }
 
+/// The same of a command or a name, where each character counts: spaces stay, and a line break and
+/// everything invisible stands there as what it is written as.
+#[must_use]
+pub fn to_exact_line(content: &str, most: usize) -> String {
+    let visible = |c: char| match c {
+        '\n' => "\\n".to_owned(),
+        '\t' => "\\t".to_owned(),
+        '\r' => "\\r".to_owned(),
+        c if c.is_control() || clean::is_invisible(c) => c.escape_unicode().to_string(),
+        c => c.to_string(),
+    };
+    let head = content.chars().take(most.saturating_add(1));
+    let text: String = head.map(visible).collect();
+    if text.chars().count() <= most {
+        return text;
+    }
+    let mut line: String = text.chars().take(most.saturating_sub(1)).collect();
+    line.push('…');
+    line
+}
+
 /// Content in a question to a person: whole, with everything invisible made visible.
 #[must_use]
 pub fn to_question(content: &str) -> String {
@@ -240,6 +261,15 @@ mod tests {
         let secret = FrameSecret::new(&[1; 16]);
         let call = CallId { step: call, slot: 0 };
         to_model(&secret, &agent, call, &Source::Tool("t".into()), content).into_string()
+    }
+
+    #[test]
+    fn of_a_command_each_character_is_told() {
+        let told = |text, most| to_exact_line(text, most);
+        assert_eq!(told("printf 'a    b' # x\nrm -rf  y", 80), r"printf 'a    b' # x\nrm -rf  y");
+        assert_eq!(told("my  file\u{200b}\u{1b}[2K\t.txt", 80), r"my  file\u{200b}\u{1b}[2K\t.txt");
+        assert_eq!(told("abcdef", 6), "abcdef");
+        assert_eq!(told("abcdefg", 6), "abcde…");
     }
 
     #[test]

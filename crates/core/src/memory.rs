@@ -40,8 +40,9 @@ pub type MemoryError = Box<dyn Error + Send + Sync>;
 pub trait Memory: Send + Sync {
     /// A child finished, whatever it was and however it ended: its task, what it gave, and its
     /// id, by which the session file knows it. The child's end is on record by then. Called once
-    /// for each end, before the parent is told; a failure, a panic and more than
-    /// [`MEMORY_SECONDS`] are put on record and harm nothing.
+    /// for each end, before the parent is told, and perhaps again when the program was ended before
+    /// the parent was; a failure, a panic and more than [`MEMORY_SECONDS`] are put on record and
+    /// harm nothing.
     fn on_delegation<'a>(
         &'a self,
         task: &'a str,

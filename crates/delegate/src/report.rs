@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
-use deputize_core::door::to_line;
+use deputize_core::door::{to_exact_line, to_line};
 use deputize_core::{AgentId, AgentView, ContextUse, FillError, Outcome, ToolOutput, fill};
 use serde::Serialize;
 use serde_json::Value;
@@ -191,7 +191,15 @@ impl Audience {
     fn path<'t>(self, path: &'t Path) -> Cow<'t, str> {
         match self {
             Self::Host => path.to_string_lossy(),
-            Self::Model(_) => Cow::Owned(to_line(&path.to_string_lossy(), PATH_CHARS)),
+            Self::Model(_) => Cow::Owned(to_exact_line(&path.to_string_lossy(), PATH_CHARS)),
+        }
+    }
+
+    /// A command or a name, in which each character counts.
+    fn exact<'t>(self, text: &'t str, most: usize) -> Cow<'t, str> {
+        match self {
+            Self::Host => Cow::Borrowed(text),
+            Self::Model(_) => Cow::Owned(to_exact_line(text, most)),
         }
     }
 
@@ -290,7 +298,7 @@ fn for_want_of_room(bare: usize, outcomes: &[Outcome], seen: Seen<'_>) -> String
     let session = outcomes.first().and_then(|outcome| outcome.agent.as_str().split('/').next());
     let session = session.unwrap_or_default();
     let folder = seen.kept.iter().find_map(|kept| kept.whole.as_deref()?.parent());
-    let whole = match folder.map(|folder| to_line(&folder.to_string_lossy(), PATH_CHARS)) {
+    let whole = match folder.map(|folder| to_exact_line(&folder.to_string_lossy(), PATH_CHARS)) {
         Some(folder) => {
             format!("the whole is in `{folder}/AGENT.result.json`, with ~ for / in AGENT")
         }
@@ -333,7 +341,7 @@ fn notes(
     let all = outcomes.iter().zip(seen.unseen).filter(|(_, unseen)| !unseen.is_empty());
     let all: Vec<(&Outcome, &Vec<String>)> = all.collect();
     for (index, (outcome, unseen)) in all.iter().enumerate() {
-        let files = unseen.iter().map(|path| format!("`{}`", to_line(path, NOTE_PATH_CHARS)));
+        let files = unseen.iter().map(|path| format!("`{}`", to_exact_line(path, NOTE_PATH_CHARS)));
         let files = listed(files, "unseen_writes", NOTE_BYTES);
         let note =
             fill(UNSEEN.trim_end(), &[("agent", outcome.agent.as_str()), ("files", &files)])?;
@@ -376,7 +384,7 @@ fn stale_note(stale: &[StaleFile], cwd: &Path, most: usize) -> Result<Option<Str
         let path = file.path.strip_prefix(cwd).unwrap_or(&file.path).to_string_lossy();
         let by = file.by.as_ref().map_or("a command or another program", AgentId::as_str);
         let how = if file.gone { "deleted or renamed by" } else { "by" };
-        format!("`{}` ({how} {by})", to_line(&path, NOTE_PATH_CHARS))
+        format!("`{}` ({how} {by})", to_exact_line(&path, NOTE_PATH_CHARS))
     });
     let files = listed(files, "stale_paths", NOTE_BYTES.min(most));
     fill(STALE.trim_end(), &[("files", &files)]).map(Some)

@@ -10,7 +10,8 @@ use deputize_core::{
     Event, ExitReason, JournalError, Outcome, Step, ToolChoice, ToolOutput, UserMessage,
 };
 
-use crate::driver::{Driver, host_fault};
+use crate::call::recorded;
+use crate::driver::{Driver, chain, host_fault};
 use crate::presence::Presence;
 use crate::resume::settle;
 use crate::shared::Shared;
@@ -74,7 +75,9 @@ impl Shared {
     pub(crate) fn found(&self, child: &AgentSpec, end: &Outcome) -> Option<Box<ChildFound>> {
         let handoff = self.parts.handoff.as_ref()?;
         let parent = self.tree().live.get(child.parent.as_ref()?)?.view.upgrade()?;
-        handoff.found(&parent, child, end).map(Box::new)
+        let mut found = handoff.found(&parent, child, end).map(Box::new)?;
+        found.stale_paths = found.stale_paths.into_iter().map(recorded).collect();
+        Some(found)
     }
 
     /// Leaves an agent a message, on record, so that it is read also after a kill.
@@ -104,8 +107,8 @@ impl Driver {
             if !self.presence.child_begins(id) {
                 continue;
             }
-            if let Some(outcome) = stored.outcome {
-                self.presence.child_ended(outcome);
+            if stored.outcome.is_some() {
+                shared.after_child_of_before(stored, self.tell_of_child());
                 continue;
             }
             if let Err(error) = self.take_up(stored) {
@@ -114,30 +117,33 @@ impl Driver {
         }
     }
 
+    /// Tells this agent of the end of a child that nobody waits for.
+    fn tell_of_child(&self) -> impl FnOnce(Outcome) + Send + 'static {
+        let (presence, shared) = (Arc::clone(&self.presence), Arc::clone(&self.shared));
+        move |outcome| {
+            presence.child_ended(outcome);
+            shared.changed.notify_waiters();
+        }
+    }
+
     fn take_up(&self, stored: Stored) -> Result<(), String> {
         let shared = &self.shared;
         if let Err(why) = shared.can_go_on(&self.view, &stored)
             && shared.play.is_none()
         {
-            let (presence, changed) = (Arc::clone(&self.presence), Arc::clone(shared));
-            let tell = move |outcome| {
-                presence.child_ended(outcome);
-                changed.changed.notify_waiters();
-            };
-            shared.end_stored(stored, &why, tell);
+            shared.end_stored(stored, &why, self.tell_of_child());
             return Ok(());
         }
         let authority = shared
             .child_authority(&self.view, &stored.spec.grant)
-            .map_err(|error| error.to_string())?;
+            .map_err(|error| chain(&error))?;
         let settled = if shared.play.is_some() {
             stored
         } else {
-            settle(shared, stored).map_err(|error| error.to_string())?
+            settle(shared, stored).map_err(|error| chain(&error))?
         };
         let cancel = self.presence.children.child();
-        let driver =
-            shared.revive(settled, authority, cancel).map_err(|error| error.to_string())?;
+        let driver = shared.revive(settled, authority, cancel).map_err(|error| chain(&error))?;
         shared.launch_background(driver, &self.view, Arc::clone(&self.presence));
         Ok(())
     }

@@ -20,6 +20,8 @@ use crate::parts::SyncMode;
 mod hooks;
 mod result;
 
+pub(crate) use result::recorded;
+
 use result::Done;
 
 /// How long a call may take to settle after it was told to end.
@@ -300,7 +302,9 @@ impl Driver {
     ) -> Result<Record, JournalError> {
         let spec = &self.view.spec;
         let bus = &self.shared.bus;
-        for fact in &done.output.facts {
+        let facts = done.output.facts.into_iter();
+        let facts: Vec<Fact> = facts.map(|fact| self.scrubbed_fact(fact)).collect();
+        for fact in &facts {
             match fact.clone() {
                 Fact::FileRead { path, version, .. } => {
                     bus.record(spec, Event::FileRead { path, version })?;
@@ -325,7 +329,7 @@ impl Driver {
             },
             args_bytes: call.arguments.len() as u64,
             ms,
-            facts: done.output.facts.into_iter().map(|fact| self.scrubbed_fact(fact)).collect(),
+            facts,
             display: done.output.display.map(|display| self.scrubbed_display(display)),
             error: done.error.map(|error| self.shared.parts.secrets.scrub(&error).into_owned()),
         });

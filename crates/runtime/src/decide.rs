@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use deputize_core::door::to_line;
+use deputize_core::door::to_exact_line;
 use deputize_core::{
     AgentSpec, AgentView, Answer, ApproverMode, Cancel, Event, JournalError, LogLevel, Question,
     effective_mode,
@@ -61,7 +61,7 @@ impl Shared {
         done: &str,
         question: &Question,
     ) -> Result<(), JournalError> {
-        let message = format!("{done}: {}", to_line(&question.command, COMMAND_CHARS));
+        let message = format!("{done}: {}", to_exact_line(&question.command, COMMAND_CHARS));
         self.bus.record(spec, Event::Log { level: LogLevel::Warn, message }).map(|_| ())
     }
 }

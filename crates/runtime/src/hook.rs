@@ -3,12 +3,13 @@
 use std::borrow::Cow;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use deputize_core::door::{Secrets, to_line};
 use deputize_core::{
     AgentSpec, Cancel, CancelReason, Event, ExitReason, Hook, HookAnswer, HookDecision, HookInput,
-    HookRun, JournalError, LogLevel, MEMORY_SECONDS, Memory, Moment, Outcome, Status,
+    HookPoint, HookRun, JournalError, LogLevel, MEMORY_SECONDS, Memory, Moment, Outcome, Status,
 };
 use futures_util::FutureExt as _;
 use serde_json::Value;
@@ -17,6 +18,7 @@ use tokio::time::Instant;
 use crate::call::{GRACE, settle};
 use crate::driver::{Driver, chain};
 use crate::shared::Shared;
+use crate::stored::Stored;
 
 /// How many characters of a hook's reason are kept and told.
 const REASON_CHARS: usize = 2000;
@@ -37,8 +39,19 @@ impl Shared {
         moment: Moment<'_>,
         cancel: &Cancel,
     ) -> Result<Option<String>, JournalError> {
+        self.hooks_but(0, agent, moment, cancel).await
+    }
+
+    /// The same without the first so many, which ran already.
+    async fn hooks_but(
+        &self,
+        ran: usize,
+        agent: &AgentSpec,
+        moment: Moment<'_>,
+        cancel: &Cancel,
+    ) -> Result<Option<String>, JournalError> {
         let input = HookInput { session: &self.view.id, agent, moment };
-        for hook in self.parts.hooks.iter().filter(|hook| hook.wants(moment.point())) {
+        for hook in self.hooks_at(moment.point()).skip(ran) {
             let started = Instant::now();
             // Whoever is told to end neither waits for another hook nor heeds what one says.
             let Some(answer) = self.answer_of(&**hook, &input, cancel).await else {
@@ -63,6 +76,10 @@ impl Shared {
             }
         }
         Ok(None)
+    }
+
+    fn hooks_at(&self, point: HookPoint) -> impl Iterator<Item = &Arc<dyn Hook>> {
+        self.parts.hooks.iter().filter(move |hook| hook.wants(point))
     }
 
     /// The answer of one hook; nothing when the signal came first.
@@ -104,12 +121,44 @@ impl Shared {
 
     /// A child ended, and that is on record: hooks and the memory are told.
     pub(crate) async fn after_child(&self, spec: &AgentSpec, outcome: &Outcome, cancel: &Cancel) {
+        self.after_child_but(0, spec, outcome, cancel).await;
+    }
+
+    /// A child had ended in an earlier process and its parent did not hear of it: whom that
+    /// process did not come to is told before `tell` is called. What the memory took is not on
+    /// record, so it may hear of an end twice.
+    pub(crate) fn after_child_of_before(
+        self: &Arc<Self>,
+        stored: Stored,
+        tell: impl FnOnce(Outcome) + Send + 'static,
+    ) {
+        let Stored { spec, outcome: Some(outcome), told_hooks, .. } = stored else { return };
+        if self.parts.memory.is_none()
+            && self.hooks_at(HookPoint::SubagentStop).count() <= told_hooks
+        {
+            return tell(outcome);
+        }
+        let shared = Arc::clone(self);
+        self.tasks.spawn(async move {
+            let signal = shared.signal_above(&spec).unwrap_or_else(|| shared.cancel.child());
+            shared.after_child_but(told_hooks, &spec, &outcome, &signal).await;
+            tell(outcome);
+        });
+    }
+
+    async fn after_child_but(
+        &self,
+        ran: usize,
+        spec: &AgentSpec,
+        outcome: &Outcome,
+        cancel: &Cancel,
+    ) {
         if spec.depth == 0 {
             return;
         }
         let moment = Moment::SubagentStop { outcome };
         // A journal that takes nothing shows at the next record of the parent.
-        let _recorded = self.hooks(spec, moment, cancel).await;
+        let _recorded = self.hooks_but(ran, spec, moment, cancel).await;
         let Some(memory) = &self.parts.memory else { return };
         if let Err(problem) = remember(&**memory, spec, outcome, cancel).await {
             let problem = to_line(&self.parts.secrets.scrub(&problem), REASON_CHARS);

@@ -9,7 +9,7 @@ use deputize_core::{
     JournalError, Outcome,
 };
 
-use crate::driver::{host_fault, outcome_of};
+use crate::driver::{chain, host_fault, outcome_of};
 use crate::resume::settle;
 use crate::shared::Shared;
 use crate::stored::Stored;
@@ -54,7 +54,7 @@ impl Shared {
                 Ok(()) => shared.end_orphan(stored, Some(why), &signal).await,
                 Err(error) => Err(error),
             };
-            tell(ended.unwrap_or_else(|error| host_fault(&spec, error.to_string())));
+            tell(ended.unwrap_or_else(|error| host_fault(&spec, chain(&error))));
         });
     }
 

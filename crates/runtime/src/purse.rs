@@ -187,7 +187,9 @@ fn short(
         told.push((BudgetOf::Tokens, text));
     }
     let usd = [spent, others, request, closing].map(|cost| cost.usd);
-    if let Some(most) = budget.usd
+    if budget.usd == Some(0.0) {
+        told.push((BudgetOf::Usd, format!("{name} is $0, so no model is asked")));
+    } else if let Some(most) = budget.usd
         && usd.into_iter().sum::<f64>() > most
     {
         let next = (request.usd > 0.0).then(|| format!("cost {}", dollars(request.usd)));

@@ -231,11 +231,11 @@ impl Session {
     /// returns, nothing that the session started still runs.
     pub async fn run(&self, spec: AgentSpec, authority: Authority, cancel: &Cancel) -> Outcome {
         let spec = self.shared.without_secrets(spec);
-        let started = self.record_start(&spec).map_err(|error| error.to_string());
+        let started = self.record_start(&spec).map_err(|error| chain(&error));
         let driver = started.and_then(|()| {
             self.shared
                 .start(spec.clone(), authority, self.below(cancel))
-                .map_err(|error| error.to_string())
+                .map_err(|error| chain(&error))
         });
         self.finish(&spec, driver).await
     }
@@ -283,7 +283,7 @@ impl Session {
         let driver = self
             .shared
             .revive(stored, authority, self.below(cancel))
-            .map_err(|error| error.to_string());
+            .map_err(|error| chain(&error));
         self.finish(&spec, driver).await
     }
 

@@ -17,7 +17,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::background::Tell;
 use crate::bus::Bus;
-use crate::driver::Driver;
+use crate::driver::{Driver, chain};
 use crate::parts::{Models, Route, SyncMode};
 use crate::pulse::Pulse;
 use crate::purse::{Budgets, Purses};
@@ -187,7 +187,7 @@ impl Shared {
         if self.play.is_none() {
             self.bus
                 .start_agent(&view.spec, &view.declared)
-                .map_err(|error| AttachError::Journal(error.to_string()))?;
+                .map_err(|error| AttachError::Journal(chain(&error)))?;
         }
         let run = Run::of(&view.spec);
         Ok(Driver::new(Arc::clone(self), view, run, routes, cancel))

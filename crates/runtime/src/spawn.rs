@@ -9,7 +9,7 @@ use deputize_core::{
 };
 use tokio::sync::oneshot;
 
-use crate::driver::{Driver, host_fault};
+use crate::driver::{Driver, chain, host_fault};
 use crate::shared::Shared;
 use crate::stored::Stored;
 
@@ -47,11 +47,15 @@ impl Spawn for Spawner {
         }
         let stored = shared.tree().stored.remove(&spec.id);
         match stored {
-            Some(Stored { outcome: Some(outcome), spec, .. }) => {
-                shared.has_ended(&spec, &outcome);
-                let state = AgentState::Ended(Box::new(outcome));
-                let spec = Arc::new(spec);
-                Ok(Box::new(LocalAgent { id: spec.id.clone(), spec, cancel: None, state }))
+            Some(stored @ Stored { outcome: Some(_), .. }) => {
+                if let Some(outcome) = &stored.outcome {
+                    shared.has_ended(&stored.spec, outcome);
+                }
+                let (id, spec) = (stored.spec.id.clone(), Arc::new(stored.spec.clone()));
+                let (send, outcome) = oneshot::channel();
+                shared.after_child_of_before(stored, move |outcome| _ = send.send(outcome));
+                let state = AgentState::Runs(outcome);
+                Ok(Box::new(LocalAgent { id, spec, cancel: None, state }))
             }
             Some(stored) => {
                 let able = shared.can_go_on(parent, &stored);
@@ -70,7 +74,7 @@ impl Spawn for Spawner {
                     stored
                 } else {
                     crate::resume::settle(&shared, stored)
-                        .map_err(|error| AttachError::Journal(error.to_string()))?
+                        .map_err(|error| AttachError::Journal(chain(&error)))?
                 };
                 let driver = shared.revive(settled, authority, cancel.child())?;
                 Ok(Box::new(shared.launch(driver)))
@@ -175,7 +179,6 @@ impl Shared {
 
 pub(crate) enum AgentState {
     Runs(oneshot::Receiver<Outcome>),
-    Ended(Box<Outcome>),
     Told,
 }
 
@@ -191,7 +194,6 @@ impl LocalAgent {
     pub(crate) async fn wait(mut self) -> Outcome {
         let outcome = match std::mem::replace(&mut self.state, AgentState::Told) {
             AgentState::Runs(outcome) => outcome.await.ok(),
-            AgentState::Ended(outcome) => Some(*outcome),
             AgentState::Told => None,
         };
         self.cancel = None;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use deputize_core::{
     AgentId, AgentSpec, AgentStart, CallId, Cost, Event, Extent, Fact, FailureKind, FileLedger,
-    Message, ModelError, Outcome, Receipts, Record, Run, ToolDecl, Usage,
+    HookPoint, Message, ModelError, Outcome, Receipts, Record, Run, ToolDecl, Usage,
 };
 
 use crate::afford::Density;
@@ -28,6 +28,8 @@ pub(crate) struct Stored {
     /// Attempts of requests that it sent.
     pub(crate) requests: u32,
     pub(crate) outcome: Option<Outcome>,
+    /// How many hooks were told of that outcome.
+    pub(crate) told_hooks: usize,
     pub(crate) begun: bool,
     /// How long it ran in earlier processes, at least.
     pub(crate) ran: Duration,
@@ -169,6 +171,11 @@ fn fold(records: &[Record], texts: &BTreeMap<String, Arc<str>>) -> BTreeMap<Agen
                 }
                 agents.insert(record.agent.clone(), stored(start, texts));
             }
+            Event::Hook(run) if run.name == HookPoint::SubagentStop => {
+                if let Some(child) = run.child.as_ref().and_then(|id| agents.get_mut(id)) {
+                    child.told_hooks += 1;
+                }
+            }
             event => {
                 if let Some(agent) = agents.get_mut(&record.agent) {
                     agent.take(event);
@@ -192,6 +199,7 @@ fn stored(start: &AgentStart, texts: &BTreeMap<String, Arc<str>>) -> Stored {
         cost: Cost::default(),
         requests: 0,
         outcome: None,
+        told_hooks: 0,
         begun: false,
         ran: Duration::ZERO,
         session_ended: false,
@@ -284,10 +292,12 @@ impl Stored {
                 }
                 self.begun = true;
                 self.outcome = None;
+                self.told_hooks = 0;
                 self.session_ended = false;
             }
             Event::AgentResume { .. } => {
                 self.outcome = None;
+                self.told_hooks = 0;
                 self.session_ended = false;
             }
             Event::SessionEnd { .. } => self.session_ended = true,

@@ -191,8 +191,11 @@ impl Running {
             });
         }
         if restored || self.state.cwd != before.cwd {
-            // Whether the last change before a restart is on record is not known.
-            output.facts.push(Fact::ShellMoved { path: self.state.cwd.clone() });
+            // Whether the last change before a restart is on record is not known. A record is JSON
+            // and can name no other directory.
+            if self.state.cwd.to_str().is_some() {
+                output.facts.push(Fact::ShellMoved { path: self.state.cwd.clone() });
+            }
         }
         if asked > seconds {
             output.notes.push(format!("the time limit was {seconds} seconds, which is the most"));

@@ -119,3 +119,33 @@ async fn the_first_words_of_a_reply_that_broke_off_are_told_with_the_model_that_
         "{entry}"
     );
 }
+
+/// No record can name it, so nothing may depend on its name.
+#[tokio::test]
+async fn a_shell_in_a_directory_whose_name_is_no_text_harms_nothing() {
+    use std::os::unix::ffi::OsStrExt as _;
+
+    let lab = Lab::new();
+    let odd = lab.work(std::ffi::OsStr::from_bytes(b"odd\xff"));
+    std::fs::create_dir_all(&odd).unwrap();
+    let server = model(|asked| match (is_child(asked), asked.results().len()) {
+        (false, 0) => call("delegate_task", json!({"goal": "One"})),
+        (false, _) => say("Back."),
+        (true, 0) => call("terminal", json!({"command": "cd odd*; echo x > y"})),
+        (true, 1) => call("terminal", json!({"command": "cat y"})),
+        (true, _) => say("It is written."),
+    })
+    .await;
+    run(&lab, &server, &["delegation.approvals=auto"], "Go").await;
+    let entry = &result(&messages(of(&server.requests(), "Go")[1], "tool")[0]).0["results"][0];
+    assert_eq!(entry["status"], "completed", "{entry}");
+    let commands = entry["receipts"]["commands"].as_array().unwrap();
+    assert_eq!(commands.len(), 2, "{entry}");
+    assert!(commands.iter().all(|run| run["exit_code"] == 0), "{entry}");
+    assert!(odd.join("y").exists());
+
+    let mut command = lab.deputize(&["run", "-m", "offline", "Go", "-C"]);
+    command.arg(&odd);
+    let refused = crate::program::Running::start(command).end().await.with_code(2);
+    assert!(refused.err.contains("is not UTF-8"), "{}", refused.err);
+}

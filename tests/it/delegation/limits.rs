@@ -145,7 +145,7 @@ async fn without_a_closing_answer_it_is_told_which_budget_had_how_much_left() {
 
 #[tokio::test]
 async fn of_nothing_nothing_is_asked_whatever_it_is_counted_in() {
-    for zero in ["tokens", "seconds"] {
+    for zero in ["tokens", "seconds", "usd"] {
         let set = format!("delegation.budget.{zero}=0");
         let (requests, entry) = child_of(|_| say("Asked all the same."), &[&set]).await;
         assert_eq!((requests, &entry["api_calls"]), (0, &json!(0)), "{zero}: {entry}");

@@ -115,6 +115,8 @@ impl Run {
             reason => &format!(" (it was the last answer there could be: {})", reason.as_str()),
         };
         if self.corrections == CORRECTIONS || !at_limit.is_empty() {
+            // One line each; a person reads the error in one.
+            let mistakes = mistakes.lines().collect::<Vec<_>>().join("; ");
             let error = format!("the answer misses its schema: {mistakes}{at_limit}");
             self.end(Status::Failed, ExitReason::SchemaInvalid, Some(&error));
             return;

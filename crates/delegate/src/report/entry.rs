@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::path::PathBuf;
 
-use deputize_core::door::{Source, clean, clean_json, quote, to_line};
+use deputize_core::door::{Source, clean, clean_json, quote, to_exact_line};
 use deputize_core::{AgentId, ExitReason, Outcome, Status, ToolTrace, Version, shown_usd};
 use serde::Serialize;
 use serde_json::Value;
@@ -197,7 +197,7 @@ pub(super) fn entry<'a>(
             .unseen_of(index)
             .iter()
             .take(lists.claims)
-            .map(|path| audience.word(path, PATH_CHARS))
+            .map(|path| audience.exact(path, PATH_CHARS))
             .collect(),
         summary_path: kept.and_then(|kept| path(&kept.summary)),
         output_path: kept.filter(|_| words.output_bytes > 0).and_then(|kept| path(&kept.output)),
@@ -285,7 +285,7 @@ fn receipt_lines<'a>(outcome: &'a Outcome, audience: Audience) -> ReceiptLines<'
         commands: commands(outcome)
             .skip(earlier)
             .map(|(by, (command, exit_code), unknown)| CommandLine {
-                command: audience.word(command, PATH_CHARS),
+                command: audience.exact(command, PATH_CHARS),
                 exit_code: *exit_code,
                 end: match exit_code {
                     Some(_) => None,
@@ -362,7 +362,7 @@ pub(super) fn beside_part(outcome: &Outcome, kept: Option<&Kept>) -> String {
 /// Where the whole answer of a child is, for a text that has no `summary_path`.
 pub(super) fn where_whole(outcome: &Outcome, kept: Option<&Kept>) -> String {
     match kept.and_then(|kept| kept.summary.as_deref()) {
-        Some(path) => format!("`{}`", to_line(&path.to_string_lossy(), PATH_CHARS)),
+        Some(path) => format!("`{}`", to_exact_line(&path.to_string_lossy(), PATH_CHARS)),
         None => whole(&outcome.agent),
     }
 }

@@ -1,6 +1,6 @@
 //! The end of one child as a plain text, for models that expect no more.
 
-use deputize_core::door::{Source, to_line};
+use deputize_core::door::{Source, to_exact_line};
 use deputize_core::{
     ExitReason, FillError, ModelText, Outcome, Status, ToolCallResult, ToolError, ToolOutput,
 };
@@ -69,7 +69,7 @@ fn text(outcome: &Outcome, kept: Option<&Kept>, most: usize) -> ToolOutput {
 /// Where the session of a child is that did not come to the end of its task.
 fn session(outcome: &Outcome) -> Option<String> {
     let path = outcome.session_path.as_deref()?;
-    let path = to_line(&path.to_string_lossy(), PATH_CHARS);
+    let path = to_exact_line(&path.to_string_lossy(), PATH_CHARS);
     (outcome.exit_reason != ExitReason::Completed).then(|| format!("the child's session: `{path}`"))
 }
 

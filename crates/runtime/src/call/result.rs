@@ -1,6 +1,7 @@
 //! What the model and the record get of a call.
 
 use std::borrow::Cow;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use deputize_core::door::{Source, to_line, to_model};
@@ -51,11 +52,22 @@ impl Done {
     }
 }
 
+/// A record is JSON: a name that is not UTF-8 stands there as it is shown.
+pub(crate) fn recorded(path: PathBuf) -> PathBuf {
+    match path.into_os_string().into_string() {
+        Ok(path) => path.into(),
+        Err(path) => path.to_string_lossy().into_owned().into(),
+    }
+}
+
 impl Driver {
     /// What may be shown, without secrets.
     pub(super) fn scrubbed_display(&self, display: Display) -> Display {
         let Display::Diff { path, diff } = display;
-        Display::Diff { path, diff: self.shared.parts.secrets.scrub(&diff).into_owned() }
+        Display::Diff {
+            path: recorded(path),
+            diff: self.shared.parts.secrets.scrub(&diff).into_owned(),
+        }
     }
 
     /// What the host saw, without secrets.
@@ -69,9 +81,13 @@ impl Driver {
                 let error = self.shared.parts.secrets.scrub(&error).into_owned();
                 Fact::NotBegun { agent, task_index, model, status, error }
             }
-            fact @ (Fact::FileRead { .. } | Fact::FileWritten { .. } | Fact::ShellMoved { .. }) => {
-                fact
+            Fact::FileRead { path, version, whole } => {
+                Fact::FileRead { path: recorded(path), version, whole }
             }
+            Fact::FileWritten { path, version, created } => {
+                Fact::FileWritten { path: recorded(path), version, created }
+            }
+            Fact::ShellMoved { path } => Fact::ShellMoved { path: recorded(path) },
         }
     }
 

@@ -459,3 +459,50 @@ async fn a_top_agents_system_text_begins_with_what_the_memory_has() {
         block.starts_with("<tool:memory ") && block.contains("\nThe person likes short answers.\n")
     );
 }
+
+/// What hooks and the memory hear of two children after a restart that came when so much was on
+/// record.
+async fn heard_after(last: &str) -> (Vec<String>, Vec<String>) {
+    let (folder, again) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let list = json!({"list": ["one", "background two"]});
+    let rule = move |results: usize, request: &Request<'_>| {
+        Ok(match (top_text(request), results) {
+            ("go", 0) => Reply::calls("rule", [("spawn", list.clone())]),
+            ("go", _) => Reply::text("rule", "all are back"),
+            (task, _) => Reply::text("rule", format!("did {task}")),
+        })
+    };
+    let with = |hooks: Vec<Arc<dyn Hook>>, memory: Arc<Notes>| {
+        let mut parts = parts(&Arc::new(World::default()), rule.clone());
+        parts.hooks = hooks;
+        parts.memory = Some(memory);
+        parts
+    };
+    let first = with(vec![Arc::new(Seeing::default())], Arc::default());
+    run(folder.path(), spec(folder.path()), first, &Cancel::new()).await;
+    let (seeing, notes) = (Arc::new(Seeing::default()), Arc::new(Notes::default()));
+    let dir = crate::fixture::cut(folder.path(), again.path(), last);
+    let second = with(vec![Arc::clone(&seeing) as _], Arc::clone(&notes));
+    let outcome = crate::fixture::resumed(&dir, second).await;
+    assert_eq!(outcome.text.as_deref(), Some("all are back"));
+    let stops = |line: &&String| line.contains("SubagentStop");
+    let mut heard: Vec<String> = seeing.0.lock().unwrap().iter().filter(stops).cloned().collect();
+    let mut noted = notes.0.lock().unwrap().clone();
+    heard.sort();
+    noted.sort();
+    (heard, noted)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_tells_of_the_end_of_a_child_whom_the_one_before_did_not_come_to() {
+    // Each stands in the record that is the last before the restart.
+    let ended = r#""type":"agent.end""#;
+    let told = r#""name":"SubagentStop""#;
+    for (last, again) in [(ended, true), (told, false)] {
+        let (heard, noted) = heard_after(last).await;
+        let stop = "s/1.0.0 SubagentStop: Some(\"did one\")".to_owned();
+        assert_eq!(heard.contains(&stop), again, "{last}: {heard:?}");
+        // What the memory took is not on record: it may hear twice and never misses one.
+        assert!(noted.contains(&"s/1.0.0|go|did one".to_owned()), "{last}: {noted:?}");
+    }
+}
