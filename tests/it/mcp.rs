@@ -6,6 +6,7 @@ mod commands;
 mod contract;
 mod desk;
 mod doctor;
+mod far;
 mod faults;
 mod installed;
 mod real;

@@ -139,16 +139,16 @@ pub(crate) async fn listed(
         Err(no) => {
             let why = match no {
                 NoList::Wrong(why) => why,
-                NoList::Unanswered(Unanswered::Refused { code, message }) => {
+                NoList::Unanswered(Unanswered::Refused { how, message }) => {
                     let message = deputize_core::door::to_line(&message, 200);
-                    format!("it refuses ({code}: {message})")
+                    format!("it refuses ({how}: {message})")
                 }
                 NoList::Unanswered(Unanswered::Slow(limit)) => {
                     format!("no answer within {} s", limit.as_secs_f32())
                 }
                 NoList::Unanswered(Unanswered::Cancelled) => "interrupted".to_owned(),
                 NoList::Unanswered(Unanswered::Ended) => link.end_told().await,
-                NoList::Unanswered(Unanswered::Forgotten(_)) => {
+                NoList::Unanswered(Unanswered::Forgotten { .. }) => {
                     "it does not know the session that it has just begun".to_owned()
                 }
                 NoList::Unanswered(Unanswered::Way { said, theirs, .. }) => {

@@ -2,13 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::error::Error;
+use std::fmt;
+use std::io;
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
+use deputize_core::door::to_line;
 use futures_util::stream::BoxStream;
 use reqwest::StatusCode;
 use reqwest::header::{HeaderName, HeaderValue};
-use rmcp::model::{ClientJsonRpcMessage, ErrorCode, ErrorData, ServerJsonRpcMessage};
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest};
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::common::client_side_sse::ExponentialBackoff;
 use rmcp::transport::streamable_http_client::{
@@ -20,6 +23,7 @@ use sse_stream::Sse;
 use crate::error::{Fault, chain};
 use crate::lines::LINE_BYTES;
 use crate::link::Unanswered;
+use crate::post::{mended_events, post};
 
 /// How long a connection may take to be made.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -27,9 +31,9 @@ const CONNECT: Duration = Duration::from_secs(10);
 const TAKEN_UP: usize = 5;
 
 /// What came of a request of this protocol by HTTP.
-type Posted = Result<StreamableHttpPostResponse, HttpError>;
-type HttpError = StreamableHttpError<reqwest::Error>;
-type Events = BoxStream<'static, Result<Sse, SseError>>;
+pub(crate) type Posted = Result<StreamableHttpPostResponse, HttpError>;
+pub(crate) type HttpError = StreamableHttpError<reqwest::Error>;
+pub(crate) type Events = BoxStream<'static, Result<Sse, SseError>>;
 #[expect(clippy::disallowed_types, reason = "the type of the library; no order of it is seen")]
 type Headers = std::collections::HashMap<HeaderName, HeaderValue>;
 
@@ -80,8 +84,7 @@ pub(crate) fn transport(
     Ok(StreamableHttpClientTransport::with_client(Client(client), config))
 }
 
-/// The library's client, which sees as well when a server does not know the session any more. Many
-/// say so with an error that names no request: nobody would take that for an answer.
+/// The library's client, which makes the requests of calls itself: see [`crate::post`].
 #[derive(Debug, Clone)]
 pub(crate) struct Client(reqwest::Client);
 
@@ -109,19 +112,24 @@ impl StreamableHttpClient for Client {
         headers: Headers,
         most: usize,
     ) -> Posted {
-        let asked = match &message {
-            ClientJsonRpcMessage::Request(request) => Some(request.id.to_string()),
-            _ => None,
+        let id = match &message {
+            ClientJsonRpcMessage::Request(asked) if !greets(&asked.request) => asked.id.clone(),
+            _ => {
+                return self
+                    .0
+                    .post_message_with_max_sse_event_size(
+                        uri, message, session, auth, headers, most,
+                    )
+                    .await;
+            }
         };
-        let in_session = session.is_some();
-        let posted = self
-            .0
-            .post_message_with_max_sse_event_size(uri, message, session, auth, headers, most)
-            .await;
-        match asked {
-            Some(id) => answer_of(&id, in_session, posted),
-            None => posted,
-        }
+        let request = self.0.post(&*uri).headers(headers.into_iter().collect());
+        let request = match auth {
+            Some(auth) => request.bearer_auth(auth),
+            None => request,
+        };
+        let message = serde_json::to_vec(&message)?;
+        post(request, message, (&id, session.as_deref()), most).await
     }
 
     async fn delete_session(
@@ -166,95 +174,82 @@ impl StreamableHttpClient for Client {
             {
                 Err(StreamableHttpError::ServerDoesNotSupportSse)
             }
-            events => events,
+            events => events.map(mended_events),
         }
     }
 }
 
-/// What a request was answered. An error that names another request, or none, is about this one:
-/// it came as the answer to it. Within a session it says that there is none (any more).
-fn answer_of(id: &str, in_session: bool, posted: Posted) -> Posted {
-    let forgotten = StreamableHttpError::ReinitializationFailed;
-    match posted {
-        Ok(StreamableHttpPostResponse::Json(ServerJsonRpcMessage::Error(error), session))
-            if error.id.as_ref().is_none_or(|of| of.to_string() != id) =>
-        {
-            if in_session {
-                return Err(forgotten(error.error));
-            }
-            let id = id.parse().map(rmcp::model::RequestId::Number).ok();
-            let error = ServerJsonRpcMessage::error(error.error, id);
-            Ok(StreamableHttpPostResponse::Json(error, session))
-        }
-        Err(StreamableHttpError::UnexpectedServerResponse(said))
-            if in_session && said.starts_with("HTTP 400") =>
-        {
-            Err(forgotten(ErrorData::new(ErrorCode::INVALID_REQUEST, said, None)))
-        }
-        posted => posted,
+/// Whether a request is one of those by which the library agrees with a server, in its own way.
+const fn greets(request: &ClientRequest) -> bool {
+    matches!(request, ClientRequest::InitializeRequest(_) | ClientRequest::DiscoverRequest(_))
+}
+
+/// Why a request has no answer, on its way through the library.
+#[derive(Debug)]
+struct Told(Unanswered);
+
+impl fmt::Display for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.0)
     }
 }
 
-/// What went wrong on the way, in words that name no part of a library.
+impl Error for Told {}
+
+/// A request without an answer, as an error that the library passes on.
+pub(crate) fn failed(why: Unanswered) -> HttpError {
+    StreamableHttpError::Io(io::Error::other(Told(why)))
+}
+
+/// What went wrong on the way, in words that name no part of a library. What a server may have a
+/// part in is its own words.
 pub(crate) fn unanswered(error: &(dyn Error + 'static)) -> Unanswered {
-    let unmade = |said: String| Unanswered::Way { said, made: false, theirs: String::new() };
-    let unknown = |said: String| Unanswered::Way { said, made: true, theirs: String::new() };
+    let way = |said: &str, made: bool, theirs: String| {
+        let said = format!("the {said}");
+        Unanswered::Way { said, made, theirs }
+    };
     match error.downcast_ref::<HttpError>() {
         // Not by HTTP: its program does not read any more.
         None => Unanswered::Ended,
-        Some(StreamableHttpError::SessionExpired) => Unanswered::Forgotten(String::new()),
-        Some(StreamableHttpError::ReinitializationFailed(error)) => {
-            Unanswered::Forgotten(error.message.to_string())
+        Some(StreamableHttpError::Io(error)) => {
+            let told = error.get_ref().and_then(|error| error.downcast_ref::<Told>());
+            told.map_or_else(|| way("way to the server failed", true, root(error)), |t| t.0.clone())
         }
-        Some(StreamableHttpError::Client(error)) if error.is_connect() => {
-            unmade(format!("the server cannot be reached ({})", root(error)))
+        Some(StreamableHttpError::SessionExpired) => {
+            Unanswered::Forgotten { words: String::new(), undone: true }
         }
         Some(StreamableHttpError::Client(error)) => {
-            unknown(format!("the connection to the server broke ({})", root(error)))
+            let (how, theirs) = cause(error);
+            let what = if error.is_connect() {
+                "server cannot be reached"
+            } else {
+                "connection to the server broke"
+            };
+            way(&format!("{what}{how}"), !error.is_connect(), theirs)
         }
-        Some(StreamableHttpError::HttpStatus(error)) if error.status == 429 => {
-            unmade(format!("the server answered {}: wait before you repeat it", status(429)))
-        }
-        Some(StreamableHttpError::HttpStatus(error)) => {
-            unknown(format!("the server answered {}", status(error.status)))
-        }
-        Some(StreamableHttpError::AuthRequired(_)) => unmade(refused(401)),
-        Some(StreamableHttpError::InsufficientScope(_)) => unmade(refused(403)),
-        Some(StreamableHttpError::UnexpectedServerResponse(said)) => unexpected(said),
         Some(StreamableHttpError::ResponseBodyTooLarge { max_size }) => {
-            unknown(format!("the server's answer has more than {max_size} bytes"))
+            way(&format!("server's answer has more than {max_size} bytes"), true, String::new())
         }
         Some(StreamableHttpError::UnexpectedContentType(kind)) => {
-            let kind = kind.as_deref().unwrap_or("no type that it names");
-            let kind = deputize_core::door::to_line(kind, 60);
-            unknown(format!("the server's answer is {kind}, neither JSON nor events"))
+            let theirs = kind.as_deref().map(|kind| to_line(kind, 60)).unwrap_or_default();
+            way("server's answer is neither JSON nor events", true, theirs)
         }
-        Some(other) => unknown(format!("the way to the server failed ({})", root(other))),
+        Some(other) => way("way to the server failed", true, root(other)),
     }
 }
 
-/// An answer that is no message, as the library tells of it: with its status, or as it begins.
-fn unexpected(said: &str) -> Unanswered {
-    let code = said.strip_prefix("HTTP ").and_then(|rest| rest.get(..3));
-    match (code.and_then(|code| code.parse().ok()), said.split_once(": ")) {
-        (Some(code), Some((_, body))) => {
-            let said = match code {
-                401 | 403 => refused(code),
-                code => format!("the server answered {}", status(code)),
-            };
-            // Who refuses a request by its status has not begun with it.
-            Unanswered::Way { said, made: code >= 500, theirs: body.to_owned() }
-        }
-        _ => {
-            let theirs =
-                said.trim_start_matches("could not parse JSON response as ServerJsonRpcMessage: ");
-            let said = "the server's answer is no message of the protocol".to_owned();
-            Unanswered::Way { said, made: true, theirs: theirs.to_owned() }
-        }
+/// The cause of a broken connection, where this machine names it, or else in words that may be the
+/// server's.
+fn cause(error: &reqwest::Error) -> (String, String) {
+    let last = bottom(error);
+    let ours = last.downcast_ref::<io::Error>().filter(|error| error.raw_os_error().is_some());
+    match ours {
+        Some(error) => (format!(" ({error})"), String::new()),
+        None => (String::new(), to_line(&last.to_string(), 200)),
     }
 }
 
-fn refused(code: u16) -> String {
+pub(crate) fn refused(code: u16) -> String {
     format!(
         "the server answered {}: what it was sent under `headers` of its entry in `mcp_servers` does \
          not let us in, which a person has to change",
@@ -262,7 +257,7 @@ fn refused(code: u16) -> String {
     )
 }
 
-fn status(code: u16) -> String {
+pub(crate) fn status(code: u16) -> String {
     match StatusCode::from_u16(code).ok().and_then(|status| status.canonical_reason()) {
         Some(reason) => format!("HTTP {code} {reason}"),
         None => format!("HTTP {code}"),
@@ -271,58 +266,13 @@ fn status(code: u16) -> String {
 
 /// The cause at the bottom: what is above it names addresses, which may be secret, and types.
 pub(crate) fn root(error: &(dyn Error + 'static)) -> String {
+    to_line(&bottom(error).to_string(), 200)
+}
+
+fn bottom<'e>(error: &'e (dyn Error + 'static)) -> &'e (dyn Error + 'static) {
     let mut last = error;
     while let Some(cause) = last.source() {
         last = cause;
     }
-    deputize_core::door::to_line(&last.to_string(), 200)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn told(error: &HttpError) -> Unanswered {
-        unanswered(error)
-    }
-
-    #[test]
-    fn a_status_is_told_in_words_of_ours_and_only_its_body_as_the_servers() {
-        let body = "HTTP 403 Forbidden: come: back".into();
-        let Unanswered::Way { said, made, theirs } =
-            told(&StreamableHttpError::UnexpectedServerResponse(body))
-        else {
-            panic!("a way");
-        };
-        assert!(
-            said.starts_with("the server answered HTTP 403 Forbidden: what it was sent"),
-            "{said}"
-        );
-        assert_eq!((made, theirs.as_str()), (false, "come: back"));
-        let error = rmcp::transport::streamable_http_client::HttpStatusError::new(503, None);
-        let Unanswered::Way { said, made, .. } = told(&error.into()) else { panic!("a way") };
-        assert_eq!(
-            (said.as_str(), made),
-            ("the server answered HTTP 503 Service Unavailable", true)
-        );
-    }
-
-    #[test]
-    fn only_within_a_session_an_error_without_a_request_says_that_it_is_forgotten() {
-        let error = || {
-            let error = ErrorData::new(ErrorCode(-32000), "no valid session", None);
-            Ok(StreamableHttpPostResponse::Json(ServerJsonRpcMessage::error(error, None), None))
-        };
-        let forgotten = answer_of("7", true, error()).unwrap_err();
-        assert!(
-            matches!(told(&forgotten), Unanswered::Forgotten(said) if said == "no valid session")
-        );
-        let answered = answer_of("7", false, error()).unwrap();
-        let StreamableHttpPostResponse::Json(ServerJsonRpcMessage::Error(error), _) = answered
-        else {
-            panic!("an error");
-        };
-        assert_eq!(error.id, Some(rmcp::model::RequestId::Number(7)));
-        assert!(matches!(told(&StreamableHttpError::SessionExpired), Unanswered::Forgotten(_)));
-    }
+    last
 }

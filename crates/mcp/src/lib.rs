@@ -49,6 +49,8 @@ mod list;
 mod names;
 mod offer;
 mod pin;
+mod post;
+mod said;
 pub mod serve;
 mod server;
 mod servers;

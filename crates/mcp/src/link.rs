@@ -25,6 +25,7 @@ use crate::error::{Fault, McpError, chain};
 use crate::greeting::Greeting;
 use crate::host::{Host, News};
 use crate::lines::{Heard, LastWords, Lines};
+use crate::said::UNREADABLE;
 use crate::server::{Reach, Server};
 
 /// How long a server may take to end by itself when it is told to.
@@ -70,7 +71,7 @@ enum Next {
 type Supervisors<'a> = dyn Fn() -> Result<Arc<Supervisor>, Fault> + Send + Sync + 'a;
 
 /// How a question came to nothing.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum Unanswered {
     /// Nobody wants the answer any more.
     Cancelled,
@@ -78,15 +79,20 @@ pub(crate) enum Unanswered {
     Slow(Duration),
     /// The server refused.
     Refused {
-        /// The code of the protocol.
-        code: i32,
+        /// By which code, of the protocol or of HTTP.
+        how: String,
         /// Its words.
         message: String,
     },
     /// The server is gone.
     Ended,
-    /// It does not know the session any more, so it did nothing; with its words.
-    Forgotten(String),
+    /// It does not know the session any more.
+    Forgotten {
+        /// What it said.
+        words: String,
+        /// Whether the protocol has it that nothing was done then.
+        undone: bool,
+    },
     /// Something on the way to it failed.
     Way {
         /// What, in words of ours.
@@ -234,7 +240,7 @@ impl Link {
         told: &(dyn Fn(&str) + Sync),
     ) -> Result<Value, Unanswered> {
         let answer = self.asked(request, patience, cancel, told).await;
-        if matches!(answer, Err(Unanswered::Forgotten(_))) {
+        if matches!(answer, Err(Unanswered::Forgotten { .. })) {
             self.forgotten.store(true, Ordering::Relaxed);
         }
         answer
@@ -399,8 +405,13 @@ async fn ended(life: &mut Life) -> Option<String> {
 
 fn unanswered(error: ServiceError) -> Unanswered {
     match error {
+        ServiceError::McpError(error) if error.code.0 == UNREADABLE => {
+            let said = "the server's answer cannot be read".to_owned();
+            Unanswered::Way { said, made: true, theirs: error.message.into_owned() }
+        }
         ServiceError::McpError(error) => {
-            Unanswered::Refused { code: error.code.0, message: error.message.into_owned() }
+            let how = format!("code {}", error.code.0);
+            Unanswered::Refused { how, message: error.message.into_owned() }
         }
         ServiceError::Timeout { timeout } => Unanswered::Slow(timeout),
         ServiceError::TransportSend(error) => crate::http::unanswered(&*error.error),

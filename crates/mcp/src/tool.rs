@@ -57,11 +57,12 @@ impl Tool for ServerTool {
         Box::pin(async move {
             let settings = &cx.agent.session.settings;
             let servers = settings.get_or_insert_with(Servers::default);
-            let (result, forgotten) = self.once(&servers, arguments.clone(), cx).await?;
-            if !forgotten {
+            let (result, again) = self.once(&servers, arguments.clone(), cx).await?;
+            if !again {
                 return result;
             }
-            // It did nothing: so the call is made again, of a server that is asked what it has.
+            // It did nothing, or may be done twice: so the call is made again, of a server that is
+            // asked what it has.
             let (result, _) = self.once(&servers, arguments, cx).await?;
             result
         })
@@ -69,7 +70,7 @@ impl Tool for ServerTool {
 }
 
 impl ServerTool {
-    /// Makes the call, and tells whether the server did not know the session that it was made in.
+    /// Makes the call, and tells whether it is to be made again, in a new session.
     async fn once(
         &self,
         servers: &Arc<Servers>,
@@ -81,13 +82,13 @@ impl ServerTool {
             () = cx.cancel.cancelled() => return Err(ToolError::Cancelled(Box::default())),
             up = servers.up(&self.server, &cx.agent.session.settings) => up.map_err(ToolError::failed)?,
         };
-        let (progress, forgotten) = (Mutex::default(), AtomicBool::new(false));
-        let call = Call { tool: self, servers, up: &up, cx, progress, forgotten };
+        let (progress, again) = (Mutex::default(), AtomicBool::new(false));
+        let call = Call { tool: self, servers, up: &up, cx, progress, again };
         let result = call.run(arguments).await;
         if !matches!(result, Err(ToolError::Failed(_))) && !up.link.is_closed() {
             servers.answered(&self.server).await;
         }
-        Ok((result, call.forgotten.load(Ordering::Relaxed)))
+        Ok((result, call.again.load(Ordering::Relaxed)))
     }
 }
 
@@ -98,8 +99,8 @@ struct Call<'a> {
     cx: &'a ToolCx,
     /// What the server said last of how far it is.
     progress: Mutex<Option<String>>,
-    /// Whether the server did not know the session.
-    forgotten: AtomicBool,
+    /// Whether the server did not know the session, and the call is to be made again in a new one.
+    again: AtomicBool,
 }
 
 impl Call<'_> {
@@ -289,13 +290,18 @@ impl Call<'_> {
                 );
                 ToolError::Partly { text: ModelText::own(text), output: Box::new(output) }
             }
-            Unanswered::Refused { code, message } => ToolError::Partly {
-                text: ModelText::own(format!("the server refused the call (code {code}):")),
+            Unanswered::Refused { how, message } => ToolError::Partly {
+                text: ModelText::own(format!("the server refused the call ({how}):")),
                 output: Box::new(ToolOutput::text(message)),
             },
-            Unanswered::Forgotten(words) => {
-                self.forgotten.store(true, Ordering::Relaxed);
-                let text = "the server does not know the session, so the call was not made:";
+            Unanswered::Forgotten { words, undone } => {
+                self.again.store(undone || self.tool.spec.repeatable, Ordering::Relaxed);
+                let text = if undone {
+                    "the server does not know the session, so the call was not made:"
+                } else {
+                    "the server does not know the session, which is begun anew with the next call; \
+                     what this call did is unknown. Look before you repeat it:"
+                };
                 let output = Box::new(ToolOutput::text(words));
                 ToolError::Partly { text: ModelText::own(text), output }
             }

@@ -1,0 +1,287 @@
+//! A request by HTTP, and what it is answered. The library's own way does not tell with which status
+//! an error came, by which it is known whether a call was made.
+
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap};
+use reqwest::{RequestBuilder, Response, StatusCode};
+use rmcp::model::{RequestId, ServerJsonRpcMessage};
+use rmcp::transport::streamable_http_client::{StreamableHttpError, StreamableHttpPostResponse};
+use serde_json::Value;
+use sse_stream::{Sse, SseStream};
+
+use futures_util::StreamExt as _;
+
+use crate::http::{Events, Posted, failed, refused, status};
+use crate::link::Unanswered;
+use crate::said::{as_answer, error_in, mended, read};
+
+/// The most bytes of an answer in JSON.
+const ANSWER_BYTES: usize = 16 * 1024 * 1024;
+/// The most bytes of what is said of a failure.
+const FAILURE_BYTES: usize = 64 * 1024;
+/// The header that names a session.
+pub(crate) const SESSION: &str = "mcp-session-id";
+
+/// Sends a request, within a session or not, and reads what it is answered.
+pub(crate) async fn post(
+    request: RequestBuilder,
+    message: Vec<u8>,
+    (id, session): (&RequestId, Option<&str>),
+    event_bytes: usize,
+) -> Posted {
+    let request = request
+        .header(ACCEPT, "text/event-stream, application/json")
+        .header(CONTENT_TYPE, "application/json")
+        .body(message);
+    let request = match session {
+        Some(session) => request.header(SESSION, session),
+        None => request,
+    };
+    let response = request.send().await?;
+    let (code, headers) = (response.status(), response.headers());
+    let kind = text(headers, CONTENT_TYPE.as_str());
+    let is = |what: &str| kind.as_deref().is_some_and(|kind| kind.starts_with(what));
+    let named = text(headers, SESSION);
+    if !code.is_success() {
+        let said = body(response, FAILURE_BYTES).await.unwrap_or_default();
+        return failure(code, &said, id, session.is_some());
+    }
+    if code == StatusCode::ACCEPTED || code == StatusCode::NO_CONTENT {
+        return Ok(StreamableHttpPostResponse::Accepted);
+    }
+    if is("text/event-stream") {
+        let events = mended_events(events(response, event_bytes));
+        return Ok(StreamableHttpPostResponse::Sse(events, named));
+    }
+    if !is("application/json") {
+        return Err(StreamableHttpError::UnexpectedContentType(kind));
+    }
+    let said = body(response, ANSWER_BYTES).await?;
+    answer(&said, id).map(|answer| StreamableHttpPostResponse::Json(answer, named))
+}
+
+fn text(headers: &HeaderMap, name: &str) -> Option<String> {
+    Some(String::from_utf8_lossy(headers.get(name)?.as_bytes()).into_owned())
+}
+
+/// A body, up to a limit.
+async fn body(
+    mut response: Response,
+    most: usize,
+) -> Result<String, StreamableHttpError<reqwest::Error>> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await? {
+        if body.len() + chunk.len() > most {
+            return Err(StreamableHttpError::ResponseBodyTooLarge { max_size: most });
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(String::from_utf8_lossy(&body).into_owned())
+}
+
+/// What a request came to that was answered with a status of failure.
+fn failure(code: StatusCode, said: &str, id: &RequestId, in_session: bool) -> Posted {
+    let answer = read(said);
+    let error = answer.as_ref().and_then(error_in).map(|(error, _)| error);
+    let theirs = error.as_ref().map_or_else(|| said.to_owned(), |error| error.message.to_string());
+    let number = code.as_u16();
+    if in_session && number == 404 {
+        // The protocol has this status for a session that is unknown, and nothing else.
+        return Err(failed(Unanswered::Forgotten { words: theirs, undone: true }));
+    }
+    if in_session && number == 400 && is_about_the_session(&theirs) {
+        return Err(failed(Unanswered::Forgotten { words: theirs, undone: false }));
+    }
+    let way = |said: String, made: bool| {
+        Err(failed(Unanswered::Way { said, made, theirs: theirs.clone() }))
+    };
+    let answered = format!("the server answered {}", status(number));
+    match (number, error) {
+        (401 | 403, _) => way(refused(number), false),
+        (404 | 405, _) => way(answered, false),
+        (429, _) => way(format!("{answered}: wait before you repeat it"), false),
+        (400..=499, Some(error)) => {
+            Ok(StreamableHttpPostResponse::Json(as_answer(error, id), None))
+        }
+        (400..=499, None) => {
+            let how = status(number);
+            Err(failed(Unanswered::Refused { how, message: theirs }))
+        }
+        // A redirect is not followed, so whatever it leads to was not asked.
+        _ => way(answered, !code.is_redirection()),
+    }
+}
+
+/// Whether words refuse a request because of the session that it was made in.
+fn is_about_the_session(words: &str) -> bool {
+    let words = words.to_ascii_lowercase();
+    ["session", "not initialized"].iter().any(|about| words.contains(about))
+}
+
+/// The answer in a body. An error that names another request, or none, came as the answer to this
+/// one, and says nothing of what was done.
+fn answer(
+    said: &str,
+    id: &RequestId,
+) -> Result<ServerJsonRpcMessage, StreamableHttpError<reqwest::Error>> {
+    let unknown = |said: &str, theirs: String| {
+        failed(Unanswered::Way { said: said.to_owned(), made: true, theirs })
+    };
+    let none = || {
+        let theirs = said.chars().take(400).collect();
+        unknown("the server's answer is no message of the protocol", theirs)
+    };
+    let answer = read(said).ok_or_else(none)?;
+    if let Some((error, of)) = error_in(&answer)
+        && !is_id(of, id)
+    {
+        let said = "the server answered with an error that names no call";
+        return Err(unknown(said, error.message.into_owned()));
+    }
+    serde_json::from_value(answer).map_err(|_| none())
+}
+
+fn is_id(found: &Value, id: &RequestId) -> bool {
+    match found {
+        Value::String(found) => *found == id.to_string(),
+        found => found.to_string() == id.to_string(),
+    }
+}
+
+/// The events of an answer. One that is longer than it may be is the last.
+fn events(response: Response, most: usize) -> Events {
+    let mut long = Longest { most, event: 0, line: 0 };
+    let bytes = response.bytes_stream().map(move |chunk| {
+        let chunk = chunk.map_err(std::io::Error::other)?;
+        if long.is_too_long(&chunk) {
+            return Err(std::io::Error::other(format!("an event of more than {most} bytes")));
+        }
+        Ok(chunk)
+    });
+    let mut ended = false;
+    let until_an_error = bytes.take_while(move |chunk| {
+        let goes_on = !ended;
+        ended = chunk.is_err();
+        futures_util::future::ready(goes_on)
+    });
+    SseStream::from_bytes_stream(until_an_error).boxed()
+}
+
+/// How long an event is that is being read.
+struct Longest {
+    most: usize,
+    event: usize,
+    line: usize,
+}
+
+impl Longest {
+    fn is_too_long(&mut self, chunk: &[u8]) -> bool {
+        for byte in chunk {
+            match byte {
+                b'\n' if self.line == 0 => self.event = 0,
+                b'\n' => self.line = 0,
+                b'\r' => {}
+                _ => self.line += 1,
+            }
+            self.event += 1;
+            if self.event > self.most {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// Events whose data is JSON, as far as it can be made of them.
+pub(crate) fn mended_events(events: Events) -> Events {
+    let mend = |mut event: Sse| {
+        event.data = event.data.map(|data| match mended(&data) {
+            Some(mended) => mended.into_owned(),
+            None => data,
+        });
+        event
+    };
+    events.map(move |event| event.map(mend)).boxed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::unanswered;
+
+    const SEVEN: RequestId = RequestId::Number(7);
+
+    fn failed_with(code: u16, said: &str, in_session: bool) -> String {
+        let code = StatusCode::from_u16(code).unwrap();
+        told(failure(code, said, &SEVEN, in_session))
+    }
+
+    fn told(posted: Posted) -> String {
+        match posted {
+            Err(error) => match unanswered(&error) {
+                Unanswered::Forgotten { undone, .. } => format!("forgotten, undone: {undone}"),
+                Unanswered::Way { made, said, theirs } => format!("made: {made}, {said}, {theirs}"),
+                Unanswered::Refused { how, message } => format!("refused, {how}, {message}"),
+                other => format!("{other:?}"),
+            },
+            Ok(StreamableHttpPostResponse::Json(ServerJsonRpcMessage::Error(error), _)) => {
+                format!("an answer, {:?}, {}", error.id, error.error.message)
+            }
+            Ok(other) => format!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn only_words_of_the_session_or_the_status_for_that_say_that_it_is_forgotten() {
+        let error = |words: &str| {
+            format!(
+                r#"{{"jsonrpc":"2.0","id":null,"error":{{"code":-32000,"message":"{words}"}}}}"#
+            )
+        };
+        assert_eq!(failed_with(404, "", true), "forgotten, undone: true");
+        let words = "Bad Request: No valid session ID provided";
+        assert_eq!(failed_with(400, &error(words), true), "forgotten, undone: false");
+        assert_eq!(failed_with(400, words, true), "forgotten, undone: false");
+        let refused = "an answer, Some(Number(7)), bad city";
+        assert_eq!(failed_with(400, &error("bad city"), true), refused);
+        assert_eq!(failed_with(400, "bad city", true), "refused, HTTP 400 Bad Request, bad city");
+        assert!(failed_with(400, &error(words), false).starts_with("an answer, "));
+        for (code, name) in [(500, "Internal Server Error"), (503, "Service Unavailable")] {
+            let unknown = format!("made: true, the server answered HTTP {code} {name}, no session");
+            assert_eq!(failed_with(code, &error("no session"), true), unknown);
+            assert_eq!(failed_with(code, "no session", false), unknown);
+        }
+        let outside = failed_with(403, "come: back", true);
+        assert!(
+            outside.starts_with("made: false, the server answered HTTP 403 Forbidden: what it")
+        );
+        assert!(outside.ends_with(", come: back"), "{outside}");
+    }
+
+    #[test]
+    fn an_error_that_names_no_call_says_nothing_of_what_was_done() {
+        let answered = |text: &str| {
+            told(answer(text, &SEVEN).map(|json| StreamableHttpPostResponse::Json(json, None)))
+        };
+        let error = |id: &str| {
+            answered(&format!(
+                r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32603,"message":"no session"}}}}"#
+            ))
+        };
+        let unknown =
+            "made: true, the server answered with an error that names no call, no session";
+        assert_eq!((error("null").as_str(), error("8").as_str()), (unknown, unknown));
+        let own = "an answer, Some(Number(7)), no session";
+        assert_eq!(error("7"), own);
+        let none = "made: true, the server's answer is no message of the protocol, {\"a\":NaN}";
+        assert_eq!(answered("{\"a\":NaN}"), none);
+    }
+
+    #[test]
+    fn an_event_ends_with_an_empty_line() {
+        let mut long = Longest { most: 10, event: 0, line: 0 };
+        for chunk in ["data: a\r", "\n\r\ndata: b\n\n", "data: c\n\n"] {
+            assert!(!long.is_too_long(chunk.as_bytes()), "{chunk}");
+        }
+        assert!(long.is_too_long(b"data: long"));
+    }
+}

@@ -1,0 +1,184 @@
+//! A server by HTTP that answers calls in a way that few do: each call is made once, and what is said
+//! of it is true.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use deputize_core::Resource as _;
+use deputize_mcp::{Server, Servers};
+use deputize_testkit::{Answer, Bench, Gate, MockServer};
+use serde_json::{Value, json};
+
+use super::contract::{called, tools};
+use crate::program::soon;
+
+/// What a server answers to its calls, by their number and their id.
+type Answers = Box<dyn Fn(u32, &Value) -> Answer + Send + Sync>;
+
+struct Far {
+    bench: Bench,
+    servers: Servers,
+    /// How often it was greeted.
+    greeted: Arc<AtomicU32>,
+    /// How many calls it did.
+    done: Arc<AtomicU32>,
+    _server: MockServer,
+}
+
+async fn far(read_only: &[&str], answers: Answers) -> Far {
+    let (greeted, done) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+    let (greetings, calls) = (Arc::clone(&greeted), Arc::clone(&done));
+    let server = MockServer::start_with(move |request| {
+        if request.method != "POST" {
+            return Answer::error(405, "no stream");
+        }
+        let asked = request.json();
+        let id = &asked["id"];
+        let answer =
+            |result: Value| Answer::json(&json!({"jsonrpc": "2.0", "id": id, "result": result}));
+        match asked["method"].as_str().unwrap_or_default() {
+            "initialize" => {
+                let count = greetings.fetch_add(1, Ordering::SeqCst);
+                let info = json!({"name": "far", "version": "1"});
+                let agreed = json!({"tools": {}});
+                answer(json!({"protocolVersion": "2025-06-18", "capabilities": agreed, "serverInfo": info}))
+                    .header("mcp-session-id", &format!("session-{count}"))
+            }
+            "tools/list" => {
+                let schema = json!({"type": "object"});
+                answer(json!({"tools": [{"name": "go", "inputSchema": schema}]}))
+            }
+            "tools/call" => answers(calls.fetch_add(1, Ordering::SeqCst), id),
+            _ if id.is_null() => Answer::body("text/plain", "").status(202),
+            _ => Answer::json(&refusal(id, -32601, "no such method")),
+        }
+    });
+    let server = server.await.unwrap();
+    let address = format!("http://{}/mcp", server.address());
+    let (catalog, servers) = tools(Server::url("s", address, BTreeMap::new()), read_only).await;
+    let bench = Bench::of(Path::new("/"), catalog);
+    bench.agent().session.settings.get_or_insert_with(|| servers.clone());
+    // Who looked at its tools greeted it too, and closed the session.
+    greeted.store(0, Ordering::SeqCst);
+    Far { bench, servers, greeted, done, _server: server }
+}
+
+impl Far {
+    async fn call(&self) -> String {
+        called(&self.bench, "mcp__s__go", json!({})).await
+    }
+
+    /// How many calls were done, and in how many sessions.
+    fn counts(&self) -> (u32, u32) {
+        (self.done.load(Ordering::SeqCst), self.greeted.load(Ordering::SeqCst))
+    }
+}
+
+fn refusal(id: &Value, code: i32, message: &str) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
+}
+
+fn good(id: &Value) -> Answer {
+    let content = json!([{"type": "text", "text": "gone"}]);
+    Answer::json(&json!({"jsonrpc": "2.0", "id": id, "result": {"content": content}}))
+}
+
+/// What a first call is answered, what is told of it, and how many calls and greetings there are with
+/// it and a second one, which is answered well.
+#[tokio::test]
+async fn an_effect_is_not_repeated_whatever_the_server_answers_after_it() {
+    let error = |message: &str| refusal(&Value::Null, -32603, message);
+    let unknown = "; what the call did is unknown. Look before you repeat it";
+    let anew = "the server does not know the session, which is begun anew";
+    let cases: [(&str, Answer, String, (u32, u32)); 8] = [
+        (
+            "500 and an error without an id",
+            Answer::json(&error("Internal server error")).status(500),
+            format!("the server answered HTTP 500 Internal Server Error{unknown} Internal"),
+            (2, 1),
+        ),
+        (
+            "503 and words of a session",
+            Answer::json(&error("session store overloaded")).status(503),
+            format!("the server answered HTTP 503 Service Unavailable{unknown} session store"),
+            (2, 1),
+        ),
+        (
+            "500 and a text",
+            Answer::body("text/plain", "oops").status(500),
+            format!("the server answered HTTP 500 Internal Server Error{unknown} oops"),
+            (2, 1),
+        ),
+        (
+            "200 and an error without an id",
+            Answer::json(&error("it was done, then it failed")),
+            format!("the server answered with an error that names no call{unknown} it was done"),
+            (2, 1),
+        ),
+        (
+            "400 and an error without an id",
+            Answer::json(&error("bad city")).status(400),
+            "the server refused the call (code -32603): bad city".to_owned(),
+            (2, 1),
+        ),
+        (
+            "400 and a text",
+            Answer::body("text/plain", "bad city").status(400),
+            "the server refused the call (HTTP 400 Bad Request): bad city".to_owned(),
+            (2, 1),
+        ),
+        (
+            "400 that is about the session",
+            Answer::json(&error("No valid session ID provided")).status(400),
+            anew.to_owned(),
+            (2, 2),
+        ),
+        // The protocol has this for a session that is unknown, in which nothing is done.
+        ("404", Answer::body("text/plain", "gone").status(404), "gone".to_owned(), (3, 2)),
+    ];
+    for (what, answer, words, counts) in cases {
+        let answers = move |count, id: &Value| if count == 0 { answer.clone() } else { good(id) };
+        let far = far(&[], Box::new(answers)).await;
+        let told = far.call().await;
+        assert!(told.starts_with(&words), "{what}: {told}");
+        assert_eq!(far.call().await, "gone", "{what}");
+        assert_eq!(far.counts(), counts, "{what}");
+        far.servers.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_may_be_repeated_is_made_again_in_a_new_session() {
+    let lost = "no valid session";
+    let answers = |count, id: &Value| match count {
+        0 => Answer::json(&refusal(&Value::Null, -32000, lost)).status(400),
+        _ => good(id),
+    };
+    let far = far(&["go"], Box::new(answers)).await;
+    assert_eq!(far.call().await, "gone");
+    assert_eq!(far.counts(), (2, 2));
+    far.servers.close().await;
+}
+
+#[tokio::test]
+async fn a_refused_call_does_not_end_those_beside_it() {
+    let gate = Gate::closed();
+    let held = gate.clone();
+    let answers = move |count, id: &Value| match count {
+        0 => good(id).held_by(&held),
+        _ => Answer::body("text/plain", "bad city").status(400),
+    };
+    let far = far(&["go"], Box::new(answers)).await;
+    let refused = async {
+        gate.until_waiting(1).await;
+        // A connection that was given up would be ended by the second of them.
+        let refused = [far.call().await, far.call().await];
+        gate.open();
+        refused
+    };
+    let (slow, refused) = soon("both", async { tokio::join!(far.call(), refused) }).await;
+    assert_eq!((slow.as_str(), far.counts()), ("gone", (3, 1)), "{refused:?}");
+    far.servers.close().await;
+}
