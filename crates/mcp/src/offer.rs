@@ -51,12 +51,11 @@ pub fn offer(server: &str, card: &Card, start: &Start, filter: &Filter) -> Offer
         offer.notes.push(format!("mcp {server}: this cannot be the name of a server"));
         return offer;
     };
-    let waiting: Vec<String> =
-        card.changes(start).iter().filter(|change| change.waits()).map(Change::told).collect();
+    let waiting: Vec<Change> = card.changes(start).into_iter().filter(Change::waits).collect();
     if !waiting.is_empty() {
         let more = waiting.len().saturating_sub(3);
         let more = if more > 0 { format!("; and {more} more") } else { String::new() };
-        let first = waiting.into_iter().take(3).collect::<Vec<_>>().join("; ");
+        let first = waiting.iter().take(3).map(Change::told).collect::<Vec<_>>().join("; ");
         offer.notes.push(format!(
             "mcp {server}: {first}{more}. Review with: deputize mcp review {server}"
         ));

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use deputize_core::door::clean;
 use serde::{Deserialize, Serialize};
-use similar::{ChangeTag, TextDiff};
 
 use crate::list::{Described, Listed};
 use crate::server::Start;
@@ -106,16 +105,23 @@ fn shown(name: &str) -> String {
 /// What differs between two descriptions, in short.
 #[must_use]
 pub fn difference(before: &Described, now: &Described) -> String {
+    // What the best alignment of two texts is may take minutes to find, and this is said at starts.
     let count = |what: &str, before: &str, now: &str| -> Option<String> {
-        let diff = TextDiff::from_lines(before, now);
-        let lines = |tag| diff.iter_all_changes().filter(|change| change.tag() == tag).count();
-        let parts = [(lines(ChangeTag::Insert), '+'), (lines(ChangeTag::Delete), '-')];
-        let parts: Vec<String> = parts
-            .into_iter()
-            .filter(|(count, _)| *count > 0)
+        if before == now {
+            return None;
+        }
+        let mut lines: BTreeMap<&str, i64> = BTreeMap::new();
+        before.split_inclusive('\n').for_each(|line| *lines.entry(line).or_default() -= 1);
+        now.split_inclusive('\n').for_each(|line| *lines.entry(line).or_default() += 1);
+        let sum = |sign: i64| lines.values().map(|count| (count * sign).max(0)).sum::<i64>();
+        let parts = [(sum(1), '+'), (sum(-1), '-')].into_iter().filter(|(count, _)| *count > 0);
+        let mut parts: Vec<String> = parts
             .map(|(count, sign)| format!("{sign}{count} line{}", if count == 1 { "" } else { "s" }))
             .collect();
-        (!parts.is_empty()).then(|| format!("{what}, {}", parts.join(" ")))
+        if parts.is_empty() {
+            parts.push("its lines in another order".to_owned());
+        }
+        Some(format!("{what}, {}", parts.join(" ")))
     };
     let description = count("description", &before.description, &now.description);
     let schema = count("schema", &pretty(&before.schema), &pretty(&now.schema));
@@ -330,6 +336,15 @@ mod tests {
         let schema = r#"{"properties":{"b":{"type":"string"}},"type":"object"}"#.to_owned();
         let now = Described { schema, ..before.clone() };
         assert_eq!(difference(&before, &now), "schema, +5 lines");
+    }
+
+    #[test]
+    fn what_differs_is_told_of_the_longest_texts_too() {
+        let text = |what: &str| (0..100_000).map(|n| format!("{what} {n}\n")).collect::<String>();
+        let told = difference(&tool("a", &text("so")), &tool("a", &text("other")));
+        assert_eq!(told, "description, +100000 lines -100000 lines");
+        let told = difference(&tool("a", "x\ny\n"), &tool("a", "y\nx\n"));
+        assert_eq!(told, "description, its lines in another order");
     }
 
     #[test]
