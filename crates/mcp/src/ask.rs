@@ -147,7 +147,10 @@ pub(crate) async fn listed(
                     format!("no answer within {} s", limit.as_secs_f32())
                 }
                 NoList::Unanswered(Unanswered::Cancelled) => "interrupted".to_owned(),
-                NoList::Unanswered(Unanswered::Ended) => link.end_told().await,
+                NoList::Unanswered(Unanswered::Ended) => {
+                    let (how, first) = link.end_told().await;
+                    format!("{how} {first}").trim_end().to_owned()
+                }
                 NoList::Unanswered(Unanswered::Forgotten { .. }) => {
                     "it does not know the session that it has just begun".to_owned()
                 }

@@ -12,17 +12,72 @@ pub const TEXT_BYTES: usize = 256 * 1024;
 /// The most entries of a list that go to the model.
 const ENTRIES: usize = 500;
 
-/// Collects the parts of an answer.
+/// The most parts of one result that are kept in files.
+const KEPT: usize = 100;
+
+/// Collects the parts of an answer. What the server says is text, which is framed; the notes stand
+/// outside the frame, so no word of it is in them.
 pub(crate) struct Reader<'a> {
     cx: &'a ToolCx,
     text: Vec<String>,
     notes: Vec<String>,
     kept: usize,
+    left_out: LeftOut,
+}
+
+/// How many parts of an answer are not in it as they came.
+#[derive(Default)]
+struct LeftOut {
+    links: usize,
+    others: usize,
+    empty: usize,
+    broken: usize,
+    above_limit: usize,
+}
+
+impl LeftOut {
+    /// A note for each kind that there is.
+    fn notes(&self) -> impl Iterator<Item = String> {
+        [
+            (
+                self.links,
+                "a link to a resource is not followed",
+                "links to resources are not followed",
+            ),
+            (
+                self.others,
+                "a part of another kind is left out",
+                "parts of another kind are left out",
+            ),
+            (
+                self.empty,
+                "a resource without content is left out",
+                "resources without content are left out",
+            ),
+            (
+                self.broken,
+                "a part is left out: it is not base64",
+                "parts are left out: they are not base64",
+            ),
+            (
+                self.above_limit,
+                "a part is left out: 100 are kept",
+                "parts are left out: 100 are kept",
+            ),
+        ]
+        .into_iter()
+        .filter(|(count, ..)| *count > 0)
+        .map(
+            |(count, one, many)| {
+                if count == 1 { one.to_owned() } else { format!("{count} {many}") }
+            },
+        )
+    }
 }
 
 impl<'a> Reader<'a> {
-    pub(crate) const fn new(cx: &'a ToolCx) -> Self {
-        Self { cx, text: Vec::new(), notes: Vec::new(), kept: 0 }
+    pub(crate) fn new(cx: &'a ToolCx) -> Self {
+        Self { cx, text: Vec::new(), notes: Vec::new(), kept: 0, left_out: LeftOut::default() }
     }
 
     /// The parts of a call's result: its content, and what is structured where no text repeats it.
@@ -98,12 +153,9 @@ impl<'a> Reader<'a> {
             }
             "resource_link" => {
                 self.text.push(format!("resource {} ({})", text("uri"), text("name")));
-                self.notes.push("a link to a resource is not followed".to_owned());
+                self.left_out.links += 1;
             }
-            other => {
-                let kind = deputize_core::door::to_line(other, 40);
-                self.notes.push(format!("content of kind \"{kind}\" is left out"));
-            }
+            _ => self.left_out.others += 1,
         }
     }
 
@@ -117,17 +169,20 @@ impl<'a> Reader<'a> {
                 self.text.push(field("uri").unwrap_or_default().to_owned());
                 self.bytes(blob, field("mimeType").unwrap_or_default(), "data");
             }
-            (None, None) => self.notes.push("a resource without content is left out".to_owned()),
+            (None, None) => self.left_out.empty += 1,
         }
     }
 
     /// Keeps bytes in a file of the session: models here read text.
     fn bytes(&mut self, data: &str, mime: &str, kind: &str) {
-        let kind = if mime.is_empty() { kind } else { mime };
-        let kind = deputize_core::door::to_line(kind, 60);
+        if self.kept == KEPT {
+            self.left_out.above_limit += 1;
+            return;
+        }
+        let kind = medium(mime).unwrap_or(kind);
         let data: Vec<u8> = data.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
         let Ok(bytes) = data_encoding::BASE64.decode(&data) else {
-            self.notes.push(format!("{kind} is left out: it is not base64"));
+            self.left_out.broken += 1;
             return;
         };
         let ending: String = kind
@@ -138,7 +193,8 @@ impl<'a> Reader<'a> {
             .filter(char::is_ascii_alphanumeric)
             .take(8)
             .collect();
-        let ending = if ending.is_empty() { "bin".to_owned() } else { ending };
+        let ending =
+            if kind.contains('/') && !ending.is_empty() { ending } else { "bin".to_owned() };
         self.kept += 1;
         let path = self.cx.spill_path(&format!("{}.{ending}", self.kept));
         self.notes.push(match keep(&path, &bytes) {
@@ -148,6 +204,7 @@ impl<'a> Reader<'a> {
     }
 
     fn output(mut self) -> ToolOutput {
+        self.notes.extend(self.left_out.notes());
         let whole = self.text.join("\n");
         let end = whole.floor_char_boundary(TEXT_BYTES);
         let mut content = whole.clone();
@@ -162,6 +219,15 @@ impl<'a> Reader<'a> {
         }
         ToolOutput { content, notes: self.notes, ..ToolOutput::default() }
     }
+}
+
+/// A medium type where it is one, and short: it stands in a note, which must not be the server's to
+/// write.
+fn medium(mime: &str) -> Option<&str> {
+    let mime = mime.split(';').next()?.trim();
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "/.+-".contains(c);
+    let is_one = mime.len() <= 40 && mime.chars().all(plain) && mime.matches('/').count() == 1;
+    is_one.then_some(mime)
 }
 
 /// Whether texts say all that is structured: its JSON, or the only entry in which a server wraps

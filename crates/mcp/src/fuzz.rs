@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use rmcp::model::{ClientRequest, JsonRpcMessage, PingRequest, RequestId};
 use rmcp::transport::Transport as _;
 use tokio::io::AsyncRead;
 
@@ -18,10 +19,17 @@ pub struct Read {
     pub garbage: Option<String>,
 }
 
+/// How many requests wait for an answer while it is read.
+const OPEN: i64 = 10;
+
 /// Reads all that a server says.
 pub async fn read(from: impl AsyncRead + Unpin + Send) -> Read {
     let heard = Arc::new(Heard::default());
     let mut lines = Lines::new(from, tokio::io::sink(), Arc::clone(&heard));
+    for id in 0..OPEN {
+        let asked = ClientRequest::PingRequest(PingRequest::default());
+        let _a_sink = lines.send(JsonRpcMessage::request(asked, RequestId::Number(id))).await;
+    }
     let mut messages = Vec::new();
     while let Some(message) = lines.receive().await {
         messages.push(serde_json::to_string(&message).unwrap_or_default());

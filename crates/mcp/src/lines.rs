@@ -7,15 +7,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use deputize_core::door::to_line;
 use rmcp::RoleClient;
+use rmcp::model::{ClientNotification, GetMeta as _, JsonRpcMessage, ProgressToken, RequestId};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::io::{
     AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader,
 };
 
 use crate::error::Garbage;
+use crate::said::{self, no_json, unreadable};
 
 /// The most bytes of one message.
 pub const LINE_BYTES: usize = 8 * 1024 * 1024;
@@ -23,8 +25,11 @@ pub const LINE_BYTES: usize = 8 * 1024 * 1024;
 pub const UNASKED: u64 = 10_000;
 /// The most bytes that come without that anything was sent.
 pub const UNASKED_BYTES: u64 = 64 * 1024 * 1024;
-/// How many lines that are no messages are passed over: some programs greet on their output.
+/// How many lines that are no messages are passed over from one answer to the next: some programs
+/// greet on their output.
 pub const STRAY_LINES: u32 = 100;
+/// The most bytes of a note of progress that was asked for: a longer one counts as unasked for.
+const PROGRESS_BYTES: usize = 4096;
 /// How many characters of the first of them are told.
 const STRAY_CHARS: usize = 200;
 
@@ -36,6 +41,8 @@ pub(crate) struct Heard {
     stray: Mutex<(u32, String)>,
     messages: AtomicU64,
     bytes: AtomicU64,
+    /// The requests that wait for an answer, and under which token each asks for progress.
+    open: Mutex<Vec<(RequestId, Option<ProgressToken>)>>,
 }
 
 impl Heard {
@@ -60,9 +67,60 @@ impl Heard {
         (stray.0 > 0).then_some(stray)
     }
 
-    fn asked(&self) {
+    /// That a message goes out: what comes then may have been asked for.
+    fn asked(&self, message: &TxJsonRpcMessage<RoleClient>) {
         self.messages.store(0, Ordering::Relaxed);
         self.bytes.store(0, Ordering::Relaxed);
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        match message {
+            JsonRpcMessage::Request(asked) => {
+                let token = asked.request.get_meta().get_progress_token();
+                open.push((asked.id.clone(), token));
+            }
+            JsonRpcMessage::Notification(told) => {
+                if let ClientNotification::CancelledNotification(gone) = &told.notification
+                    && let Some(id) = &gone.params.request_id
+                {
+                    open.retain(|(open, _)| open != id);
+                }
+            }
+            JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => {}
+        }
+    }
+
+    /// That a message came. With an answer all counts begin anew.
+    fn came(&self, message: &RxJsonRpcMessage<RoleClient>) {
+        let id = match message {
+            JsonRpcMessage::Response(answer) => Some(&answer.id),
+            JsonRpcMessage::Error(answer) => answer.id.as_ref(),
+            JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
+        };
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = open.len();
+        open.retain(|(open, _)| Some(open) != id);
+        if open.len() < all {
+            self.messages.store(0, Ordering::Relaxed);
+            self.bytes.store(0, Ordering::Relaxed);
+            *self.stray.lock().unwrap_or_else(PoisonError::into_inner) = Default::default();
+        }
+    }
+
+    /// Whether a request with this id waits for an answer.
+    fn waits_for(&self, id: &Value) -> bool {
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        serde_json::from_value(id.clone())
+            .is_ok_and(|id: RequestId| open.iter().any(|(open, _)| *open == id))
+    }
+
+    /// Whether it is told how far a request is that asked for that and waits.
+    fn asked_for(&self, message: &Value) -> bool {
+        if message.get("method").and_then(Value::as_str) != Some("notifications/progress") {
+            return false;
+        }
+        let token = message.pointer("/params/progressToken").cloned().unwrap_or_default();
+        let Ok(token) = serde_json::from_value::<ProgressToken>(token) else { return false };
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.iter().any(|(_, asked)| asked.as_ref() == Some(&token))
     }
 
     /// Counts a line, and says when it is too much.
@@ -123,6 +181,7 @@ impl<R: AsyncRead + Unpin, W> Lines<R, W> {
         loop {
             while let Some(value) = self.waiting.pop_front() {
                 if let Some(message) = message(value) {
+                    self.heard.came(&message);
                     return Some(message);
                 }
             }
@@ -144,16 +203,23 @@ impl<R: AsyncRead + Unpin, W> Lines<R, W> {
         if line.len() > LINE_BYTES {
             return Some(Err(Garbage::LongLine { limit: LINE_BYTES }));
         }
-        if let Err(flood) = self.heard.count(line.len() as u64) {
+        let text = String::from_utf8_lossy(&line);
+        let found = said::read(&text);
+        // Of what is told of how far a call is, the newest is kept: it cannot become too much.
+        let asked_for = found.as_ref().is_some_and(|found| self.heard.asked_for(found));
+        if !(asked_for && line.len() <= PROGRESS_BYTES)
+            && let Err(flood) = self.heard.count(line.len() as u64)
+        {
             return Some(Err(flood));
         }
-        let text = String::from_utf8_lossy(&line);
-        let text = text.trim();
-        match serde_json::from_str(text) {
-            Ok(Value::Array(batch)) => self.waiting.extend(batch),
-            Ok(value @ Value::Object(_)) => self.waiting.push_back(value),
-            _ if text.is_empty() => {}
-            _ => return Some(self.heard.pass_over(text)),
+        match found {
+            Some(Value::Array(batch)) => self.waiting.extend(batch),
+            Some(value @ Value::Object(_)) => self.waiting.push_back(value),
+            _ if text.trim().is_empty() => {}
+            _ => match no_json(&text).filter(|error| self.heard.waits_for(&error["id"])) {
+                Some(error) => self.waiting.push_back(error),
+                None => return Some(self.heard.pass_over(text.trim())),
+            },
         }
         Some(Ok(()))
     }
@@ -181,9 +247,7 @@ fn message(value: Value) -> Option<RxJsonRpcMessage<RoleClient>> {
         return Some(message);
     }
     let id = id.filter(|_| answers)?;
-    let text = "the answer is no message of JSON-RPC 2.0";
-    let error = json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32603, "message": text}});
-    serde_json::from_value(error).ok()
+    serde_json::from_value(unreadable(&id, "the answer is no message of JSON-RPC 2.0")).ok()
 }
 
 impl<R, W> Transport<RoleClient> for Lines<R, W>
@@ -198,7 +262,7 @@ where
         item: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
         let writer = Arc::clone(&self.writer);
-        self.heard.asked();
+        self.heard.asked(&item);
         async move { write_line(&writer, &item).await }
     }
 
@@ -251,12 +315,27 @@ impl LastWords {
 
 #[cfg(test)]
 mod tests {
+    use rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest};
+    use serde_json::json;
+
     use super::*;
+    use crate::said::UNREADABLE;
 
     async fn read(bytes: &[u8]) -> (Vec<Value>, Option<Garbage>) {
+        read_by(0, bytes).await
+    }
+
+    /// The same while so many requests wait for answers, each with its id as its token.
+    async fn read_by(asked: i64, bytes: &[u8]) -> (Vec<Value>, Option<Garbage>) {
         let heard = Arc::new(Heard::default());
         let mut lines =
             Lines::new(io::Cursor::new(bytes.to_vec()), tokio::io::sink(), Arc::clone(&heard));
+        for id in 0..asked {
+            let call = CallToolRequest::new(CallToolRequestParams::new("a"));
+            let mut asked = ClientRequest::CallToolRequest(call);
+            asked.get_meta_mut().set_progress_token(ProgressToken(RequestId::Number(id)));
+            lines.send(JsonRpcMessage::request(asked, RequestId::Number(id))).await.unwrap();
+        }
         let mut found = Vec::new();
         while let Some(message) = lines.receive().await {
             found.push(serde_json::to_value(message).unwrap());
@@ -280,7 +359,49 @@ mod tests {
         let ids =
             found.iter().map(|message| (message["id"].clone(), message["error"]["code"].clone()));
         let ids: Vec<_> = ids.collect();
-        assert_eq!(ids, [(json!(3), json!(-32603)), (json!(4), json!(-32603))]);
+        assert_eq!(ids, [(json!(3), json!(UNREADABLE)), (json!(4), json!(UNREADABLE))]);
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_is_no_json_ends_it_too_and_half_a_character_is_no_hindrance() {
+        let lines = [
+            r#"{"jsonrpc":"2.0","id":0,"result":{"a":"b\ud83d"}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"result":{"a":NaN}}"#,
+            r#"{"jsonrpc":"2.0","id":7,"result":{"a":NaN}}"#,
+        ];
+        let (found, _) = read_by(2, lines.join("\n").as_bytes()).await;
+        assert_eq!(found[0]["result"]["a"], "b\u{fffd}", "{found:?}");
+        assert_eq!(found[1]["error"]["code"], UNREADABLE, "{found:?}");
+        assert_eq!(found.len(), 2, "nobody waits for the third: {found:?}");
+    }
+
+    #[tokio::test]
+    async fn progress_that_was_asked_for_is_no_flood() {
+        let most = usize::try_from(UNASKED).unwrap();
+        let progress = |token: i64, message: &str| {
+            let params = json!({"progressToken": token, "progress": 1, "message": message});
+            let note =
+                json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params});
+            format!("{note}\n").repeat(most + 1)
+        };
+        let flood = Some(Garbage::Flood { limit: UNASKED, what: "messages" });
+        let (found, fault) = read_by(1, progress(0, "half way").as_bytes()).await;
+        assert_eq!((found.len(), fault), (most + 1, None));
+        assert_eq!(read_by(1, progress(7, "half way").as_bytes()).await.1, flood);
+        let answer = r#"{"jsonrpc":"2.0","id":0,"result":{}}"#;
+        let after = format!("{answer}\n{}", progress(0, "half way"));
+        assert_eq!(read_by(1, after.as_bytes()).await.1, flood, "nobody waits any more");
+    }
+
+    #[tokio::test]
+    async fn with_an_answer_the_counts_begin_anew() {
+        let answer = |id: i64| format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{}}}}\n");
+        let stray = "debug\n".repeat(STRAY_LINES as usize);
+        let each = |id: i64| format!("{stray}{}", answer(id));
+        let (found, fault) = read_by(3, (0..3).map(each).collect::<String>().as_bytes()).await;
+        assert_eq!((found.len(), fault), (3, None));
+        let unasked = format!("{stray}{}{stray}", answer(9));
+        assert!(matches!(read_by(3, unasked.as_bytes()).await.1, Some(Garbage::NoMessages { .. })));
     }
 
     #[tokio::test]

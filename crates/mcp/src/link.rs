@@ -21,7 +21,7 @@ use rmcp::{RoleClient, ServiceError};
 use serde_json::Value;
 use tokio::task::JoinSet;
 
-use crate::error::{Fault, McpError, chain};
+use crate::error::{Fault, Garbage, McpError, chain};
 use crate::greeting::Greeting;
 use crate::host::{Host, News};
 use crate::lines::{Heard, LastWords, Lines};
@@ -283,15 +283,22 @@ impl Link {
         }
     }
 
-    /// How it ended, for the model and for people: the end of its program, or what it did wrong.
-    pub(crate) async fn end_told(&self) -> String {
-        if let Some(garbage) = self.heard.fault() {
-            return garbage.to_string();
-        }
-        match self.life.lock().await.as_mut() {
-            Some(life) => ended(life).await.unwrap_or_else(|| "it closed its output".to_owned()),
-            None => "its connection ended".to_owned(),
-        }
+    /// How it ended: the end of its program, or what it did wrong; and its words where it is those.
+    pub(crate) async fn end_told(&self) -> (String, String) {
+        let how = match self.heard.fault() {
+            Some(Garbage::NoMessages { count, first }) => {
+                let how = format!("it printed {count} lines that are no messages on its output");
+                return (how, first);
+            }
+            Some(garbage) => garbage.to_string(),
+            None => match self.life.lock().await.as_mut() {
+                Some(life) => {
+                    ended(life).await.unwrap_or_else(|| "it closed its output".to_owned())
+                }
+                None => "its connection ended".to_owned(),
+            },
+        };
+        (how, String::new())
     }
 
     /// What it said last on its standard error.

@@ -154,11 +154,13 @@ pub(crate) fn outputs(tools: &[Value], offered: &[Described]) -> BTreeMap<String
     tools.iter().filter_map(schema).collect()
 }
 
-/// How a result misses what its tool says of it, if it does.
-pub(crate) fn missed(schema: &str, structured: Option<&Value>) -> Option<String> {
+/// How a result misses what its tool says of it, if it does: in words of ours, and what is wrong
+/// first, of which the server has written a part.
+pub(crate) fn missed(schema: &str, structured: Option<&Value>) -> Option<(String, String)> {
     const SAID: &str = "the tool's output schema";
     let Some(value) = structured else {
-        return Some(format!("there is no structured data, which {SAID} promises"));
+        let note = format!("there is no structured data, which {SAID} promises");
+        return Some((note, String::new()));
     };
     let schema = serde_json::from_str(schema).ok()?;
     let validator = jsonschema::validator_for(&schema).ok()?;
@@ -168,10 +170,10 @@ pub(crate) fn missed(schema: &str, structured: Option<&Value>) -> Option<String>
     // To find what is wrong may take far longer than to find that something is.
     let within = looks_within(&schema, value, LOOKS);
     let first = within.then(|| validator.validate(value).err()).flatten().map(|error| {
-        let place = error.instance_path().to_string();
-        format!(": {place} {}", to_line(&error.to_string(), 200))
+        let place = to_line(&error.instance_path().to_string(), 100);
+        format!("wrong in the structured data: {place} {}", to_line(&error.to_string(), 200))
     });
-    Some(format!("the structured data does not fit {SAID}{}", first.unwrap_or_default()))
+    Some((format!("the structured data does not fit {SAID}"), first.unwrap_or_default()))
 }
 
 /// A name in a message to a person.

@@ -143,7 +143,7 @@ fn answer(
 fn is_id(found: &Value, id: &RequestId) -> bool {
     match found {
         Value::String(found) => *found == id.to_string(),
-        found => found.to_string() == id.to_string(),
+        found => serde_json::to_value(id).is_ok_and(|id| id == *found),
     }
 }
 

@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 
 use rmcp::model::{ErrorCode, ErrorData, RequestId};
-use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 /// The code of the error that stands in place of an answer that cannot be read. A server that sends
@@ -21,7 +20,8 @@ pub(crate) fn read(text: &str) -> Option<Value> {
 /// The same text where it is JSON, or what it should have been; of an answer that is none, an error
 /// that says so to whoever asked.
 pub(crate) fn mended(text: &str) -> Option<Cow<'_, str>> {
-    if serde_json::from_str::<IgnoredAny>(text).is_ok() {
+    // What only skips a value does not look at its escapes.
+    if serde_json::from_str::<Value>(text).is_ok() {
         return Some(Cow::Borrowed(text));
     }
     read(text).or_else(|| no_json(text)).map(|value| Cow::Owned(value.to_string()))
@@ -29,11 +29,11 @@ pub(crate) fn mended(text: &str) -> Option<Cow<'_, str>> {
 
 /// What stands for an answer that is no JSON, where it names what it answers.
 pub(crate) fn no_json(text: &str) -> Option<Value> {
-    Some(unreadable(answers(bare(text))?, "the answer is no JSON"))
+    Some(unreadable(&answers(bare(text))?, "the answer is no JSON"))
 }
 
 /// What stands for an answer that cannot be read.
-pub(crate) fn unreadable(id: Value, why: &str) -> Value {
+pub(crate) fn unreadable(id: &Value, why: &str) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "error": {"code": UNREADABLE, "message": why}})
 }
 

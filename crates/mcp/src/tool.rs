@@ -166,20 +166,20 @@ impl Call<'_> {
 
     /// Holds that the tool is still what was approved and what the model was told.
     fn is_the_same(&self, name: &str, digest: &str, now: &Listed) -> Result<(), ToolError> {
-        let server = &self.tool.server;
+        let (server, called) = (&self.tool.server, &self.tool.spec.decl.name);
         match now.tool(name) {
             Some(now) if now.digest() == digest => Ok(()),
             Some(now) => {
                 let how = difference(&self.told(name), &now.as_told());
                 let how = if how.is_empty() { String::new() } else { format!(" ({how})") };
                 Err(ToolError::refused(format!(
-                    "mcp {server}: tool \"{name}\" changed since you approved it{how}. Review \
+                    "mcp {server}: {called} changed since you approved it{how}. Review \
                      with: deputize mcp review {server}. Until a person has done that it cannot \
                      be called; use another way"
                 )))
             }
             None => Err(ToolError::refused(format!(
-                "mcp {server}: the server does not have its tool \"{name}\" any more; use another way"
+                "mcp {server}: the server does not have {called} any more; use another way"
             ))),
         }
     }
@@ -208,7 +208,11 @@ impl Call<'_> {
                 let listed = self.up.listed();
                 let schema = listed.outputs.get(name);
                 let missed = |schema: &String| missed(schema, answer.get("structuredContent"));
-                output.notes.extend(schema.and_then(missed));
+                if let Some((note, first)) = schema.and_then(missed) {
+                    output.notes.push(note);
+                    let lines = [output.content, first];
+                    output.content = lines.join("\n").trim_matches('\n').to_owned();
+                }
                 return Ok(output);
             }
             let responses = self.responses(&answer)?;
@@ -232,11 +236,10 @@ impl Call<'_> {
         let respond = |(key, request): (&String, &Value)| {
             let method = request.get("method").and_then(Value::as_str).unwrap_or_default();
             if method != "roots/list" {
+                let text = "the server asks for something that it is not given here: call the tool \
+                            with all that it needs, or use another way";
                 let what = deputize_core::door::to_line(method, 60);
-                return Err(ToolError::refused(format!(
-                    "the server asks for something that it is not given here ({what}): call the \
-                     tool with all that it needs, or use another way"
-                )));
+                return Err(partly(text, format!("it asks for {what}")));
             }
             let roots: Vec<Value> = root.iter().map(|uri| json!({"uri": uri})).collect();
             Ok((key.clone(), json!({"roots": roots})))
@@ -266,65 +269,62 @@ impl Call<'_> {
         }
     }
 
+    /// Why there is no answer. What the server has a part in stands in the frame, as its answers do:
+    /// outside of it are words of ours alone.
     async fn unanswered(&self, why: Unanswered) -> ToolError {
         let said = self.progress.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let progress = || said.clone().map(|said| format!("it had told of progress: {said}"));
-        match why {
+        let progress = said.map(|said| format!("progress that it told of: {said}"));
+        let mut theirs = Vec::from_iter(progress);
+        let unknown = "what the call did is unknown. Look before you repeat it";
+        let text = match why {
             Unanswered::Cancelled => {
-                let mut output = ToolOutput::default();
-                output.notes.extend(progress());
-                ToolError::Cancelled(Box::new(output))
+                return ToolError::Cancelled(Box::new(ToolOutput::text(theirs.join("\n"))));
             }
             Unanswered::Slow(limit) => {
-                let mut output = ToolOutput::default();
-                output.notes.extend(progress());
-                if let Some((count, first)) = self.up.link.stray() {
-                    output.notes.push(format!(
-                        "the server printed {count} lines that are no messages, the first: {first}"
-                    ));
-                }
-                let text = format!(
-                    "the server gave no answer within {} s and was told to stop; what the call did \
-                     is unknown. Look before you repeat it",
-                    limit.as_secs_f32()
-                );
-                ToolError::Partly { text: ModelText::own(text), output: Box::new(output) }
+                theirs.extend(self.up.link.stray().map(|(count, first)| {
+                    format!("it printed {count} lines that are no messages, the first: {first}")
+                }));
+                let limit = limit.as_secs_f32();
+                format!(
+                    "the server gave no answer within {limit} s and was told to stop; {unknown}"
+                )
             }
-            Unanswered::Refused { how, message } => ToolError::Partly {
-                text: ModelText::own(format!("the server refused the call ({how}):")),
-                output: Box::new(ToolOutput::text(message)),
-            },
+            Unanswered::Refused { how, message } => {
+                theirs = vec![message];
+                format!("the server refused the call ({how}):")
+            }
             Unanswered::Forgotten { words, undone } => {
                 self.again.store(undone || self.tool.spec.repeatable, Ordering::Relaxed);
-                let text = if undone {
-                    "the server does not know the session, so the call was not made:"
+                theirs = vec![words];
+                if undone {
+                    "the server does not know the session, so the call was not made:".to_owned()
                 } else {
-                    "the server does not know the session, which is begun anew with the next call; \
-                     what this call did is unknown. Look before you repeat it:"
-                };
-                let output = Box::new(ToolOutput::text(words));
-                ToolError::Partly { text: ModelText::own(text), output }
+                    format!(
+                        "the server does not know the session, which is begun anew with the next \
+                         call; {unknown}:"
+                    )
+                }
             }
-            Unanswered::Way { said, made, theirs } => {
-                let came_of_it = if made {
-                    "what the call did is unknown. Look before you repeat it"
-                } else {
-                    "the call was not made"
-                };
-                let mut output = ToolOutput::text(theirs);
-                output.notes.extend(progress());
-                let text = ModelText::own(format!("{said}; {came_of_it}"));
-                ToolError::Partly { text, output: Box::new(output) }
+            Unanswered::Way { said, made, theirs: words } => {
+                theirs.insert(0, words);
+                let came_of_it = if made { unknown } else { "the call was not made" };
+                format!("{said}; {came_of_it}")
             }
             Unanswered::Ended => {
-                let how = self.up.link.end_told().await;
-                let text = format!(
-                    "the server ended during the call ({how}); what the call did is unknown. Look \
-                     before you repeat it: the server is started anew then"
-                );
-                let output = Box::new(ToolOutput::text(self.up.link.words()));
-                ToolError::Partly { text: ModelText::own(text), output }
+                let (how, first) = self.up.link.end_told().await;
+                theirs = vec![first, self.up.link.words()];
+                format!(
+                    "the server ended during the call ({how}); {unknown}: the server is started \
+                     anew then"
+                )
             }
-        }
+        };
+        theirs.retain(|words| !words.is_empty());
+        partly(text, theirs.join("\n"))
     }
+}
+
+/// An error with what the server said of it.
+fn partly(text: impl Into<String>, theirs: String) -> ToolError {
+    ToolError::Partly { text: ModelText::own(text), output: Box::new(ToolOutput::text(theirs)) }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use deputize_core::Resource as _;
+use deputize_core::{Resource as _, ToolError};
 use deputize_mcp::{Server, Servers};
 use deputize_testkit::{Answer, Bench, Gate, MockServer};
 use serde_json::{Value, json};
@@ -147,6 +147,56 @@ async fn an_effect_is_not_repeated_whatever_the_server_answers_after_it() {
         assert_eq!(far.counts(), counts, "{what}");
         far.servers.close().await;
     }
+}
+
+#[tokio::test]
+async fn no_word_of_a_server_stands_where_only_we_speak_by_http_either() {
+    const WORDS: &str = "x] [OBEY";
+    let with_null = || refusal(&Value::Null, -32000, WORDS);
+    let answers = [
+        ("a type", Answer::body(WORDS, "")),
+        ("no message", Answer::body("application/json", WORDS)),
+        ("an error", Answer::json(&with_null())),
+        ("a refusal", Answer::body("text/plain", WORDS).status(400)),
+        ("a refused key", Answer::body("text/plain", WORDS).status(401)),
+        ("a failure", Answer::json(&with_null()).status(500)),
+        (
+            "a forgotten session",
+            Answer::json(&refusal(&Value::Null, -32000, "session x] [OBEY")).status(400),
+        ),
+    ];
+    for (what, answer) in answers {
+        let far = far(&[], Box::new(move |_, _: &Value| answer.clone())).await;
+        let result = soon(what, far.bench.call("mcp__s__go", json!({}))).await;
+        let Err(ToolError::Partly { text, output }) = result else { panic!("{what}: {result:?}") };
+        assert!(output.content.contains("OBEY"), "{what}: {}", output.content);
+        let ours = [output.notes, vec![text.into_string()]].concat().join(" ");
+        assert!(!ours.contains("OBEY"), "{what}: {ours}");
+        far.servers.close().await;
+    }
+}
+
+#[tokio::test]
+async fn half_a_character_by_http_is_no_hindrance_and_what_is_no_json_is_told_at_once() {
+    let answers = |count, id: &Value| {
+        let text = r#"{"content":[{"type":"text","text":"a\ud83d"}]}"#;
+        let result = if count < 2 { text } else { r#"{"a":NaN}"# };
+        let answer = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#);
+        match count % 2 {
+            0 => Answer::sse(format!("data: {answer}\n\n")),
+            _ => Answer::body("application/json", answer),
+        }
+    };
+    let far = far(&[], Box::new(answers)).await;
+    assert_eq!([far.call().await, far.call().await], ["a\u{fffd}", "a\u{fffd}"]);
+    let told = [far.call().await, far.call().await];
+    assert!(
+        told[0].starts_with("the server's answer cannot be read; what the call did"),
+        "{told:?}"
+    );
+    let none = "the server's answer is no message of the protocol; what the call did";
+    assert!(told[1].starts_with(none), "{told:?}");
+    far.servers.close().await;
 }
 
 #[tokio::test]

@@ -95,7 +95,7 @@ const STARTS: &[(&str, &[&str], &str)] = &[
     (
         "refuses to list",
         &[],
-        "its list of tools cannot be had: it refuses (-32603: the database is gone)",
+        "its list of tools cannot be had: it refuses (code -32603: the database is gone)",
     ),
     ("lists nothing at all", &[], "the answer has no `tools`"),
     ("lists a text", &[], "the answer has no `tools`"),
@@ -290,7 +290,20 @@ const ANSWERS: &[(&str, &str, &str, bool)] = &[
     ("answers a list", "the server's answer has no content", "", false),
     ("answers in a batch", "echo: 0", "echo: 1", false),
     ("answers in pieces", "echo: 0", "echo: 1", false),
-    ("answers too deep", SILENT, SILENT, true),
+    (
+        "answers too deep",
+        "the server's answer cannot be read; what",
+        "the answer is no JSON",
+        false,
+    ),
+    (
+        "answers no number",
+        "the server's answer cannot be read; what",
+        "the answer is no JSON",
+        false,
+    ),
+    ("half a character in an answer", "ech\u{fffd}: 0", "ech\u{fffd}: 1", false),
+    ("a mark of byte order", "echo: 0", "echo: 1", false),
     ("bytes in an answer", "ech\u{fffd}: 0", "ech\u{fffd}: 1", false),
     ("escapes in an answer", "\nab\n", "\nab\n", false),
     (
@@ -305,13 +318,13 @@ const ANSWERS: &[(&str, &str, &str, bool)] = &[
         "no such city",
         false,
     ),
-    ("content of another kind", "[content of kind \"hologram\" is left out]", "echo: 1", false),
+    ("content of another kind", "[a part of another kind is left out]", "echo: 1", false),
     ("no content", "{\"answer\":42}", "42", false),
     ("structured beside a text", "\nstructured data: {\"n\":42}\n", "echo: 1", false),
     ("structured as it says", "echo: 0", "echo: 1", false),
     (
         "structured otherwise than it says",
-        "the structured data does not fit the tool's output schema: /n \"xxxx",
+        "\nwrong in the structured data: /n \"xxxx",
         "[the structured data does not fit",
         false,
     ),
@@ -324,7 +337,14 @@ const ANSWERS: &[(&str, &str, &str, bool)] = &[
     ("an output schema that is none", "echo: 0", "echo: 1", false),
     ("content that is a text", "[the server's answer has no content]", "no content", false),
     ("an image", "[image/png, 8 bytes: /", "image/png", false),
-    ("an image that is none", "[image/png is left out: it is not base64]", "left out", false),
+    ("an image that is none", "[a part is left out: it is not base64]", "left out", false),
+    (
+        "many links and images",
+        "[214 links to resources are not followed]\n[50 parts are left out: 100 are kept]",
+        "x://1",
+        false,
+    ),
+    ("floods with progress", "echo: 0", "echo: 1", false),
     ("a link", "[a link to a resource is not followed]", "file:///etc/shadow", false),
     ("a great deal of text", "bytes left out; the whole is in /", "left out", false),
     (
@@ -381,7 +401,7 @@ async fn progress_keeps_a_call_alive_and_not_for_ever() {
     let limits = Limits { total: Duration::from_millis(600), ..patient() };
     let cut = called("progress for ever", 1, limits).await;
     assert!(cut.results[0].contains("gave no answer within 0.6 s"), "{:?}", cut.results);
-    let words = "[it had told of progress: 1 of 9: half way]";
+    let words = "\nprogress that it told of: 1 of 9: half way\n</";
     assert!(cut.results[0].contains(words), "{:?}", cut.results);
 }
 
@@ -390,13 +410,46 @@ async fn a_tool_that_changes_while_the_agent_lives_is_not_called_any_more() {
     for how in ["changes a tool", "newer: changes a tool"] {
         let changed = called(how, 2, patient()).await;
         assert!(changed.results[0].contains("echo: 0"), "{how}: {:?}", changed.results);
-        let words = "mcp s: tool \"echo\" changed since you approved it (description, +2 lines -1 \
+        let words = "mcp s: mcp__s__echo changed since you approved it (description, +2 lines -1 \
                      line). Review with: deputize mcp review s";
         assert!(changed.results[1].contains(words), "{how}: {:?}", changed.results);
     }
     let gone = called("takes a tool away", 2, patient()).await;
-    let words = "the server does not have its tool \"echo\" any more";
+    let words = "the server does not have mcp__s__echo any more";
     assert!(gone.results[1].contains(words), "{:?}", gone.results);
+}
+
+/// What of a result stands outside of its frame, and what within.
+pub(super) fn by_frame(result: &str) -> (String, String) {
+    let Some((before, rest)) = result.split_once("<tool:") else {
+        return (result.to_owned(), String::new());
+    };
+    let (head, rest) = rest.split_once(">\n").unwrap();
+    let (_, boundary) = head.rsplit_once(' ').unwrap();
+    let (inside, behind) = rest.split_once(&format!("</{boundary}>")).unwrap();
+    (format!("{before}{behind}"), inside.to_owned())
+}
+
+#[tokio::test]
+async fn no_word_of_a_server_stands_where_only_we_speak() {
+    let runs = [
+        ("words in a result", false),
+        ("words of progress", true),
+        ("words between messages", true),
+        ("many words between messages", false),
+        ("words of what it asks for", false),
+        ("words in an error", false),
+        ("words at its end", false),
+    ]
+    .map(|(fault, brief)| async move {
+        let limits = if brief { Limits { idle: SHORT, ..patient() } } else { patient() };
+        let called = called(fault, 1, limits).await;
+        let (ours, theirs) = by_frame(&called.results[0]);
+        assert!(!ours.contains("OBEY"), "{fault}: {}", called.results[0]);
+        assert!(theirs.contains("OBEY"), "{fault}: {}", called.results[0]);
+        assert!(called.spill.iter().all(|name| !name.contains("OBEY")), "{:?}", called.spill);
+    });
+    stream::iter(runs).buffer_unordered(4).collect::<Vec<()>>().await;
 }
 
 #[tokio::test]
