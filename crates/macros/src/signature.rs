@@ -1,6 +1,7 @@
 //! What a function is that a tool can be made of.
 
 use proc_macro2::Ident;
+use quote::ToTokens as _;
 use syn::spanned::Spanned as _;
 use syn::{Attribute, Error, Expr, FnArg, ItemFn, Meta, Pat, PatType, Result, Type};
 
@@ -69,10 +70,14 @@ fn place(input: &mut FnArg) -> Result<Place> {
             `TypedTool`";
         return Err(Error::new(input.span(), text));
     };
-    if let Type::Reference(reference) = &*argument.ty {
-        if is_cx(&reference.elem) && reference.mutability.is_none() {
-            return Ok(Place::Cx);
-        }
+    if let Type::Reference(reference) = &*argument.ty
+        && is_cx(&reference.elem)
+        && reference.mutability.is_none()
+    {
+        return Ok(Place::Cx);
+    }
+    // Also inside of another one, as in `Option<&str>`.
+    if argument.ty.to_token_stream().to_string().contains('&') {
         let text = "arguments are owned, since they come from the model: write `String` for \
             `&str`, `Vec<T>` for `&[T]`. What a call may reach is `&ToolCx`";
         return Err(Error::new(argument.ty.span(), text));

@@ -215,7 +215,7 @@ impl Conversation for Work {
             let (idle, cancel) = (Arc::new(Idle::new()), turn.cancel.clone());
             let config = &self.begun.composition.config;
             let run = self.run(turn, &idle);
-            let (ended, error) = while_active(config, (&*idle, &cancel), run).await;
+            let (ended, error) = Box::pin(while_active(config, (&*idle, &cancel), run)).await;
             // The next session may begin while this one is open.
             self.begun.composition.servers.catch_up().await;
             match error {

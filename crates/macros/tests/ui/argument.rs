@@ -6,6 +6,8 @@ use deputize_core::{ToolCx, tool};
 async fn wrong(
     /// Lent.
     text: &str,
+    /// Lent, if at all.
+    maybe: Option<&str>,
     undocumented: u32,
     /// In parts.
     (a, b): (u32, u32),
