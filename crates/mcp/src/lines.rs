@@ -284,32 +284,54 @@ where
     }
 }
 
-/// The last words of a stream, however much it says.
+/// The last words of a stream, however much it says, and the first ones: an interpreter says what
+/// is wrong before it says where it was.
 #[derive(Debug, Default)]
-pub(crate) struct LastWords(Mutex<Vec<u8>>);
+pub(crate) struct LastWords(Mutex<Words>);
+
+#[derive(Debug, Default)]
+struct Words {
+    first: Vec<u8>,
+    last: Vec<u8>,
+    /// Whether something between them is not kept.
+    cut: bool,
+}
 
 impl LastWords {
-    /// How many bytes are kept.
+    /// How many bytes of the last words are kept, and of the first.
     const KEPT: usize = 4096;
+    const FIRST: usize = 1024;
+    /// How many lines of each are told.
+    const LINES: usize = 5;
 
     /// Reads to the end.
     pub(crate) async fn hear(&self, mut stream: impl AsyncRead + Unpin) {
         let mut chunk = vec![0; Self::KEPT];
         while let Ok(read @ 1..) = stream.read(&mut chunk).await {
             let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            kept.extend(chunk.iter().take(read));
-            let surplus = kept.len().saturating_sub(Self::KEPT);
-            kept.drain(..surplus);
+            let room = Self::FIRST - kept.first.len();
+            kept.first.extend(chunk.iter().take(read.min(room)));
+            kept.last.extend(chunk.iter().take(read).skip(room));
+            let surplus = kept.last.len().saturating_sub(Self::KEPT);
+            kept.last.drain(..surplus);
+            kept.cut |= surplus > 0;
         }
     }
 
-    /// The last lines of it, on one line.
+    /// The first and the last lines of it, on one line.
     pub(crate) fn told(&self) -> String {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let text = String::from_utf8_lossy(&kept);
+        let gap: &[u8] = if kept.cut { b"\n" } else { b"" };
+        let text = [&kept.first, gap, &kept.last].concat();
+        let text = String::from_utf8_lossy(&text);
         let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-        let last = lines.get(lines.len().saturating_sub(5)..).unwrap_or_default();
-        to_line(&last.join(" | "), 500)
+        let told = |lines: &[&str]| to_line(&lines.join(" | "), 500);
+        if lines.len() <= 2 * Self::LINES {
+            return told(&lines);
+        }
+        let (first, rest) = lines.split_at(Self::LINES);
+        let (_, last) = rest.split_at(rest.len() - Self::LINES);
+        format!("{} | … | {}", told(first), told(last))
     }
 }
 
@@ -426,7 +448,21 @@ mod tests {
     async fn the_last_words_are_bounded() {
         let words = LastWords::default();
         words.hear(io::Cursor::new("early\n".repeat(100_000) + "why\n\n\u{1b}[31mlate\n")).await;
-        assert!(words.0.lock().unwrap().len() <= LastWords::KEPT);
-        assert_eq!(words.told(), "early | early | early | why | late");
+        assert!(words.0.lock().unwrap().last.len() <= LastWords::KEPT);
+        let early = ["early"; 5].join(" | ");
+        assert_eq!(words.told(), format!("{early} | … | early | early | early | why | late"));
+        // Of a trace both ends are told; of little, all.
+        let words = LastWords::default();
+        let trace = (1..=20).map(|n| format!("line {n}\n")).collect::<String>();
+        words.hear(io::Cursor::new(trace)).await;
+        let told = words.told();
+        assert!(
+            told.starts_with("line 1 | ")
+                && told.ends_with("… | line 16 | line 17 | line 18 | line 19 | line 20"),
+            "{told}"
+        );
+        let words = LastWords::default();
+        words.hear(io::Cursor::new("a\n\nb\n")).await;
+        assert_eq!(words.told(), "a | b");
     }
 }

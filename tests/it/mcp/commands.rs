@@ -197,3 +197,87 @@ async fn an_empty_mapping_takes_all_servers_away() {
     let both = deputize(&lab, &["mcp", "list", "--json", "--set", &other]).await.with_code(0);
     assert_eq!(both.out.matches("\"name\"").count(), 2, "{}", both.out);
 }
+
+#[tokio::test]
+async fn a_server_that_no_agent_is_given_is_listed_as_such_until_it_is_enabled() {
+    let lab = Lab::new();
+    fs::create_dir_all(lab.path("home")).unwrap();
+    let file = "model: offline\ntoolsets: [file, terminal]\n";
+    fs::write(lab.path("home/config.yaml"), file).unwrap();
+    let why =
+        "no agent is given it: `toolsets` is a list without mcp-w (deputize tools enable mcp-w)";
+    let add = ["mcp", "add", "w", "--yes", "--", SERVER, "none"];
+    let added = deputize(&lab, &add).await.with_code(0);
+    assert!(added.err.contains(&format!("note: {why}")), "{}", added.err);
+    let list = deputize(&lab, &["mcp", "list"]).await.with_code(0);
+    assert!(list.out.contains(&format!("ready, but {why}")), "{}", list.out);
+    let doctor = deputize(&lab, &["doctor"]).await.with_code(0);
+    let row = doctor.out.lines().find(|line| line.contains("mcp server")).unwrap();
+    assert!(row.starts_with("warn") && row.ends_with(&format!("s, but {why}")), "{row}");
+    let sets = deputize(&lab, &["toolsets", "list"]).await.with_code(0);
+    let row = sets.out.lines().find(|line| line.starts_with("mcp-w")).unwrap();
+    assert_eq!(row.split_whitespace().collect::<Vec<_>>(), ["mcp-w", "no", "mcp__w__echo"]);
+    let not = "no: not enabled (deputize tools enable mcp-w)";
+    for args in [&["tools", "list"][..], &["tools", "show", "mcp__w__echo"]] {
+        let shown = deputize(&lab, args).await.with_code(0);
+        assert!(shown.out.contains(not), "{args:?}: {}", shown.out);
+    }
+    // It is not started for a run, and nothing is told of it there; its tool is nobody's.
+    let server = caller().await;
+    let run = lab.run(&server, &["--approve", "auto", "--output", "events", "go"]).end().await;
+    assert!(!offered(&run) && !run.err.contains("mcp w"), "{}", run.err);
+    assert!(!run.out.contains("echo: hello"), "{}", run.out);
+
+    // The list that names all is none.
+    let some = deputize(&lab, &["tools", "enable", "mcp-w"]).await.with_code(0);
+    assert!(some.err.contains("is now [file, terminal, mcp-w]"), "{}", some.err);
+    let list = deputize(&lab, &["mcp", "list"]).await.with_code(0);
+    assert!(list.out.trim_end().ends_with("ready"), "{}", list.out);
+    let all = deputize(&lab, &["tools", "enable", "delegation"]).await.with_code(0);
+    assert!(all.err.contains("any more: agents have all there are"), "{}", all.err);
+    assert!(!config(&lab).contains("toolsets"), "{}", config(&lab));
+    let run = lab.run(&server, &["--approve", "auto", "--output", "events", "go"]).end().await;
+    assert!(offered(&run), "{}", run.err);
+
+    // A list that names one that is gone is told of with what to do.
+    deputize(&lab, &["tools", "disable", "delegation"]).await.with_code(0);
+    let removed = deputize(&lab, &["mcp", "remove", "w"]).await.with_code(0);
+    let note = "note: `toolsets` names mcp-w still: deputize tools disable mcp-w";
+    assert!(removed.err.contains(note), "{}", removed.err);
+    let check = deputize(&lab, &["config", "check"]).await.with_code(0);
+    let remedy = "to take it out of your file: deputize tools disable mcp-w";
+    assert!(check.err.contains(remedy), "{}", check.err);
+    deputize(&lab, &["tools", "disable", "mcp-w"]).await.with_code(0);
+    let check = deputize(&lab, &["config", "check"]).await.with_code(0);
+    assert!(check.err.is_empty(), "{}", check.err);
+    assert_eq!(lab.processes(), []);
+}
+
+#[tokio::test]
+async fn a_script_that_is_here_and_not_where_the_server_is_started_is_pointed_out() {
+    let lab = Lab::new();
+    fs::write(lab.work("server.py"), "import no_such_module\n").unwrap();
+    let add = |more: &[&'static str]| {
+        [&["mcp", "add", "rel", "--yes"][..], more, &["--", "python3", "server.py"]].concat()
+    };
+    let ended = deputize(&lab, &add(&[])).await.with_code(1);
+    let here = lab.work("server.py").canonicalize().unwrap();
+    let own = lab.path("home/mcp/started-in/rel");
+    let hint = format!(
+        "hint: it is started in `{}`, where there is no `server.py`; give `{}`, or `--start-in .` \
+         before the `--`",
+        own.display(),
+        here.display()
+    );
+    assert!(ended.err.contains(&hint), "{hint}\n{}", ended.err);
+    // Where the script was found, its own trouble is all that is told.
+    let ended = deputize(&lab, &add(&["--start-in", "."])).await.with_code(1);
+    assert!(ended.err.contains("no_such_module") && !ended.err.contains("hint:"), "{}", ended.err);
+}
+
+#[tokio::test]
+async fn of_a_server_whose_program_is_not_there_no_place_is_listed() {
+    let gone = r#"mcp_servers.gone={"command": "no-such-program"}"#;
+    let list = deputize(&Lab::new(), &["mcp", "list", "--set", gone]).await.with_code(0);
+    assert!(list.out.contains("not found in PATH") && !list.out.contains("''"), "{}", list.out);
+}

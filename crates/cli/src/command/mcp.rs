@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 
 use crate::args::{Mcp, Settings, View};
 use crate::command::table;
-use crate::compose::mcp::{cards, server};
-use crate::config::{Loaded, Sources, nearest};
+use crate::compose::mcp::{cards, not_given, server};
+use crate::config::{Config, Loaded, Sources, nearest};
 use crate::exit::CliError;
 use crate::processes::setup;
 use crate::surroundings::{Surroundings, print, tell};
@@ -99,7 +99,7 @@ fn list(around: &Surroundings, view: &View) -> Result<(), CliError> {
     let mut rows = Vec::new();
     for name in loaded.config.mcp_servers.keys() {
         rows.push(match Desk::of(around, &loaded, name) {
-            Ok(desk) => Row::of(name, desk.server.start(), &desk.card),
+            Ok(desk) => Row::of(name, desk.server.start(), &desk.card).but(&loaded.config),
             Err(error) => Row { name: name.clone(), state: error.chain(), ..Row::default() },
         });
     }
@@ -152,10 +152,22 @@ impl Row {
         }
     }
 
+    /// The same, where no agent is given it.
+    fn but(mut self, config: &Config) -> Self {
+        if let Some(why) = not_given(config, &self.name) {
+            self.state = format!("{}, but {why}", self.state);
+        }
+        self
+    }
+
     fn cells(&self) -> [String; 5] {
         let is = to_line(self.is.as_deref().unwrap_or("-"), 40);
-        let place = to_line(&self.start.line(), 80);
-        [self.name.clone(), is, place, self.tools.len().to_string(), to_line(&self.state, 120)]
+        // Nothing is known of how one is reached that cannot be made ready to be.
+        let place = match self.start.place.as_str() {
+            "" => "-".to_owned(),
+            _ => to_line(&self.start.line(), 80),
+        };
+        [self.name.clone(), is, place, self.tools.len().to_string(), to_line(&self.state, 240)]
     }
 
     fn json(&self) -> Value {
@@ -223,7 +235,16 @@ fn review(
     desk.card.hear(&start, listed.clone());
     let changes = desk.card.changes(&start);
     print(&show::whole(name, &start, &listed, &changes))?;
-    approve(around, (name, &desk.cards, &mut desk.card), &start, yes)
+    approve(around, (name, &desk.cards, &mut desk.card), &start, yes)?;
+    told_if_not_given(&loaded.config, name);
+    Ok(())
+}
+
+/// Says that no agent is given a server, where that is so.
+fn told_if_not_given(config: &Config, name: &str) {
+    if let Some(why) = not_given(config, name) {
+        tell(&format!("note: {why}"));
+    }
 }
 
 /// Keeps what a server said, and that it is approved where the person says so.
@@ -270,6 +291,10 @@ fn remove(around: &Surroundings, name: &str, settings: &Settings) -> Result<(), 
     let server = server(name, entry, around);
     let path = file::remove(&sources, name)?;
     tell(&format!("removed: mcp {name}, from {}", path.display()));
+    let set = format!("mcp-{name}");
+    if loaded.config.toolsets.contains(&set) {
+        tell(&format!("note: `toolsets` names {set} still: deputize tools disable {set}"));
+    }
     match server {
         Ok(server) => {
             let cards = cards(around)?;

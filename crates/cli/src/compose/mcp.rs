@@ -83,6 +83,16 @@ fn is_wanted(config: &Config, name: &str) -> bool {
     config.toolsets.is_empty() || of_editor || config.toolsets.iter().any(wanted)
 }
 
+/// Why no agent has a server's tools, where `toolsets` is a list without them, and what to do.
+pub(crate) fn not_given(config: &Config, name: &str) -> Option<String> {
+    (!is_wanted(config, name)).then(|| {
+        format!(
+            "no agent is given it: `toolsets` is a list without mcp-{name} (deputize tools enable \
+             mcp-{name})"
+        )
+    })
+}
+
 /// The toolsets of the servers that an editor named.
 pub(super) fn toolsets_of_editor(config: &Config) -> impl Iterator<Item = String> {
     let named = config.mcp_servers.iter().filter(|(_, entry)| entry.of_editor);
@@ -202,19 +212,22 @@ pub(super) fn secrets(config: &Config, around: &Surroundings, secrets: &mut Secr
     }
 }
 
-/// What is known of the servers whose tools the top agent has, and what is to be told of those of
-/// which nothing can be known.
+/// What is known of the servers, and what is to be told of those of which nothing can be known. Of
+/// one whose tools no agent is to have, nothing is told.
 pub(super) fn known(
     config: &Config,
     around: &Surroundings,
     warnings: &mut Vec<String>,
 ) -> BTreeMap<String, Known> {
     let mut found = BTreeMap::new();
-    for (name, entry) in config.mcp_servers.iter().filter(|(name, _)| is_wanted(config, name)) {
+    for (name, entry) in &config.mcp_servers {
+        let mut warn = |error: CliError| {
+            warnings.extend(is_wanted(config, name).then(|| error.chain()));
+        };
         let server = match server(name, entry, around) {
             Ok(server) => server,
             Err(error) => {
-                warnings.push(error.chain());
+                warn(error);
                 continue;
             }
         };
@@ -226,7 +239,7 @@ pub(super) fn known(
             Ok(card) => {
                 found.insert(name.clone(), Known { start, card });
             }
-            Err(error) => warnings.push(error.chain()),
+            Err(error) => warn(error),
         }
     }
     found
@@ -238,16 +251,23 @@ fn unasked(card: Card) -> Card {
     Card { listed: None, ..card }
 }
 
-/// Adds the tools of servers. One whose name is taken is left out: no server's tool takes the
-/// place of another tool. What is to be told of each.
+/// Adds the tools of servers, also of those whose tools no agent is to have: they are listed as
+/// such. One whose name is taken is left out: no server's tool takes the place of another tool.
+/// What is to be told of each.
 pub(super) fn add(
     config: &Config,
     known: &BTreeMap<String, Known>,
     catalog: &mut Catalog,
 ) -> Vec<Note> {
     let mut told = Vec::new();
-    let mut tell = |name: &String, text| told.push(Note { server: name.clone(), text });
-    for (name, Known { start, card }) in known {
+    let mut tell = |name: &String, text| {
+        if is_wanted(config, name) {
+            told.push(Note { server: name.clone(), text });
+        }
+    };
+    let (wanted, others): (Vec<_>, Vec<_>) =
+        known.iter().partition(|(name, _)| is_wanted(config, name));
+    for (name, Known { start, card }) in wanted.into_iter().chain(others) {
         let filter = config.mcp_servers.get(name).map(|entry| Filter {
             include: entry.tools.include.clone(),
             exclude: entry.tools.exclude.clone(),
@@ -294,10 +314,12 @@ pub(super) fn source(
     servers: &Servers,
     told: &[Note],
 ) -> Option<Arc<dyn ToolSource>> {
-    if known.is_empty() {
+    let wanted = known.iter().filter(|(name, _)| is_wanted(config, name));
+    let starts: BTreeMap<String, Start> =
+        wanted.map(|(name, known)| (name.clone(), known.start.clone())).collect();
+    if starts.is_empty() {
         return None;
     }
-    let starts = known.iter().map(|(name, known)| (name.clone(), known.start.clone())).collect();
     let told = Mutex::new(told.iter().map(|note| note.text.clone()).collect());
     let (config, servers) = (config.clone(), servers.clone());
     Some(Arc::new(Now { config, others, servers, starts, told }))

@@ -151,6 +151,24 @@ pub(crate) fn with_item(text: &str, key: &str, item: Item<'_>, all: &[String]) -
     Some(format!("{}{line}{items}{remarks}{}", before.concat(), after.concat()))
 }
 
+/// The text without a key of the whole file that has a list, which is written as above.
+pub(crate) fn without_key(text: &str, key: &str) -> Option<String> {
+    let (lines, at) = place(text, key);
+    let (before, rest) = lines.split_at_checked(at?)?;
+    let (line, below) = rest.split_first()?;
+    let value = line.split_once(':')?.1.trim_start();
+    if value.starts_with('[') {
+        return value.contains(']').then(|| format!("{}{}", before.concat(), below.concat()));
+    }
+    if !says_nothing(value) {
+        return None;
+    }
+    let items = below.iter().position(|line| !says_nothing(line) && name_of(line).is_none());
+    let (items, after) = below.split_at_checked(items.unwrap_or(below.len()))?;
+    let last = items.iter().rposition(|line| name_of(line).is_some())?;
+    Some(format!("{}{}{}", before.concat(), items.get(last + 1..)?.concat(), after.concat()))
+}
+
 /// The name in a line that is an item of a list.
 fn name_of(line: &str) -> Option<&str> {
     let item = line.trim().strip_prefix("- ")?;
@@ -193,6 +211,19 @@ mod tests {
         let flat = "toolsets:\n- file\n- web";
         let now = changed(flat, Item::Add("x"), &["file", "web", "x"]).unwrap();
         assert_eq!(now, "toolsets:\n- file\n- web\n- x\n");
+    }
+
+    #[test]
+    fn a_list_that_is_not_needed_goes_with_its_items() {
+        let without = |text| without_key(text, "toolsets");
+        let file = "a: 1\ntoolsets: [file,  terminal] # only these\nb: 2\n";
+        assert_eq!(without(file).unwrap(), "a: 1\nb: 2\n");
+        let file =
+            "toolsets: # given\n  - file   # reads\n  # runs\n  - 'terminal'\n\n# next\nb: 2\n";
+        assert_eq!(without(file).unwrap(), "\n# next\nb: 2\n");
+        for file in ["toolsets: [file,\n  web]\n", "toolsets: &all [file]\n", "b: 2\n"] {
+            assert_eq!(without(file), None, "{file}");
+        }
     }
 
     #[test]

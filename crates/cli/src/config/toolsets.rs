@@ -46,8 +46,16 @@ pub(super) fn check(config: &Node, known: &BTreeSet<String>, found: &mut Finding
                 let near = nearest(name, servers);
                 let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
                 let name = shown(name);
-                let message =
-                    format!("`{key}`: no server of `mcp_servers` gives the toolset `{name}`{near}");
+                let remedy = match (near.as_str(), key.as_str()) {
+                    ("", "toolsets") => {
+                        format!("; to take it out of your file: deputize tools disable {name}")
+                    }
+                    ("", _) => "; take it out if that server is gone".to_owned(),
+                    _ => String::new(),
+                };
+                let message = format!(
+                    "`{key}`: no server of `mcp_servers` gives the toolset `{name}`{near}{remedy}"
+                );
                 found.warn(&item.place, message);
             } else {
                 found.error(&item.place, format!("`{key}`: {}", unknown(name, known)));

@@ -9,7 +9,7 @@ use deputize_mcp::{Card, Listed, Server, look};
 use deputize_tools::Processes;
 use futures_util::future::join_all;
 
-use super::Check;
+use super::{Check, Health};
 use crate::compose::{mcp, plugins};
 use crate::config::{Config, McpServer, PluginEntry};
 use crate::exit::CliError;
@@ -55,7 +55,13 @@ pub(super) fn servers(
         let processes = Arc::clone(&processes);
         async move {
             let check = match known(name, entry, around) {
-                Ok((server, card)) => asked(server, card, cwd, processes).await,
+                Ok((server, card)) => {
+                    let check = asked(server, card, cwd, processes).await;
+                    match mcp::not_given(config, name).filter(|_| check.health == Health::Good) {
+                        Some(why) => Check::less(SERVER, format!("{}, but {why}", check.found)),
+                        None => check,
+                    }
+                }
                 Err(error) => Check::new(SERVER, Err(error.chain())),
             };
             (name.clone(), check)

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use deputize_mcp::{Card, WORKSPACE, server_name};
 use serde_json::{Map, Value, json};
 
-use super::{ServerError, agreed, ask, file, loaded, show};
+use super::{ServerError, agreed, ask, file, loaded, show, told_if_not_given};
 use crate::args::Add;
 use crate::compose::looks_secret;
 use crate::compose::mcp::{cards, server};
@@ -26,7 +26,21 @@ pub(super) fn add(around: &Surroundings, args: &Add) -> Result<(), CliError> {
     let start_in = args.start_in.as_deref().map(|given| start_in(given, &sources.cwd));
     let entry = entry(args, start_in.clone());
     let server = server(name, &entry, around)?;
-    let (listed, took) = ask(around, &server, &sources.cwd)?;
+    let asked = ask(around, &server, &sources.cwd);
+    let (listed, took) = match asked {
+        Ok(asked) => asked,
+        Err(error) => {
+            let started_in = match &entry.cwd {
+                Some(cwd) if cwd == WORKSPACE => sources.cwd.clone(),
+                Some(cwd) => PathBuf::from(cwd),
+                None => cards(around)?.start_in(name).map_err(CliError::failed)?,
+            };
+            return Err(match is_here(&entry.args, &started_in, &sources.cwd) {
+                Some(hint) => error.hint(hint),
+                None => error,
+            });
+        }
+    };
     let start = server.start();
     print(&show::whole(name, &start, &listed, &[]))?;
     tell(&format!("it answered in {:.2} s", took.as_secs_f32()));
@@ -39,7 +53,24 @@ pub(super) fn add(around: &Surroundings, args: &Add) -> Result<(), CliError> {
     cards(around)?.write(name, &start, &card).map_err(CliError::failed)?;
     tell(&format!("added: mcp {name}, to {}", path.display()));
     in_the_file(args).into_iter().for_each(|note| tell(&note));
+    told_if_not_given(&loaded.config, name);
     Ok(())
+}
+
+/// What to do where an argument names a file that is here, and not where the server is started.
+fn is_here(args: &[String], started_in: &Path, cwd: &Path) -> Option<String> {
+    let here = |arg: &&String| {
+        let is_path = Path::new(arg).is_relative() && !arg.is_empty();
+        is_path && cwd.join(arg).is_file() && !started_in.join(arg).exists()
+    };
+    let file = args.iter().find(here)?;
+    let whole: PathBuf = cwd.join(file).components().collect();
+    Some(format!(
+        "it is started in `{}`, where there is no `{file}`; give `{}`, or `--start-in .` before \
+         the `--`",
+        started_in.display(),
+        whole.display()
+    ))
 }
 
 /// The directory to start it in, as it is written: one here is meant wherever it is read.

@@ -9,7 +9,7 @@ use super::compose;
 use crate::args::Choice;
 use crate::compose::Composition;
 use crate::compose::mcp::toolsets;
-use crate::config::edit::{Item, Own, change, with_item};
+use crate::config::edit::{Item, Own, change, with_item, without_key};
 use crate::config::{Config, LATER_TOOLSETS, Sources, load, nearest};
 use crate::exit::CliError;
 use crate::surroundings::{Surroundings, tell};
@@ -59,7 +59,15 @@ pub(super) fn choose(
         let last = CliError::usage(ChoiceError::Last(name.to_owned()));
         return Err(last.hint("enable another one first: `deputize toolsets list` shows them"));
     }
-    write(&sources, name, enable, &wanted)?;
+    if enable && there.iter().all(|name| wanted.contains(name)) {
+        write(&sources, &[], |text| without_key(text, KEY))?;
+        tell(&format!(
+            "{word}: {name}; `{KEY}` is not in {path} any more: agents have all there are"
+        ));
+        return told_if_overruled(&sources, &[]);
+    }
+    let item = if enable { Item::Add(name) } else { Item::Remove(name) };
+    write(&sources, &wanted, |text| with_item(text, KEY, item, &wanted))?;
     tell(&format!("{word}: {name}; `{KEY}` in {path} is now [{}]", wanted.join(", ")));
     if listed.is_empty() {
         tell(
@@ -90,19 +98,20 @@ fn unknown(name: &str, composition: &Composition, there: &BTreeSet<String>) -> C
     }
 }
 
-fn write(sources: &Sources, name: &str, enable: bool, all: &[String]) -> Result<(), CliError> {
-    let item = if enable { Item::Add(name) } else { Item::Remove(name) };
+/// Changes the file so that it names these toolsets, or has no key for them where these are none.
+fn write(
+    sources: &Sources,
+    all: &[String],
+    edit: impl FnOnce(&str) -> Option<String>,
+) -> Result<(), CliError> {
     let is_right = |before: &Config, now: &Config| {
         now.toolsets == all
             && Config { toolsets: before.toolsets.clone(), ..now.clone() } == *before
     };
-    let written = change(sources, |text| with_item(text, KEY, item, all), is_right);
-    written.map(|_| ()).map_err(|(error, by_hand)| {
-        if by_hand {
-            error.hint(format!("write this there: {KEY}: [{}]", all.join(", ")))
-        } else {
-            error
-        }
+    change(sources, edit, is_right).map(|_| ()).map_err(|(error, by_hand)| match all {
+        _ if !by_hand => error,
+        [] => error.hint(format!("take out `{KEY}` there, which gives agents all there are")),
+        all => error.hint(format!("write this there: {KEY}: [{}]", all.join(", "))),
     })
 }
 
