@@ -346,3 +346,21 @@ async fn colours_and_cursor_movements_can_be_done_without() {
     }
     assert!(coloured >= 2, "the terminal of this test shows colours, or it shows nothing");
 }
+
+#[tokio::test]
+async fn a_task_of_several_arguments_is_told_what_to_do() {
+    let lab = Lab::new();
+    let hint = "hint: a task is one argument; put its words in quotes: deputize run \"…\"";
+    let several = ended(&lab, &["run", "hello", "world"]).await.with_code(2);
+    assert!(several.err.contains(hint), "{}", several.err);
+    let option = ended(&lab, &["run", "hello", "--wrold"]).await.with_code(2);
+    assert!(!option.err.contains(hint), "{}", option.err);
+}
+
+#[tokio::test]
+async fn a_missing_key_of_an_address_for_children_is_told_by_its_key() {
+    let set = "delegation={base_url: 'http://127.0.0.1:9/v1', model: m, api_key_env: NOT_SET}";
+    let run = ended(&Lab::new(), &["run", "-m", "offline", "--set", set, "List the files"]).await;
+    let told = "error: the server at delegation.base_url needs a key: set NOT_SET";
+    assert!(run.err.contains(told), "{}", run.err);
+}

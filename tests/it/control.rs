@@ -107,11 +107,17 @@ async fn the_agents_of_a_run_are_seen_and_one_is_told_to_end() {
     let nobody = format!("{session}/9.9.9");
     let ended = deputize(&lab, &["agents", "stop", &nobody]).await.with_code(1);
     assert!(ended.err.contains("no agent"), "{}", ended.err);
+    let those = format!("hint: those that run: {session}, {session}/1.0.0, {session}/1.0.1\n");
+    assert!(ended.err.contains(&those), "{}", ended.err);
     // Only one session runs, so its name can be left out.
     let short = first.split_once('/').unwrap().1;
     deputize(&lab, &["agents", "stop", short]).await.with_code(0);
     let end = running.event("agent.end", |end| end["agent"] == first).await;
     assert_eq!(end["status"], "interrupted");
+    let ended = deputize(&lab, &["agents", "stop", first]).await.with_code(1);
+    let had = format!("error: agent `{first}` has ended already (interrupted)\n");
+    let those = format!("hint: those that run: {session}, {session}/1.0.1\n");
+    assert_eq!(ended.err, had + &those);
     gates[1].open();
     let ended = running.end().await.with_code(0);
     let answer = ended.events("model.response").pop().unwrap()["text"].to_string();
@@ -192,7 +198,8 @@ async fn two_who_stop_at_once_are_both_answered_and_it_ends_once() {
     let (first, second) = tokio::join!(deputize(&lab, &one), deputize(&lab, &tree));
     for stop in [&first, &second] {
         // Whoever comes too late is told that.
-        let late = stop.code == Some(1) && stop.err.contains("no agent");
+        let words = ["no agent", "has ended already"];
+        let late = stop.code == Some(1) && words.iter().any(|words| stop.err.contains(words));
         assert!(stop.code == Some(0) || late, "{stop:#?}");
     }
     assert!(first.code == Some(0) || second.code == Some(0), "{first:#?}{second:#?}");

@@ -186,3 +186,31 @@ async fn the_example_of_the_page_does_what_it_says() {
     assert!(said["text"].as_str().unwrap().contains(told), "{said}");
     assert!(lab.work("b.txt").exists() && !lab.work("db").exists());
 }
+
+#[tokio::test]
+async fn a_hook_whose_program_is_not_there_or_may_not_be_run_is_warned_of() {
+    let lab = Lab::new();
+    with_hooks(
+        &lab,
+        "  PreToolUse: [~/bin/typo, 'cat >> ~/calls', ~/bin/plain -x]\n  PostToolUse: [no-such-program]\n",
+    );
+    fs::create_dir_all(lab.path("bin")).unwrap();
+    fs::write(lab.path("bin/plain"), "#!/bin/sh\n").unwrap();
+    let told = [
+        "`hooks.PreToolUse`: `~/bin/typo` cannot be run: No such file or directory",
+        "`hooks.PreToolUse`: `~/bin/plain` may not be run (chmod +x ~/bin/plain); a hook that cannot \
+         run stops nothing",
+        "`hooks.PostToolUse`: there is no program `no-such-program` on the PATH",
+    ];
+    let check = Running::start(lab.deputize(&["config", "check"])).end().await.with_code(0);
+    let doctor = Running::start(lab.deputize(&["doctor", "-m", "offline"])).end().await;
+    let doctor = doctor.with_code(0);
+    for words in told {
+        let line = check.err.lines().find(|line| line.contains(words));
+        assert!(line.is_some_and(|line| line.starts_with("warning: ")), "{words}: {}", check.err);
+        let row = doctor.out.lines().find(|row| row.contains(words));
+        assert!(row.is_some_and(|row| row.starts_with("warn  hook ")), "{words}: {}", doctor.out);
+    }
+    assert_eq!(check.err.lines().count(), told.len(), "{}", check.err);
+    assert!(check.out.contains("warnings: 3"), "{}", check.out);
+}

@@ -226,3 +226,25 @@ async fn a_reader_that_goes_ends_the_run_quietly() {
         }
     }
 }
+
+#[tokio::test]
+async fn where_the_answers_are_of_children_that_had_finished_is_said_and_they_are_there() {
+    let lab = Lab::new();
+    let server = family(&lab).await;
+    let mut begun = lab.pipe("begun");
+    let running = lab.run(&server, &["--set", "delegation.subagent_auto_approve=true", "Share it"]);
+    begun.lines(4).await;
+    running.says("✓").await;
+    running.signal(Signal::INT);
+    let ended = running.end().await.with_code(130);
+    let session = lab.session();
+    let hint = format!(
+        "hint: 1 child had finished; read what was said with `deputize sessions show {session}`"
+    );
+    assert!(ended.err.contains(&hint), "{}", ended.err);
+    let shown = Running::start(lab.deputize(&["sessions", "show", &session])).end().await;
+    let shown = shown.with_code(0).out;
+    let lines =
+        "  | error: cancelled\n  | 0 1.0.0: completed\n  |   The first is done.\n  | 1 1.0.1: ";
+    assert!(shown.contains(lines) && !shown.contains("\"results\""), "{shown}");
+}

@@ -215,8 +215,20 @@ fn refused(error: &clap::Error, given: &[OsString]) -> ExitCode {
         tell("error: a task is given to `run`: deputize run \"…\"");
     } else {
         let _unread = error.print();
+        if words.first() == Some(&"run") && is_a_word_more(error) {
+            tell("hint: a task is one argument; put its words in quotes: deputize run \"…\"");
+        }
     }
     code
+}
+
+/// Whether what was not understood is no option.
+fn is_a_word_more(error: &clap::Error) -> bool {
+    let word = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(word)) => word.as_str(),
+        _ => "-",
+    };
+    error.kind() == ErrorKind::UnknownArgument && !word.starts_with('-')
 }
 
 fn completions(shell: clap_complete::Shell) -> Result<(), CliError> {

@@ -167,6 +167,7 @@ impl Composition {
         let mut warnings = Vec::new();
         let mut found = Found::read(from, &mut warnings);
         found.plugins = plugins::find(from).map_err(CliError::usage)?;
+        warnings.extend(plugins::unset(from.config, from.surroundings));
         Self::compose(from, found, warnings).map_err(CliError::usage)
     }
 

@@ -6,7 +6,7 @@ use deputize_testkit::Answer;
 use serde_json::json;
 
 use super::{call, is_child, messages, of, result, run, say};
-use crate::program::{Lab, model};
+use crate::program::{Lab, Running, model};
 
 #[tokio::test]
 async fn a_claim_without_a_write_is_visible() {
@@ -21,10 +21,17 @@ async fn a_claim_without_a_write_is_visible() {
         (true, _) => say("I created `real.txt`."),
     })
     .await;
-    run(&lab, &server, &[], "Go").await;
+    let ended = run(&lab, &server, &[], "Go").await;
     let requests = server.requests();
     let (told, notes) = result(&messages(of(&requests, "Go")[1], "tool")[0]);
     assert_eq!(told["results"][0]["unseen_writes"], json!(["out/report.md", "made_up.rs"]));
+    // The person is told too, at the end and by whom it was said.
+    let claim = "names as written, and no write was seen of: `out/report.md`, `made_up.rs`";
+    assert_eq!(ended.err.matches("names as written").count(), 1, "{}", ended.err);
+    assert!(ended.err.contains(&format!("warning: 1.0.0 {claim}\n")), "{}", ended.err);
+    let shown = lab.deputize(&["sessions", "show", &lab.session(), "--agent", "1.0.0"]);
+    let shown = Running::start(shown).end().await.with_code(0);
+    assert!(shown.out.ends_with(&format!("\nwarning: it {claim}\n")), "{}", shown.out);
     assert_eq!(told["results"][0]["receipts"]["files_written"], json!([]));
     assert_eq!(told["results"][1].get("unseen_writes"), None);
     assert!(

@@ -175,3 +175,37 @@ async fn a_parent_whose_context_is_nearly_full_is_shown_less() {
         assert_eq!(told["results"][0].get("summary_path").is_some(), window > 0);
     }
 }
+
+#[tokio::test]
+async fn what_a_child_was_told_is_shown_with_what_it_said() {
+    let lab = Lab::new();
+    let schema = json!({"type": "object", "required": ["n"]});
+    let server = model(move |asked| match (is_child(asked), asked.results().len()) {
+        (false, 0) => {
+            let task = json!({"goal": "Count them", "context": "They are in a.txt.\nAll of them.",
+                              "toolsets": ["file"], "output_schema": schema});
+            call("delegate_task", task)
+        }
+        (false, _) => say("Counted."),
+        (true, _) => say(r#"{"n": 3}"#),
+    })
+    .await;
+    run(&lab, &server, &[], "Go").await;
+    let show = async |more: &[&str]| {
+        let session = lab.session();
+        let show = lab.deputize(&[&["sessions", "show", &session], more].concat());
+        Running::start(show).end().await.with_code(0).out
+    };
+    let shown = show(&["--agent", "1.0.0"]).await;
+    let at = |words: &str| shown.find(words).unwrap_or_else(|| panic!("{words}: {shown}"));
+    let here = lab.work("").canonicalize().unwrap();
+    let told = format!(
+        "(completed)\nrole: leaf\nmodel: openai/mock\ntoolsets: file\ndirectory: {}\ncontext:\n  \
+         They are in a.txt.\n  All of them.\noutput_schema:\n  {{\n",
+        here.display()
+    );
+    assert!(at(&told) < at("\n> "), "{shown}");
+    assert!(at("\"n\"") < at("\n> "), "{shown}");
+    // What only the person said is not told so.
+    assert!(!show(&[]).await.contains("role:"));
+}

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::desk::{SERVER, cards, config, deputize, set};
+use super::desk::{SERVER, caller, cards, config, deputize, offered, set};
 use crate::program::{Lab, Running};
 
 #[tokio::test]

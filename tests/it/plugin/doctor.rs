@@ -52,3 +52,28 @@ async fn the_doctor_loads_each_plugin_and_says_which_one_cannot_be() {
         assert!(health == "fail" && found.contains(words), "{rows:?}");
     }
 }
+
+#[tokio::test]
+async fn variables_of_a_plugin_that_are_none_or_not_set_are_told() {
+    let lab = Lab::new();
+    configure(&lab, &[(&library("archive"), true)]);
+    let file = lab.path("home/config.yaml");
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, format!("{text}    env: [NOT_SET, HOME]\n")).unwrap();
+    let told = "its `env` names the variable `NOT_SET`, which is not set";
+    let list = ended(&lab, &["tools", "list"]).await.with_code(0);
+    assert_eq!(list.err.matches("is not set").count(), 1, "{}", list.err);
+    assert!(list.err.contains(told), "{}", list.err);
+    let doctor = ended(&lab, &["doctor", "-m", "offline"]).await.with_code(0);
+    assert!(doctor.out.contains(told), "{}", doctor.out);
+    for (env, named) in [("A=hush", "A"), ("2B", "2B"), ("''", ""), ("a b", "a b")] {
+        fs::write(&file, format!("{text}    env: [{env}]\n")).unwrap();
+        let check = ended(&lab, &["config", "check"]).await.with_code(2);
+        assert!(
+            check.err.contains(&format!("names `{named}`, which cannot be a")),
+            "{}",
+            check.err
+        );
+        assert!(!check.err.contains("hush"), "{}", check.err);
+    }
+}

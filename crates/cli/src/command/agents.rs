@@ -1,8 +1,9 @@
 //! `deputize agents`: the agents of sessions as they stand, and telling one to end.
 
+use std::collections::BTreeMap;
 use std::io;
 
-use deputize_core::{Clock as _, SessionId};
+use deputize_core::{AgentId, Clock as _, Event, SessionId, Status};
 use deputize_runtime::{SessionDir, SystemClock};
 use serde_json::{Value, json};
 
@@ -20,6 +21,8 @@ use crate::surroundings::{Surroundings, print, session_named, tell};
 enum AgentsError {
     #[error("no session runs")]
     NothingRuns,
+    #[error("agent `{agent}` has ended already ({status})")]
+    Ended { agent: String, status: &'static str },
     #[error("`{agent}` names no session, and several run: {}", sessions.join(", "))]
     Several { agent: String, sessions: Vec<String> },
 }
@@ -148,10 +151,40 @@ fn stop(dir: &SessionDir, named: &str, tree: bool) -> Result<(), CliError> {
             tell("the run has ended");
             Ok(())
         }
-        Err(error @ ControlError::Refused { .. }) if !tree => {
-            Err(CliError::failed(error).hint("`--tree` stops an agent with all that run below it"))
-        }
+        Err(error @ ControlError::Refused { .. }) => Err(refused(dir, &session, &request, error)),
         Err(error) => Err(CliError::failed(error)),
+    }
+}
+
+/// Why an agent was not stopped: it has ended, there is none, or others run below it.
+fn refused(
+    dir: &SessionDir,
+    session: &SessionId,
+    request: &Request,
+    error: ControlError,
+) -> CliError {
+    let Request::Stop { agent, .. } = request else { return CliError::failed(error) };
+    let mut known: BTreeMap<AgentId, Option<Status>> = BTreeMap::new();
+    for record in dir.read(session).map(|stored| stored.records).unwrap_or_default() {
+        let status = match record.event {
+            Event::AgentStart(_) | Event::AgentResume { .. } => None,
+            Event::AgentEnd(outcome) => Some(outcome.status),
+            _ => continue,
+        };
+        known.insert(record.agent, status);
+    }
+    let running = known.iter().filter(|(_, status)| status.is_none());
+    let running: Vec<&str> = running.map(|(id, _)| id.as_str()).collect();
+    let those = format!("those that run: {}", running.join(", "));
+    match known.iter().find(|(id, _)| id.as_str() == agent).map(|(_, status)| *status) {
+        Some(Some(status)) => {
+            let (agent, status) = (agent.clone(), status.as_str());
+            CliError::failed(AgentsError::Ended { agent, status }).hint(those)
+        }
+        Some(None) => {
+            CliError::failed(error).hint("`--tree` stops an agent with all that run below it")
+        }
+        None => CliError::failed(error).hint(those),
     }
 }
 

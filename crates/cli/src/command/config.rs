@@ -6,9 +6,10 @@ use crate::args::Config;
 use crate::compose::{Asked, Dollars, Unpriced, ca_file_fault};
 use crate::config::{
     ConfigError, Loaded, ModelOverrides, Output, Place, Problem, ProviderEntry, Sources, Verb,
-    VerbError, in_order, load, run,
+    VerbError, checked, in_order, load, run,
 };
 use crate::exit::CliError;
+use crate::hooks::program::faults;
 use crate::surroundings::{Surroundings, print, tell};
 
 /// Runs one verb.
@@ -24,7 +25,14 @@ pub(crate) fn config(around: &Surroundings, command: &Config) -> Result<(), CliE
     let mut result = run(verb, &sources);
     if verb == Verb::Check {
         result = match (load(&sources), result) {
-            (Ok(loaded), result) => with_more(result, &loaded, around),
+            (Ok(mut loaded), result) => {
+                let hooks = faults(&loaded.config.hooks, around).into_iter();
+                let hooks = hooks
+                    .filter_map(|(key, fault)| Some(Problem::new(loaded.origins.get(key)?, fault)));
+                let hooks: Vec<Problem> = hooks.collect();
+                loaded.warnings.extend(hooks);
+                with_more(result.map(|_| checked(&loaded)), &loaded, around)
+            }
             (Err(error), _) => Err(VerbError::Config(and_files(error, around))),
         };
     }

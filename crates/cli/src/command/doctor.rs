@@ -4,8 +4,6 @@ mod extensions;
 mod models;
 mod storage;
 
-use std::path::PathBuf;
-
 use deputize_core::ToolCrate;
 use serde_json::{Value, json};
 
@@ -13,6 +11,7 @@ use crate::args::Doctor;
 use crate::compose::{Composition, Ingredients, external};
 use crate::config::{Config, load};
 use crate::exit::CliError;
+use crate::hooks::program::{faults, on_path};
 use crate::processes;
 use crate::surroundings::{Surroundings, print};
 
@@ -83,6 +82,8 @@ pub(crate) fn doctor(
                 checks.extend(models::checks(composition, around, args)?);
             }
             checks.extend(external_agent(&loaded.config, around));
+            let hooks = faults(&loaded.config.hooks, around).into_iter();
+            checks.extend(hooks.map(|(_, fault)| Check::less("hook", fault)));
             checks.extend(extensions::plugins(&loaded.config, around));
             let servers = extensions::servers(&loaded.config, around, &sources.cwd)?;
             let wrong = servers.iter().filter(|(_, check)| check.health != Health::Good);
@@ -153,14 +154,7 @@ fn tools(composition: Result<Composition, CliError>, told: &[String]) -> Vec<Che
 
 /// What the machine has of what tools need.
 fn machine(around: &Surroundings) -> Vec<Check> {
-    let on_path = |program: &str| {
-        let path = around.var("PATH").unwrap_or_default();
-        let runs = |path: &PathBuf| {
-            path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
-        };
-        std::env::split_paths(path).map(|dir| dir.join(program)).find(runs)
-    };
-    let program = |what: &'static str| match on_path(what) {
+    let program = |what: &'static str| match on_path(what, around) {
         Some(path) => Check::new(what, Ok(path.display().to_string())),
         None => Check::less(what, "not on the PATH".to_owned()),
     };

@@ -16,8 +16,8 @@ use deputize_providers::{
 use super::capped::{Capped, within};
 use super::{external, options};
 use crate::config::{
-    self, Api, Config, Endpoint, ModelChoice, ModelOverrides, ResolveError, resolve_child_model,
-    resolve_model,
+    self, Api, Config, Endpoint, ModelChoice, ModelOverrides, ResolveError, SPOKEN,
+    resolve_child_model, resolve_model,
 };
 use crate::exit::{CliError, Exit};
 use crate::surroundings::Surroundings;
@@ -30,9 +30,9 @@ const NOWHERE: &str = "https://nowhere.invalid/v1";
 
 /// A key that a provider needs and that is not set.
 #[derive(Debug, thiserror::Error)]
-#[error("provider {provider} needs a key: set {}", variables.join(" or "))]
+#[error("{whose} needs a key: set {}", variables.join(" or "))]
 struct MissingKey {
-    provider: String,
+    whose: String,
     variables: Vec<String>,
 }
 
@@ -322,8 +322,13 @@ fn missing_key(choice: &ModelChoice, surroundings: &Surroundings) -> Option<Miss
     let Endpoint::Http(at) = &choice.endpoint else { return None };
     let needed = &at.api_key_envs;
     let set = needed.iter().any(|variable| surroundings.var(variable).is_some());
-    let (provider, variables) = (choice.provider.clone(), needed.clone());
-    (!set && !needed.is_empty()).then_some(MissingKey { provider, variables })
+    // Where children's address alone is configured, the name is that of a protocol.
+    let whose = match (&choice.alias, choice.provider.as_str()) {
+        (Some(_), SPOKEN) => "the server at delegation.base_url".to_owned(),
+        (_, provider) => format!("provider {provider}"),
+    };
+    let variables = needed.clone();
+    (!set && !needed.is_empty()).then_some(MissingKey { whose, variables })
 }
 
 /// How words of variables' names end whose values are secrets.

@@ -93,6 +93,19 @@ pub(super) fn find(from: &Ingredients<'_>) -> Result<Vec<FoundPlugin>, PluginFau
     from.config.plugins.iter().map(|entry| one(entry, from.surroundings)).collect()
 }
 
+/// Variables that plugins are to be given and that are not set.
+pub(super) fn unset(config: &Config, around: &Surroundings) -> Vec<String> {
+    let one = |entry: &PluginEntry| {
+        let path = entry.path.clone();
+        let unset = entry.env.iter().filter(|name| !around.os_env.contains_key(OsStr::new(name)));
+        let told = move |name: &String| {
+            format!("plugin `{path}`: its `env` names the variable `{name}`, which is not set")
+        };
+        unset.map(told).collect::<Vec<_>>()
+    };
+    config.plugins.iter().flat_map(one).collect()
+}
+
 /// Looks at one plugin of the configuration.
 pub(crate) fn one(entry: &PluginEntry, around: &Surroundings) -> Result<FoundPlugin, PluginFault> {
     let mut found = pinned(entry, around)?;

@@ -9,7 +9,7 @@ use super::provider::Api;
 use super::resolve::{Endpoint, ModelChoice, ModelOverrides, ResolveError, resolve_model};
 
 /// What a server speaks of which no provider is named.
-const SPOKEN: &str = "openai-chat";
+pub(crate) const SPOKEN: &str = "openai-chat";
 /// A known provider whose own settings are not used: only how it is spoken to elsewhere.
 const ANY_SERVER: &str = "openai";
 

@@ -55,7 +55,7 @@ mod toolsets;
 mod tree;
 
 pub use self::budget::{Budget, ModelPrice};
-pub(crate) use self::child::{child_model_name, resolve_child_model};
+pub(crate) use self::child::{SPOKEN, child_model_name, resolve_child_model};
 pub use self::delegation::{
     Delegation, DelegationTool, OverLimit, PromptLayout, ToolSchemas, Workflow,
 };
@@ -81,6 +81,7 @@ pub use self::resolve::{
 };
 pub use self::schema::json_schema;
 pub use self::secret::Secret;
+pub(crate) use self::show::checked;
 pub use self::show::{Output, Verb, VerbError, run};
 pub(crate) use self::toolsets::{LATER as LATER_TOOLSETS, SERVERS as SERVER_TOOLSETS};
 pub use self::tree::{MAX_ALIASES, MAX_DEPTH, MAX_VALUES};

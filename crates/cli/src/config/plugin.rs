@@ -42,6 +42,13 @@ fn some_memory() -> u32 {
     MEMORY_MB
 }
 
+/// Whether a variable of the environment can be called so.
+fn is_variable(name: &str) -> bool {
+    let mut chars = name.chars();
+    chars.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
+        && chars.all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
 /// What a schema cannot tell: where the files are.
 pub(super) fn check(config: &Node, found: &mut Findings) {
     let Some(plugins) = config.entry("plugins") else { return };
@@ -59,6 +66,20 @@ pub(super) fn check(config: &Node, found: &mut Findings) {
             found.error(&path.place, format!("`plugins` has `{}` twice", shown(text)));
         }
         paths.push(text);
+        for name in item.at(&["env"]).into_iter().flat_map(Node::items) {
+            if let Value::Text(named) = &name.value
+                && !is_variable(named)
+            {
+                let message = format!(
+                    "`plugins`: `env` of `{}` names `{}`, which cannot be a variable; it is a list of \
+                     names, whose values come from this program's environment",
+                    shown(text),
+                    // A value that was written there may be a secret.
+                    shown(named.split('=').next().unwrap_or_default())
+                );
+                found.error(&name.place, message);
+            }
+        }
         let inside = item.at(&["isolated"]).is_some_and(|it| it.value == Value::Bool(false));
         for key in ["env", "memory_mb"] {
             if let Some(extra) = item.entry(key).filter(|_| inside) {

@@ -61,7 +61,7 @@ pub fn run(verb: Verb, sources: &Sources) -> Result<Output, VerbError> {
         Verb::Schema => quiet(format!("{:#}\n", pending::marked(schema::json_schema()))),
         Verb::Check => {
             let loaded = load(sources)?;
-            Ok(Output { text: summary(&loaded), warnings: loaded.warnings })
+            Ok(checked(&loaded))
         }
         Verb::Show { json } => {
             let loaded = load(sources)?;
@@ -69,6 +69,11 @@ pub fn run(verb: Verb, sources: &Sources) -> Result<Output, VerbError> {
             Ok(Output { text, warnings: loaded.warnings })
         }
     }
+}
+
+/// What is told of a configuration without mistakes.
+pub(crate) fn checked(loaded: &Loaded) -> Output {
+    Output { text: summary(loaded), warnings: loaded.warnings.clone() }
 }
 
 fn summary(loaded: &Loaded) -> String {

@@ -1,6 +1,7 @@
 //! Hooks: shell commands of the person's configuration, and those that the program brings along.
 
 mod document;
+pub(crate) mod program;
 mod shell;
 
 use std::sync::Arc;

@@ -5,7 +5,7 @@ use std::collections::btree_map::Entry;
 use std::sync::{Mutex, PoisonError};
 
 use deputize_core::{
-    AgentId, CallStatus, Event, Fact, Observer, Outcome, Record, Usage, shown_usd,
+    AgentId, CallStatus, Event, Fact, Observer, Outcome, Record, Status, Usage, shown_usd,
 };
 use deputize_delegate::result_entry;
 use serde::Serialize;
@@ -36,6 +36,13 @@ impl Observer for Children {
 }
 
 impl Children {
+    /// How many agents below the top one have completed with an answer.
+    pub(crate) fn answered(&self) -> usize {
+        let family = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let outcomes = family.agents.values().filter_map(|child| child.outcome.as_ref());
+        outcomes.filter(|it| it.status == Status::Completed && it.text.is_some()).count()
+    }
+
     /// The object for the agent whose end this is.
     pub(crate) fn object(&self, outcome: &Outcome) -> impl Serialize + use<> {
         let family = self.0.lock().unwrap_or_else(PoisonError::into_inner);

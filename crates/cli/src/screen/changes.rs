@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use deputize_core::{CallStatus, Display, Event, Fact, Record, ToolEnd};
 
 use super::line::{Line, Style};
-use super::summary::{as_is, count};
+use super::summary::{as_is, count, unseen};
+use crate::agent_name::short;
 
 /// Files that are listed; more are counted.
 const FILES: usize = 20;
@@ -21,6 +22,8 @@ pub(crate) struct Changes {
     files: BTreeMap<PathBuf, File>,
     commands: Vec<(String, End)>,
     denied: usize,
+    /// Children whose answer does not agree with what was seen.
+    claims: Vec<String>,
 }
 
 /// How a command ended.
@@ -49,6 +52,10 @@ struct File {
 impl Changes {
     /// Takes a record.
     pub(crate) fn apply(&mut self, record: &Record) {
+        if let Event::AgentEnd(outcome) = &record.event {
+            let claim = unseen(outcome).map(|told| format!("{} {told}", short(&record.agent)));
+            self.claims.extend(claim);
+        }
         let Event::ToolEnd(end) = &record.event else { return };
         self.denied += usize::from(end.result.status == CallStatus::Denied);
         for fact in &end.facts {
@@ -108,6 +115,9 @@ impl Changes {
         if self.denied > 0 {
             let text = format!("{} denied", count(self.denied, "call"));
             lines.push(Line::default().with(Style::Asking, text));
+        }
+        for claim in &self.claims {
+            lines.push(Line::default().with(Style::Asking, "warning: ").with(Style::Plain, claim));
         }
         lines
     }

@@ -1,6 +1,7 @@
 //! A call, a number of tokens, a time: each in a few words.
 
-use deputize_core::door::to_question;
+use deputize_core::Outcome;
+use deputize_core::door::{to_line, to_question};
 use serde_json::Value;
 
 /// The most characters of a call in words.
@@ -136,6 +137,20 @@ pub(crate) fn running(ms: u64) -> String {
 /// A time that is over, as `12.3 s`.
 pub(crate) fn seconds(ms: u64) -> String {
     format!("{}.{} s", ms / 1000, ms % 1000 / 100)
+}
+
+/// What a child says that it wrote and nobody saw it write; nothing where there is nothing.
+pub(crate) fn unseen(outcome: &Outcome) -> Option<String> {
+    const NAMED: usize = 5;
+    let names = &outcome.found.as_ref()?.unseen_writes;
+    let shown: Vec<String> =
+        names.iter().take(NAMED).map(|name| format!("`{}`", to_line(name, CALL_CHARS))).collect();
+    let more = match names.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let told = format!("names as written, and no write was seen of: {}{more}", shown.join(", "));
+    (!names.is_empty()).then_some(told)
 }
 
 /// `1 thing` or `2 things`.

@@ -82,6 +82,9 @@ impl<'s> Ending<'s> {
         }
         if let Some(remark) = remark(outcome, self.limit) {
             stage.tell(&remark);
+            if outcome.status == Status::Interrupted {
+                stage.hint_of_answers();
+            }
             stage.hint_to_go_on(outcome);
         }
         Ok(code)

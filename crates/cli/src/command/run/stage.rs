@@ -145,6 +145,7 @@ impl Stage {
             if code.is_none() {
                 self.screen.finish();
                 self.tell("left before everything had ended");
+                self.hint_of_answers();
                 self.hint_of(|resume| format!("hint: go on with `{resume}`"));
                 let _shown = tokio::time::timeout(GLANCE, self.screen.settled()).await;
             }
@@ -274,6 +275,20 @@ impl Stage {
             _ if blocked => format!("hint: go on with another message: `{resume} MESSAGE`"),
             _ => format!("hint: go on with `{resume}`"),
         });
+    }
+
+    /// Says where the answers are of children that were done when a run was interrupted: nobody
+    /// gives them on.
+    pub(super) fn hint_of_answers(&self) {
+        let answered = self.children.answered();
+        if let (OutputFormat::Text, 1.., Some(session)) = (self.output, answered, &self.goes_on) {
+            let had =
+                if answered == 1 { "1 child had" } else { &format!("{answered} children had") };
+            self.tell(&format!(
+                "hint: {had} finished; read what was said with `deputize sessions show {session}`, \
+                 whole with `--agent 1.0.0`"
+            ));
+        }
     }
 
     fn hint_of(&self, hint: impl Fn(&str) -> String) {

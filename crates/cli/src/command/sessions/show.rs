@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use deputize_core::door::{to_line, to_screen};
-use deputize_core::{AgentId, Event, Message, Outcome};
+use deputize_core::{AgentId, AgentSpec, Event, Message, Outcome};
 use deputize_runtime::{Said, StoredSession};
 use serde_json::Value;
 
 use super::{Glance, UNFINISHED, local, mark, said, status_of};
 use crate::agent_name::{AgentName, short};
 use crate::exit::CliError;
-use crate::screen::summary::{dollars, of_call, seconds, tokens};
+use crate::screen::summary::{dollars, of_call, seconds, tokens, unseen};
 use crate::surroundings::print;
 
 /// The most characters of a goal in the tree.
@@ -30,7 +30,7 @@ struct NoAgent {
 struct Agent<'s> {
     id: &'s AgentId,
     depth: u32,
-    goal: &'s str,
+    spec: &'s AgentSpec,
     outcome: Option<&'s Outcome>,
 }
 
@@ -92,9 +92,8 @@ fn agents(stored: &StoredSession) -> Vec<Agent<'_>> {
     for record in &stored.records {
         match &record.event {
             Event::AgentStart(start) => {
-                let goal = start.spec.goal.as_str();
-                let agent = Agent { id: &record.agent, depth: record.depth, goal, outcome: None };
-                started.push(agent);
+                let (id, depth, spec) = (&record.agent, record.depth, &start.spec);
+                started.push(Agent { id, depth, spec, outcome: None });
             }
             Event::AgentEnd(outcome) => {
                 outcomes.insert(&record.agent, outcome);
@@ -121,13 +120,16 @@ fn row(agent: &Agent<'_>) -> String {
         "{indent}{} {}  {}{}\n",
         mark(agent.outcome),
         short(agent.id),
-        to_line(agent.goal, GOAL_CHARS),
+        to_line(&agent.spec.goal, GOAL_CHARS),
         time.unwrap_or_default()
     )
 }
 
 fn conversation(stored: &StoredSession, agent: &Agent<'_>) -> String {
     let mut out = format!("=== {} ({})\n", agent.id, status_of(agent.outcome));
+    if agent.spec.parent.is_some() {
+        out.push_str(&told(agent.spec));
+    }
     for one in stored.said(agent.id).unwrap_or_default() {
         let message = match one {
             Said::Message(message) => message,
@@ -166,6 +168,32 @@ fn conversation(stored: &StoredSession, agent: &Agent<'_>) -> String {
     if let Some(error) = agent.outcome.and_then(|outcome| outcome.error.as_deref()) {
         out.push_str(&format!("\nerror: {}\n", to_screen(error)));
     }
+    if let Some(claim) = agent.outcome.and_then(unseen) {
+        out.push_str(&format!("\nwarning: it {claim}\n"));
+    }
+    out
+}
+
+/// What a child was told beside its task.
+fn told(spec: &AgentSpec) -> String {
+    let sets: Vec<&str> = spec.toolsets.iter().map(|set| set.as_str()).collect();
+    let sets = if sets.is_empty() { "none".to_owned() } else { sets.join(", ") };
+    let mut out = format!(
+        "role: {}\nmodel: {}\ntoolsets: {sets}\ndirectory: {}\n",
+        spec.role.as_str(),
+        to_line(&spec.model, GOAL_CHARS),
+        to_screen(&spec.cwd.to_string_lossy()),
+    );
+    let indented = |text: &str| {
+        let lines = to_screen(text).lines().map(|line| format!("  {line}\n")).collect::<String>();
+        format!("\n{lines}")
+    };
+    if let Some(context) = &spec.context {
+        out.push_str(&format!("context:{}", indented(context)));
+    }
+    if let Some(schema) = &spec.output_schema {
+        out.push_str(&format!("output_schema:{}", indented(&format!("{schema:#}"))));
+    }
     out
 }
 
@@ -173,15 +201,17 @@ fn conversation(stored: &StoredSession, agent: &Agent<'_>) -> String {
 /// the whole of it is one line of JSON.
 fn handed_on(result: &str) -> Option<String> {
     let begin = result.find('{')?;
-    // What stands before is at most the line that opens its frame.
-    if result.get(..begin)?.lines().count() > 1 {
+    // What stands before is at most why the call ended early, and the line that opens its frame.
+    let before = result.get(..begin)?;
+    let lead = before.lines().next().filter(|line| line.starts_with("error: "));
+    if before.lines().count() > 1 + usize::from(lead.is_some()) {
         return None;
     }
     let mut values = serde_json::Deserializer::from_str(result.get(begin..)?).into_iter::<Value>();
     let value = values.next()?.ok()?;
     let list = |key: &str| value.get(key).and_then(Value::as_array);
     let text = |value: &Value, key: &str| value.get(key)?.as_str().map(str::to_owned);
-    let mut lines: Vec<String> = Vec::new();
+    let mut lines: Vec<String> = lead.into_iter().map(str::to_owned).collect();
     if let Some(results) = list("results") {
         for (index, entry) in results.iter().enumerate() {
             let status = text(entry, "status")?;

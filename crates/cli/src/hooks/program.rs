@@ -1,0 +1,115 @@
+//! Whether the program of a hook is there, as far as that can be seen without running it.
+
+use std::path::{Path, PathBuf};
+
+use crate::config::Hooks;
+use crate::surroundings::Surroundings;
+
+/// What a shell does itself, without a program.
+const SHELL: [&str; 38] = [
+    ".", ":", "alias", "bg", "break", "case", "cd", "command", "continue", "echo", "eval", "exec",
+    "exit", "export", "false", "fg", "for", "getopts", "hash", "if", "kill", "printf", "pwd",
+    "read", "readonly", "return", "set", "shift", "test", "times", "trap", "true", "type",
+    "ulimit", "umask", "unset", "until", "while",
+];
+
+/// The hooks whose program cannot be run: by the key that names them, and what is wrong.
+pub(crate) fn faults(hooks: &Hooks, around: &Surroundings) -> Vec<(&'static str, String)> {
+    let keys = [
+        ("hooks.PreToolUse", &hooks.pre_tool_use),
+        ("hooks.PostToolUse", &hooks.post_tool_use),
+        ("hooks.UserPromptSubmit", &hooks.user_prompt_submit),
+        ("hooks.SubagentStart", &hooks.subagent_start),
+        ("hooks.SubagentStop", &hooks.subagent_stop),
+    ];
+    let told = |(key, commands): (&'static str, &Vec<String>)| {
+        let fault = |command: &String| {
+            let why = fault(command, around)?;
+            Some((key, format!("`{key}`: {why}; a hook that cannot run stops nothing")))
+        };
+        commands.iter().filter_map(fault).collect::<Vec<_>>()
+    };
+    keys.into_iter().flat_map(told).collect()
+}
+
+/// What is wrong with the first word of a command, where that is a plain path or name. A path that
+/// depends on the directory of the agent is not looked for.
+fn fault(command: &str, around: &Surroundings) -> Option<String> {
+    let ends = |c: char| c.is_whitespace() || ";&|<>()".contains(c);
+    let (word, rest) = command
+        .trim_start()
+        .split_at(command.trim_start().find(ends).unwrap_or(command.trim_start().len()));
+    let plain = |c: char| c.is_alphanumeric() || "_-./+~@%,".contains(c);
+    let defines = rest.trim_start().starts_with('(');
+    if word.is_empty() || defines || !word.chars().all(plain) || SHELL.contains(&word) {
+        return None;
+    }
+    let path = match word.strip_prefix("~/") {
+        Some(own) => Path::new(around.var("HOME")?).join(own),
+        None if word.starts_with('/') => PathBuf::from(word),
+        None if word.contains(['/', '~']) => return None,
+        None => {
+            return on_path(word, around)
+                .is_none()
+                .then(|| format!("there is no program `{word}` on the PATH"));
+        }
+    };
+    match path.metadata() {
+        Err(error) => Some(format!("`{word}` cannot be run: {error}")),
+        Ok(meta) if meta.is_dir() => Some(format!("`{word}` is a directory")),
+        Ok(_) if runs(&path) => None,
+        Ok(_) => Some(format!("`{word}` may not be run (chmod +x {word})")),
+    }
+}
+
+/// A program that is found by its name.
+pub(crate) fn on_path(program: &str, around: &Surroundings) -> Option<PathBuf> {
+    let path = around.var("PATH").unwrap_or_default();
+    std::env::split_paths(path).map(|dir| dir.join(program)).find(|path| runs(path))
+}
+
+fn runs(path: &Path) -> bool {
+    path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_plain_first_word_is_looked_for() {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::write(home.path().join("plain"), "").unwrap();
+        let (home, bin) = (home.path().to_str().unwrap(), "/usr/bin:/bin");
+        let around = Surroundings::for_tests(&[("HOME", home), ("PATH", bin)]);
+        for fine in [
+            "cat >> ~/calls",
+            "sh -c true",
+            "  /bin/sh -c true",
+            "cd /nowhere && x",
+            "X=1 nothing",
+            "\"$HOME/x\"",
+            "$HOME/x",
+            "./in-the-project",
+            "~someone/x",
+            "check() { :; }; check",
+            "(nothing)",
+            "# a remark",
+            "",
+            "[ -e x ]",
+            "{ x; }",
+            "echo>x",
+        ] {
+            assert_eq!(fault(fine, &around), None, "{fine}");
+        }
+        let told = |command| fault(command, &around).unwrap();
+        assert_eq!(told("no-such-program"), "there is no program `no-such-program` on the PATH");
+        assert_eq!(
+            told("no-such-program|cat"),
+            "there is no program `no-such-program` on the PATH"
+        );
+        assert_eq!(told("~/plain -x"), "`~/plain` may not be run (chmod +x ~/plain)");
+        assert!(told("~/typo").starts_with("`~/typo` cannot be run: No such file"));
+        assert_eq!(told("/usr/bin"), "`/usr/bin` is a directory");
+    }
+}
