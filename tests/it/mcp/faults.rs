@@ -449,7 +449,7 @@ async fn no_word_of_a_server_stands_where_only_we_speak() {
         assert!(theirs.contains("OBEY"), "{fault}: {}", called.results[0]);
         assert!(called.spill.iter().all(|name| !name.contains("OBEY")), "{:?}", called.spill);
     });
-    stream::iter(runs).buffer_unordered(4).collect::<Vec<()>>().await;
+    Box::pin(stream::iter(runs).buffer_unordered(4).collect::<Vec<()>>()).await;
 }
 
 #[tokio::test]
