@@ -1,7 +1,7 @@
 //! Children that are programs of their own: what they tell goes on record, what they ask goes to
 //! the child's approver.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -261,6 +261,8 @@ struct State {
     /// Calls that run, and since when.
     open: BTreeMap<CallId, Instant>,
     trace: Vec<ToolTrace>,
+    /// Calls that were not allowed: so they end, whatever is told of them.
+    denied: BTreeSet<CallId>,
     uncounted: u64,
     corrections: u32,
     /// Where calls go that the hooks after them are to see, while they are told of.
@@ -347,6 +349,7 @@ impl Host for Reporter {
     fn ended(&self, call: &Told, status: CallStatus, text: &str) {
         let mut state = self.lock();
         let Some(began) = state.open.remove(&call.call) else { return };
+        let status = if state.denied.remove(&call.call) { CallStatus::Denied } else { status };
         let text = self.clean(text);
         let kept = text.get(..text.floor_char_boundary(RESULT_BYTES)).unwrap_or_default();
         let cut = text.len() - kept.len();
@@ -385,18 +388,22 @@ impl Host for Reporter {
         cancel: &'a Cancel,
     ) -> BoxFuture<'a, Answer> {
         Box::pin(async move {
-            let question = match self.question(call, command, cancel).await {
-                Ok(question) => question,
-                Err(answer) => return answer,
+            let answer = match self.question(call, command, cancel).await {
+                Ok(question) => self.shared.decide(&self.view, &question, cancel).await,
+                Err(answer) => Ok(answer),
             };
-            match self.shared.decide(&self.view, &question, cancel).await {
-                Ok(answer) => answer,
-                Err(error) => {
-                    self.lock().fault.get_or_insert(error);
-                    self.cancel.cancel(CancelReason::Interrupted);
-                    Answer::no("the session file cannot be written")
-                }
+            let answer = answer.unwrap_or_else(|error| {
+                self.lock().fault.get_or_insert(error);
+                self.cancel.cancel(CancelReason::Interrupted);
+                Answer::no("the session file cannot be written")
+            });
+            // One that was withdrawn nobody denied.
+            if answer.allowed {
+                self.lock().denied.remove(&call.call);
+            } else if !cancel.is_cancelled() {
+                self.lock().denied.insert(call.call);
             }
+            answer
         })
     }
 

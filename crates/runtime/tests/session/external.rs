@@ -199,6 +199,8 @@ async fn it_ends_at_the_time_limit_and_at_an_interrupt_and_one_that_does_not_is_
 async fn at_its_time_limit_it_is_asked_to_close_and_then_told_to_end() {
     use deputize_core::ExitReason::{Budget, Timeout};
     let timeout = [Status::Timeout; 2];
+    let status = told.trace[0].status;
+    assert_eq!(status, CallStatus::Denied, "what was not allowed did not go well, as it tells");
     let limits = [
         (
             Some(10),
