@@ -2,6 +2,7 @@
 //! one that does everything wrong.
 
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command as Blocking;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use deputize_testkit::{Answer, MockServer};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::program::{Asked, Ended, Lab, Running, model};
+use crate::program::{Asked, Ended, Lab, Running, model, sees};
 
 const SECRET: &str = "acp-0123456789abcdef";
 /// The official Python package, which the real agent is made with.
@@ -51,11 +52,13 @@ fn command(
     run
 }
 
+/// A run whose children begin unasked, unless `more` says something else.
 async fn run(lab: &Lab, how: &[&str], arguments: Value, more: &[&str]) -> Ended {
     let server = parent(arguments).await;
     let script = fixture("faulty_agent.py");
     let args: Vec<&str> = [&[script.as_str()], how].concat();
-    Running::start(command(lab, &server, ("python3", &args), more)).end().await
+    let more = [&AUTO, more].concat();
+    Running::start(command(lab, &server, ("python3", &args), &more)).end().await
 }
 
 fn goal() -> Value {
@@ -75,7 +78,7 @@ const AUTO: [&str; 2] = ["--set", "delegation.approvals=auto"];
 #[tokio::test]
 async fn an_external_agent_works_as_a_child_and_what_it_tells_is_marked_as_its_claim() {
     let lab = Lab::new();
-    let ended = run(&lab, &["good"], goal(), &AUTO).await.with_code(0);
+    let ended = run(&lab, &["good"], goal(), &[]).await.with_code(0);
     let entry = entry(&ended);
     assert_eq!((&entry["status"], &entry["model"]), (&json!("completed"), &json!("acp/python3")));
     assert!(entry["summary"].as_str().unwrap().contains("Permission: the-allow_once. "), "{entry}");
@@ -127,27 +130,93 @@ async fn an_external_agent_works_as_a_child_and_what_it_tells_is_marked_as_its_c
     assert_eq!(lab.processes(), []);
 }
 
+/// A person who answers questions with these words, one after the other.
+async fn answered(lab: &Lab, words: &[&str]) -> Ended {
+    let server = parent(goal()).await;
+    let script = fixture("faulty_agent.py");
+    let command = "delegation.acp_command=python3";
+    let args = format!("delegation.acp_args={}", json!([script, "good"]));
+    let ask = "delegation.approvals=ask";
+    let all = ["--set", command, "--set", &args, "--set", ask, "--output", "events", "go"];
+    let (mut person, running) = lab.on_terminal(&server, &all);
+    let mut shown = String::new();
+    for word in words {
+        shown.push_str(&sees(&person, "Run it? [y/N] ").await);
+        person.write_all(format!("{word}\n").as_bytes()).unwrap();
+    }
+    let ended = running.end().await.with_code(0);
+    for part in ["wants to use external:", "| acp/python3", "a program that acts on its own"] {
+        assert!(shown.contains(part), "no `{part}` in {shown}");
+    }
+    ended
+}
+
 #[tokio::test]
-async fn what_it_asks_for_goes_to_the_childs_approver_and_is_allowed_once_at_most() {
+async fn whether_it_begins_and_what_it_asks_for_goes_to_the_childs_approver() {
     let lab = Lab::new();
-    let ended = run(&lab, &["good"], goal(), &[]).await.with_code(0);
-    assert!(ended.out.contains("Permission: the-reject_once."), "{}", ended.out);
-    assert_eq!(ended.events("approval.decision")[0]["decision"], "deny");
+    let ended = answered(&lab, &["n"]).await;
+    let told = entry(&ended);
+    let error = told["error"].as_str().unwrap();
+    assert!(error.contains("not started (denied by user)"), "{told}");
+    assert!(error.contains("delegation.approvals"), "{told}");
+    assert_eq!((&told["claims"], &told["model"]), (&Value::Null, &Value::Null), "{told}");
+    assert!(!lab.work("cwd").exists(), "it was started");
 
     let lab = Lab::new();
-    let ended = run(&lab, &["only-always"], goal(), &AUTO).await.with_code(0);
+    let ended = answered(&lab, &["y", "n"]).await;
+    assert!(ended.out.contains("Permission: the-reject_once."), "{}", ended.out);
+    let decisions = ended.events("approval.decision");
+    let decisions: Vec<_> = decisions.iter().map(|it| &it["decision"]).collect();
+    assert_eq!(decisions, ["allow", "deny"]);
+    assert_eq!(entry(&ended)["tool_trace"][1]["status"], "denied");
+    let end = ended.events("agent.end").remove(0);
+    assert_eq!((&end["depth"], &end["denied_tool_calls"]), (&json!(1), &json!(1)));
+
+    let lab = Lab::new();
+    let ended = run(&lab, &["only-always"], goal(), &[]).await.with_code(0);
     let summary = entry(&ended)["summary"].as_str().unwrap().to_owned();
     assert!(summary.contains("the-reject_once"), "what would hold for ever is refused: {summary}");
+}
+
+#[tokio::test]
+async fn where_nobody_may_approve_anything_it_is_not_started() {
+    // As configured without more; and where a person would be asked, and none is there.
+    let lab = Lab::new();
+    let deny = ["--set", "delegation.approvals=deny", "--approve", "auto"];
+    let ended = run(&lab, &["good"], goal(), &deny).await.with_code(0);
+    for part in ["E_EXTERNAL", "have the person set delegation.approvals"] {
+        assert!(ended.out.contains(part), "no `{part}` in {}", ended.out);
+    }
+    for part in ["no such child is started while `delegation.approvals` is `deny`", "are denied"] {
+        assert!(ended.err.contains(part), "no `{part}` in {}", ended.err);
+    }
+    assert!(!lab.work("cwd").exists(), "it was started");
+
+    let lab = Lab::new();
+    let server = parent(goal()).await;
+    let script = fixture("faulty_agent.py");
+    let ask = ["--set", "delegation.approvals=ask"];
+    let run = command(&lab, &server, ("python3", &[&script, "good"]), &ask);
+    // In a session of its own, which has no terminal.
+    let mut alone = lab.command("setsid");
+    alone.arg(run.as_std().get_program()).args(run.as_std().get_args());
+    let ended = Running::start(alone).end().await.with_code(0);
+    let told = entry(&ended);
+    let error = told["error"].as_str().unwrap();
+    assert!(error.contains("not started (denied by no terminal to ask on"), "{told}");
+    assert!(ended.err.contains("are denied: nobody can be asked here"), "{}", ended.err);
+    assert!(!lab.work("cwd").exists(), "it was started");
 }
 
 #[tokio::test]
 async fn a_hook_may_refuse_what_it_asks_for() {
     let lab = Lab::new();
     let hook = "hooks.PreToolUse=['grep -q \"rm -r\" || exit 0; echo keep it >&2; exit 2']";
-    let ended = run(&lab, &["good"], goal(), &[&AUTO[..], &["--set", hook]].concat()).await;
+    let ended = run(&lab, &["good"], goal(), &["--set", hook]).await;
     let ended = ended.with_code(0);
     assert!(ended.out.contains("Permission: the-reject_once."), "{}", ended.out);
     assert_eq!(ended.events("approval.request").len(), 0);
+    assert_eq!(ended.events("agent.end")[0]["denied_tool_calls"], 1);
 }
 
 #[tokio::test]
@@ -199,7 +268,7 @@ async fn an_interrupt_and_the_time_limit_end_it_with_all_that_it_started() {
         let (script, mark) = (fixture("faulty_agent.py"), lab.mark().to_owned());
         let mut begun = lab.pipe("begun");
         let running =
-            Running::start(command(&lab, &server, ("python3", &[&script, how, &mark]), &[]));
+            Running::start(command(&lab, &server, ("python3", &[&script, how, &mark]), &AUTO));
         begun.lines(1).await;
         let told = std::time::Instant::now();
         running.signal(Signal::INT);
@@ -216,11 +285,7 @@ async fn an_interrupt_and_the_time_limit_end_it_with_all_that_it_started() {
 async fn when_its_time_is_up_it_is_asked_for_what_it_has() {
     let lab = Lab::new();
     // However slow the machine is: it is asked once it is there, and has long to answer.
-    let more = [
-        &AUTO[..],
-        &["--set", "delegation.budget.seconds=1", "--set", "delegation.wrap_up_seconds=600"],
-    ]
-    .concat();
+    let more = ["--set", "delegation.budget.seconds=1", "--set", "delegation.wrap_up_seconds=600"];
     let ended = run(&lab, &["closes"], goal(), &more).await.with_code(0);
     let entry = entry(&ended);
     assert_eq!(
@@ -250,7 +315,7 @@ async fn one_that_does_not_close_is_cut_off_with_what_it_had_said() {
 async fn hooks_see_the_calls_that_it_tells_of() {
     let lab = Lab::new();
     let hook = "hooks.PostToolUse=['cat >> seen; echo no >&2; exit 2']";
-    let more = [&AUTO[..], &["--set", hook]].concat();
+    let more = ["--set", hook];
     let ended = run(&lab, &["good"], goal(), &more).await.with_code(0);
     let seen = fs::read_to_string(lab.work("seen")).unwrap();
     let seen: Vec<Value> = seen.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -332,7 +397,7 @@ async fn it_has_no_more_than_the_operator_and_the_call_leave_a_child() {
 #[tokio::test]
 async fn a_recording_of_it_plays_without_it() {
     let lab = Lab::new();
-    let more = [&AUTO[..], &["--record", "tape"]].concat();
+    let more = ["--record", "tape"];
     let ended = run(&lab, &["good"], goal(), &more).await.with_code(0);
     fs::remove_file(lab.work("cwd")).unwrap();
     let replay = lab.deputize(&["run", "--replay", "tape", "--output", "events"]);

@@ -191,6 +191,10 @@ async fn the_doctor_looks_for_the_program_that_children_are() {
     let unusable = ended(&lab, &args).await.with_code(1);
     assert!(line(&unusable).contains("not an executable file"), "{}", unusable.out);
     fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
+    let denied = ended(&lab, &args).await.with_code(0);
+    assert!(line(&denied).starts_with("warn  external agent"), "{}", denied.out);
+    assert!(line(&denied).contains("none is started: `delegation.approvals` is"), "{}", denied.out);
+    let args = [&args[..], &["--set", "delegation.approvals=ask"]].concat();
     let usable = ended(&lab, &args).await.with_code(0);
     assert!(line(&usable).starts_with("ok    external agent"), "{}", usable.out);
 }

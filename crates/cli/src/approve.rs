@@ -128,6 +128,11 @@ fn words(question: &Question) -> String {
     text
 }
 
+/// Whether there is a terminal to ask somebody on.
+pub(crate) fn can_ask() -> bool {
+    OpenOptions::new().read(true).write(true).open(TERMINAL).is_ok()
+}
+
 /// Asks the person something before anything is on the screen. Who cannot be asked says no.
 pub(crate) fn confirmed(text: &str, question: &str) -> bool {
     let answer = converse(Path::new(TERMINAL), (text, question), &AtomicBool::new(false));

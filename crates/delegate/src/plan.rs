@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use deputize_core::door::to_line;
 use deputize_core::{
-    AgentSpec, CallId, FillError, Grant, ModelOptions, Role, SpawnedBy, ToolDecl, ToolName,
-    ToolsetName,
+    AgentSpec, ApproverMode, CallId, FillError, Grant, ModelOptions, Role, SpawnedBy, ToolDecl,
+    ToolName, ToolsetName,
 };
 use serde_json::{Value, json};
 
@@ -131,6 +131,10 @@ fn whole_call(reading: &Reading, parent: Parent<'_>, policy: &Policy) -> Vec<Cal
         );
         errors.push(CallError::new(Code::TooManyTasks, None, ("tasks", &json!(count)), remedy));
     }
+    errors.extend(
+        unapproved(parent, policy)
+            .map(|remedy| CallError::new(Code::External, None, (field, &value), remedy)),
+    );
     let model = policy.model.as_ref().filter(|model| !parent.authority.may_use_model(model));
     if let Some(model) = model {
         let remedy = format!(
@@ -149,6 +153,31 @@ fn model_refused(task: &Task, parent: Parent<'_>) -> Option<CallError> {
         "`model`: this agent may not use `{model}`, though delegation.models has it; leave `model` out"
     );
     Some(CallError::new(Code::Model, task.index, ("model", &json!(model)), remedy))
+}
+
+/// How a child's questions are answered.
+fn approver(parent: Parent<'_>, policy: &Policy) -> ApproverMode {
+    policy.approvals.min(parent.authority.approver())
+}
+
+/// Why no child may be an external program, which asks nobody before it acts, where nobody may
+/// approve anything.
+fn unapproved(parent: Parent<'_>, policy: &Policy) -> Option<String> {
+    if !policy.is_external() || approver(parent, policy) != ApproverMode::Deny {
+        return None;
+    }
+    let why = match policy.approvals {
+        ApproverMode::Deny => {
+            "nothing that children want may be approved (delegation.approvals is `deny`): do the \
+             work yourself, or have the person set delegation.approvals to `ask` (each start is \
+             asked for) or `auto` (they start unasked)"
+        }
+        _ => "nothing that children of this agent want may be approved: do the work yourself",
+    };
+    Some(format!(
+        "children are external programs here (delegation.acp_command), which act on their own with \
+         all the rights of the person, and {why}"
+    ))
 }
 
 /// An error when a child would be an external program, which may do all that a command may, and is
@@ -293,7 +322,7 @@ fn spec(
         prefill: parent.spec.prefill.clone(),
         toolsets: child.toolsets,
         tools: child.tools,
-        approver: policy.approvals.min(parent.authority.approver()),
+        approver: approver(parent, policy),
         limits: policy.limits(task.max_iterations),
         cwd: cwd(parent, policy).to_owned(),
         context: task.context,
@@ -321,7 +350,7 @@ fn options(parent: Parent<'_>, policy: &Policy) -> ModelOptions {
 fn cwd<'a>(parent: Parent<'a>, policy: &'a Policy) -> &'a Path {
     let authority = parent.authority;
     // Nothing bounds an external program: what it works in is what it may change.
-    let changes = !policy.external_needs.is_empty();
+    let changes = policy.is_external();
     let allowed = |cwd: &&Path| {
         let may = authority.may_read(cwd) && (!changes || authority.may_write(cwd));
         cwd.is_absolute() && may
@@ -388,7 +417,7 @@ fn grant(child: &ChildTools, siblings: u32, parent: Parent<'_>, policy: &Policy)
     };
     Grant {
         tools: Some(child.tools.iter().cloned().collect()),
-        approver: Some(policy.approvals.min(authority.approver())),
+        approver: Some(approver(parent, policy)),
         spawn_depth: Some(spawn_depth),
         spawn_number: Some(spawn_number),
         ..Grant::default()

@@ -151,6 +151,11 @@ impl Policy {
         }
     }
 
+    /// Whether children are runs of another program.
+    pub(crate) fn is_external(&self) -> bool {
+        !self.external_needs.is_empty()
+    }
+
     /// How many children of one agent may run side by side.
     #[must_use]
     pub fn concurrency(&self) -> u32 {

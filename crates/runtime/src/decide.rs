@@ -4,15 +4,64 @@ use std::sync::Arc;
 
 use deputize_core::door::to_exact_line;
 use deputize_core::{
-    AgentSpec, AgentView, Answer, ApproverMode, Cancel, Event, JournalError, LogLevel, Question,
-    effective_mode,
+    AgentSpec, AgentView, Answer, ApproverMode, CallId, Cancel, CancelReason, Event, JournalError,
+    LogLevel, Question, Status, ToolName, effective_mode,
 };
 
+use crate::driver::Driver;
 use crate::presence::Presence;
 use crate::shared::Shared;
 
 /// How many characters of a command that was answered without asking are told.
 const COMMAND_CHARS: usize = 400;
+
+/// What is asked before an agent that is a program of its own begins: no call of such an agent has
+/// this place.
+const START: CallId = CallId { step: 0, slot: 0 };
+
+impl Driver {
+    /// Whether a program of its own may begin, which then does what it wants: what it does not ask
+    /// for nobody decides. Where it may not, why is kept.
+    pub(crate) async fn may_act_alone(&mut self) -> Result<bool, JournalError> {
+        if effective_mode(&self.view) == ApproverMode::Auto {
+            return Ok(true);
+        }
+        let spec = &self.view.spec;
+        let question = Question {
+            agent: spec.id.clone(),
+            goal: spec.goal.clone(),
+            call: START,
+            tool: ToolName::literal("external"),
+            command: spec.model.clone(),
+            cwd: spec.cwd.clone(),
+            class: "external".to_owned(),
+            reason:
+                "a program that acts on its own; what it does it asks you only if it chooses to"
+                    .to_owned(),
+        };
+        let work = self.cancel.child();
+        let asked = self.shared.decide(&self.view, &question, &work);
+        let answer = self.until_deadline(&work, asked).await?;
+        if answer.allowed {
+            return Ok(true);
+        }
+        let (status, why) = match work.reason() {
+            None => {
+                let more = Some(answer.reason).filter(|more| !more.is_empty());
+                let more = more.map(|more| format!(": {more}")).unwrap_or_default();
+                (Status::Failed, format!("denied by {}{more}", answer.by))
+            }
+            Some(_) if self.is_late() => (Status::Timeout, CancelReason::TimeLimit.told().into()),
+            Some(reason) => (Status::Interrupted, self.as_told(reason).told().into()),
+        };
+        let why = format!(
+            "not started ({why}): it is a program of its own, which does what it wants with all \
+             the rights of the user; delegation.approvals says who may allow that"
+        );
+        self.blocked = Some((status, why));
+        Ok(false)
+    }
+}
 
 impl Shared {
     /// Has a question of an agent answered as the agent's authority allows.

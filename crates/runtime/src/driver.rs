@@ -51,8 +51,8 @@ pub(crate) struct Driver {
     pub(crate) short: Option<String>,
     /// Attempts of requests that were sent.
     pub(crate) requests: u32,
-    /// Why a hook did not let it begin.
-    pub(crate) blocked: Option<String>,
+    /// How it ended, and why, where a hook or a person did not let it begin.
+    pub(crate) blocked: Option<(Status, String)>,
     /// How long it ran in earlier processes.
     pub(crate) ran: Duration,
     /// Calls that had started when an earlier process ended.
@@ -174,6 +174,9 @@ impl Driver {
         }
         if !self.begun {
             if !Box::pin(self.may_begin()).await? {
+                return Ok(());
+            }
+            if program.is_some() && !Box::pin(self.may_act_alone()).await? {
                 return Ok(());
             }
             let text = self.shared.parts.secrets.scrub(&self.view.spec.task).into_owned();

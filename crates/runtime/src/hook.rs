@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use deputize_core::door::{Secrets, to_line};
 use deputize_core::{
-    AgentSpec, Cancel, CancelReason, Event, ExitReason, Hook, HookAnswer, HookDecision, HookInput,
-    HookPoint, HookRun, JournalError, LogLevel, MEMORY_SECONDS, Memory, Moment, Outcome, Status,
+    AgentSpec, Cancel, CancelReason, Event, Hook, HookAnswer, HookDecision, HookInput, HookPoint,
+    HookRun, JournalError, LogLevel, MEMORY_SECONDS, Memory, Moment, Outcome, Status,
 };
 use futures_util::FutureExt as _;
 use serde_json::Value;
@@ -227,10 +227,11 @@ impl Driver {
         let work = self.cancel.child();
         let asked = self.shared.hooks(spec, moment, &work);
         let blocked = self.until_deadline(&work, asked).await?;
-        self.blocked = blocked.map(|reason| match moment.point() {
+        let blocked = blocked.map(|reason| match moment.point() {
             deputize_core::HookPoint::UserPromptSubmit => message_blocked(&reason),
             _ => format!("a hook did not let this child begin: {reason}"),
         });
+        self.blocked = blocked.map(|reason| (Status::Failed, reason));
         Ok(self.blocked.is_none())
     }
 }
@@ -243,14 +244,11 @@ pub(crate) fn message_blocked(reason: &str) -> String {
     format!("{MESSAGE_BLOCKED}: {reason}")
 }
 
-/// The outcome of an agent that a hook did not let begin.
-pub(crate) fn blocked(outcome: Outcome, reason: String) -> Outcome {
-    Outcome {
-        status: Status::Failed,
-        exit_reason: ExitReason::Error,
-        error: Some(reason),
-        ..outcome
-    }
+/// The outcome of an agent that was not let begin.
+pub(crate) fn blocked(outcome: Outcome, end: (Status, String)) -> Outcome {
+    let agent = outcome.agent.clone();
+    let Outcome { status, exit_reason, error, .. } = Outcome::not_begun(agent, String::new(), end);
+    Outcome { status, exit_reason, error, ..outcome }
 }
 
 /// A value without secrets.

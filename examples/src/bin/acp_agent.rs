@@ -5,6 +5,7 @@
 //! ```yaml
 //! delegation:
 //!   acp_command: /where/it/is/acp_agent
+//!   approvals: auto   # it begins unasked; `ask` asks at each start
 //! ```
 #![expect(clippy::indexing_slicing, reason = "a part of JSON that is not there is null")]
 

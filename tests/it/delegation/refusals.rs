@@ -83,7 +83,11 @@ async fn the_tools_of_a_child_are_explained() {
     assert_eq!((&value["role"], &value["depth"]), (&json!("orchestrator"), &json!(2)));
     let all = value["tools"].as_array().unwrap();
     assert!(all.iter().all(|tool| tool["kept"] == true && tool["why"].is_null()), "{value:#}");
-    let foreign = resolved(&["--set", "delegation.acp_command=/bin/true", "--json"], 0).await.out;
+    let program = ["--set", "delegation.acp_command=/bin/true"];
+    let denied = resolved(&program, 2).await.err;
+    assert!(denied.contains("delegation.approvals is `deny`"), "{denied}");
+    let auto = ["--set", "delegation.approvals=auto", "--json"];
+    let foreign = resolved(&[&program[..], &auto].concat(), 0).await.out;
     let value: Value = serde_json::from_str(&foreign).unwrap();
     assert_eq!(value["toolsets"], json!([]));
     let all = value["tools"].as_array().unwrap();

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::args::Doctor;
 use crate::compose::{Composition, Ingredients, external};
-use crate::config::{Config, load};
+use crate::config::{ApprovalMode, Config, load};
 use crate::exit::CliError;
 use crate::hooks::program::{faults, on_path};
 use crate::processes;
@@ -122,6 +122,11 @@ fn external_agent(config: &Config, around: &Surroundings) -> Option<Check> {
         Ok(None) => None,
         Ok(Some(program)) => {
             let path = program.path().to_string_lossy().into_owned();
+            if config.delegation.child_approvals() == ApprovalMode::Deny {
+                let found =
+                    format!("{path}, but none is started: `delegation.approvals` is `deny`");
+                return Some(Check::less("external agent", found));
+            }
             Some(Check::new("external agent", Ok(path)))
         }
         Err(error) => Some(Check::new("external agent", Err(error.chain()))),

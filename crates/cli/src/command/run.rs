@@ -15,6 +15,7 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use self::stage::{Place, Plan, Stage};
+use crate::approve::can_ask;
 use crate::args::{Approve, ModelChoice, RunOptions};
 use crate::compose::{Composition, Ingredients, approver_mode, external, given_secrets, mcp};
 use crate::config::{Config, FlagValue, Loaded, ModelOverrides};
@@ -287,7 +288,8 @@ fn notices(composition: &Composition, mode: ApproverMode, quiet: bool) {
         return;
     }
     let children = composition.delegation.approvals;
-    let said = sandbox_notice(mode, children);
+    let program = !composition.delegation.external_needs.is_empty();
+    let said = sandbox_notice(mode, (children, program), can_ask());
     if mode == ApproverMode::Auto || children == ApproverMode::Auto {
         tell(&format!("warning: {said}"));
     } else if !quiet {
@@ -295,18 +297,38 @@ fn notices(composition: &Composition, mode: ApproverMode, quiet: bool) {
     }
 }
 
-/// What happens to commands: those of the agent that is asked, and those of its children.
-fn sandbox_notice(own: ApproverMode, children: ApproverMode) -> String {
+/// What happens to commands: those of the agent that is asked, and those of its children, or to
+/// children that are another program. Whether there is somebody to ask matters too.
+fn sandbox_notice(
+    own: ApproverMode,
+    (children, program): (ApproverMode, bool),
+    someone: bool,
+) -> String {
     let said = |mode| match mode {
         ApproverMode::Auto => "run unasked, with all your rights",
-        ApproverMode::Ask => "run when you say yes to each",
+        ApproverMode::Ask if someone => "run when you say yes to each",
+        ApproverMode::Ask => "are denied: nobody can be asked here",
         ApproverMode::Deny => "are denied",
     };
+    let of_children = match children {
+        children if !program => format!("those of children {}", said(children)),
+        ApproverMode::Auto => "children are another program (delegation.acp_command), which acts \
+                               unasked, with all your rights"
+            .to_owned(),
+        ApproverMode::Ask if someone => "children are another program (delegation.acp_command), \
+                                         which begins when you say yes, and then acts with all \
+                                         your rights"
+            .to_owned(),
+        ApproverMode::Ask => "children, which are another program (delegation.acp_command), are \
+                              denied: nobody can be asked here"
+            .to_owned(),
+        ApproverMode::Deny => "children, which are another program (delegation.acp_command), are \
+                               denied"
+            .to_owned(),
+    };
     format!(
-        "there is no sandbox yet: commands {} (--approve); those of children {} \
-         (delegation.approvals)",
-        said(own),
-        said(children)
+        "there is no sandbox yet: commands {} (--approve); {of_children} (delegation.approvals)",
+        said(own)
     )
 }
 
@@ -324,11 +346,15 @@ mod tests {
 
     #[test]
     fn it_is_said_whose_commands_run() {
-        assert_eq!(
-            sandbox_notice(ApproverMode::Deny, ApproverMode::Auto),
-            "there is no sandbox yet: commands are denied (--approve); those of children run \
-             unasked, with all your rights (delegation.approvals)"
-        );
+        use ApproverMode::{Ask, Auto, Deny};
+        let all =
+            [(Deny, Auto), (Auto, Deny), (Deny, Ask)].into_iter().flat_map(|(own, children)| {
+                [(false, true), (false, false), (true, true), (true, false)]
+                    .map(|(program, someone)| sandbox_notice(own, (children, program), someone))
+            });
+        let mut all: Vec<String> = all.collect();
+        all.dedup();
+        insta::assert_snapshot!(all.join("\n"));
     }
 
     #[test]

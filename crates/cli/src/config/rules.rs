@@ -236,6 +236,7 @@ fn delegation(config: &Node, found: &mut Findings) {
     let set = |key: &str| node.entry(key).filter(|entry| entry.node.text().is_some());
     if let Some(command) = set("acp_command") {
         command_rule("delegation.acp_command", "acp_args", &command.node, found);
+        unapproved(node, &command.key, found);
         for key in ["provider", "base_url"] {
             if let Some(other) = set(key) {
                 let message = format!(
@@ -282,6 +283,22 @@ fn delegation(config: &Node, found: &mut Findings) {
                            `api_key_env`";
             found.error(&other.key, message);
         }
+    }
+}
+
+/// Warns where children are another program, and nobody may let one begin.
+fn unapproved(delegation: &Node, command: &Place, found: &mut Findings) {
+    let auto = delegation.at(&["subagent_auto_approve"]).map(|node| &node.value);
+    let denied = match delegation.at(&["approvals"]).and_then(Node::text) {
+        Some(mode) => mode == "deny",
+        None => !matches!(auto, Some(Value::Bool(true))),
+    };
+    if denied {
+        let message = "`delegation.acp_command`: no such child is started while \
+                       `delegation.approvals` is `deny`, for it acts on its own with all your \
+                       rights; set that to `ask` (you are asked at each start) or `auto` (they \
+                       start unasked)";
+        found.warn(command, message);
     }
 }
 

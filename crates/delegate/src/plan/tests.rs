@@ -1,4 +1,3 @@
-use deputize_core::ApproverMode;
 use proptest::prelude::*;
 
 use super::*;
@@ -414,6 +413,7 @@ fn an_external_child_is_refused_where_it_is_not_due_what_a_command_may_do() {
     let family = Family::new("file/read_file file/write_file terminal/terminal web/fetch");
     let external = |policy: Policy| Policy {
         external_needs: vec![tool_name("terminal"), tool_name("write_file")],
+        approvals: ApproverMode::Ask,
         ..policy
     };
     let sets = |names: &str| toolsets(names);
@@ -438,4 +438,27 @@ fn an_external_child_is_refused_where_it_is_not_due_what_a_command_may_do() {
     made(&family, &all, &external(Policy::default())).unwrap();
     let poor = Family::new("file/read_file file/write_file");
     assert!(refused(&poor, &plain, &external(Policy::default())).contains("does not have it"));
+}
+
+#[test]
+fn an_external_child_is_refused_where_nothing_that_children_want_may_be_approved() {
+    let family = Family::new("file/write_file terminal/terminal");
+    let policy = |approvals| Policy {
+        external_needs: vec![tool_name("terminal"), tool_name("write_file")],
+        approvals,
+        ..Policy::default()
+    };
+    let call = json!({"tasks": [{"goal": "A"}, {"goal": "B"}]});
+    for may in [ApproverMode::Ask, ApproverMode::Auto] {
+        made(&family, &call, &policy(may)).unwrap();
+    }
+    let told = refused(&family, &call, &policy(ApproverMode::Deny));
+    assert_eq!(told.matches("E_EXTERNAL").count(), 1, "once for the call: {told}");
+    assert!(told.contains("have the person set delegation.approvals to `ask`"), "{told}");
+    // What the settings allow an agent may still lack.
+    let mut family = family;
+    let narrow = Grant { approver: Some(ApproverMode::Deny), ..Grant::default() };
+    family.authority = family.authority.meet(&narrow);
+    let told = refused(&family, &call, &policy(ApproverMode::Auto));
+    assert!(told.contains("E_EXTERNAL") && told.contains("children of this agent"), "{told}");
 }

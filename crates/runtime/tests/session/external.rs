@@ -1,17 +1,19 @@
 //! Children that are programs of their own: what they tell, what they ask, and how they end.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use deputize_core::{
-    Agent, AgentId, AgentSpec, AgentView, BoxFuture, Budget, CallId, CallStatus, Cancel,
-    CancelReason, Event, External, Grant, Host, ModelError, Outcome, Price, Reply, Request,
-    SessionId, Status, Told, ToolName,
+    Agent, AgentId, AgentSpec, AgentView, Answer, Approver, ApproverMode, Authority, BoxFuture,
+    Budget, CallId, CallStatus, Cancel, CancelReason, Catalog, Event, External, Grant, Host,
+    ModelError, NoPerson, Outcome, Price, Question, Reply, Request, SessionId, Status, Told,
+    ToolName,
 };
 use deputize_runtime::{Budgets, Continue, Parts, Session, SessionDir};
 use serde_json::json;
 
-use crate::fixture::{World, authority, cut, parts, resumed_with, run, spec};
+use crate::fixture::{World, cut, parts, resumed_with};
 
 /// A program that does as its task says.
 struct Programs(Arc<World>);
@@ -74,6 +76,49 @@ impl Agent for Running {
     }
 }
 
+/// Lets programs begin, and nothing that they ask for later.
+struct Doorman;
+
+impl Approver for Doorman {
+    fn ask<'a>(&'a self, question: &'a Question, _: &'a Cancel) -> BoxFuture<'a, Answer> {
+        let begins = question.call.step == 0 && question.command == "p/program";
+        Box::pin(async move { Answer { allowed: begins, ..Answer::no("doorman") } })
+    }
+}
+
+/// Answers nothing until the question is cancelled.
+struct Silent;
+
+impl Approver for Silent {
+    fn ask<'a>(&'a self, _: &'a Question, cancel: &'a Cancel) -> BoxFuture<'a, Answer> {
+        Box::pin(async move {
+            cancel.cancelled().await;
+            Answer::no("the end of the turn")
+        })
+    }
+}
+
+fn spec(folder: &Path) -> AgentSpec {
+    AgentSpec { approver: ApproverMode::Ask, ..crate::fixture::spec(folder) }
+}
+
+fn authority(catalog: &Catalog) -> Authority {
+    let grant = Grant {
+        approver: Some(ApproverMode::Ask),
+        spawn_depth: Some(2),
+        spawn_number: Some(9),
+        ..Grant::default()
+    };
+    Authority::root(catalog, &grant)
+}
+
+async fn run(folder: &Path, spec: AgentSpec, parts: Parts, cancel: &Cancel) -> Outcome {
+    let session = Session::create(&SessionDir::new(folder), SessionId::literal("s"), parts);
+    let session = session.unwrap();
+    let authority = authority(session.catalog());
+    session.run(spec, authority, cancel).await
+}
+
 fn with_programs(world: &Arc<World>, tasks: &'static [&'static str]) -> Parts {
     let rule = move |results: usize, _: &Request<'_>| -> Result<Reply, ModelError> {
         Ok(match results {
@@ -83,6 +128,7 @@ fn with_programs(world: &Arc<World>, tasks: &'static [&'static str]) -> Parts {
     };
     let mut parts = parts(world, rule);
     parts.secrets.add("KEY", "sk-12345678");
+    parts.approver = Arc::new(Doorman);
     let programs: Arc<dyn External> = Arc::new(Programs(Arc::clone(world)));
     parts.external = BTreeMap::from([("p/program".to_owned(), programs)]);
     parts
@@ -108,7 +154,7 @@ impl deputize_core::Policy for NoPoking {
 
 #[tokio::test(start_paused = true)]
 async fn what_never_runs_is_refused_to_it_whatever_the_setting() {
-    use deputize_core::{AllowAll, ApproverMode, Authority, Grant, Policy};
+    use deputize_core::{AllowAll, Policy};
     let open: Arc<dyn Policy> = Arc::new(AllowAll);
     for (policy, allowed) in [(open, true), (Arc::new(NoPoking), false)] {
         let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
@@ -154,13 +200,15 @@ async fn what_it_tells_is_on_record_as_its_own_account_without_secrets() {
     assert_eq!(told.text.as_deref(), Some("allowed: false; [redacted:KEY]"));
     assert!(told.external && told.receipts == Default::default());
     assert_eq!((told.model.as_str(), told.trace.len()), ("p/program", 1));
+    let status = told.trace[0].status;
+    assert_eq!(status, CallStatus::Denied, "what was not allowed did not go well, as it tells");
     assert_eq!((ends[1].status, ends[1].trace.len()), (Status::Error, 1));
     let records = world.records.lock().unwrap();
     let whole = serde_json::to_string(&*records).unwrap();
     assert!(!whole.contains("sk-12345678") && !whole.contains("\\u001b"), "{whole}");
     assert!(whole.contains("it moved [redacted:KEY]"), "{whole}");
     let asked = records.iter().filter(|it| matches!(it.event, Event::ApprovalDecision { .. }));
-    assert_eq!(asked.count(), 2);
+    assert_eq!(asked.count(), 4, "for each whether it begins, and what it asked");
     let models = records.iter().filter(|it| it.depth == 1);
     assert_eq!(models.filter(|it| matches!(it.event, Event::ModelRequest { .. })).count(), 0);
 }
@@ -199,8 +247,6 @@ async fn it_ends_at_the_time_limit_and_at_an_interrupt_and_one_that_does_not_is_
 async fn at_its_time_limit_it_is_asked_to_close_and_then_told_to_end() {
     use deputize_core::ExitReason::{Budget, Timeout};
     let timeout = [Status::Timeout; 2];
-    let status = told.trace[0].status;
-    assert_eq!(status, CallStatus::Denied, "what was not allowed did not go well, as it tells");
     let limits = [
         (
             Some(10),
@@ -251,17 +297,16 @@ async fn it_is_not_had_where_it_may_not_be_and_where_dollars_count() {
     assert!(crate::fixture::results(&world).contains("no hands"));
 
     let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
-    let mut parts = with_programs(&world, &["program works"]);
-    let children = Budget { usd: Some(1.0), ..Budget::default() };
-    parts.budgets = Budgets { children, ..Budgets::default() };
+    let parts = with_programs(&world, &["program works timed"]);
+    let parts = Parts { approver: Arc::new(Silent), ..parts };
     run(folder.path(), spec(folder.path()), parts, &Cancel::new()).await;
-    let results = crate::fixture::results(&world);
-    assert!(results.contains("the price of `p/program` is not known"), "{results}");
-    assert!(world.done().is_empty());
+    let end = &ends(&world)[0];
+    assert_eq!(end.status, Status::Timeout, "{end:?}");
+    assert!(world.done().is_empty(), "it began");
 }
 
 #[tokio::test(start_paused = true)]
-async fn killed_at_any_record_it_is_not_started_twice_and_its_parent_goes_on() {
+async fn killed_at_any_record_it_is_not_started_twice_nor_where_it_may_not_be_any_more() {
     let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
     let first = with_programs(&world, &["program works"]);
     run(folder.path(), spec(folder.path()), first, &Cancel::new()).await;
@@ -269,7 +314,8 @@ async fn killed_at_any_record_it_is_not_started_twice_and_its_parent_goes_on() {
     let whole = std::fs::read(dir.file(&SessionId::literal("s"))).unwrap();
     let borders =
         whole.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
-    for cut in borders.skip(3) {
+    let both = |cut| [(cut, None), (cut, Some(ApproverMode::Deny))];
+    for (cut, approver) in borders.skip(3).flat_map(both) {
         let scratch = tempfile::tempdir().unwrap();
         let dir = SessionDir::new(scratch.path());
         std::fs::write(dir.file(&SessionId::literal("s")), &whole[..cut]).unwrap();
@@ -278,7 +324,8 @@ async fn killed_at_any_record_it_is_not_started_twice_and_its_parent_goes_on() {
         let begun = before.iter().any(|record| record.depth == 1 && begun(&record.event));
 
         let world = Arc::new(World::default());
-        let parts = with_programs(&world, &["program works"]);
+        let mut parts = with_programs(&world, &["program works"]);
+        parts.children = Grant { approver, ..Grant::default() };
         let (session, _) = Session::open(&dir, SessionId::literal("s"), parts).unwrap();
         let authority = authority(session.catalog());
         let outcome = session.resume(Continue::default(), authority, &Cancel::new()).await.unwrap();
@@ -286,7 +333,11 @@ async fn killed_at_any_record_it_is_not_started_twice_and_its_parent_goes_on() {
         let answered =
             before.iter().any(|record| matches!(record.event, Event::ModelResponse { .. }));
         let starts = world.done().len();
-        assert_eq!(starts, usize::from(!begun), "cut at {cut}, answered: {answered}");
+        assert_eq!(
+            starts,
+            usize::from(!begun && approver.is_none()),
+            "cut at {cut}, answered: {answered}, {approver:?}"
+        );
     }
 }
 
