@@ -152,10 +152,15 @@ impl Shared {
             return Err(AttachError::ModelRefused(spec.model.clone()));
         }
         if self.parts.external.contains_key(&spec.model) {
-            // What it costs is not known to anybody here.
-            return match self.parts.budgets.need_prices(spec.depth > 0) {
-                true => Err(AttachError::NoPrice(spec.model.clone())),
-                false => Ok(Vec::new()),
+            // What it costs, and how much it takes, is not known to anybody here.
+            let (budgets, child) = (&self.parts.budgets, spec.depth > 0);
+            return match (budgets.need_prices(child), budgets.limit(child)) {
+                (true, _) => Err(AttachError::NoPrice(spec.model.clone())),
+                (false, true) => Err(AttachError::External(format!(
+                    "the budget is in tokens, and nobody here sees how many `{}` takes",
+                    spec.model
+                ))),
+                (false, false) => Ok(Vec::new()),
             };
         }
         let routes = self.parts.models.routes(&spec.model);

@@ -8,7 +8,7 @@ use super::model::{Asked, Use, name};
 use crate::config::{Config, Endpoint, ModelChoice};
 use crate::surroundings::Surroundings;
 
-/// Why a run does not begin in which dollars are limited.
+/// Why a run does not begin in which dollars or tokens are limited.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unpriced {
     /// Nobody knows what a model costs.
@@ -24,13 +24,20 @@ pub(crate) enum Unpriced {
          or take one of the two out"
     )]
     Program { limit: &'static str },
+    /// Tokens are limited, and children are runs of a program.
+    #[error(
+        "`{limit}` is a limit in tokens, and nobody here sees how many children take that are \
+         another program (`delegation.acp_command`): limit `delegation.budget.seconds` instead, \
+         or take one of the two out"
+    )]
+    Tokens { limit: &'static str },
 }
 
 impl Unpriced {
-    /// The key that limits dollars.
+    /// The key that limits.
     pub(crate) const fn limit(&self) -> &'static str {
         match self {
-            Self::Model { limit, .. } | Self::Program { limit } => limit,
+            Self::Model { limit, .. } | Self::Program { limit } | Self::Tokens { limit } => limit,
         }
     }
 }
@@ -56,10 +63,18 @@ impl Dollars<'_> {
         of_run.or(of_children.filter(|_| of_child))
     }
 
+    /// The key that limits tokens, of the run or of children.
+    fn tokens(self) -> Option<&'static str> {
+        let of_run = self.config.budget.tokens.map(|_| "budget.tokens");
+        of_run.or(self.config.delegation.budget.tokens.map(|_| "delegation.budget.tokens"))
+    }
+
     /// Why a run that asks these models cannot begin, if it cannot.
     pub(crate) fn refusals(self, asked: &Asked, around: &Surroundings) -> Vec<Unpriced> {
         let program = self.hands_on && external::name(self.config).is_some();
-        let program = self.limit(true).filter(|_| program).map(|limit| Unpriced::Program { limit });
+        let dollars = self.limit(true).map(|limit| Unpriced::Program { limit });
+        let tokens = self.tokens().map(|limit| Unpriced::Tokens { limit });
+        let program = [dollars, tokens].into_iter().flatten().filter(|_| program);
         let model = |(choice, used): &(ModelChoice, Use)| {
             if used.passed_over(choice, around).is_some() || price(choice, self.config).is_some() {
                 return None;
@@ -70,7 +85,7 @@ impl Dollars<'_> {
             let limit = self.limit(of_child).filter(|_| needed)?;
             Some(Unpriced::Model { limit, name, remedy: self.remedy(choice) })
         };
-        program.into_iter().chain(asked.choices.iter().filter_map(model)).collect()
+        program.chain(asked.choices.iter().filter_map(model)).collect()
     }
 
     /// How a model gets a price.

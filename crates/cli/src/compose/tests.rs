@@ -186,6 +186,13 @@ fn a_limit_in_dollars_wants_the_price_of_each_model_that_an_agent_may_have() {
         assert!(told.starts_with(&format!("`{key}` is a limit in dollars, and nobody")), "{told}");
         assert!(told.contains("`delegation.acp_command`"), "{told}");
     }
+    for key in ["budget.tokens", "delegation.budget.tokens"] {
+        let limit = format!("{key}=1000");
+        assert_eq!(refused(&[&limit], "offline"), None);
+        let told = refused(&[&limit, program], "offline").unwrap();
+        assert!(told.starts_with(&format!("`{key}` is a limit in tokens, and nobody")), "{told}");
+        assert_eq!(refused(&[&limit, program, "toolsets=[file]"], "offline"), None);
+    }
 }
 
 #[test]

@@ -282,7 +282,7 @@ async fn at_its_time_limit_it_is_asked_to_close_and_then_told_to_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_is_not_had_where_it_may_not_be_and_where_dollars_count() {
+async fn it_is_not_had_where_it_may_not_be_and_where_dollars_or_tokens_count() {
     let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
     let parts = with_programs(&world, &["program works"]);
     let mut top = spec(folder.path());
@@ -296,6 +296,40 @@ async fn it_is_not_had_where_it_may_not_be_and_where_dollars_count() {
     session.run(top, authority, &Cancel::new()).await;
     assert!(crate::fixture::results(&world).contains("no hands"));
 
+    let dollars = Budget { usd: Some(1.0), ..Budget::default() };
+    let tokens = Budget { tokens: Some(1_000_000), ..Budget::default() };
+    for (children, why) in [
+        (dollars, "the price of `p/program` is not known"),
+        (tokens, "the budget is in tokens, and nobody here sees how many `p/program` takes"),
+    ] {
+        let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+        let mut parts = with_programs(&world, &["program works"]);
+        parts.budgets = Budgets { children, ..Budgets::default() };
+        run(folder.path(), spec(folder.path()), parts, &Cancel::new()).await;
+        let results = crate::fixture::results(&world);
+        assert!(results.contains(why), "{results}");
+        assert!(world.done().is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_does_not_begin_where_nobody_lets_it() {
+    for (mode, by) in [
+        (ApproverMode::Ask, "denied by no user to ask"),
+        (ApproverMode::Deny, "denied by rule: nobody is asked for this agent"),
+    ] {
+        let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+        let parts = with_programs(&world, &["program works"]);
+        let parts = Parts { approver: Arc::new(NoPerson), ..parts };
+        let top = AgentSpec { approver: mode, ..spec(folder.path()) };
+        run(folder.path(), top, parts, &Cancel::new()).await;
+        let end = &ends(&world)[0];
+        assert_eq!((end.status, end.external, end.cost_usd), (Status::Failed, false, Some(0.0)));
+        let error = end.error.as_deref().unwrap();
+        assert!(error.contains(by) && error.contains("delegation.approvals"), "{error}");
+        assert!(world.done().is_empty(), "it began");
+    }
+    // Whoever is told to end while somebody is asked did not begin either.
     let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
     let parts = with_programs(&world, &["program works timed"]);
     let parts = Parts { approver: Arc::new(Silent), ..parts };
