@@ -259,6 +259,14 @@ impl Fields<'_> {
 
     fn iterations(&self, policy: &Policy, faults: &mut Faults) -> Option<u32> {
         let value = self.present("max_iterations")?;
+        if policy.is_external() {
+            faults.warnings.push(format!(
+                "{}`max_iterations` has no effect: children are another program here \
+                 (delegation.acp_command)",
+                self.place()
+            ));
+            return None;
+        }
         let limit = policy.limits(None).max_iterations;
         let of = ("max_iterations", value);
         let number = match value {
@@ -325,6 +333,11 @@ impl Fields<'_> {
             return Some(model);
         }
         let remedy = match policy.models.as_slice() {
+            [] if policy.is_external() => {
+                "leave `model` out: children are another program here (delegation.acp_command), \
+                 which chooses its model itself"
+                    .to_owned()
+            }
             [] => {
                 "leave `model` out: the person offers none to choose (delegation.models)".to_owned()
             }

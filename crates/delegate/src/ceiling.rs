@@ -14,7 +14,7 @@ pub fn children_grant(catalog: &Catalog, policy: &Policy) -> Grant {
     Grant {
         tools: Some(catalog.iter().filter(may).map(|entry| entry.name().clone()).collect()),
         approver: Some(policy.approvals),
-        spawn_depth: (!policy.orchestrator_enabled).then_some(0),
+        spawn_depth: (!policy.orchestrator_enabled || policy.is_external()).then_some(0),
         ..Grant::default()
     }
 }

@@ -12,6 +12,10 @@ const DESCRIPTION: &str = include_str!("../prompts/tool.md");
 const BACKGROUND: &str = include_str!("../prompts/background.md");
 const LIFETIME: &str =
     "The call ends when its children have ended. Interrupting the turn ends them too.";
+const SEEN: &str = "`summary` is the child's claim; `receipts` and `tool_trace` are what was seen.";
+/// The same of children that are another program.
+const CLAIMED: &str = "`summary` and `tool_trace` are claims of the child, which is another \
+                       program; `receipts` stay empty.";
 const TASK_DESCRIPTION: &str = include_str!("../prompts/task.md");
 
 /// What toolsets are for. Others are told by the names of their tools.
@@ -51,7 +55,8 @@ pub fn describe(parent: Parent<'_>, policy: &Policy) -> Result<ToolDecl, Describ
         ("instead", &*instead(parent)),
         ("limit", &*limit(policy)),
         ("nesting", &*nesting_text(policy, nesting)),
-        ("lacks", &*lacks(parent)),
+        ("lacks", &*lacks(parent, policy)),
+        ("seen", if policy.is_external() { CLAIMED } else { SEEN }),
         ("lifetime", if policy.background { BACKGROUND.trim_end() } else { LIFETIME }),
     ];
     let description = fill(DESCRIPTION, &values).map_err(DescribeError::Fill)?;
@@ -133,7 +138,10 @@ fn nesting_text(policy: &Policy, nesting: bool) -> String {
 }
 
 /// Which of the parent's tools a child lacks.
-fn lacks(parent: Parent<'_>) -> String {
+fn lacks(parent: Parent<'_>, policy: &Policy) -> String {
+    if policy.is_external() {
+        return "It cannot ask you anything.".to_owned();
+    }
     let never: Vec<String> = parent
         .tools()
         .filter(|entry| is_never(entry.name()))
@@ -147,7 +155,8 @@ fn lacks(parent: Parent<'_>) -> String {
     }
 }
 
-fn parameters(parent: Parent<'_>, policy: &Policy, nesting: bool) -> Value {
+/// The fields of one task, and of a call with one.
+fn task_fields(policy: &Policy, nesting: bool) -> Value {
     let mut task = json!({
         "goal": {"type": "string"},
         "context": {"type": "string"},
@@ -165,18 +174,34 @@ fn parameters(parent: Parent<'_>, policy: &Policy, nesting: bool) -> Value {
         let model = json!({"type": "string", "enum": policy.models});
         fields.insert("model".to_owned(), model);
     }
+    if policy.is_external()
+        && let Some(fields) = task.as_object_mut()
+    {
+        // It has tools and limits of its own.
+        fields.remove("toolsets");
+        fields.remove("max_iterations");
+    }
     if nesting && let Some(fields) = task.as_object_mut() {
         fields.insert(
             "role".to_owned(),
             json!({"type": "string", "enum": ["leaf", "orchestrator"], "default": "leaf"}),
         );
     }
+    task
+}
+
+fn parameters(parent: Parent<'_>, policy: &Policy, nesting: bool) -> Value {
+    let task = task_fields(policy, nesting);
     let mut call = task.clone();
+    let ignored = match policy.is_external() {
+        true => "`goal` and `context`",
+        false => "`goal`, `context` and `toolsets`",
+    };
     let mut tasks = json!({
         "type": "array",
         "minItems": 1,
         "items": {"type": "object", "properties": task, "required": ["goal"]},
-        "description": "Batch mode; `goal`, `context` and `toolsets` beside it are then ignored",
+        "description": format!("Batch mode; {ignored} beside it are then ignored"),
     });
     if let Some(tasks) = tasks.as_object_mut() {
         tasks.insert("maxItems".to_owned(), json!(most_tasks(policy)));
@@ -368,6 +393,12 @@ mod tests {
         insta::assert_snapshot!("full_narrowed", show(&family, &policy));
         let policy = Policy { background: true, ..Policy::default() };
         insta::assert_snapshot!("background", show(&Family::new(TYPICAL), &policy));
+        let policy = Policy {
+            external_needs: vec![ToolName::literal("terminal")],
+            max_spawn_depth: 3,
+            ..Policy::default()
+        };
+        insta::assert_snapshot!("external", show(&Family::new(TYPICAL), &policy));
         let bare = Family::new("delegation/delegate_task");
         insta::assert_snapshot!("bare", show(&bare, &Policy::default()));
     }

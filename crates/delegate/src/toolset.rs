@@ -118,6 +118,8 @@ pub enum LeafReason {
     Role,
     /// The operator switched it off.
     Disabled,
+    /// Children are runs of another program.
+    External,
     /// It is at the depth where every agent is a leaf.
     Depth,
     /// The operator's ceiling does not have the toolset for it.
@@ -131,6 +133,7 @@ impl fmt::Display for LeafReason {
         f.write_str(match self {
             Self::Role => "a leaf does not hand work on",
             Self::Disabled => "delegation.orchestrator_enabled is false",
+            Self::External => "children are another program here (delegation.acp_command)",
             Self::Depth => "the depth limit is reached",
             Self::Ceiling => "delegation.toolset_ceiling does not have the toolset `delegation`",
             Self::Parent => "the parent does not have it",
@@ -267,6 +270,8 @@ pub(crate) fn leaf_reason(parent: Parent<'_>, role: Role, policy: &Policy) -> Op
     let Some(entry) = entry else { return Some(LeafReason::Parent) };
     if role == Role::Leaf {
         Some(LeafReason::Role)
+    } else if policy.is_external() {
+        Some(LeafReason::External)
     } else if !policy.orchestrator_enabled {
         Some(LeafReason::Disabled)
     } else if parent.spec.depth + 1 >= policy.leaf_depth() || parent.authority.spawn_depth() < 2 {
@@ -281,6 +286,7 @@ pub(crate) fn leaf_reason(parent: Parent<'_>, role: Role, policy: &Policy) -> Op
 pub(crate) fn nests(parent: Parent<'_>, policy: &Policy) -> bool {
     let entry = parent.tools().find(|entry| *entry.name() == policy.tool());
     policy.orchestrator_enabled
+        && !policy.is_external()
         && policy.leaf_depth() > 1
         && entry.is_some_and(|entry| under_ceiling(&entry.toolset, policy).is_ok())
 }

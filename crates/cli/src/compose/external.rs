@@ -32,17 +32,18 @@ pub(super) fn name(config: &Config) -> Option<String> {
 /// no children of their own.
 pub(super) fn apply(config: &Config, policy: &mut Policy, warnings: &mut Vec<String>) {
     let Some(name) = name(config) else { return };
-    if !config.delegation.model.is_empty() {
-        warnings.push(
-            "delegation.model has no effect with delegation.acp_command: an external agent \
-             chooses its model itself"
-                .to_owned(),
-        );
+    let set = &config.delegation;
+    for (key, is_set) in [("model", !set.model.is_empty()), ("models", !set.models.is_empty())] {
+        if is_set {
+            warnings.push(format!(
+                "delegation.{key} has no effect with delegation.acp_command: an external agent \
+                 chooses its model itself"
+            ));
+        }
     }
     policy.model = Some(name);
     policy.models = Vec::new();
     policy.external_needs = deputize_acp::NEEDS.to_vec();
-    policy.orchestrator_enabled = false;
     policy.tool_schemas = ToolSchemas::Narrowed;
     policy.child_base = Vec::new();
 }

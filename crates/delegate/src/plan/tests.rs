@@ -441,6 +441,29 @@ fn an_external_child_is_refused_where_it_is_not_due_what_a_command_may_do() {
 }
 
 #[test]
+fn what_has_no_effect_on_an_external_child_is_told_with_the_reason() {
+    let family = Family::new("file/write_file terminal/terminal delegation/delegate_task");
+    let policy = Policy {
+        external_needs: vec![tool_name("terminal"), tool_name("write_file")],
+        approvals: ApproverMode::Auto,
+        max_spawn_depth: 2,
+        ..Policy::default()
+    };
+    let call = json!({"goal": "A", "role": "orchestrator", "max_iterations": 3});
+    let why = "children are another program here (delegation.acp_command)";
+    let plan = made(&family, &call, &policy).unwrap();
+    assert_eq!(
+        plan.warnings,
+        [
+            format!("`max_iterations` has no effect: {why}"),
+            format!("task 0 got less than it asked for: role orchestrator ({why})")
+        ]
+    );
+    let told = refused(&family, &json!({"goal": "A", "model": "p/small"}), &policy);
+    assert!(told.contains("E_MODEL") && told.contains(why), "{told}");
+}
+
+#[test]
 fn an_external_child_is_refused_where_nothing_that_children_want_may_be_approved() {
     let family = Family::new("file/write_file terminal/terminal");
     let policy = |approvals| Policy {
