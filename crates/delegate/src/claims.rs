@@ -13,6 +13,10 @@ use self::words::{Token, path, tokens};
 
 /// How many names of one answer are looked up.
 const MOST: usize = 20;
+/// How long a line is at most in which somebody tells something, in bytes, and a sentence of it, in
+/// words and marks. Reading one takes time by the square of its words.
+const LINE_BYTES: usize = 16 * 1024;
+const SENTENCE: usize = 400;
 /// What stands around a value in an answer with other words.
 const FENCE: &str = "```";
 /// Of how many words a value is one that tells what was done to a file.
@@ -132,7 +136,7 @@ fn in_text<'a>(text: &'a str, found: &mut Vec<&'a str>) {
             let named = path(line.split_once(" (").map_or(line, |(name, _)| name));
             let claimed = matches!(below, Below::Claim(_));
             named.filter(|_| claimed).into_iter().for_each(|path| add(path, found));
-        } else if !(line.is_empty() || line.starts_with('>')) {
+        } else if !(line.is_empty() || line.starts_with('>') || line.len() > LINE_BYTES) {
             let indent = raw.len() - raw.trim_start().len();
             below = in_line(line, indent, below, found);
         }
@@ -146,6 +150,7 @@ fn in_line<'a>(line: &'a str, indent: usize, below: Below, found: &mut Vec<&'a s
     let named = words.iter().any(|word| matches!(word, Token::Name(_)));
     let label = words.strip_suffix(&[Token::Mark(':')]).filter(|_| item.is_none() || !named);
     let label = label.or((item.is_none() && is_heading(line)).then_some(&words));
+    let label = label.filter(|label| label.len() <= SENTENCE);
     let below = match (label, item) {
         (Some(label), _) => Below::label(label),
         (None, None) => Below::Text,
@@ -155,6 +160,7 @@ fn in_line<'a>(line: &'a str, indent: usize, below: Below, found: &mut Vec<&'a s
         return below;
     }
     let sentences = words.split_inclusive(|word| word.is_mark(".?"));
+    let sentences = sentences.filter(|sentence| sentence.len() <= SENTENCE);
     let mut claimed: Vec<&str> = sentences.flat_map(claims).collect();
     if claimed.is_empty() && item.is_some() && below == Below::Claim(Some(indent)) {
         claimed = listed(&words);

@@ -21,6 +21,17 @@ fn names_in_lines_that_say_written() {
     assert_eq!(named_as_written(&many, None).len(), MOST);
 }
 
+/// Reading takes time by the square of a sentence's words, and an answer may have megabytes.
+#[test]
+fn what_is_no_sentence_is_not_read_and_what_follows_is() {
+    let line = "wrote a.rs `x ".repeat(400_000);
+    assert_eq!(named_as_written(&format!("{line}\nwrote b.rs"), None), ["b.rs"]);
+    let sentence = "and wrote a.rs ".repeat(SENTENCE / 3 + 1);
+    assert_eq!(named_as_written(&format!("{sentence}. I wrote b.rs."), None), ["b.rs"]);
+    let label = "files written ".repeat(SENTENCE);
+    assert_eq!(named_as_written(&format!("{label}:\n- a.rs"), None), [""; 0]);
+}
+
 /// Answers, and what each claims to have written.
 const CASES: [(&str, &[&str]); 148] = [
     ("Created report.md with no errors.", &["report.md"]),

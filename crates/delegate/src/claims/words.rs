@@ -75,7 +75,8 @@ pub(super) fn tokens(line: &str) -> Vec<Token<'_>> {
         } else {
             let end = rest.find(apart).unwrap_or(rest.len());
             let end = rest.get(..end).and_then(|word| word.find("](")).map_or(end, |at| at + 2);
-            let linked = line.strip_suffix(rest).is_some_and(|before| before.ends_with("]("));
+            let before = line.get(..line.len() - rest.len()).unwrap_or_default();
+            let linked = before.ends_with("](");
             let (chunk, after) = rest.split_at(end);
             add(if linked { chunk.trim_end_matches(')') } else { chunk }, &mut found);
             rest = after;
