@@ -51,7 +51,8 @@ pub(crate) struct State {
     pub(crate) effects: BTreeSet<(AgentId, CallId)>,
     /// Whether a power cut met a session that never syncs: then effects may be repeated.
     pub(crate) forgetful: bool,
-    /// The rights of agents in this life.
+    /// The rights of agents as they were last seen: a call that was accepted in an earlier life is not
+    /// judged again.
     pub(crate) rights: BTreeMap<AgentId, Authority>,
     /// The last request of each conversation.
     pub(crate) asked: BTreeMap<String, Vec<Arc<Message>>>,
@@ -146,7 +147,6 @@ impl World {
         state.life = life;
         state.cancel = Cancel::new();
         state.cancelled = None;
-        state.rights.clear();
         state.running.clear();
         state.shown.clear();
         state.figures.processes += 1;
