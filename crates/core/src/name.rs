@@ -6,6 +6,11 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::door::to_exact_line;
+
+/// The most characters of a refused name that are shown.
+const SHOWN_CHARS: usize = 80;
+
 /// A text that cannot be a name, and why.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{found}` is not a {kind}: use 1 to 64 of the characters A-Z a-z 0-9 _ -")]
@@ -53,7 +58,7 @@ macro_rules! name {
                 if is_name(name.as_bytes()) {
                     Ok(Self(Cow::Owned(name)))
                 } else {
-                    Err(NameError { kind: $kind, found: name.chars().take(80).collect() })
+                    Err(NameError { kind: $kind, found: to_exact_line(&name, SHOWN_CHARS) })
                 }
             }
 
@@ -126,7 +131,8 @@ impl std::str::FromStr for CallId {
             let (step, slot) = text.strip_prefix("call_")?.split_once('_')?;
             Some(Self { step: step.parse().ok()?, slot: slot.parse().ok()? })
         };
-        parse().ok_or_else(|| NameError { kind: "call id", found: text.chars().take(80).collect() })
+        parse()
+            .ok_or_else(|| NameError { kind: "call id", found: to_exact_line(text, SHOWN_CHARS) })
     }
 }
 
@@ -191,6 +197,13 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "`read file` is not a tool name: use 1 to 64 of the characters A-Z a-z 0-9 _ -"
+        );
+        // What it shows goes to terminals: nothing in a name moves their cursor.
+        assert!(
+            ToolName::new("a\u{7f}\n\u{1b}")
+                .unwrap_err()
+                .to_string()
+                .starts_with("`a\\u{7f}\\n\\u{1b}` is not")
         );
         assert!(ToolName::new("").is_err());
         assert!(ToolName::new("a".repeat(65)).is_err());

@@ -314,6 +314,9 @@ mod tests {
             let error = Description::parse(answer).unwrap_err().to_string();
             assert!(error.contains(word), "{answer}: {error}");
         }
+        let rude = r#"{"ok":{"name":"w\u007f","version":"","tools":[]}}"#;
+        let error = Description::parse(rude).unwrap_err().to_string();
+        assert!(error.contains(r"`w\u{7f}` is not"), "{error}");
         let long = "no disk\u{1b}[2J ".repeat(10_000);
         for answer in [json!({"failed": long}), json!({"ok": long})] {
             let error = Description::parse(&answer.to_string()).unwrap_err().to_string();
