@@ -12,7 +12,7 @@ use futures_util::StreamExt as _;
 
 use crate::http::{Events, Posted, failed, refused, status};
 use crate::link::Unanswered;
-use crate::said::{as_answer, error_in, mended, read};
+use crate::said::{as_answer, error_in, mended, read, unreadable};
 
 /// The most bytes of an answer in JSON.
 const ANSWER_BYTES: usize = 16 * 1024 * 1024;
@@ -49,7 +49,7 @@ pub(crate) async fn post(
         return Ok(StreamableHttpPostResponse::Accepted);
     }
     if is("text/event-stream") {
-        let events = mended_events(events(response, event_bytes));
+        let events = naming(mended_events(events(response, event_bytes)), id);
         return Ok(StreamableHttpPostResponse::Sse(events, named));
     }
     if !is("application/json") {
@@ -201,6 +201,20 @@ pub(crate) fn mended_events(events: Events) -> Events {
         event
     };
     events.map(move |event| event.map(mend)).boxed()
+}
+
+/// The events of the answer to one request: an error that names none came for that one, and as in a
+/// body says nothing of what was done. Nobody else would take it, and the call would wait for its limit.
+fn naming(events: Events, id: &RequestId) -> Events {
+    let id = serde_json::to_value(id).unwrap_or_default();
+    let name = move |mut event: Sse| {
+        let read = event.data.as_deref().filter(|data| data.contains("\"error\"")).and_then(read);
+        if let Some((error, Value::Null)) = read.as_ref().and_then(error_in) {
+            event.data = Some(unreadable(&id, &error.message).to_string());
+        }
+        event
+    };
+    events.map(move |event| event.map(&name)).boxed()
 }
 
 #[cfg(test)]

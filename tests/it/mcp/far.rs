@@ -157,6 +157,7 @@ async fn no_word_of_a_server_stands_where_only_we_speak_by_http_either() {
         ("a type", Answer::body(WORDS, "")),
         ("no message", Answer::body("application/json", WORDS)),
         ("an error", Answer::json(&with_null())),
+        ("an error as an event", Answer::sse(format!("data: {}\n\n", with_null()))),
         ("a refusal", Answer::body("text/plain", WORDS).status(400)),
         ("a refused key", Answer::body("text/plain", WORDS).status(401)),
         ("a failure", Answer::json(&with_null()).status(500)),
