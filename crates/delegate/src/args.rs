@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use deputize_core::door::to_line;
+use deputize_core::door::{clean_json, to_line};
 use deputize_core::{Role, bounded_schema};
 use jsonschema::ValidationError;
 use jsonschema::error::ValidationErrorKind;
@@ -310,12 +310,13 @@ impl Fields<'_> {
     fn schema(&self, faults: &mut Faults) -> Option<Value> {
         let value = self.present("output_schema")?;
         let decoded = decode(value);
-        let schema = decoded.as_ref().unwrap_or(value);
-        let wrong = match schema {
+        // Answers are cleaned before they are checked: what they must be has to be clean too.
+        let schema = clean_json(decoded.as_ref().unwrap_or(value));
+        let wrong = match &schema {
             Value::Null => return None,
             // It demands nothing.
             Value::Object(parts) if parts.is_empty() => return None,
-            Value::Object(_) => unusable(schema),
+            Value::Object(_) => unusable(&schema),
             _ => Some("it is no object".to_owned()),
         };
         if let Some(wrong) = wrong {
@@ -324,7 +325,7 @@ impl Fields<'_> {
             faults.errors.push(self.error(Code::Schema, ("output_schema", value), &remedy));
             return None;
         }
-        Some(schema.clone())
+        Some(schema)
     }
 
     fn model(&self, policy: &Policy, faults: &mut Faults) -> Option<String> {
@@ -468,6 +469,12 @@ mod tests {
         error {"code":"E_TYPE","task_index":null,"task":null,"field":"context","value":{},"remedy":"`context` must be a text"}
         error {"code":"E_TYPE","task_index":null,"task":null,"field":"toolsets","value":{},"remedy":"`toolsets` must be a list of names, such as [\"file\"]"}
         "#);
+    }
+
+    #[test]
+    fn a_schema_demands_only_what_a_cleaned_answer_can_be() {
+        let schema = json!({"const": "a\u{200b}", "title": "\u{7}b"});
+        insta::assert_snapshot!(reads(&json!({"goal": "A", "output_schema": schema})), @r#"None "A" schema {"const":"a","title":"b"}"#);
     }
 
     #[test]

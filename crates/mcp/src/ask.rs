@@ -10,8 +10,9 @@ use rmcp::model::{
 use serde_json::Value;
 
 use crate::error::{Fault, McpError};
-use crate::link::{Link, Patience, Unanswered};
+use crate::link::{Link, Patience};
 use crate::list::{Listed, checked, outputs};
+use crate::unanswered::Unanswered;
 
 /// The most pages of one list.
 pub(crate) const PAGES: usize = 100;

@@ -22,8 +22,8 @@ use sse_stream::Sse;
 
 use crate::error::{Fault, chain};
 use crate::lines::LINE_BYTES;
-use crate::link::Unanswered;
 use crate::post::{mended_events, post};
+use crate::unanswered::Unanswered;
 
 /// How long a connection may take to be made.
 const CONNECT: Duration = Duration::from_secs(10);

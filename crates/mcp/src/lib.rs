@@ -55,6 +55,7 @@ pub mod serve;
 mod server;
 mod servers;
 mod tool;
+mod unanswered;
 
 pub use cards::{CardError, Cards};
 pub use content::TEXT_BYTES;

@@ -17,7 +17,7 @@ use rmcp::service::{
 };
 use rmcp::transport::Transport;
 use rmcp::transport::streamable_http_client::StreamableHttpError;
-use rmcp::{RoleClient, ServiceError};
+use rmcp::RoleClient;
 use serde_json::Value;
 use tokio::task::JoinSet;
 
@@ -25,8 +25,8 @@ use crate::error::{Fault, Garbage, McpError, chain};
 use crate::greeting::Greeting;
 use crate::host::{Host, News};
 use crate::lines::{Heard, LastWords, Lines};
-use crate::said::UNREADABLE;
 use crate::server::{Reach, Server};
+use crate::unanswered::{Unanswered, unanswered};
 
 /// How long a server may take to end by itself when it is told to.
 const END_GRACE: Duration = Duration::from_millis(300);
@@ -69,40 +69,6 @@ enum Next {
 }
 
 type Supervisors<'a> = dyn Fn() -> Result<Arc<Supervisor>, Fault> + Send + Sync + 'a;
-
-/// How a question came to nothing.
-#[derive(Debug, Clone)]
-pub(crate) enum Unanswered {
-    /// Nobody wants the answer any more.
-    Cancelled,
-    /// It took too long: so much without a sign, or in all.
-    Slow(Duration),
-    /// The server refused.
-    Refused {
-        /// By which code, of the protocol or of HTTP.
-        how: String,
-        /// Its words.
-        message: String,
-    },
-    /// The server is gone.
-    Ended,
-    /// It does not know the session any more.
-    Forgotten {
-        /// What it said.
-        words: String,
-        /// Whether the protocol has it that nothing was done then.
-        undone: bool,
-    },
-    /// Something on the way to it failed.
-    Way {
-        /// What, in words of ours.
-        said: String,
-        /// Whether the server may have begun.
-        made: bool,
-        /// What the server said, if anything.
-        theirs: String,
-    },
-}
 
 /// How long an answer may take.
 #[derive(Debug, Clone, Copy)]
@@ -408,22 +374,6 @@ async fn ended(life: &mut Life) -> Option<String> {
         Exit::Signal(signal) => format!("its program was ended by signal {signal}"),
         other => format!("its program ended ({other:?})"),
     })
-}
-
-fn unanswered(error: ServiceError) -> Unanswered {
-    match error {
-        ServiceError::McpError(error) if error.code.0 == UNREADABLE => {
-            let said = "the server's answer cannot be read".to_owned();
-            Unanswered::Way { said, made: true, theirs: error.message.into_owned() }
-        }
-        ServiceError::McpError(error) => {
-            let how = format!("code {}", error.code.0);
-            Unanswered::Refused { how, message: error.message.into_owned() }
-        }
-        ServiceError::Timeout { timeout } => Unanswered::Slow(timeout),
-        ServiceError::TransportSend(error) => crate::http::unanswered(&*error.error),
-        _ => Unanswered::Ended,
-    }
 }
 
 /// An answer as JSON, whatever the library took it for: servers are freer in what they say than

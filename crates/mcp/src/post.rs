@@ -11,8 +11,8 @@ use sse_stream::{Sse, SseStream};
 use futures_util::StreamExt as _;
 
 use crate::http::{Events, Posted, failed, refused, status};
-use crate::link::Unanswered;
 use crate::said::{as_answer, error_in, mended, read, unreadable};
+use crate::unanswered::Unanswered;
 
 /// The most bytes of an answer in JSON.
 const ANSWER_BYTES: usize = 16 * 1024 * 1024;

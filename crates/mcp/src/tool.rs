@@ -14,10 +14,11 @@ use serde_json::{Map, Value, json};
 
 use crate::ask::{Kind, NoList, all};
 use crate::content::Reader;
-use crate::link::{Patience, Unanswered};
+use crate::link::Patience;
 use crate::list::{Described, Listed, missed};
 use crate::pin::difference;
 use crate::servers::{Servers, Up};
+use crate::unanswered::Unanswered;
 
 /// How often a server may ask for something before it answers a call.
 const ROUNDS: usize = 4;

@@ -38,7 +38,9 @@ impl Driver {
 /// The value of an answer as it is given on, without what a reader cannot see, or what is wrong
 /// with it, for the model.
 pub(crate) fn value_of(schema: &Value, answer: &str) -> Result<Value, String> {
-    let value = value_in(answer).ok_or("it is not one JSON value")?;
+    // A mark of byte order before it, say, is nothing that a model could mend.
+    let value = value_in(answer).or_else(|| value_in(&clean(answer).text));
+    let value = value.ok_or("it is not one JSON value")?;
     if let Some(key) = twice(&value) {
         let key = to_line(&key, KEY_CHARS);
         return Err(format!(
@@ -67,5 +69,23 @@ fn twice(value: &Value) -> Option<String> {
             again.map(Into::into).or_else(|| entries.values().find_map(twice))
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn nothing_invisible_around_a_value_or_in_it_makes_it_none() {
+        let schema = json!({"type": "object", "properties": {"a": {"const": "b"}}});
+        for answer in
+            ["\u{feff}{\"a\": \"b\"}", "\u{200b}```json\n{\"a\u{200b}\": \"\u{200b}b\"}\n```"]
+        {
+            assert_eq!(value_of(&schema, answer), Ok(json!({"a": "b"})), "{answer:?}");
+        }
+        assert_eq!(value_of(&schema, "a: b"), Err("it is not one JSON value".to_owned()));
     }
 }

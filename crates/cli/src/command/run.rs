@@ -119,7 +119,8 @@ fn gone(spec: &AgentSpec, composition: &Composition) -> Option<String> {
     (!missing.is_empty()).then(|| {
         format!(
             "warning: this session had tools that are not there now, and their calls will be \
-             refused: {}; put back the plugin or MCP server that has them",
+             refused: {}; put back the plugin, MCP server or setting (`delegation.tool_name`, \
+             `delegation.background`) that has them",
             missing.join(", ")
         )
     })

@@ -40,6 +40,14 @@ fn infinitive(token: &Token<'_>) -> Option<Verb> {
     past.map(Word).find_map(|past| verb(&past))
 }
 
+/// The verb whose form in `ing` it is.
+fn gerund(token: &Token<'_>) -> Option<Verb> {
+    let Word(word) = token else { return None };
+    let stem = word.strip_suffix("ing")?;
+    let forms = ["", "e"].map(|ending| Word(format!("{stem}{ending}")));
+    forms.iter().find_map(infinitive)
+}
+
 /// Whether a text begins with one of these words.
 fn begins(tokens: &[Token<'_>], words: &str) -> bool {
     tokens.first().is_some_and(|first| first.is(words))
@@ -152,8 +160,9 @@ fn of_verb<'a>(before: &[Token<'a>], token: &Token<'a>, after: &[Token<'a>]) -> 
         }
         return if kind == Verb::Moves { Vec::new() } else { state(before, token, after) };
     }
-    match infinitive(token) {
-        Some(kind) if able(before) => written(kind, objects(kind, after)),
+    match (infinitive(token), gerund(token)) {
+        (Some(kind), _) if able(before) => written(kind, objects(kind, after)),
+        (_, Some(kind)) if finished(before) => written(kind, objects(kind, after)),
         _ => Vec::new(),
     }
 }
@@ -267,6 +276,11 @@ fn able(before: &[Token<'_>]) -> bool {
         }
         _ => false,
     }
+}
+
+/// Whether a form in `ing` tells of a deed: `I finished writing …`.
+fn finished(before: &[Token<'_>]) -> bool {
+    matches!(before, [rest @ .., how] if how.is("finished completed") && speaks(rest, &[]))
 }
 
 /// The names of what was written, if a verb is passive and nobody else did it. Where something is

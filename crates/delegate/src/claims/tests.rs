@@ -33,7 +33,10 @@ fn what_is_no_sentence_is_not_read_and_what_follows_is() {
 }
 
 /// Answers, and what each claims to have written.
-const CASES: [(&str, &[&str]); 148] = [
+const CASES: [(&str, &[&str]); 151] = [
+    ("I've finished writing report.md and updating `src/a.rs`.", &["report.md"]),
+    ("Finished creating docs/a.md", &["docs/a.md"]),
+    ("I have not finished writing report.md; CI finished updating b.md.", &[]),
     ("Created report.md with no errors.", &["report.md"]),
     ("Updated docs/a.md without any problems.", &["docs/a.md"]),
     (

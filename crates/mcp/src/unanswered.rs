@@ -1,0 +1,58 @@
+//! A question to a server that came to nothing.
+
+use std::time::Duration;
+
+use rmcp::ServiceError;
+
+use crate::said::UNREADABLE;
+
+/// How a question came to nothing.
+#[derive(Debug, Clone)]
+pub(crate) enum Unanswered {
+    /// Nobody wants the answer any more.
+    Cancelled,
+    /// It took too long: so much without a sign, or in all.
+    Slow(Duration),
+    /// The server refused.
+    Refused {
+        /// By which code, of the protocol or of HTTP.
+        how: String,
+        /// Its words.
+        message: String,
+    },
+    /// The server is gone.
+    Ended,
+    /// It does not know the session any more.
+    Forgotten {
+        /// What it said.
+        words: String,
+        /// Whether the protocol has it that nothing was done then.
+        undone: bool,
+    },
+    /// Something on the way to it failed.
+    Way {
+        /// What, in words of ours.
+        said: String,
+        /// Whether the server may have begun.
+        made: bool,
+        /// What the server said, if anything.
+        theirs: String,
+    },
+}
+
+/// What a failure of the library was, to whoever asked.
+pub(crate) fn unanswered(error: ServiceError) -> Unanswered {
+    match error {
+        ServiceError::McpError(error) if error.code.0 == UNREADABLE => {
+            let said = "the server's answer cannot be read".to_owned();
+            Unanswered::Way { said, made: true, theirs: error.message.into_owned() }
+        }
+        ServiceError::McpError(error) => {
+            let how = format!("code {}", error.code.0);
+            Unanswered::Refused { how, message: error.message.into_owned() }
+        }
+        ServiceError::Timeout { timeout } => Unanswered::Slow(timeout),
+        ServiceError::TransportSend(error) => crate::http::unanswered(&*error.error),
+        _ => Unanswered::Ended,
+    }
+}
