@@ -395,6 +395,33 @@ async fn it_has_no_more_than_the_operator_and_the_call_leave_a_child() {
 }
 
 #[tokio::test]
+async fn one_that_a_resume_leaves_less_than_a_command_needs_is_not_started() {
+    let lab = Lab::new();
+    let tasks = json!({"tasks": [{"goal": "One"}, {"goal": "Two"}], "background": true});
+    let server = parent(tasks).await;
+    let (script, mark) = (fixture("faulty_agent.py"), lab.mark().to_owned());
+    let queue = "delegation={background: true, max_concurrent_children: 1, over_limit: queue, approvals: auto}";
+    let mut begun = lab.pipe("begun");
+    let hangs = ("python3", &[&*script, "hangs", &mark][..]);
+    let running = Running::start(command(&lab, &server, hangs, &["--set", queue]));
+    begun.lines(1).await;
+    running.event("agent.rest", |_| true).await;
+    crate::kill::kill(&lab, running).await;
+    fs::remove_file(lab.work("cwd")).unwrap();
+
+    let session = lab.session();
+    let ceiling = "delegation.toolset_ceiling=[file]";
+    let more = ["--set", queue, "--set", ceiling, "--resume", &session];
+    let good = ("python3", &[&*script, "good"][..]);
+    let ended = Running::start(command(&lab, &server, good, &more)).end().await.with_code(0);
+    assert!(!lab.work("cwd").exists(), "it was started: {}", ended.out);
+    let ends = ended.events("agent.end");
+    assert_eq!(ends.iter().filter(|end| end["depth"] == 1).count(), 2, "{ends:?}");
+    let told = fs::read_to_string(lab.session_file()).unwrap();
+    assert!(told.contains("this child may not have `terminal`"), "{told}");
+}
+
+#[tokio::test]
 async fn a_recording_of_it_plays_without_it() {
     let lab = Lab::new();
     let more = ["--record", "tape"];

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use deputize_core::{
-    Agent, AgentId, AgentSpec, AgentView, BoxFuture, Cancel, ExitReason, External, Host, Outcome,
+    Agent, AgentId, AgentSpec, Authority, BoxFuture, Cancel, ExitReason, External, Host, Outcome,
     Status, ToolName,
 };
 use deputize_process::{Owner, ProgramError, Supervisor, SupervisorError, resolve_program};
@@ -14,8 +14,7 @@ use deputize_process::{Owner, ProgramError, Supervisor, SupervisorError, resolve
 use crate::conversation::{End, converse};
 use crate::error::AcpError;
 
-/// The tools that an agent must have to have such a child, and that the child must be due: nothing
-/// bounds what the program does.
+/// The tools that such a child must be due: nothing bounds what the program does.
 pub static NEEDS: [ToolName; 2] = [ToolName::literal("terminal"), ToolName::literal("write_file")];
 
 /// A program that speaks ACP on its standard streams.
@@ -76,18 +75,17 @@ impl Agents {
 }
 
 impl External for Agents {
-    fn refusal(&self, parent: &AgentView) -> Option<String> {
-        let missing = NEEDS.iter().find(|tool| !parent.authority.has(tool.as_str()));
-        let missing = missing.map(|tool| format!("does not have `{tool}`"));
-        let cwd = &parent.spec.cwd;
+    fn refusal(&self, child: &AgentSpec, may: &Authority) -> Option<String> {
+        let missing = NEEDS.iter().find(|tool| !may.has(tool.as_str()));
+        let missing = missing.map(|tool| format!("have `{tool}`"));
         let missing = missing.or_else(|| {
-            let why = || format!("may not write in {}", cwd.display());
-            (!parent.authority.may_write(cwd)).then(why)
+            let why = || format!("write in {}", child.cwd.display());
+            (!may.may_write(&child.cwd)).then(why)
         });
         let missing = missing?;
         Some(format!(
             "children are external programs here (delegation.acp_command), which may do all that \
-             a command may; this agent {missing}, so it may not have one: do the work yourself"
+             a command may; this child may not {missing}: do the work yourself"
         ))
     }
 

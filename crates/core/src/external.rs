@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::agent::{Agent, AgentSpec, AgentView};
+use crate::agent::{Agent, AgentSpec};
+use crate::authority::Authority;
 use crate::cancel::Cancel;
 use crate::message::CallStatus;
 use crate::model::BoxFuture;
@@ -17,8 +18,9 @@ use crate::policy::Answer;
 /// What such an agent tells of itself is its claim: the host saw none of it, so its outcome has
 /// no receipts, and says that it is [`external`](crate::Outcome::external).
 pub trait External: Send + Sync {
-    /// Why an agent may not have such a child, if it may not. Asked before anything is started.
-    fn refusal(&self, parent: &AgentView) -> Option<String>;
+    /// Why a child may not be such an agent, if it may not, by what it may do itself: that is never
+    /// more than its parent may. Asked before anything is started, also at a resume.
+    fn refusal(&self, child: &AgentSpec, may: &Authority) -> Option<String>;
 
     /// Starts the agent of a spec. What it does on its way is told to the host.
     ///

@@ -32,7 +32,7 @@ impl Shared {
         self.routes(spec, &authority)?;
         // A program of its own that has not begun is started now.
         let program = self.parts.external.get(&spec.model).filter(|_| !begun);
-        match program.and_then(|program| program.refusal(parent)) {
+        match program.and_then(|program| program.refusal(spec, &authority)) {
             Some(why) => Err(AttachError::External(why)),
             None => Ok(()),
         }

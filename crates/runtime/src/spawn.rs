@@ -161,7 +161,7 @@ impl Shared {
             return Err(AttachError::Paused(by));
         }
         let program = self.parts.external.get(&spec.model);
-        if let Some(why) = program.and_then(|program| program.refusal(parent)) {
+        if let Some(why) = program.and_then(|program| program.refusal(&spec, &authority)) {
             return Err(AttachError::External(why));
         }
         // Such an agent has its own tools, and none of ours.

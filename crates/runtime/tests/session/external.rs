@@ -26,8 +26,8 @@ struct Running {
 }
 
 impl External for Programs {
-    fn refusal(&self, parent: &AgentView) -> Option<String> {
-        (!parent.authority.has("act")).then(|| "no hands".to_owned())
+    fn refusal(&self, _: &AgentSpec, may: &Authority) -> Option<String> {
+        (!may.has("act")).then(|| "no hands".to_owned())
     }
 
     fn start(&self, spec: Arc<AgentSpec>, host: Arc<dyn Host>, cancel: Cancel) -> Box<dyn Agent> {
