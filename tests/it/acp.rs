@@ -219,6 +219,49 @@ async fn a_hook_may_refuse_what_it_asks_for() {
     assert_eq!(ended.events("agent.end")[0]["denied_tool_calls"], 1);
 }
 
+/// What a program is answered that tells and asks this, one after the other.
+async fn steps(lab: &Lab, steps: &[Value], more: &[&str]) -> (Ended, Vec<String>) {
+    let steps = json!(steps).to_string();
+    let ended = run(lab, &["steps", &steps], goal(), more).await.with_code(0);
+    let summary = entry(&ended)["summary"].as_str().unwrap().to_owned();
+    let answers = summary.lines().find(|line| line.starts_with('[')).expect(&summary);
+    let answers = serde_json::from_str(answers).unwrap();
+    (ended, answers)
+}
+
+#[tokio::test]
+async fn what_never_runs_is_refused_wherever_the_request_has_it() {
+    let inputs = [
+        json!({"command": "rm -rf /"}),
+        json!({"command": "rm -rf /", "description": "Clean up"}),
+        json!({"command": ["bash", "-lc", "rm -rf /"], "cwd": "/"}),
+        json!({"cmd": ["rm", "-rf", "/"]}),
+        json!({"command": "rm", "args": ["-rf", "/"]}),
+        json!({"server": "shell", "arguments": "{\"cmd\": \"rm -rf /\"}"}),
+        json!({"steps": [{"run": "cd /tmp && sudo rm -rf /"}]}),
+    ];
+    let inputs = inputs.map(|input| json!({"title": "Run command", "rawInput": input}));
+    let titles = ["rm -rf /", "`rm -rf /`"].map(|title| json!({"title": title}));
+    let harmless =
+        json!({"title": "Commit", "rawInput": {"command": ["git", "commit", "-m", "rm -rf /"]}});
+    let edit = json!({"title": "Edit notes.md", "kind": "edit",
+                      "rawInput": {"path": "notes.md", "content": "Never do this:\nrm -rf /\n"}});
+    let never = inputs.len() + titles.len();
+    let asks = inputs.into_iter().chain(titles).chain([harmless, edit]);
+    let asks = asks.enumerate().map(|(at, mut call)| {
+        call["toolCallId"] = json!(format!("c{at}"));
+        json!({ "ask": call })
+    });
+    let asks: Vec<Value> = asks.collect();
+    let lab = Lab::new();
+    let (_, answers) = steps(&lab, &asks, &[]).await;
+    for (at, (ask, answer)) in asks.iter().zip(&answers).enumerate() {
+        let wanted = if at < never { "the-reject_once" } else { "the-allow_once" };
+        assert_eq!(answer, wanted, "{ask}");
+    }
+    assert_eq!(answers.len(), asks.len());
+}
+
 #[tokio::test]
 async fn every_fault_is_told_with_its_reason() {
     let faults = [

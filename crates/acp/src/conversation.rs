@@ -315,7 +315,7 @@ async fn permission(
     request: RequestPermissionRequest,
     cancel: &Cancel,
 ) -> RequestPermissionOutcome {
-    let (call, command) = story.asked(request.tool_call);
+    let (call, command, details) = story.asked(request.tool_call);
     let own = cancel.child();
     // Whoever is to close begins nothing any more.
     let asked = async {
@@ -324,7 +324,11 @@ async fn permission(
             _ = host.closing() => own.cancel(CancelReason::TimeLimit),
             () = std::future::ready(()) => {}
         }
-        if own.is_cancelled() { None } else { Some(host.ask(&call, &command, &own).await) }
+        if own.is_cancelled() {
+            None
+        } else {
+            Some(host.ask(&call, &command, &details, &own).await)
+        }
     };
     let mut asked = std::pin::pin!(asked);
     let answer = tokio::select! {

@@ -122,8 +122,8 @@ impl Story {
         }
     }
 
-    /// The call that a request for permission is about, and what would be done, in words.
-    pub(crate) fn asked(&self, update: ToolCallUpdate) -> (Told, String) {
+    /// The call that a request for permission is about; what would be done; and more of that.
+    pub(crate) fn asked(&self, update: ToolCallUpdate) -> (Told, String, String) {
         let update = Update { status: None, ..Update::of(update) };
         let (id, title) = (update.id.clone(), update.title.clone());
         self.call(update);
@@ -137,8 +137,8 @@ impl Story {
         let known = |key: &str| told.arguments.get(key).filter(|value| !value.is_null());
         let title = title.or_else(|| known("title")?.as_str().map(str::to_owned));
         let title = title.unwrap_or_else(|| told.tool.clone());
-        let command = known("input").map_or(title.clone(), |input| format!("{title} {input}"));
-        (told, command)
+        let input = known("input").map(Value::to_string).unwrap_or_default();
+        (told, title, input)
     }
 
     fn said(&self, piece: &str) {

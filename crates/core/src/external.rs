@@ -48,12 +48,14 @@ pub trait Host: Send + Sync {
     /// A call ended, and gave this text.
     fn ended(&self, call: &Told, status: CallStatus, text: &str);
 
-    /// It asks whether it may do something: what, in words, and why it asks. Hooks and the
-    /// agent's approver answer.
+    /// It asks whether it may do something: what, and what is to be seen of that beside it, such
+    /// as the change of a file. Hooks and the agent's approver answer, but not where what it asks
+    /// for, or a command anywhere in the arguments of the call, never runs.
     fn ask<'a>(
         &'a self,
         call: &'a Told,
         command: &'a str,
+        details: &'a str,
         cancel: &'a Cancel,
     ) -> BoxFuture<'a, Answer>;
 

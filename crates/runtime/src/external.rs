@@ -18,6 +18,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use crate::answer::value_of;
+use crate::asked::commands;
 use crate::call::settle;
 use crate::driver::Driver;
 use crate::hook::scrubbed;
@@ -35,6 +36,8 @@ const TOOL_CHARS: usize = 80;
 const CALLS: usize = 10_000;
 /// The class of what such an agent asks for.
 const CLASS: &str = "external";
+/// What a call is that changes files, by its tool or its kind.
+const EDIT: &str = "edit";
 
 impl Driver {
     /// The way to this agent, if it is a program of its own.
@@ -300,12 +303,14 @@ impl Reporter {
     async fn question(
         &self,
         call: &Told,
-        command: &str,
+        (command, details): (&str, &str),
         cancel: &Cancel,
     ) -> Result<Question, Answer> {
-        let told = call.arguments.get("command").and_then(serde_json::Value::as_str);
-        let mut commands = std::iter::once(command).chain(told);
-        if let Some(reason) = commands.find_map(|command| self.shared.parts.policy.never(command)) {
+        let edits = call.tool == EDIT
+            || call.arguments.get("kind").and_then(serde_json::Value::as_str) == Some(EDIT);
+        let told = commands(&call.arguments, edits);
+        let mut told = std::iter::once(command).chain(told.iter().map(String::as_str));
+        if let Some(reason) = told.find_map(|command| self.shared.parts.policy.never(command)) {
             return Err(Answer { reason, ..Answer::no("rule") });
         }
         let arguments = scrubbed(&self.shared.parts.secrets, &call.arguments);
@@ -320,12 +325,14 @@ impl Reporter {
                 return Err(Answer::no("the session file cannot be written"));
             }
         }
+        let sep = if details.is_empty() { "" } else { " " };
+        let asked = format!("{command}{sep}{details}");
         Ok(Question {
             agent: self.view.id().clone(),
             goal: self.view.spec.goal.clone(),
             call: call.call,
             tool: ToolName::new(tool).unwrap_or(ToolName::literal("external")),
-            command: self.shared.parts.secrets.scrub(command).into_owned(),
+            command: self.shared.parts.secrets.scrub(&asked).into_owned(),
             cwd: self.view.spec.cwd.clone(),
             class: CLASS.to_owned(),
             reason: "an external agent asks for it; nothing on this system bounds what it does"
@@ -385,10 +392,11 @@ impl Host for Reporter {
         &'a self,
         call: &'a Told,
         command: &'a str,
+        details: &'a str,
         cancel: &'a Cancel,
     ) -> BoxFuture<'a, Answer> {
         Box::pin(async move {
-            let answer = match self.question(call, command, cancel).await {
+            let answer = match self.question(call, (command, details), cancel).await {
                 Ok(question) => self.shared.decide(&self.view, &question, cancel).await,
                 Err(answer) => Ok(answer),
             };

@@ -120,6 +120,7 @@
 mod afford;
 mod answer;
 mod ask;
+mod asked;
 mod background;
 mod bus;
 mod call;

@@ -50,7 +50,7 @@ impl Agent for Running {
                 arguments: json!({"key": "sk-12345678"}),
             };
             self.host.began(&call);
-            let answer = self.host.ask(&call, "poke sk-12345678", &self.cancel).await;
+            let answer = self.host.ask(&call, "poke sk-12345678", "", &self.cancel).await;
             self.host.ended(&call, CallStatus::Ok, "it\u{1b}[2K moved sk-12345678");
             assert_ne!(self.spec.task, "program panics", "on purpose");
             if self.spec.task.starts_with("program hangs") {
