@@ -57,8 +57,11 @@ impl Person {
         };
         let bytes = question.command.len();
         if bytes > COMMAND_BYTES {
-            let reason = format!("it has {bytes} bytes; a person is shown at most {COMMAND_BYTES}");
-            return Answer { reason, ..Answer::no("the length of the command") };
+            let reason = format!(
+                "it has {bytes} bytes, and a person is shown at most {COMMAND_BYTES}: make several \
+                 calls of it, or another tool's"
+            );
+            return Answer { reason, ..Answer::no("the length of what would be asked") };
         }
         let paused = self.screen.pause();
         let stop = Stop::default();

@@ -233,6 +233,14 @@ pub enum ToolError {
     /// For the operator; the model gets one neutral sentence.
     #[error("the tool failed")]
     Failed(#[source] Box<dyn Error + Send + Sync>),
+    /// The same, where the model can act on a part of it.
+    #[error("the tool failed")]
+    Unavailable {
+        /// What the model can act on, in words of the tool's author alone.
+        text: ModelText,
+        /// For the operator.
+        source: Box<dyn Error + Send + Sync>,
+    },
     /// The signal was seen; what had been done until then.
     #[error("cancelled")]
     Cancelled(Box<ToolOutput>),

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use deputize_core::Cancel;
 use deputize_process::{Command, Exit, Life, Supervisor};
+use rmcp::RoleClient;
 use rmcp::model::{
     ClientRequest, ProtocolVersion, ServerPeerInfo, ServerResult, SubscriptionFilter,
 };
@@ -17,7 +18,6 @@ use rmcp::service::{
 };
 use rmcp::transport::Transport;
 use rmcp::transport::streamable_http_client::StreamableHttpError;
-use rmcp::RoleClient;
 use serde_json::Value;
 use tokio::task::JoinSet;
 

@@ -39,7 +39,8 @@ pub(crate) async fn post(
     let response = request.send().await?;
     let (code, headers) = (response.status(), response.headers());
     let kind = text(headers, CONTENT_TYPE.as_str());
-    let is = |what: &str| kind.as_deref().is_some_and(|kind| kind.starts_with(what));
+    let plain = kind.as_deref().map(str::to_ascii_lowercase).unwrap_or_default();
+    let is = |what: &str| plain.starts_with(what);
     let named = text(headers, SESSION);
     if !code.is_success() {
         let said = body(response, FAILURE_BYTES).await.unwrap_or_default();
@@ -117,8 +118,8 @@ fn is_about_the_session(words: &str) -> bool {
     ["session", "not initialized"].iter().any(|about| words.contains(about))
 }
 
-/// The answer in a body. An error that names another request, or none, came as the answer to this
-/// one, and says nothing of what was done.
+/// The answer in a body. What names another request, or an error that names none, came as the answer
+/// to this one, and says nothing of what was done.
 fn answer(
     said: &str,
     id: &RequestId,
@@ -136,6 +137,9 @@ fn answer(
     {
         let said = "the server answered with an error that names no call";
         return Err(unknown(said, error.message.into_owned()));
+    }
+    if answer.get("result").is_some() && answer.get("id").is_some_and(|of| !is_id(of, id)) {
+        return Err(unknown("the server's answer names another call", String::new()));
     }
     serde_json::from_value(answer).map_err(|_| none())
 }
@@ -286,6 +290,8 @@ mod tests {
         assert_eq!((error("null").as_str(), error("8").as_str()), (unknown, unknown));
         let own = "an answer, Some(Number(7)), no session";
         assert_eq!(error("7"), own);
+        let other = answered(r#"{"jsonrpc":"2.0","id":8,"result":{}}"#);
+        assert_eq!(other, "made: true, the server's answer names another call, ");
         let none = "made: true, the server's answer is no message of the protocol, {\"a\":NaN}";
         assert_eq!(answered("{\"a\":NaN}"), none);
     }

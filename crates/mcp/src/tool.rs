@@ -14,6 +14,7 @@ use serde_json::{Map, Value, json};
 
 use crate::ask::{Kind, NoList, all};
 use crate::content::Reader;
+use crate::error::{Fault, McpError};
 use crate::link::Patience;
 use crate::list::{Described, Listed, missed};
 use crate::pin::difference;
@@ -81,7 +82,7 @@ impl ServerTool {
         let up = tokio::select! {
             biased;
             () = cx.cancel.cancelled() => return Err(ToolError::Cancelled(Box::default())),
-            up = servers.up(&self.server, &cx.agent.session.settings) => up.map_err(ToolError::failed)?,
+            up = servers.up(&self.server, &cx.agent.session.settings) => up.map_err(absent)?,
         };
         let (progress, again) = (Mutex::default(), AtomicBool::new(false));
         let call = Call { tool: self, servers, up: &up, cx, progress, again };
@@ -323,6 +324,19 @@ impl Call<'_> {
         theirs.retain(|words| !words.is_empty());
         partly(text, theirs.join("\n"))
     }
+}
+
+/// Why a call was not made: the server is not there. What it said of that is the operator's, as it
+/// does not stand in a frame.
+fn absent(error: McpError) -> ToolError {
+    let why = match &error.fault {
+        fault @ Fault::GivenUp { .. } => fault.to_string(),
+        Fault::Slow(limit) => format!("it did not answer within {} s", limit.as_secs_f32()),
+        Fault::Http(_) => "it cannot be reached".to_owned(),
+        _ => "it could not be started".to_owned(),
+    };
+    let text = format!("the call was not made: server `{}` is not there; {why}", error.server);
+    ToolError::Unavailable { text: ModelText::own(text), source: Box::new(error) }
 }
 
 /// An error with what the server said of it.

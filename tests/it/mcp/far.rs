@@ -185,7 +185,7 @@ async fn half_a_character_by_http_is_no_hindrance_and_what_is_no_json_is_told_at
         let answer = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#);
         match count % 2 {
             0 => Answer::sse(format!("data: {answer}\n\n")),
-            _ => Answer::body("application/json", answer),
+            _ => Answer::body("Application/JSON; charset=UTF-8", answer),
         }
     };
     let far = far(&[], Box::new(answers)).await;

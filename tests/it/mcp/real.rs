@@ -281,7 +281,10 @@ async fn a_server_is_reached_by_http() {
     let ended = Running::start(command).end().await.with_code(0);
     assert!(tools(&ended).contains(&"mcp__far__echo".to_owned()));
     let found = results(&ended);
-    assert!(found[0].contains("the tool failed for a reason of this machine"), "{found:?}");
+    assert!(
+        found[0].contains("the call was not made: server `far` is not there; it cannot be reached"),
+        "{found:?}"
+    );
 }
 
 #[tokio::test]

@@ -50,8 +50,11 @@ impl Editor {
         }
         let bytes = question.command.len();
         if bytes > COMMAND_BYTES {
-            let reason = format!("it has {bytes} bytes; a person is shown at most {COMMAND_BYTES}");
-            return Answer { reason, ..Answer::no("the length of the command") };
+            let reason = format!(
+                "it has {bytes} bytes, and a person is shown at most {COMMAND_BYTES}: make several \
+                 calls of it, or another tool's"
+            );
+            return Answer { reason, ..Answer::no("the length of what would be asked") };
         }
         let asked = self.connection.send_request(self.request(question));
         tokio::select! {

@@ -111,8 +111,12 @@ fn no_terminal_and_a_command_too_long_are_no() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let long = question(&"x".repeat(COMMAND_BYTES + 1));
     let answer = runtime.block_on(person.ask(&long, &Cancel::new()));
-    assert_eq!(answer.by, "the length of the command");
-    assert_eq!(answer.reason, "it has 32769 bytes; a person is shown at most 32768");
+    assert_eq!(answer.by, "the length of what would be asked");
+    assert_eq!(
+        answer.reason,
+        "it has 32769 bytes, and a person is shown at most 32768: make several calls of it, or another \
+         tool's"
+    );
     person.terminal = PathBuf::from("/nowhere/tty");
     let answer = runtime.block_on(person.ask(&question("ls"), &Cancel::new()));
     assert_eq!((answer.allowed, answer.by.as_str()), (false, "no terminal to ask on"));

@@ -113,6 +113,10 @@ impl Driver {
                 );
                 (CallStatus::Cancelled, Some(lead), *output, None)
             }
+            Err(ToolError::Unavailable { text, source }) => {
+                let failed = chain(&ToolError::Failed(source));
+                (CallStatus::Error, Some(text.into_string()), ToolOutput::default(), Some(failed))
+            }
             Err(error) => {
                 let lead = "the tool failed for a reason of this machine; the person was told. Try another way.".to_owned();
                 (CallStatus::Error, Some(lead), ToolOutput::default(), Some(chain(&error)))
