@@ -124,6 +124,12 @@ fn unfolding() -> Value {
     json!({"type": "object", "$ref": "#/$defs/d0", "$defs": all})
 }
 
+/// Something that any client answers.
+fn request(n: u32) -> Value {
+    let method = if n.is_multiple_of(2) { "ping" } else { "roots/list" };
+    json!({"jsonrpc": "2.0", "id": format!("request-{n}"), "method": method})
+}
+
 fn tool(name: &str, description: &str, schema: &Value) -> Value {
     json!({"name": name, "description": description, "inputSchema": schema})
 }
@@ -360,6 +366,15 @@ impl Server {
             _ => {}
         }
         answer(id, &json!({"tools": tools, "nextCursor": next}));
+        // Once, where its file says so.
+        let once = self.is("stops reading once")
+            && std::fs::read_to_string(&self.file).is_ok_and(|text| text == "stop");
+        if once {
+            self.mark("stopped");
+        }
+        if once || self.is("stops reading") {
+            hang();
+        }
     }
 
     fn call(&mut self, id: &Value, params: &Value) {
@@ -513,6 +528,14 @@ impl Server {
                 (0..12_000).for_each(|_| say(&note));
                 answer(id, &good);
             }
+            // As many as nobody minds: so much that we say to it fills the pipe.
+            "floods with requests and reads nothing" => {
+                (0..9000).for_each(|n| say(&request(n)));
+                hang();
+            }
+            "floods with requests" => {
+                std::thread::spawn(|| (0..).for_each(|n| say(&request(n))));
+            }
             "asks for a model" => say(&json!({
                 "jsonrpc": "2.0", "id": "s1", "method": "sampling/createMessage",
                 "params": {"messages": [], "maxTokens": 5, "of": id},
@@ -545,6 +568,9 @@ impl Server {
 
     /// What it was answered to what it asked: that becomes the result of the call that is open.
     fn answered(&self, message: &Value) {
+        if self.is("floods with requests") {
+            return;
+        }
         if let Some(told) = message.get("error").or_else(|| message.get("result")) {
             answer(&self.open, &text(&format!("told: {told}")));
         }

@@ -11,7 +11,7 @@ use rmcp::model::{
 };
 use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{ClientHandler, RoleClient};
-use tokio::sync::watch;
+use tokio::sync::broadcast;
 
 use crate::link::root_uri;
 
@@ -24,16 +24,25 @@ pub(crate) struct Host {
 }
 
 /// What a server told without being asked.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct News {
     /// How often its list of tools changed.
     tools: Arc<AtomicU64>,
-    /// What it said last of how far a call is.
-    progress: Arc<watch::Sender<Said>>,
+    /// What it says of how far calls are.
+    progress: broadcast::Sender<Said>,
 }
 
 /// Of which call something was said, and what.
-pub(crate) type Said = Option<(ProgressToken, String)>;
+pub(crate) type Said = (ProgressToken, String);
+
+/// How many notes of progress are kept for a call that is slow to hear them.
+const KEPT: usize = 64;
+
+impl Default for News {
+    fn default() -> Self {
+        Self { tools: Arc::default(), progress: broadcast::Sender::new(KEPT) }
+    }
+}
 
 impl News {
     /// How often the list of tools changed so far.
@@ -47,7 +56,7 @@ impl News {
     }
 
     /// What is said from now on of how far calls are.
-    pub(crate) fn progress(&self) -> watch::Receiver<Said> {
+    pub(crate) fn progress(&self) -> broadcast::Receiver<Said> {
         self.progress.subscribe()
     }
 }
@@ -89,7 +98,7 @@ impl ClientHandler for Host {
         let of = params.total.map(|total| format!(" of {total}")).unwrap_or_default();
         let words = params.message.map(|words| format!(": {}", to_line(&words, 200)));
         let said = format!("{}{of}{}", params.progress, words.unwrap_or_default());
-        self.news.progress.send_replace(Some((params.progress_token, said)));
+        let _nobody_hears = self.news.progress.send((params.progress_token, said));
     }
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use deputize_core::door::to_line;
@@ -15,15 +15,16 @@ use serde_json::Value;
 use tokio::io::{
     AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader,
 };
+use tokio::sync::watch;
 
 use crate::error::Garbage;
 use crate::said::{self, no_json, unreadable};
 
 /// The most bytes of one message.
 pub const LINE_BYTES: usize = 8 * 1024 * 1024;
-/// The most messages that come without that anything was sent.
+/// The most messages that come without that anything was asked for.
 pub const UNASKED: u64 = 10_000;
-/// The most bytes that come without that anything was sent.
+/// The most bytes that come without that anything was asked for.
 pub const UNASKED_BYTES: u64 = 64 * 1024 * 1024;
 /// How many lines that are no messages are passed over from one answer to the next: some programs
 /// greet on their output.
@@ -36,7 +37,9 @@ const STRAY_CHARS: usize = 200;
 /// What became of a connection, for whoever asks.
 #[derive(Debug, Default)]
 pub(crate) struct Heard {
-    closed: AtomicBool,
+    closed: watch::Sender<bool>,
+    /// How many messages are being written.
+    writing: AtomicU32,
     fault: Mutex<Option<Garbage>>,
     stray: Mutex<(u32, String)>,
     messages: AtomicU64,
@@ -48,12 +51,23 @@ pub(crate) struct Heard {
 impl Heard {
     /// Whether nothing comes any more.
     pub(crate) fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::Acquire)
+        *self.closed.borrow()
     }
 
     /// That nothing comes any more.
     pub(crate) fn close(&self) {
-        self.closed.store(true, Ordering::Release);
+        self.closed.send_replace(true);
+    }
+
+    /// Until nothing comes any more.
+    pub(crate) async fn closed(&self) {
+        let mut closed = self.closed.subscribe();
+        let _closed = closed.wait_for(|closed| *closed).await;
+    }
+
+    /// Whether a message was begun that the server has not taken yet.
+    pub(crate) fn is_writing(&self) -> bool {
+        self.writing.load(Ordering::Acquire) > 0
     }
 
     /// What the server did wrong, if it was that.
@@ -67,13 +81,13 @@ impl Heard {
         (stray.0 > 0).then_some(stray)
     }
 
-    /// That a message goes out: what comes then may have been asked for.
+    /// That a message goes out: what comes after a request may have been asked for.
     fn asked(&self, message: &TxJsonRpcMessage<RoleClient>) {
-        self.messages.store(0, Ordering::Relaxed);
-        self.bytes.store(0, Ordering::Relaxed);
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         match message {
             JsonRpcMessage::Request(asked) => {
+                self.messages.store(0, Ordering::Relaxed);
+                self.bytes.store(0, Ordering::Relaxed);
                 let token = asked.request.get_meta().get_progress_token();
                 open.push((asked.id.clone(), token));
             }
@@ -263,7 +277,13 @@ where
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
         let writer = Arc::clone(&self.writer);
         self.heard.asked(&item);
-        async move { write_line(&writer, &item).await }
+        let heard = Arc::clone(&self.heard);
+        async move {
+            heard.writing.fetch_add(1, Ordering::AcqRel);
+            let written = write_line(&writer, &item).await;
+            heard.writing.fetch_sub(1, Ordering::AcqRel);
+            written
+        }
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
@@ -413,6 +433,22 @@ mod tests {
         let answer = r#"{"jsonrpc":"2.0","id":0,"result":{}}"#;
         let after = format!("{answer}\n{}", progress(0, "half way"));
         assert_eq!(read_by(1, after.as_bytes()).await.1, flood, "nobody waits any more");
+    }
+
+    #[tokio::test]
+    async fn what_it_is_answered_lets_a_server_ask_no_more() {
+        let heard = Arc::new(Heard::default());
+        let pings = format!("{PING}\n").repeat(usize::try_from(UNASKED).unwrap() + 1);
+        let mut lines = Lines::new(io::Cursor::new(pings), tokio::io::sink(), Arc::clone(&heard));
+        let mut answered = 0;
+        while lines.receive().await.is_some() {
+            let answer: TxJsonRpcMessage<RoleClient> =
+                serde_json::from_value(json!({"jsonrpc": "2.0", "id": 7, "result": {}})).unwrap();
+            lines.send(answer).await.unwrap();
+            answered += 1;
+        }
+        let flood = Some(Garbage::Flood { limit: UNASKED, what: "messages" });
+        assert_eq!((answered, heard.fault()), (UNASKED, flood));
     }
 
     #[tokio::test]

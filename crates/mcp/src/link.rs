@@ -1,16 +1,16 @@
 //! A running server, and questions to it.
 
-use std::convert::Infallible;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use deputize_core::Cancel;
 use deputize_process::{Command, Exit, Life, Supervisor};
 use rmcp::RoleClient;
 use rmcp::model::{
-    ClientRequest, ProtocolVersion, ServerPeerInfo, ServerResult, SubscriptionFilter,
+    CancelledNotificationParam, ClientRequest, ProgressToken, ProtocolVersion, RequestId,
+    ServerPeerInfo, ServerResult, SubscriptionFilter,
 };
 use rmcp::service::{
     ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, PeerRequestOptions,
@@ -19,11 +19,13 @@ use rmcp::service::{
 use rmcp::transport::Transport;
 use rmcp::transport::streamable_http_client::StreamableHttpError;
 use serde_json::Value;
+use tokio::sync::broadcast::{Receiver, error::RecvError};
 use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::error::{Fault, Garbage, McpError, chain};
 use crate::greeting::Greeting;
-use crate::host::{Host, News};
+use crate::host::{Host, News, Said};
 use crate::lines::{Heard, LastWords, Lines};
 use crate::server::{Reach, Server};
 use crate::unanswered::{Unanswered, unanswered};
@@ -32,6 +34,9 @@ use crate::unanswered::{Unanswered, unanswered};
 const END_GRACE: Duration = Duration::from_millis(300);
 /// How long the end of a program and what it said last is waited for, once its output has ended.
 const LAST_WORDS: Duration = Duration::from_millis(500);
+/// How long a server may take to take the message that nobody waits any more: within the grace that
+/// a call has which is told to end.
+const TOLD: Duration = Duration::from_millis(500);
 
 /// A connection to a server, which is agreed on.
 pub(crate) struct Link {
@@ -219,33 +224,41 @@ impl Link {
         cancel: &Cancel,
         told: &(dyn Fn(&str) + Sync),
     ) -> Result<Value, Unanswered> {
-        let mut progress = self.news.progress();
-        let options = PeerRequestOptions::with_timeout(patience.idle)
-            .reset_timeout_on_progress()
-            .with_max_total_timeout(patience.total);
-        let sent = self.peer.send_cancellable_request(request, options).await;
-        let handle = sent.map_err(unanswered)?;
-        let (id, peer) = (handle.id.clone(), handle.peer.clone());
-        let token = handle.progress_token.clone();
-        let telling = async {
-            while progress.changed().await.is_ok() {
-                let said = progress.borrow_and_update().clone();
-                if let Some((_, words)) = said.filter(|(of, _)| *of == token) {
-                    told(&words);
-                }
-            }
-            std::future::pending::<Infallible>().await
+        let progress = self.news.progress();
+        let sent = OnceLock::new();
+        // The limits are kept here: at its own the library waits until the server has taken the message
+        // that it shall stop, and one that hangs never does.
+        let asking = async {
+            let options = PeerRequestOptions::no_options();
+            let handle = self.peer.send_cancellable_request(request, options).await?;
+            let _first = sent.set((handle.id.clone(), handle.progress_token.clone()));
+            handle.await_response().await
         };
-        tokio::select! {
+        let why = tokio::select! {
             biased;
-            answer = handle.await_response() => value(answer.map_err(unanswered)?),
-            () = cancel.cancelled() => {
-                let why = "nobody waits for it any more".to_owned();
-                let params = rmcp::model::CancelledNotificationParam::new(Some(id), Some(why));
-                let _told = peer.notify_cancelled(params).await;
-                Err(Unanswered::Cancelled)
-            }
-            never = telling => match never {},
+            answer = asking => return value(answer.map_err(unanswered)?),
+            () = self.heard.closed() => return Err(Unanswered::Ended),
+            () = cancel.cancelled() => Unanswered::Cancelled,
+            limit = waited(patience, progress, &sent, told) => Unanswered::Slow(limit),
+        };
+        if let Some((id, _)) = sent.into_inner() {
+            self.stop(id).await;
+        }
+        Err(why)
+    }
+
+    /// Has the server told that nobody waits any more. A program that does not take this message takes
+    /// no later one either: it is ended, and started anew with the next call.
+    async fn stop(&self, id: RequestId) {
+        let why = "nobody waits for it any more".to_owned();
+        let params = CancelledNotificationParam::new(Some(id), Some(why));
+        let told = timeout(TOLD, self.peer.notify_cancelled(params)).await;
+        if told.is_ok() || !self.heard.is_writing() {
+            return;
+        }
+        self.heard.close();
+        if let Some(life) = self.life.lock().await.take() {
+            let _all = life.end().await;
         }
     }
 
@@ -292,6 +305,42 @@ impl Link {
 impl std::fmt::Debug for Link {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Link({})", self.server)
+    }
+}
+
+/// Waits as long as patience lasts, and gives the limit that was over; `told` hears meanwhile how far
+/// the request is.
+async fn waited(
+    patience: Patience,
+    mut progress: Receiver<Said>,
+    of: &OnceLock<(RequestId, ProgressToken)>,
+    told: &(dyn Fn(&str) + Sync),
+) -> Duration {
+    let (total, idle) = (sleep(patience.total), sleep(patience.idle));
+    tokio::pin!(total, idle);
+    loop {
+        let said = async {
+            match progress.recv().await {
+                Ok(said) => Some(said),
+                Err(RecvError::Lagged(_)) => None,
+                Err(RecvError::Closed) => std::future::pending().await,
+            }
+        };
+        let said = tokio::select! {
+            biased;
+            () = &mut total => return patience.total,
+            said = said => said,
+            () = &mut idle => return patience.idle,
+        };
+        match said {
+            Some((token, words)) if of.get().is_some_and(|(_, ours)| *ours == token) => {
+                told(&words)
+            }
+            Some(_) => continue,
+            // Of those that were missed one may have been about this request.
+            None => {}
+        }
+        idle.as_mut().reset(Instant::now() + patience.idle);
     }
 }
 

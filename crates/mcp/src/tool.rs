@@ -287,9 +287,16 @@ impl Call<'_> {
                     format!("it printed {count} lines that are no messages, the first: {first}")
                 }));
                 let limit = limit.as_secs_f32();
-                format!(
-                    "the server gave no answer within {limit} s and was told to stop; {unknown}"
-                )
+                if self.up.link.is_closed() {
+                    format!(
+                        "the server gave no answer within {limit} s, takes no messages any more and \
+                         was ended; {unknown}: the server is started anew then"
+                    )
+                } else {
+                    format!(
+                        "the server gave no answer within {limit} s and was told to stop; {unknown}"
+                    )
+                }
             }
             Unanswered::Refused { how, message } => {
                 theirs = vec![message];

@@ -8,17 +8,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deputize_core::{
-    Authority, Cancel, Catalog, Event, Grant, Observer, Reply, Resource as _, SessionId,
+    Authority, Cancel, Catalog, Event, Grant, Observer, Reply, Resource as _, SessionId, ToolCx,
+    ToolError,
 };
 use deputize_mcp::{
     Card, Cwd, Filter, Limits, Listed, McpError, Server, Servers, Start, look, offer,
 };
 use deputize_process::Supervisor;
 use deputize_runtime::{Parts, Session, SessionDir};
-use deputize_testkit::{Recorder, ScriptedModel};
+use deputize_testkit::{Bench, Recorder, ScriptedModel};
 use futures_util::stream::{self, StreamExt as _};
 use serde_json::json;
 
+use super::contract::tools;
 use crate::program::soon;
 
 const SERVER: &str = env!("CARGO_BIN_EXE_deputize-mcp-faulty");
@@ -213,9 +215,13 @@ async fn called_in(
     for entry in offer("s", &card, &server.start(), &Filter::default()).entries {
         catalog.insert(entry).unwrap();
     }
+    let reads_nothing = fault == "stops reading";
     let model = Arc::new(ScriptedModel::rule(move |seen| {
         let done = seen.results().len();
-        let call = || Reply::calls("m", [("mcp__s__echo", json!({"text": format!("{done}")}))]);
+        // More than a pipe holds.
+        let much = if reads_nothing { "x".repeat(200_000) } else { String::new() };
+        let arguments = json!({"text": format!("{done}"), "more": much});
+        let call = || Reply::calls("m", [("mcp__s__echo", arguments)]);
         Some(if done < times { call() } else { Reply::text("m", "Done.") }.into())
     }));
     let mut parts = Parts::new(catalog);
@@ -259,6 +265,9 @@ fn processes_with(file: &Path) -> Vec<String> {
 }
 
 const SILENT: &str = "the server gave no answer within 0.4 s";
+/// The same of one that is ended for it.
+const STUCK: &str = "the server gave no answer within 0.4 s, takes no messages any more and was ended; \
+                     what the call did is unknown";
 
 /// A fault, what the first result has, what the second one has, and whether answers are waited for
 /// only briefly.
@@ -349,6 +358,14 @@ const ANSWERS: &[(&str, &str, &str, bool)] = &[
     ("a great deal of text", "bytes left out; the whole is in /", "left out", false),
     (
         "floods with messages",
+        "it sent more than 10000 messages that nobody asked for",
+        "10000",
+        false,
+    ),
+    ("stops reading", STUCK, STUCK, true),
+    ("floods with requests and reads nothing", SILENT, SILENT, true),
+    (
+        "floods with requests",
         "it sent more than 10000 messages that nobody asked for",
         "10000",
         false,
@@ -458,6 +475,39 @@ async fn long_texts_and_images_are_kept_whole_beside_the_session() {
     assert_eq!(long.spill.len(), 1, "{:?}", long.spill);
     let image = called("an image", 1, patient()).await;
     assert!(image.spill[0].ends_with(".1.png"), "{:?}", image.spill);
+}
+
+#[tokio::test]
+async fn after_an_interrupted_call_that_the_server_did_not_take_the_next_one_works() {
+    let folder = tempfile::tempdir().unwrap();
+    let mark = folder.path().join("mark");
+    let server = server("stops reading once", &mark, patient());
+    let (catalog, servers) = tools(server, &[]).await;
+    std::fs::write(&mark, "stop").unwrap();
+    let much = json!({"text": "a", "more": "x".repeat(200_000)});
+    let call = |cancel: Cancel| {
+        let bench = Bench::of(folder.path(), catalog.clone());
+        bench.agent().session.settings.get_or_insert_with(|| servers.clone());
+        let much = much.clone();
+        async move {
+            let cx = ToolCx { cancel, ..bench.cx() };
+            let tool = bench.agent().catalog.get("mcp__s__echo").unwrap();
+            soon("a call", tool.tool.call(much, &cx)).await
+        }
+    };
+    let cancel = Cancel::new();
+    let interrupt = async {
+        while std::fs::read_to_string(&mark).unwrap() != "stopped" {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        // The call is on its way, or comes to its end before: either is an interrupt of it.
+        cancel.cancel(deputize_core::CancelReason::Interrupted);
+    };
+    let (cut, ()) = tokio::join!(call(cancel.clone()), soon("the stop", interrupt));
+    assert!(matches!(cut, Err(ToolError::Cancelled(_))), "{cut:?}");
+    let next = call(Cancel::new()).await;
+    assert!(next.as_ref().is_ok_and(|output| output.content == "echo: a"), "{next:?}");
+    servers.close().await;
 }
 
 #[tokio::test]
