@@ -246,8 +246,10 @@ async fn what_never_runs_is_refused_wherever_the_request_has_it() {
         json!({"title": "Commit", "rawInput": {"command": ["git", "commit", "-m", "rm -rf /"]}});
     let edit = json!({"title": "Edit notes.md", "kind": "edit",
                       "rawInput": {"path": "notes.md", "content": "Never do this:\nrm -rf /\n"}});
-    let never = inputs.len() + titles.len();
-    let asks = inputs.into_iter().chain(titles).chain([harmless, edit]);
+    let texts = json!([{"type": "content", "content": {"type": "text", "text": "rm -rf /"}}]);
+    let told = json!({"title": "Run command", "content": texts});
+    let never = inputs.len() + titles.len() + 1;
+    let asks = inputs.into_iter().chain(titles).chain([told, harmless, edit]);
     let asks = asks.enumerate().map(|(at, mut call)| {
         call["toolCallId"] = json!(format!("c{at}"));
         json!({ "ask": call })
@@ -260,6 +262,67 @@ async fn what_never_runs_is_refused_wherever_the_request_has_it() {
         assert_eq!(answer, wanted, "{ask}");
     }
     assert_eq!(answers.len(), asks.len());
+}
+
+#[tokio::test]
+async fn what_is_asked_is_what_the_request_says_over_what_was_told_of_the_call() {
+    let call = |id: &str, mut more: Value| {
+        more["toolCallId"] = json!(id);
+        more
+    };
+    let update = |kind: &str, id: &str, mut more: Value| {
+        more["sessionUpdate"] = json!(kind);
+        json!({ "update": call(id, more) })
+    };
+    let ask = |id: &str, more: Value| json!({ "ask": call(id, more) });
+    let make = |what: &str| json!({"command": format!("make {what}")});
+    let diff =
+        json!({"type": "diff", "path": "/w/keys", "oldText": "a\n", "newText": "a\nb\u{1b}\n"});
+    let work = [
+        // Announced as one thing, asked for as another.
+        update(
+            "tool_call",
+            "c1",
+            json!({"title": "List", "kind": "execute", "rawInput": make("list")}),
+        ),
+        ask("c1", json!({"title": "List", "rawInput": make("other")})),
+        // Announced without an input, which comes later; the request has only the id.
+        update("tool_call", "c2", json!({"title": "Terminal", "kind": "execute", "rawInput": {}})),
+        update("tool_call_update", "c2", json!({"title": "Build", "rawInput": make("all")})),
+        ask("c2", json!({})),
+        // Never announced, and without a title.
+        ask("c3", json!({"kind": "execute", "rawInput": make("it")})),
+        ask(
+            "c4",
+            json!({"title": "Edit file", "kind": "edit", "content": [diff],
+                         "locations": [{"path": "/w/keys"}, {"path": "/w/more"}]}),
+        ),
+    ];
+    let lab = Lab::new();
+    let hook = ["--set", "hooks.PreToolUse=['cat >> seen']"];
+    let (ended, answers) = steps(&lab, &work, &hook).await;
+    assert_eq!(answers, ["the-allow_once"; 4]);
+    let asked = ended.events("approval.request");
+    let asked: Vec<&str> = asked.iter().map(|it| it["command"].as_str().unwrap()).collect();
+    assert_eq!(
+        asked,
+        [
+            "List {\"command\":\"make other\"}",
+            "Build {\"command\":\"make all\"}",
+            "execute {\"command\":\"make it\"}",
+            "Edit file\nin /w/more\nchange of /w/keys:\n+ b\u{1b}",
+        ]
+    );
+    let seen = fs::read_to_string(lab.work("seen")).unwrap();
+    let seen = seen.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let seen: Vec<Value> =
+        seen.filter(|it| it["depth"] == 1).map(|it| it["args"].clone()).collect();
+    let inputs: Vec<&Value> = seen.iter().map(|args| &args["input"]).collect();
+    assert_eq!(inputs, [&make("other"), &make("all"), &make("it"), &Value::Null]);
+    assert_eq!((&seen[1]["title"], &seen[2]["title"]), (&json!("Build"), &Value::Null));
+    assert_eq!(seen[3]["paths"], json!(["/w/keys", "/w/more"]));
+    let change = json!({"path": "/w/keys", "old": "a\n", "new": "a\nb\u{1b}\n"});
+    assert_eq!(seen[3]["changes"], json!([change]));
 }
 
 #[tokio::test]

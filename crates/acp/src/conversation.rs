@@ -18,6 +18,7 @@ use agent_client_protocol::{
 use deputize_core::{AgentSpec, Answer, Cancel, CancelReason, Host};
 use deputize_process::{Command, DRAIN_LIMIT, Life, Owner};
 
+use crate::about::Asked;
 use crate::agents::Program;
 use crate::error::AcpError;
 use crate::lines::{Fault, LastWords, incoming, outgoing};
@@ -163,9 +164,10 @@ impl Talk<'_> {
                             responder,
                             connection: ConnectionTo<Agent>| {
                     let (story, host, cancel) = asked.clone();
-                    // A person may take their time; updates go on meanwhile.
+                    // What is asked now, whatever is told while somebody thinks of it.
+                    let about = story.asked(&request.tool_call);
                     connection.spawn(async move {
-                        let outcome = permission(&story, &*host, request, &cancel).await;
+                        let outcome = permission(&*host, &about, &request.options, &cancel).await;
                         responder.respond(RequestPermissionResponse::new(outcome))
                     })
                 },
@@ -310,12 +312,12 @@ async fn answer_of<T: JsonRpcResponse + Send>(
 
 /// Has a request for permission answered.
 async fn permission(
-    story: &Story,
     host: &dyn Host,
-    request: RequestPermissionRequest,
+    about: &Asked,
+    options: &[PermissionOption],
     cancel: &Cancel,
 ) -> RequestPermissionOutcome {
-    let (call, command, details) = story.asked(request.tool_call);
+    let Asked { call, command, details } = about;
     let own = cancel.child();
     // Whoever is to close begins nothing any more.
     let asked = async {
@@ -324,11 +326,7 @@ async fn permission(
             _ = host.closing() => own.cancel(CancelReason::TimeLimit),
             () = std::future::ready(()) => {}
         }
-        if own.is_cancelled() {
-            None
-        } else {
-            Some(host.ask(&call, &command, &details, &own).await)
-        }
+        if own.is_cancelled() { None } else { Some(host.ask(call, command, details, &own).await) }
     };
     let mut asked = std::pin::pin!(asked);
     let answer = tokio::select! {
@@ -342,7 +340,7 @@ async fn permission(
     let Some(answer) = answer.filter(|_| !own.is_cancelled()) else {
         return RequestPermissionOutcome::Cancelled;
     };
-    match chosen(&request.options, &answer) {
+    match chosen(options, &answer) {
         Some(option) => {
             let id = option.option_id.clone();
             RequestPermissionOutcome::Selected(SelectedPermissionOutcome::new(id))

@@ -35,6 +35,7 @@
 //!
 //! Stability: settling. A minor version may change it, and the changelog says how to follow.
 
+mod about;
 mod agents;
 mod conversation;
 mod error;

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use agent_client_protocol::v1::schema::{
-    ContentBlock, SessionUpdate, ToolCallContent, ToolCallStatus, ToolCallUpdate, ToolKind,
+    ContentBlock, SessionUpdate, ToolCallContent, ToolCallStatus, ToolCallUpdate,
 };
-use deputize_core::{CallId, CallStatus, Host, Told};
-use serde_json::{Value, json};
+use deputize_core::{CallId, CallStatus, Host};
+use serde_json::Value;
+
+use crate::about::{About, Asked};
 
 /// The most bytes of text that are kept of one answer.
 const TEXT_BYTES: usize = 4 * 1024 * 1024;
@@ -40,18 +42,16 @@ struct State {
 }
 
 struct Open {
-    told: Told,
+    call: CallId,
+    about: About,
     text: String,
 }
 
-/// What is known of a call from one update.
+/// What one update tells of a call.
 struct Update {
     id: String,
-    name: Option<String>,
-    title: Option<String>,
-    kind: Option<ToolKind>,
+    about: About,
     status: Option<ToolCallStatus>,
-    input: Option<Value>,
     text: Option<String>,
 }
 
@@ -99,7 +99,7 @@ impl Story {
     pub(crate) fn end(&self) {
         let open = std::mem::take(&mut self.lock().open);
         for call in open.into_values() {
-            self.host.ended(&call.told, CallStatus::Cancelled, &call.text);
+            self.host.ended(&call.about.told(call.call), CallStatus::Cancelled, &call.text);
         }
     }
 
@@ -107,38 +107,21 @@ impl Story {
     pub(crate) fn take(&self, update: SessionUpdate) {
         match update {
             SessionUpdate::AgentMessageChunk(chunk) => self.said(&words(&chunk.content)),
-            SessionUpdate::ToolCall(call) => self.call(Update {
-                id: call.tool_call_id.to_string(),
-                name: call.name,
-                title: Some(call.title),
-                kind: Some(call.kind),
-                status: Some(call.status),
-                input: call.raw_input,
-                text: Some(contents(&call.content)),
-            }),
-            SessionUpdate::ToolCallUpdate(update) => self.call(Update::of(update)),
+            SessionUpdate::ToolCall(call) => self.call(Update::of(&call.into())),
+            SessionUpdate::ToolCallUpdate(update) => self.call(Update::of(&update)),
             // Thoughts, plans, modes and commands are the program's own affair.
             _ => {}
         }
     }
 
-    /// The call that a request for permission is about; what would be done; and more of that.
-    pub(crate) fn asked(&self, update: ToolCallUpdate) -> (Told, String, String) {
-        let update = Update { status: None, ..Update::of(update) };
-        let (id, title) = (update.id.clone(), update.title.clone());
-        self.call(update);
-        let state = self.lock();
-        let told = state.open.get(&id).map(|open| open.told.clone());
-        let told = told.unwrap_or_else(|| Told {
-            call: CallId { step: state.turn, slot: state.calls },
-            tool: "other".to_owned(),
-            arguments: Value::Null,
-        });
-        let known = |key: &str| told.arguments.get(key).filter(|value| !value.is_null());
-        let title = title.or_else(|| known("title")?.as_str().map(str::to_owned));
-        let title = title.unwrap_or_else(|| told.tool.clone());
-        let input = known("input").map(Value::to_string).unwrap_or_default();
-        (told, title, input)
+    /// What a request for permission is about: what it says itself, over what was told of the call.
+    pub(crate) fn asked(&self, update: &ToolCallUpdate) -> Asked {
+        let Update { id, about, .. } = Update::of(update);
+        let mut state = self.lock();
+        match self.known(&mut state, &id, about.clone()) {
+            Some(open) => open.about.asked(open.call),
+            None => about.asked(state.next_call()),
+        }
     }
 
     fn said(&self, piece: &str) {
@@ -149,23 +132,33 @@ impl Story {
         state.cut += piece.len() - kept.len();
     }
 
-    fn call(&self, update: Update) {
-        let mut state = self.lock();
-        if !state.open.contains_key(&update.id) {
-            // An update of a call that has ended changes nothing.
-            if state.open.len() >= OPEN_CALLS || update.title.is_none() && update.name.is_none() {
-                return;
+    /// The call of this name, with what is told of it now. One that is not known begins.
+    fn known<'s>(&self, state: &'s mut State, id: &str, about: About) -> Option<&'s mut Open> {
+        if !state.open.contains_key(id) {
+            if state.open.len() >= OPEN_CALLS {
+                return None;
             }
-            let call = CallId { step: state.turn, slot: state.calls };
-            state.calls += 1;
+            let call = state.next_call();
             if !state.text.trim().is_empty() {
                 state.before = std::mem::take(&mut state.text);
             }
-            let told = update.told(call);
-            self.host.began(&told);
-            state.open.insert(update.id.clone(), Open { told, text: String::new() });
+            self.host.began(&about.told(call));
+            state
+                .open
+                .insert(id.to_owned(), Open { call, about: About::default(), text: String::new() });
         }
-        let Some(open) = state.open.get_mut(&update.id) else { return };
+        let open = state.open.get_mut(id)?;
+        open.about.take(about);
+        Some(open)
+    }
+
+    fn call(&self, update: Update) {
+        let mut state = self.lock();
+        // An update of a call that has ended changes nothing.
+        if !state.open.contains_key(&update.id) && !update.about.begins() {
+            return;
+        }
+        let Some(open) = self.known(&mut state, &update.id, update.about) else { return };
         if let Some(text) = update.text.filter(|text| !text.is_empty()) {
             open.text = text;
         }
@@ -175,38 +168,37 @@ impl Story {
             _ => return,
         };
         if let Some(open) = state.open.remove(&update.id) {
-            self.host.ended(&open.told, status, &open.text);
+            self.host.ended(&open.about.told(open.call), status, &open.text);
         }
     }
 }
 
+impl State {
+    /// The number of another call.
+    fn next_call(&mut self) -> CallId {
+        let call = CallId { step: self.turn, slot: self.calls };
+        self.calls += 1;
+        call
+    }
+}
+
 impl Update {
-    fn of(update: ToolCallUpdate) -> Self {
-        let fields = update.fields;
+    fn of(update: &ToolCallUpdate) -> Self {
+        let fields = &update.fields;
         let raw =
             |output: &Value| output.as_str().map_or_else(|| output.to_string(), str::to_owned);
         let text = fields.content.as_deref().map(contents).filter(|text| !text.is_empty());
         Self {
             id: update.tool_call_id.to_string(),
-            name: fields.name,
-            title: fields.title,
-            kind: fields.kind,
+            about: About::of(fields),
             status: fields.status,
-            input: fields.raw_input,
             text: text.or_else(|| fields.raw_output.as_ref().map(raw)),
         }
-    }
-
-    fn told(&self, call: CallId) -> Told {
-        let kind = serde_json::to_value(self.kind.unwrap_or_default()).ok();
-        let kind = kind.as_ref().and_then(Value::as_str).unwrap_or("other");
-        let tool = self.name.clone().unwrap_or_else(|| kind.to_owned());
-        Told { call, tool, arguments: json!({ "title": self.title, "input": self.input }) }
     }
 }
 
 /// The text of a block; of what is no text, what it is.
-fn words(block: &ContentBlock) -> String {
+pub(crate) fn words(block: &ContentBlock) -> String {
     match block {
         ContentBlock::Text(text) => text.text.clone(),
         ContentBlock::Image(_) => "[an image]".to_owned(),

@@ -1,6 +1,6 @@
 //! The commands in what an external agent asks for: each such program puts them elsewhere.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// The most bytes that are judged of one request: what is longer is asked about as it is.
 const JUDGED_BYTES: usize = 64 * 1024;
@@ -22,13 +22,18 @@ const COMMANDS: [&str; 9] = [
 const LISTS: [&str; 2] = ["commands", "cmds"];
 /// Keys of the words behind a command beside them.
 const WORDS: [&str; 3] = ["args", "arguments", "argv"];
+/// What a call has what files are to contain under.
+const FILES: &str = "changes";
 
 /// What may be a command among the arguments of a call, as text for a shell: what is named as one
 /// before any other text. Where `edits` says that the call changes files, other texts are what
 /// stands in those, and no commands.
 pub(crate) fn commands(arguments: &Value, edits: bool) -> Vec<String> {
     let mut found = Found { edits, ..Found::default() };
-    found.walk(arguments, None, LEVELS);
+    match arguments {
+        Value::Object(entries) => found.entries(entries, Some(FILES), None, LEVELS),
+        _ => found.walk(arguments, None, LEVELS),
+    }
     let mut room = JUDGED_BYTES;
     let mut all = found.named;
     all.append(&mut found.others);
@@ -65,23 +70,30 @@ impl Found {
                     _ => items.iter().for_each(|item| self.walk(item, name, levels)),
                 }
             }
-            Value::Object(entries) => {
-                let own =
-                    |key: &String| COMMANDS.into_iter().find(|it| key.eq_ignore_ascii_case(it));
-                let program = entries.iter().find_map(|(key, value)| {
-                    own(key).filter(|key| *key != "title").and(value.as_str())
-                });
-                let behind = WORDS.into_iter().find_map(|key| entries.get(key)?.as_array());
-                if let (Some(program), Some(behind)) = (program, behind) {
-                    let behind: Vec<&str> = behind.iter().filter_map(Value::as_str).collect();
-                    self.named.push(format!("{program} {}", joined(&behind)));
-                    self.words(&[&[program], behind.as_slice()].concat(), true);
-                }
-                for (key, value) in entries {
-                    self.walk(value, own(key).or(name), levels);
-                }
-            }
+            Value::Object(entries) => self.entries(entries, None, name, levels),
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
+    fn entries(
+        &mut self,
+        entries: &Map<String, Value>,
+        but: Option<&str>,
+        name: Option<&str>,
+        levels: u32,
+    ) {
+        let own = |key: &String| COMMANDS.into_iter().find(|it| key.eq_ignore_ascii_case(it));
+        let program = entries
+            .iter()
+            .find_map(|(key, value)| own(key).filter(|key| *key != "title").and(value.as_str()));
+        let behind = WORDS.into_iter().find_map(|key| entries.get(key)?.as_array());
+        if let (Some(program), Some(behind)) = (program, behind) {
+            let behind: Vec<&str> = behind.iter().filter_map(Value::as_str).collect();
+            self.named.push(format!("{program} {}", joined(&behind)));
+            self.words(&[&[program], behind.as_slice()].concat(), true);
+        }
+        for (key, value) in entries.iter().filter(|(key, _)| but != Some(key.as_str())) {
+            self.walk(value, own(key).or(name), levels);
         }
     }
 
@@ -186,6 +198,9 @@ mod tests {
         assert!(commands(&edit, false).contains(&"Then:\nrm -rf /\n".to_owned()));
         let both = json!({"title": "Edit", "input": {"command": "rm -rf /"}});
         assert!(commands(&both, true).contains(&"rm -rf /".to_owned()));
+        let change = json!({"path": "notes.md", "old": null, "new": "rm -rf /\n"});
+        assert_eq!(commands(&json!({"title": "Write", "changes": [change]}), false), ["Write"]);
+        assert_eq!(commands(&json!({"text": "rm -rf /", "kind": "execute"}), false), ["rm -rf /"]);
     }
 
     #[test]

@@ -325,7 +325,7 @@ impl Reporter {
                 return Err(Answer::no("the session file cannot be written"));
             }
         }
-        let sep = if details.is_empty() { "" } else { " " };
+        let sep = if details.is_empty() || details.starts_with('\n') { "" } else { " " };
         let asked = format!("{command}{sep}{details}");
         Ok(Question {
             agent: self.view.id().clone(),
