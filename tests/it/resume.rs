@@ -12,6 +12,7 @@ use crate::program::{Asked, Lab, Running, events, hang, model, soon};
 
 mod children;
 mod model_gone;
+mod stopped;
 
 #[tokio::test]
 async fn the_hint_of_a_run_goes_on_with_it_at_the_same_address() {

@@ -211,6 +211,10 @@ pub enum Event {
     AgentStop {
         /// Why.
         reason: CancelReason,
+        /// Whether it was only told so, by a person or an agent above it, and is still in what it
+        /// does: it never goes on after that. Another one follows when it stops.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        pending: bool,
     },
     /// An agent that had ended goes on.
     #[serde(rename = "agent.resume")]
@@ -253,7 +257,7 @@ impl Event {
             Self::ModelError { error, retried: false, .. } => Some(Input::Failed(error)),
             Self::ModelError { error, retried: true, .. } => Some(Input::Broke(error)),
             Self::ToolEnd(end) => Some(Input::Result(&end.result)),
-            Self::AgentStop { reason } => Some(Input::Stop(*reason)),
+            Self::AgentStop { reason, pending: false } => Some(Input::Stop(*reason)),
             Self::AgentWrapUp { limit, .. } => Some(Input::WrapUp(*limit)),
             Self::AgentRest => Some(Input::Rest),
             Self::AnswerRejected { mistakes } => Some(Input::Rejected(mistakes)),
@@ -272,6 +276,7 @@ impl Event {
             | Self::FileRead { .. }
             | Self::FileWrite { .. }
             | Self::AgentHeartbeat { .. }
+            | Self::AgentStop { pending: true, .. }
             | Self::SpawnPaused { .. }
             | Self::AgentEnd(_)
             | Self::Log { .. }

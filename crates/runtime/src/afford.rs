@@ -84,7 +84,7 @@ impl Driver {
                     _ => "there is no closing answer, for the budget has no room for it",
                 };
                 self.short = Some(format!("{what}: {short}"));
-                Event::AgentStop { reason: CancelReason::Budget }
+                Event::AgentStop { reason: CancelReason::Budget, pending: false }
             }
         };
         self.input(next).await?;

@@ -128,10 +128,10 @@ impl Driver {
 
     fn take_up(&self, stored: Stored) -> Result<(), String> {
         let shared = &self.shared;
-        if let Err(why) = shared.can_go_on(&self.view, &stored)
+        if let Some(why) = shared.why_it_ends(&self.view, &stored)
             && shared.play.is_none()
         {
-            shared.end_stored(stored, &why, self.tell_of_child());
+            shared.end_stored(stored, why, self.tell_of_child());
             return Ok(());
         }
         let authority = shared

@@ -154,6 +154,7 @@ impl Driver {
         if self.view.spec.depth > 0 {
             self.view.session.files.ended(self.view.id());
         }
+        self.presence.is_over();
         let end = Event::AgentEnd(Box::new(outcome.clone()));
         // If even this cannot be kept, the outcome still reaches whoever waits.
         if let Ok(record) = self.shared.bus.record(&self.view.spec, end) {
@@ -183,7 +184,8 @@ impl Driver {
             self.input(Event::Message(UserMessage { text, from: None })).await?;
             if self.is_spent() {
                 self.short = Some(Over::BeforeItBegan.to_string());
-                self.input(Event::AgentStop { reason: CancelReason::Budget }).await?;
+                self.input(Event::AgentStop { reason: CancelReason::Budget, pending: false })
+                    .await?;
                 self.check_answer().await?;
                 return Ok(());
             }
@@ -214,7 +216,7 @@ impl Driver {
     async fn end_if_told(&mut self) -> Result<(), JournalError> {
         if let Some(reason) = self.cancel.reason() {
             let reason = self.as_told(reason);
-            self.input(Event::AgentStop { reason }).await
+            self.input(Event::AgentStop { reason, pending: false }).await
         } else if self.is_late() {
             self.time_is_up().await
         } else {
@@ -281,7 +283,7 @@ impl Driver {
             if wrap_up == 0 && limit == WrapUp::Budget {
                 self.short = Some(Over::NoneLeft.to_string());
             }
-            return self.input(Event::AgentStop { reason }).await;
+            return self.input(Event::AgentStop { reason, pending: false }).await;
         }
         self.until_children_closed().await;
         self.wrapping_up = true;

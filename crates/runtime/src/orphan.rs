@@ -6,7 +6,7 @@ use std::sync::Arc;
 use deputize_core::door::{Source, to_line, to_model};
 use deputize_core::{
     AgentId, AgentSpec, AgentView, AttachError, CallId, Cancel, CancelReason, Event, Input,
-    JournalError, Outcome,
+    JournalError, Outcome, Status,
 };
 
 use crate::driver::{chain, host_fault, outcome_of};
@@ -19,11 +19,19 @@ use crate::tree::Spent;
 const GOAL_CHARS: usize = 80;
 
 impl Shared {
-    /// Whether a child of the journal can go on; why not.
-    ///
-    /// # Errors
-    /// When its parent may have no children now, or not such a child, or its model cannot be used.
-    pub(crate) fn can_go_on(
+    /// Why a child of the journal does not go on; nothing: it does. It, or one above it, may have
+    /// been told to end; a program of its own that has begun tells more of itself than that.
+    pub(crate) fn why_it_ends(&self, parent: &AgentView, stored: &Stored) -> Option<String> {
+        let lost = stored.begun && self.parts.external.contains_key(&stored.spec.model);
+        if let Some(reason) = stored.stopped.filter(|_| !lost) {
+            return Some(reason.told().to_owned());
+        }
+        let why = self.can_go_on(parent, stored).err()?;
+        Some(format!("it could not go on: {why}"))
+    }
+
+    /// Whether its parent may have such a child now, and its model can be used.
+    fn can_go_on(
         &self,
         parent: &AgentView,
         Stored { spec, begun, .. }: &Stored,
@@ -38,15 +46,14 @@ impl Shared {
         }
     }
 
-    /// Ends a child of the journal that cannot go on, with what it has, and all below it. Who waits
+    /// Ends a child of the journal that does not go on, with what it has, and all below it. Who waits
     /// is told when the hooks were.
     pub(crate) fn end_stored(
         self: &Arc<Self>,
         stored: Stored,
-        why: &AttachError,
+        why: String,
         tell: impl FnOnce(Outcome) + Send + 'static,
     ) {
-        let why = format!("it could not go on: {why}");
         let (shared, spec) = (Arc::clone(self), stored.spec.clone());
         self.tasks.spawn(async move {
             let signal = shared.signal_above(&spec).unwrap_or_else(|| shared.cancel.child());
@@ -116,17 +123,19 @@ impl Shared {
         signal: &Cancel,
     ) -> Result<Outcome, JournalError> {
         let settled = settle(self, stored)?;
-        let Stored { spec, mut run, receipts, mut cost, requests, begun, ran, .. } = settled;
+        let Stored { spec, mut run, receipts, mut cost, requests, begun, ran, stopped, .. } =
+            settled;
         // What a program of its own cost that ran nobody here knows: it asked no model of ours.
         let external = requests == 0 && self.parts.models.route(&spec.model).is_none();
         cost.unpriced |= begun && external;
-        let reason = CancelReason::Interrupted;
-        self.bus.record(&spec, Event::AgentStop { reason })?;
+        let reason = stopped.unwrap_or(CancelReason::Interrupted);
+        self.bus.record(&spec, Event::AgentStop { reason, pending: false })?;
         run.apply(Input::Stop(reason));
         let ended = self.ended(&spec, Spent { usage: run.usage(), cost });
         cost += ended.below.cost;
         let mut outcome = outcome_of(&spec, &run, None);
-        outcome.error = why.or(outcome.error);
+        // One whose answer is on record had come to its end.
+        outcome.error = why.filter(|_| outcome.status != Status::Completed).or(outcome.error);
         outcome.requests = requests;
         outcome.duration_ms = u64::try_from(ran.as_millis()).unwrap_or(u64::MAX);
         outcome.children_usage = ended.below.usage;

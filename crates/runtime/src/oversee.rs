@@ -10,6 +10,7 @@ use deputize_core::{
     Status,
 };
 
+use crate::presence::Presence;
 use crate::shared::Shared;
 use crate::tree::Tree;
 
@@ -104,7 +105,7 @@ impl Overseer {
         if !tree && !below.is_empty() {
             return Err(OverseeError::NotAlone { agent, count: below.len() });
         }
-        found.cancel.cancel(CancelReason::Stopped);
+        shared.stop(&found, CancelReason::Stopped)?;
         Ok(std::iter::once(agent).chain(below).collect())
     }
 
@@ -152,6 +153,21 @@ fn over(spec: &AgentSpec, status: Status) -> Glance {
 impl Shared {
     pub(crate) fn paused(&self) -> Option<String> {
         self.paused.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Tells an agent to end, on record, so that neither it nor one below it goes on after a kill.
+    ///
+    /// # Errors
+    /// When the journal takes no records.
+    pub(crate) fn stop(
+        &self,
+        presence: &Presence,
+        reason: CancelReason,
+    ) -> Result<(), JournalError> {
+        presence.stop(reason, || {
+            let stop = Event::AgentStop { reason, pending: true };
+            self.bus.record(&presence.spec, stop).map(|_| ())
+        })
     }
 
     /// Waits until new agents may begin.

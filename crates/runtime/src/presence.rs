@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use deputize_core::{
-    AgentId, AgentSpec, AgentView, CallId, Cancel, Delivery, Doing, Glance, JournalError, Outcome,
+    AgentId, AgentSpec, AgentView, CallId, Cancel, CancelReason, Delivery, Doing, Glance,
+    JournalError, Outcome,
 };
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -47,6 +48,10 @@ struct Mail {
     letters: VecDeque<String>,
     /// Why nobody reads it any more.
     closed: Option<Delivery>,
+    /// That it is told to end is on record.
+    stopped: bool,
+    /// Its end is on record, or about to be: nothing of it follows.
+    over: bool,
     children: BTreeMap<AgentId, Child>,
 }
 
@@ -198,6 +203,29 @@ impl Presence {
         drop(mail);
         self.news.notify_waiters();
         Ok(Delivery::Left)
+    }
+
+    /// Tells it to end, and keeps that on record before, so that it does not go on after a kill.
+    /// The lock keeps the record from coming behind that of its end.
+    ///
+    /// # Errors
+    /// When it could not be kept: it is told to end all the same.
+    pub(crate) fn stop(
+        &self,
+        reason: CancelReason,
+        keep: impl FnOnce() -> Result<(), JournalError>,
+    ) -> Result<(), JournalError> {
+        let mut mail = self.mail();
+        let kept = if mail.over || mail.stopped { Ok(()) } else { keep() };
+        mail.stopped |= kept.is_ok();
+        drop(mail);
+        self.cancel.cancel(reason);
+        kept
+    }
+
+    /// Its end goes on record now.
+    pub(crate) fn is_over(&self) {
+        self.mail().over = true;
     }
 
     /// Messages that an earlier process left it and that it has not read.

@@ -58,13 +58,12 @@ impl Spawn for Spawner {
                 Ok(Box::new(LocalAgent { id, spec, cancel: None, state }))
             }
             Some(stored) => {
-                let able = shared.can_go_on(parent, &stored);
-                if let Err(why) = able
+                if let Some(why) = shared.why_it_ends(parent, &stored)
                     && shared.play.is_none()
                 {
                     let (id, spec) = (stored.spec.id.clone(), Arc::new(stored.spec.clone()));
                     let (send, outcome) = oneshot::channel();
-                    shared.end_stored(stored, &why, move |outcome| _ = send.send(outcome));
+                    shared.end_stored(stored, why, move |outcome| _ = send.send(outcome));
                     let state = AgentState::Runs(outcome);
                     return Ok(Box::new(LocalAgent { id, spec, cancel: None, state }));
                 }
@@ -127,9 +126,10 @@ impl Spawn for Spawner {
     }
 
     fn stop(&self, agent: &AgentId) -> bool {
-        let presence =
-            self.shared.upgrade().and_then(|shared| shared.tree().live.get(agent).cloned());
-        presence.map(|it| it.cancel.cancel(CancelReason::StoppedAbove)).is_some()
+        let Some(shared) = self.shared.upgrade() else { return false };
+        let presence = shared.tree().live.get(agent).cloned();
+        // Without a journal everything ends.
+        presence.is_some_and(|it| shared.stop(&it, CancelReason::StoppedAbove).is_ok())
     }
 
     fn message(&self, agent: &AgentId, text: String) -> Delivery {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deputize_core::{
-    AgentId, AgentSpec, AgentStart, CallId, Cost, Event, Extent, Fact, FailureKind, FileLedger,
-    HookPoint, Message, ModelError, Outcome, Receipts, Record, Run, ToolDecl, Usage,
+    AgentId, AgentSpec, AgentStart, CallId, CancelReason, Cost, Event, Extent, Fact, FailureKind,
+    FileLedger, HookPoint, Message, ModelError, Outcome, Receipts, Record, Run, ToolDecl, Usage,
 };
 
 use crate::afford::Density;
@@ -31,6 +31,8 @@ pub(crate) struct Stored {
     /// How many hooks were told of that outcome.
     pub(crate) told_hooks: usize,
     pub(crate) begun: bool,
+    /// That it, or one above it, was told to end: it does not go on.
+    pub(crate) stopped: Option<CancelReason>,
     /// How long it ran in earlier processes, at least.
     pub(crate) ran: Duration,
     /// Whether the end of the session is on record since.
@@ -166,11 +168,22 @@ fn fold(records: &[Record], texts: &BTreeMap<String, Arc<str>>) -> BTreeMap<Agen
             Event::AgentStart(start) => {
                 let (parent, by) = (start.spec.parent.as_ref(), start.spec.spawned_by.as_ref());
                 let parent = parent.and_then(|parent| agents.get_mut(parent));
+                let stopped_above = parent.as_ref().and_then(|parent| parent.stopped);
+                let stopped_above = stopped_above.map(CancelReason::below);
                 if let (Some(parent), Some(by)) = (parent, by) {
                     parent.accepted.insert(by.call);
                 }
-                agents.insert(record.agent.clone(), stored(start, texts));
+                let mut new = stored(start, texts);
+                new.stopped = stopped_above;
+                agents.insert(record.agent.clone(), new);
             }
+            Event::SessionStart(_) => {
+                // Its person goes on with the top agent; those below it that were told to end were.
+                if let Some(top) = agents.get_mut(&record.agent) {
+                    top.stopped = None;
+                }
+            }
+            Event::AgentStop { reason, pending: true } => stop(&mut agents, &record.agent, *reason),
             Event::Hook(run) if run.name == HookPoint::SubagentStop => {
                 if let Some(child) = run.child.as_ref().and_then(|id| agents.get_mut(id)) {
                     child.told_hooks += 1;
@@ -184,6 +197,17 @@ fn fold(records: &[Record], texts: &BTreeMap<String, Arc<str>>) -> BTreeMap<Agen
         }
     }
     agents
+}
+
+/// An agent was told to end, and with it those below it.
+fn stop(agents: &mut BTreeMap<AgentId, Stored>, id: &AgentId, reason: CancelReason) {
+    for (other, agent) in agents {
+        if other == id {
+            agent.stopped.get_or_insert(reason);
+        } else if other.ancestors().any(|above| above == *id) {
+            agent.stopped.get_or_insert(reason.below());
+        }
+    }
 }
 
 fn stored(start: &AgentStart, texts: &BTreeMap<String, Arc<str>>) -> Stored {
@@ -201,6 +225,7 @@ fn stored(start: &AgentStart, texts: &BTreeMap<String, Arc<str>>) -> Stored {
         outcome: None,
         told_hooks: 0,
         begun: false,
+        stopped: None,
         ran: Duration::ZERO,
         session_ended: false,
         asked: None,

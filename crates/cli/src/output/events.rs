@@ -108,7 +108,7 @@ impl Projection {
             Event::AgentWrapUp { limit, budget } => {
                 Body::AgentWrapUp { limit: *limit, budget: *budget }
             }
-            Event::AgentStop { reason } => Body::AgentStop { reason },
+            Event::AgentStop { reason, pending } => Body::AgentStop { reason, pending: *pending },
             Event::AgentResume { max_iterations } => {
                 Body::AgentResume { max_iterations: *max_iterations }
             }

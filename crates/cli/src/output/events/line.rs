@@ -166,7 +166,11 @@ pub(super) enum Body<'r> {
         budget: Option<BudgetOf>,
     },
     #[serde(rename = "agent.stop")]
-    AgentStop { reason: &'r CancelReason },
+    AgentStop {
+        reason: &'r CancelReason,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        pending: bool,
+    },
     #[serde(rename = "agent.resume")]
     AgentResume { max_iterations: u32 },
     #[serde(rename = "agent.end")]

@@ -51,7 +51,7 @@ fn every_event() -> Tape {
     let mistakes = "/n: \"x\" is not of type \"integer\"".to_owned();
     tape.add(&top, Event::AnswerRejected { mistakes });
     tape.add(&top, Event::AgentWrapUp { limit: WrapUp::Time, budget: None });
-    tape.add(&top, Event::AgentStop { reason: CancelReason::Interrupted });
+    tape.add(&top, Event::AgentStop { reason: CancelReason::Interrupted, pending: false });
     tape.add(&top, ended(&top, Status::Interrupted, ExitReason::Interrupted));
     tape.add(&top, Event::AgentResume { max_iterations: 90 });
     let message = "sub\u{1b}[31mject".to_owned();

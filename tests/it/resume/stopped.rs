@@ -1,0 +1,107 @@
+//! Children that were told to end, and the program was killed before they had: they do not go on.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use deputize_core::Reply;
+use deputize_testkit::{Answer, Gate, MockServer};
+use serde_json::{Value, json};
+
+use super::children::settings;
+use crate::control::reachable;
+use crate::kill::kill;
+use crate::program::{Asked, Lab, Running, hang, model};
+
+/// A command that takes its time to end when it is told to.
+const SLOW: &str = "trap '' TERM; echo x > begun; sleep 60";
+
+/// A run with a child and one below that, which is in a command; a child that nobody waits for is
+/// stopped by its parent when the gate is open. Whoever goes on says so in a file.
+async fn family(background: bool, gate: &Gate, killed: &Arc<AtomicBool>) -> MockServer {
+    let (gate, killed) = (gate.clone(), Arc::clone(killed));
+    model(move |asked: &Asked| {
+        let call = |tool: &str, arguments: Value| {
+            Answer::reply(&Reply::calls("mock", [(tool, arguments)]))
+        };
+        let goal = asked.first_user().lines().last().unwrap_or_default();
+        match (goal, asked.results().len()) {
+            ("go", 0) => call(
+                "delegate_task",
+                json!({"goal": "Lead", "role": "orchestrator", "background": background}),
+            ),
+            ("go", 1) if background => {
+                call("delegate_control", json!({"action": "stop", "all": true})).held_by(&gate)
+            }
+            ("go", 2) if !killed.load(Ordering::Relaxed) => hang(),
+            ("go", _) => Answer::reply(&Reply::text("mock", "done")),
+            ("Lead", 0) => call("delegate_task", json!({"goal": "Leaf"})),
+            ("Leaf", 0) => call("terminal", json!({"command": SLOW})),
+            _ => call("write_file", json!({"path": "went_on", "content": goal})),
+        }
+    })
+    .await
+}
+
+/// Of a run that was killed once the stop was acknowledged, what the resume tells.
+async fn resumed(lab: &Lab, background: bool) -> Value {
+    let (gate, killed) = (Gate::closed(), Arc::new(AtomicBool::new(false)));
+    let server = family(background, &gate, &killed).await;
+    let mut begun = lab.pipe("begun");
+    settings(
+        lab,
+        &format!("delegation: {{background: {background}, max_spawn_depth: 2, approvals: auto}}"),
+    );
+    let running = lab.run(&server, &["--approve", "auto", "--output", "events", "go"]);
+    begun.lines(1).await;
+    if background {
+        gate.open();
+        let of_top = |end: &Value| end["depth"] == 0 && end["tool"] == "delegate_control";
+        running.event("tool.end", of_top).await;
+    } else {
+        let child = format!("{}/1.0.0", reachable(lab).await);
+        let stop = lab.deputize(&["agents", "stop", "--tree", &child]);
+        Running::start(stop).end().await.with_code(0);
+    }
+    kill(lab, running).await;
+    killed.store(true, Ordering::Relaxed);
+    let before = server.requests().len();
+    let session = lab.session();
+    let args = ["run", "--resume", &session, "--output", "json", "--record", "resumed.jsonl"];
+    let ended = Running::start(lab.deputize(&args)).end().await.with_code(0);
+    assert!(!lab.work("went_on").exists(), "{}", ended.out);
+    let requests = server.requests();
+    let of_top = requests[before..].iter().filter(|it| Asked::of(it).first_user() == "go").count();
+    assert_eq!(of_top, requests.len() - before, "only the top agent goes on");
+    let replay = lab.deputize(&["run", "--replay", "resumed.jsonl"]);
+    assert_eq!(Running::start(replay).end().await.with_code(0).out, "done\n");
+    serde_json::from_str(&ended.out).unwrap()
+}
+
+#[tokio::test]
+async fn one_that_a_person_stopped_and_those_below_it_do_not_go_on() {
+    let lab = Lab::new();
+    let told = resumed(&lab, false).await;
+    let lead = &told["children"][0];
+    assert_eq!((&told["status"], &lead["status"]), (&json!("completed"), &json!("interrupted")));
+    assert_eq!(lead["error"], "a person stopped it (`deputize agents stop`)", "{told}");
+    let leaf = &lead["children"][0];
+    let above = "a person stopped an agent above it (`deputize agents stop --tree`)";
+    assert_eq!((&leaf["status"], &leaf["error"]), (&json!("interrupted"), &json!(above)), "{told}");
+}
+
+#[tokio::test]
+async fn one_that_its_parent_stopped_does_not_go_on_and_its_end_is_told_once() {
+    let lab = Lab::new();
+    let told = resumed(&lab, true).await;
+    let (lead, leaf) = (&told["children"][0], &told["children"][0]["children"][0]);
+    let why = json!("an agent above it stopped it (`delegate_control`)");
+    for child in [lead, leaf] {
+        assert_eq!((&child["status"], &child["error"]), (&json!("interrupted"), &why), "{told}");
+    }
+    let export = lab.deputize(&["sessions", "export", &lab.session()]);
+    let records = Running::start(export).end().await.with_code(0);
+    assert_eq!(records.events("child.delivered").len(), 1);
+    let stops = records.events("agent.stop");
+    let told = stops.iter().filter(|stop| stop["pending"] == true).count();
+    assert_eq!(told, 2, "each of the two was told once: {stops:?}");
+}
