@@ -53,6 +53,15 @@ pub enum CardError {
         #[source]
         source: io::Error,
     },
+    /// The directory of a server that is gone is still there.
+    #[error("cannot take away `{}`, which a server of that name would be started in", path.display())]
+    Clear {
+        /// The directory.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
     /// A server with this name has none.
     #[error("`{0}` cannot be the name of an MCP server")]
     Name(String),
@@ -72,6 +81,27 @@ impl Cards {
     pub fn start_in(&self, server: &str) -> Result<PathBuf, CardError> {
         named(server)?;
         Ok(self.dir.join("started-in").join(server))
+    }
+
+    /// Takes away the directory that a server of this name was started in, so that the next one of
+    /// that name does not begin with what this one left there. That is put aside, and where is told.
+    ///
+    /// # Errors
+    /// When it cannot be.
+    pub fn clear_start(&self, server: &str) -> Result<Option<PathBuf>, CardError> {
+        let dir = self.start_in(server)?;
+        let wrong = |source| CardError::Clear { path: dir.clone(), source };
+        match fs::remove_dir(&dir) {
+            Ok(()) => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
+            Err(error) => return Err(wrong(error)),
+        }
+        // No server has such a name.
+        let mut asides = (1_u64..).map(|count| dir.with_file_name(format!("{server}~{count}")));
+        let Some(aside) = asides.find(|aside| !aside.exists()) else { return Ok(None) };
+        fs::rename(&dir, &aside).map_err(wrong)?;
+        Ok(Some(aside))
     }
 
     /// The card of a server that is started or reached like this. Where there is none, that of
@@ -295,6 +325,22 @@ mod tests {
         let mut card = Card::default();
         card.keep(&start(digest), Listed::default());
         card
+    }
+
+    #[test]
+    fn what_a_server_left_where_it_was_started_is_not_there_for_the_next_of_its_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let cards = Cards::new(dir.path().join("mcp"));
+        let start = cards.start_in("a").unwrap();
+        assert_eq!(cards.clear_start("a").unwrap(), None);
+        fs::create_dir_all(&start).unwrap();
+        assert_eq!(cards.clear_start("a").unwrap(), None);
+        for count in 1..3 {
+            fs::create_dir_all(start.join("node_modules")).unwrap();
+            let aside = cards.clear_start("a").unwrap().unwrap();
+            assert!(aside.ends_with(format!("a~{count}")) && aside.join("node_modules").exists());
+            assert!(!start.exists());
+        }
     }
 
     #[test]

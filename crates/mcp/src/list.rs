@@ -186,6 +186,10 @@ fn described(tool: &Value) -> Result<Described, String> {
         return Err("a tool without a name".to_owned());
     };
     let told = |why: String| format!("tool {}: {why}", quoted(name));
+    let task = tool.pointer("/execution/taskSupport").and_then(Value::as_str);
+    if task == Some("required") {
+        return Err(told("it is called as a task only, and tasks are not spoken here".to_owned()));
+    }
     let text = |key: &str| tool.get(key).and_then(Value::as_str).unwrap_or_default();
     let description =
         if text("description").trim().is_empty() { text("title") } else { text("description") };
@@ -258,7 +262,8 @@ mod tests {
                 json!({"description": "nameless"}),
                 tool("a\u{1b}[2K", "", &object),
                 tool("", "", &object),
-                json!({"name": "bare"}),
+                json!({"name": "bare", "execution": {"taskSupport": "optional"}}),
+                json!({"name": "task", "execution": {"taskSupport": "required"}}),
                 tool("long", &"x".repeat(DESCRIPTION_BYTES + 1), &object),
                 tool("most", &"x".repeat(DESCRIPTION_BYTES), &object),
                 json!(7),
@@ -267,7 +272,7 @@ mod tests {
         let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
         assert_eq!(names, ["bare", "good", "most"]);
         assert_eq!(tools[0].schema, r#"{"type":"object"}"#);
-        assert_eq!(problems.len(), 8, "{problems:#?}");
+        assert_eq!(problems.len(), 9, "{problems:#?}");
         assert!(problems.iter().any(|why| why.contains("\"a\\u{1b}[2K\"")), "{problems:#?}");
     }
 

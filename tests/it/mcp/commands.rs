@@ -60,6 +60,10 @@ async fn a_server_is_added_listed_tested_reviewed_and_removed() {
     deputize(&lab, &["mcp", "remove", "weather"]).await.with_code(0);
     assert_eq!(config(&lab), "# mine\nmax_iterations: 7\n");
     assert_eq!(cards(&lab.path("home")), Vec::<PathBuf>::new());
+    assert!(
+        !lab.path("home/mcp/started-in/weather").exists(),
+        "what it left is for no other server"
+    );
     assert_eq!(lab.processes(), []);
 }
 
@@ -101,6 +105,7 @@ async fn a_server_that_cannot_be_started_is_not_added_and_it_is_said_why() {
     let ended = deputize(&lab, &["mcp", "add", "w", "--yes", "--", SERVER, "exits at once"]).await;
     assert!(ended.err.contains("no key: set WEATHER_KEY"), "{}", ended.err);
     assert_eq!((ended.code, config(&lab)), (Some(1), String::new()));
+    assert!(!lab.path("home/mcp/started-in/w").exists(), "what it left is for no other server");
     let ended = deputize(&lab, &["mcp", "add", "w", "--yes", "--", "no-such-program"]).await;
     assert!(ended.err.contains("program `no-such-program` not found in PATH"), "{}", ended.err);
     let slow = ["mcp", "add", "w", "--start-timeout", "1", "--yes", "--", SERVER, "hangs at once"];

@@ -280,6 +280,18 @@ fn agreed(around: &Surroundings, question: &str) -> Result<bool, CliError> {
     Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
 }
 
+/// Takes away where a server was started that is not configured, and says where that is now.
+fn left_where_it_started(around: &Surroundings, name: &str) -> Result<(), CliError> {
+    let aside = cards(around)?.clear_start(name).map_err(CliError::failed)?;
+    if let Some(aside) = aside {
+        let aside = aside.display();
+        tell(&format!(
+            "note: what it left in the directory that it was started in is now `{aside}`"
+        ));
+    }
+    Ok(())
+}
+
 fn remove(around: &Surroundings, name: &str, settings: &Settings) -> Result<(), CliError> {
     let (sources, loaded) = loaded(around, settings)?;
     if let Some(named) = editor::Named::of(around, &loaded.config, name)? {
@@ -295,6 +307,7 @@ fn remove(around: &Surroundings, name: &str, settings: &Settings) -> Result<(), 
     if loaded.config.toolsets.contains(&set) {
         tell(&format!("note: `toolsets` names {set} still: deputize tools disable {set}"));
     }
+    left_where_it_started(around, name)?;
     match server {
         Ok(server) => {
             let cards = cards(around)?;

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use deputize_mcp::{Card, WORKSPACE, server_name};
 use serde_json::{Map, Value, json};
 
-use super::{ServerError, agreed, ask, file, loaded, show, told_if_not_given};
+use super::{
+    ServerError, agreed, ask, file, left_where_it_started, loaded, show, told_if_not_given,
+};
 use crate::args::Add;
 use crate::compose::looks_secret;
 use crate::compose::mcp::{cards, server};
@@ -26,6 +28,10 @@ pub(super) fn add(around: &Surroundings, args: &Add) -> Result<(), CliError> {
     let start_in = args.start_in.as_deref().map(|given| start_in(given, &sources.cwd));
     let entry = entry(args, start_in.clone());
     let server = server(name, &entry, around)?;
+    let given_in = cards(around)?.start_in(name).map_err(CliError::failed)?;
+    // Where it was there before, another configuration has a server of that name.
+    let is_new = !given_in.exists();
+    let not_added = || if is_new { left_where_it_started(around, name) } else { Ok(()) };
     let asked = ask(around, &server, &sources.cwd);
     let (listed, took) = match asked {
         Ok(asked) => asked,
@@ -33,9 +39,11 @@ pub(super) fn add(around: &Surroundings, args: &Add) -> Result<(), CliError> {
             let started_in = match &entry.cwd {
                 Some(cwd) if cwd == WORKSPACE => sources.cwd.clone(),
                 Some(cwd) => PathBuf::from(cwd),
-                None => cards(around)?.start_in(name).map_err(CliError::failed)?,
+                None => given_in.clone(),
             };
-            return Err(match is_here(&entry.args, &started_in, &sources.cwd) {
+            let hint = is_here(&entry.args, &started_in, &sources.cwd);
+            not_added()?;
+            return Err(match hint {
                 Some(hint) => error.hint(hint),
                 None => error,
             });
@@ -45,6 +53,7 @@ pub(super) fn add(around: &Surroundings, args: &Add) -> Result<(), CliError> {
     print(&show::whole(name, &start, &listed, &[]))?;
     tell(&format!("it answered in {:.2} s", took.as_secs_f32()));
     if !args.yes && !agreed(around, "add this server and approve all of this?")? {
+        not_added()?;
         return Err(CliError::failed(ServerError::NotAdded));
     }
     let path = file::add(&sources, name, &written(args, start_in))?;
@@ -61,7 +70,7 @@ pub(super) fn add(around: &Surroundings, args: &Add) -> Result<(), CliError> {
 fn is_here(args: &[String], started_in: &Path, cwd: &Path) -> Option<String> {
     let here = |arg: &&String| {
         let is_path = Path::new(arg).is_relative() && !arg.is_empty();
-        is_path && cwd.join(arg).is_file() && !started_in.join(arg).exists()
+        is_path && cwd.join(arg).exists() && !started_in.join(arg).exists()
     };
     let file = args.iter().find(here)?;
     let whole: PathBuf = cwd.join(file).components().collect();
