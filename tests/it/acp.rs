@@ -217,6 +217,12 @@ async fn a_hook_may_refuse_what_it_asks_for() {
     assert!(ended.out.contains("Permission: the-reject_once."), "{}", ended.out);
     assert_eq!(ended.events("approval.request").len(), 0);
     assert_eq!(ended.events("agent.end")[0]["denied_tool_calls"], 1);
+    let why = "a hook blocked this call: keep it";
+    let ends = ended.events("tool.end");
+    assert!(ends.iter().any(|end| end["preview"] == format!("denied: {why}")), "{ends:?}");
+    let warning = format!("denied without asking ({why}): Tidy up {{\"command\":\"rm -r build\"}}");
+    let logged = ended.events("log");
+    assert!(logged.iter().any(|log| log["message"] == warning), "{logged:?}");
 }
 
 /// What a program is answered that tells and asks this, one after the other.
@@ -256,12 +262,31 @@ async fn what_never_runs_is_refused_wherever_the_request_has_it() {
     });
     let asks: Vec<Value> = asks.collect();
     let lab = Lab::new();
-    let (_, answers) = steps(&lab, &asks, &[]).await;
+    let (ended, answers) = steps(&lab, &asks, &[]).await;
     for (at, (ask, answer)) in asks.iter().zip(&answers).enumerate() {
         let wanted = if at < never { "the-reject_once" } else { "the-allow_once" };
         assert_eq!(answer, wanted, "{ask}");
     }
     assert_eq!(answers.len(), asks.len());
+    // Why is told: where the call ends, to the person, and as a warning with what was asked.
+    let why =
+        "hardline: recursive removal of /, a system directory or the home directory never runs";
+    let ends = ended.events("tool.end");
+    let denied: Vec<&Value> = ends.iter().filter(|end| end["status"] == "denied").collect();
+    assert_eq!(denied.len(), never);
+    for end in denied {
+        assert!(end["preview"].as_str().unwrap().starts_with(&format!("denied: {why}")), "{end}");
+    }
+    assert!(ended.err.contains(&format!("denied: {why}")), "{}", ended.err);
+    let logged = ended.events("log");
+    let logged: Vec<&Value> = logged.iter().filter(|log| log["level"] == "warn").collect();
+    let logged: Vec<&str> = logged.iter().map(|log| log["message"].as_str().unwrap()).collect();
+    let refusals: Vec<&&str> = logged
+        .iter()
+        .filter(|log| log.starts_with(&format!("denied without asking ({why}")))
+        .collect();
+    assert_eq!(refusals.len(), never, "{logged:#?}");
+    assert!(refusals[0].ends_with("): Run command {\"command\":\"rm -rf /\"}"), "{}", refusals[0]);
 }
 
 #[tokio::test]

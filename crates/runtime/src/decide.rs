@@ -83,12 +83,12 @@ impl Shared {
             ApproverMode::Deny => {
                 // Of the top agent the person is told by the decision itself.
                 if spec.depth > 0 {
-                    self.warn(spec, "denied without asking", question)?;
+                    self.warn(spec, "denied without asking", &question.command)?;
                 }
                 Answer::no(Answer::NOBODY)
             }
             ApproverMode::Auto => {
-                self.warn(spec, "approved without asking", question)?;
+                self.warn(spec, "approved without asking", &question.command)?;
                 Answer::yes("auto")
             }
             ApproverMode::Ask => {
@@ -104,13 +104,13 @@ impl Shared {
     }
 
     /// What was decided without asking is told as a warning, with the command.
-    fn warn(
+    pub(crate) fn warn(
         &self,
         spec: &Arc<AgentSpec>,
         done: &str,
-        question: &Question,
+        command: &str,
     ) -> Result<(), JournalError> {
-        let message = format!("{done}: {}", to_exact_line(&question.command, COMMAND_CHARS));
+        let message = format!("{done}: {}", to_exact_line(command, COMMAND_CHARS));
         self.bus.record(spec, Event::Log { level: LogLevel::Warn, message }).map(|_| ())
     }
 }

@@ -1,7 +1,7 @@
 //! Children that are programs of their own: what they tell goes on record, what they ask goes to
 //! the child's approver.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -264,8 +264,8 @@ struct State {
     /// Calls that run, and since when.
     open: BTreeMap<CallId, Instant>,
     trace: Vec<ToolTrace>,
-    /// Calls that were not allowed: so they end, whatever is told of them.
-    denied: BTreeSet<CallId>,
+    /// Calls that were not allowed, and why: so they end, whatever is told of them.
+    denied: BTreeMap<CallId, String>,
     uncounted: u64,
     corrections: u32,
     /// Where calls go that the hooks after them are to see, while they are told of.
@@ -299,11 +299,12 @@ impl Reporter {
         scrubbed(&self.shared.parts.secrets, &call.arguments).to_string()
     }
 
-    /// The question that a request for permission is; or the answer, where a hook has one.
+    /// The question that a request for permission is; or the answer, where the rules or a hook have
+    /// one.
     async fn question(
         &self,
         call: &Told,
-        (command, details): (&str, &str),
+        (command, asked): (&str, &str),
         cancel: &Cancel,
     ) -> Result<Question, Answer> {
         let edits = call.tool == EDIT
@@ -318,26 +319,36 @@ impl Reporter {
         let moment = Moment::PreToolUse { call: call.call, tool: &tool, arguments: &arguments };
         match self.shared.hooks(&self.view.spec, moment, cancel).await {
             Ok(None) => {}
-            Ok(Some(reason)) => return Err(Answer { reason, ..Answer::no("hook") }),
+            Ok(Some(reason)) => {
+                let reason = format!("a hook blocked this call: {reason}");
+                return Err(Answer { reason, ..Answer::no("hook") });
+            }
             Err(error) => {
                 self.lock().fault.get_or_insert(error);
                 self.cancel.cancel(CancelReason::Interrupted);
                 return Err(Answer::no("the session file cannot be written"));
             }
         }
-        let sep = if details.is_empty() || details.starts_with('\n') { "" } else { " " };
-        let asked = format!("{command}{sep}{details}");
         Ok(Question {
             agent: self.view.id().clone(),
             goal: self.view.spec.goal.clone(),
             call: call.call,
             tool: ToolName::new(tool).unwrap_or(ToolName::literal("external")),
-            command: self.shared.parts.secrets.scrub(&asked).into_owned(),
+            command: asked.to_owned(),
             cwd: self.view.spec.cwd.clone(),
             class: CLASS.to_owned(),
             reason: "an external agent asks for it; nothing on this system bounds what it does"
                 .to_owned(),
         })
+    }
+}
+
+/// Why a call is denied.
+fn why(answer: &Answer) -> String {
+    match (answer.by.as_str(), answer.reason.as_str()) {
+        ("rule" | "hook", reason) => format!("denied: {reason}"),
+        (by, "") => format!("denied by {by}"),
+        (by, reason) => format!("denied by {by}: {reason}"),
     }
 }
 
@@ -356,8 +367,10 @@ impl Host for Reporter {
     fn ended(&self, call: &Told, status: CallStatus, text: &str) {
         let mut state = self.lock();
         let Some(began) = state.open.remove(&call.call) else { return };
-        let status = if state.denied.remove(&call.call) { CallStatus::Denied } else { status };
-        let text = self.clean(text);
+        let denied = state.denied.remove(&call.call);
+        let status = if denied.is_some() { CallStatus::Denied } else { status };
+        let parts = denied.iter().map(String::as_str).chain([text]).filter(|text| !text.is_empty());
+        let text = self.clean(&parts.collect::<Vec<_>>().join("\n"));
         let kept = text.get(..text.floor_char_boundary(RESULT_BYTES)).unwrap_or_default();
         let cut = text.len() - kept.len();
         let note = if cut > 0 { format!("\n[{cut} bytes left out]") } else { String::new() };
@@ -396,9 +409,15 @@ impl Host for Reporter {
         cancel: &'a Cancel,
     ) -> BoxFuture<'a, Answer> {
         Box::pin(async move {
-            let answer = match self.question(call, (command, details), cancel).await {
+            let sep = if details.is_empty() || details.starts_with('\n') { "" } else { " " };
+            let asked = format!("{command}{sep}{details}");
+            let asked = self.shared.parts.secrets.scrub(&asked);
+            let answer = match self.question(call, (command, &asked), cancel).await {
                 Ok(question) => self.shared.decide(&self.view, &question, cancel).await,
-                Err(answer) => Ok(answer),
+                Err(answer) => {
+                    let done = format!("denied without asking ({})", answer.reason);
+                    self.shared.warn(&self.view.spec, &done, &asked).map(|()| answer)
+                }
             };
             let answer = answer.unwrap_or_else(|error| {
                 self.lock().fault.get_or_insert(error);
@@ -409,7 +428,7 @@ impl Host for Reporter {
             if answer.allowed {
                 self.lock().denied.remove(&call.call);
             } else if !cancel.is_cancelled() {
-                self.lock().denied.insert(call.call);
+                self.lock().denied.insert(call.call, why(&answer));
             }
             answer
         })
