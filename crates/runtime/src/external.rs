@@ -10,8 +10,9 @@ use std::time::Duration;
 use deputize_core::door::{clean, to_line};
 use deputize_core::{
     Agent, AgentView, Answer, BoxFuture, CORRECTIONS, CallId, CallStatus, Cancel, CancelReason,
-    Event, ExitReason, External, HookPoint, Host, JournalError, Message, ModelText, Moment,
-    Outcome, Question, Status, Told, ToolEnd, ToolName, ToolResult, ToolTrace, WrapUp, rejection,
+    Event, ExitReason, External, HookPoint, Host, JournalError, LogLevel, Message, ModelText,
+    Moment, Outcome, Question, Status, Told, ToolEnd, ToolName, ToolResult, ToolTrace, WrapUp,
+    rejection,
 };
 use futures_util::FutureExt as _;
 use tokio::sync::{mpsc, watch};
@@ -149,11 +150,11 @@ impl Driver {
         outcome.trace = std::mem::take(&mut state.trace);
         if state.uncounted > 0 {
             let more = state.uncounted;
-            let note = format!("{more} more calls of its tools are not on record ({CALLS} are)");
-            outcome.error = Some(match outcome.error.take() {
-                Some(error) => format!("{error}; {note}"),
-                None => note,
-            });
+            let message = format!("{more} more calls of its tools are not on record ({CALLS} are)");
+            if let Some(error) = &mut outcome.error {
+                error.push_str(&format!("; {message}"));
+            }
+            reporter.record(&mut state, Event::Log { level: LogLevel::Warn, message });
         }
         drop(state);
         let closed = reporter.closing.borrow().is_some() && reason.is_none();

@@ -68,6 +68,13 @@ impl Agent for Running {
             if self.spec.task.starts_with("program is deaf") {
                 std::future::pending::<()>().await;
             }
+            if self.spec.task.starts_with("program toils") {
+                for slot in 1..10_003 {
+                    let call = Told { call: CallId { step: 1, slot }, ..call.clone() };
+                    self.host.began(&call);
+                    self.host.ended(&call, CallStatus::Ok, "");
+                }
+            }
             let text = format!("allowed: {}; sk-12345678", answer.allowed);
             let outcome = Outcome::without_run(&self.spec, Status::Completed, String::new());
             let exit_reason = deputize_core::ExitReason::Completed;
@@ -211,6 +218,24 @@ async fn what_it_tells_is_on_record_as_its_own_account_without_secrets() {
     assert_eq!(asked.count(), 4, "for each whether it begins, and what it asked");
     let models = records.iter().filter(|it| it.depth == 1);
     assert_eq!(models.filter(|it| matches!(it.event, Event::ModelRequest { .. })).count(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_beyond_those_on_record_are_a_warning_and_no_error() {
+    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let parts = with_programs(&world, &["program toils"]);
+    run(folder.path(), spec(folder.path()), parts, &Cancel::new()).await;
+    let end = &ends(&world)[0];
+    assert_eq!((end.status, &end.error), (Status::Completed, &None));
+    assert_eq!(end.trace.len(), 10_000);
+    let records = world.records.lock().unwrap();
+    let warned = records.iter().any(|record| match &record.event {
+        Event::Log { level, message } => {
+            *level == deputize_core::LogLevel::Warn && message.starts_with("3 more calls")
+        }
+        _ => false,
+    });
+    assert!(warned);
 }
 
 #[tokio::test(start_paused = true)]
