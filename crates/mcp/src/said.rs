@@ -9,6 +9,9 @@ use serde_json::{Value, json};
 /// it says no more than that.
 pub(crate) const UNREADABLE: i32 = i32::MIN;
 
+/// How deep an answer may be nested: the limit of what reads it.
+const DEPTH: usize = 127;
+
 /// JSON, without a mark of its byte order, and with U+FFFD for each half of a character that some
 /// programs write where they cut a text in the middle of one.
 pub(crate) fn read(text: &str) -> Option<Value> {
@@ -27,9 +30,13 @@ pub(crate) fn mended(text: &str) -> Option<Cow<'_, str>> {
     read(text).or_else(|| no_json(text)).map(|value| Cow::Owned(value.to_string()))
 }
 
-/// What stands for an answer that is no JSON, where it names what it answers.
+/// What stands for an answer that is no JSON, or too deep, where it names what it answers.
 pub(crate) fn no_json(text: &str) -> Option<Value> {
-    Some(unreadable(&answers(bare(text))?, "the answer is no JSON"))
+    let (id, depth) = answers(bare(text))?;
+    if depth > DEPTH {
+        return Some(unreadable(&id, &format!("the answer is nested more than {DEPTH} deep")));
+    }
+    Some(unreadable(&id, "the answer is no JSON"))
 }
 
 /// What stands for an answer that cannot be read.
@@ -88,13 +95,18 @@ fn half(escape: &str) -> Option<u32> {
 }
 
 /// What an object that is no JSON answers: the `id` at its top, where no `method` stands beside it.
-fn answers(text: &str) -> Option<Value> {
+/// And how deep it is nested.
+fn answers(text: &str) -> Option<(Value, usize)> {
     let (mut rest, mut depth, mut id) = (text.strip_prefix('{')?, 1_usize, None);
+    let mut deepest = depth;
     while let Some(at) = rest.find(['"', '{', '}', '[', ']']) {
         let (mark, behind) = rest.get(at..)?.split_at(1);
         rest = behind;
         match mark {
-            "{" | "[" => depth += 1,
+            "{" | "[" => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
             "}" | "]" => depth = depth.saturating_sub(1),
             _ => {
                 let end = end_of_string(rest)?;
@@ -109,7 +121,7 @@ fn answers(text: &str) -> Option<Value> {
             }
         }
     }
-    id
+    Some((id?, deepest))
 }
 
 /// Where a string ends, from behind its opening quote.
@@ -147,6 +159,18 @@ mod tests {
         for none in ["", "{", r#"{"a":NaN}"#, r#"{"a":"\ud8"#, r#"{"\ud83d"#, "\\é", "\\"] {
             assert_eq!(read(none), None, "{none}");
         }
+    }
+
+    #[test]
+    fn an_answer_that_is_too_deep_is_told_as_that() {
+        let nested = |depth: usize| {
+            let (open, close) = ("[".repeat(depth - 1), "]".repeat(depth - 1));
+            format!(r#"{{"id":7,"result":{open}{close}}}"#)
+        };
+        assert!(read(&nested(DEPTH)).is_some());
+        assert_eq!(read(&nested(DEPTH + 1)), None);
+        let told = no_json(&nested(DEPTH + 1)).unwrap();
+        assert_eq!(told["error"]["message"], "the answer is nested more than 127 deep");
     }
 
     #[test]

@@ -302,7 +302,7 @@ const ANSWERS: &[(&str, &str, &str, bool)] = &[
     (
         "answers too deep",
         "the server's answer cannot be read; what",
-        "the answer is no JSON",
+        "the answer is nested more than 127 deep",
         false,
     ),
     (

@@ -59,6 +59,7 @@ async fn a_client_sees_two_tools_and_how_they_are_used() {
     // Where nothing can be handed on, nothing of that is offered.
     let (seen, _) = client(&lab, &server, "list", &["-t", "file"]).await;
     assert_eq!(seen["tools"].as_array().unwrap().len(), 1);
+    assert!(!seen["instructions"].as_str().unwrap().contains("delegate"), "{seen}");
 }
 
 #[tokio::test]

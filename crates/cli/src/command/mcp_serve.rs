@@ -23,6 +23,9 @@ pub(crate) mod progress;
 const INSTRUCTIONS: &str = "`run` gives a whole task to an agent; `delegate` hands one or several \
     tasks to agents side by side. Both take long: ask for progress, and cancel what is not wanted \
     any more.";
+/// The same where there is no `delegate`.
+const OF_RUN: &str = "`run` gives a whole task to an agent. It takes long: ask for progress, and \
+    cancel what is not wanted any more.";
 
 /// Serves until the client is gone, or for ever by HTTP.
 pub(crate) fn mcp_serve(
@@ -48,7 +51,7 @@ pub(crate) fn mcp_serve(
         let who = Who {
             name: "deputize",
             version: env!("CARGO_PKG_VERSION"),
-            instructions: INSTRUCTIONS.to_owned(),
+            instructions: if office.delegate.is_some() { INSTRUCTIONS } else { OF_RUN }.to_owned(),
         };
         let desk = Desk::new(who, Arc::new(Served(Arc::new(office))), end.clone());
         let served = async {
