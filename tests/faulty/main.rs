@@ -299,6 +299,10 @@ impl Server {
         let mut next = Value::Null;
         match self.fault.as_str() {
             "never lists" => return,
+            "falls silent" if self.was_called() => {
+                let asked = std::fs::read_to_string(&self.file).unwrap();
+                return self.mark(&format!("{asked}, asked"));
+            }
             "refuses to list" => return refuse(id, -32603, "the database is gone"),
             "lists nothing at all" => return answer(id, &json!({"tool": []})),
             "lists a text" => return answer(id, &json!({"tools": "echo"})),
@@ -534,7 +538,7 @@ impl Server {
                 hang();
             }
             "floods with requests" => {
-                std::thread::spawn(|| (0..).for_each(|n| say(&request(n))));
+                std::thread::spawn(|| (0..100_000).for_each(|n| say(&request(n))));
             }
             "asks for a model" => say(&json!({
                 "jsonrpc": "2.0", "id": "s1", "method": "sampling/createMessage",
@@ -554,6 +558,7 @@ impl Server {
             }
             "changes a tool"
             | "takes a tool away"
+            | "falls silent"
             | "adds a tool"
             | "loses its tool"
             | "describes otherwise"

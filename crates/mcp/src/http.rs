@@ -163,6 +163,7 @@ impl StreamableHttpClient for Client {
         headers: Headers,
         most: usize,
     ) -> Result<Events, HttpError> {
+        let resumes = last.is_some();
         let events = self
             .0
             .get_stream_with_max_sse_event_size(uri, session, last, auth, headers, most)
@@ -170,13 +171,21 @@ impl StreamableHttpClient for Client {
         match events {
             // What it does not know it will not know later: the stream ends, and who waits on it is told.
             Err(StreamableHttpError::Client(error))
-                if error.status().is_some_and(|status| status.is_client_error()) =>
+                if error.status().is_some_and(|status| status.is_client_error())
+                    // Nobody is there any more: whoever comes will not know of the call.
+                    || resumes && is_refused(&error) =>
             {
                 Err(StreamableHttpError::ServerDoesNotSupportSse)
             }
             events => events.map(mended_events),
         }
     }
+}
+
+/// Whether nobody listens where a connection was to be made.
+fn is_refused(error: &reqwest::Error) -> bool {
+    let cause = bottom(error).downcast_ref::<io::Error>();
+    cause.is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
 /// Whether a request is one of those by which the library agrees with a server, in its own way.

@@ -51,7 +51,7 @@ pub(crate) struct Link {
     /// Whether it said that it does not know this session any more.
     forgotten: AtomicBool,
     /// Who owns the program: without it the program ends.
-    _supervisor: Option<Arc<Supervisor>>,
+    supervisor: Option<Arc<Supervisor>>,
     /// Hears its standard error, and that its list of tools changed.
     _hearing: JoinSet<()>,
 }
@@ -179,9 +179,14 @@ impl Link {
             words,
             life: tokio::sync::Mutex::new(life),
             forgotten: AtomicBool::new(false),
-            _supervisor: supervisor,
+            supervisor,
             _hearing: hearing,
         }
+    }
+
+    /// Whether its program was started here, and is not one that somebody else runs.
+    pub(crate) const fn is_ours(&self) -> bool {
+        self.supervisor.is_some()
     }
 
     /// What it said of itself.
@@ -210,7 +215,7 @@ impl Link {
         cancel: &Cancel,
         told: &(dyn Fn(&str) + Sync),
     ) -> Result<Value, Unanswered> {
-        let answer = self.asked(request, patience, cancel, told).await;
+        let answer = Box::pin(self.asked(request, patience, cancel, told)).await;
         if matches!(answer, Err(Unanswered::Forgotten { .. })) {
             self.forgotten.store(true, Ordering::Relaxed);
         }
@@ -274,7 +279,7 @@ impl Link {
                 Some(life) => {
                     ended(life).await.unwrap_or_else(|| "it closed its output".to_owned())
                 }
-                None => "its connection ended".to_owned(),
+                None => "it was ended".to_owned(),
             },
         };
         (how, String::new())

@@ -96,6 +96,8 @@ pub(crate) struct Up {
     listed: Mutex<Arc<Listed>>,
     /// How many changes of the list of tools `listed` knows of.
     known_changes: Mutex<u64>,
+    /// After how many changes it was asked in vain what it has: for these nobody waits again.
+    silent_after: Mutex<Option<u64>>,
     asking: tokio::sync::Mutex<()>,
 }
 
@@ -193,6 +195,7 @@ impl Servers {
             link,
             listed: Mutex::new(Arc::new(listed)),
             known_changes: Mutex::new(known),
+            silent_after: Mutex::default(),
             asking: tokio::sync::Mutex::default(),
         })
     }
@@ -212,13 +215,17 @@ impl Servers {
     }
 
     /// What a running server has now: asked again where it told of a change.
-    pub(crate) async fn current(&self, name: &str, up: &Up) -> Result<Arc<Listed>, McpError> {
+    pub(crate) async fn current(
+        &self,
+        name: &str,
+        up: &Up,
+        limit: Duration,
+    ) -> Result<Arc<Listed>, McpError> {
         let _one_asks = up.asking.lock().await;
         let changes = up.link.news().tool_changes();
-        if changes == *up.known_changes.lock().unwrap_or_else(PoisonError::into_inner) {
+        if up.knows_of(changes) {
             return Ok(up.listed());
         }
-        let limit = self.limits(name).start;
         let patience = Patience { idle: limit, total: limit };
         let now = Arc::new(listed(&up.link, name, patience).await?);
         *up.listed.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&now);
@@ -240,8 +247,17 @@ impl Servers {
         let Some(up) = keeper.running() else {
             return Ok(Some(cards.read(name, &keeper.server.start())?));
         };
-        let asked = tokio::time::timeout(ASKED_AGAIN, self.current(name, &up)).await;
-        let listed = asked.map_err(|_| NotKnown::Slow(name.to_owned()))??;
+        if up.is_silent() {
+            return Err(NotKnown::Slow(name.to_owned()));
+        }
+        let changes = up.link.news().tool_changes();
+        // It is given up below, and nowhere before.
+        let asking = self.current(name, &up, 2 * ASKED_AGAIN);
+        let Ok(listed) = tokio::time::timeout(ASKED_AGAIN, asking).await else {
+            *up.silent_after.lock().unwrap_or_else(PoisonError::into_inner) = Some(changes);
+            return Err(NotKnown::Slow(name.to_owned()));
+        };
+        let listed = listed?;
         let start = keeper.server.start();
         let mut card = cards.read(name, &start)?;
         card.hear(&start, (*listed).clone());
@@ -252,8 +268,9 @@ impl Servers {
     /// does not say it soon is left.
     pub async fn catch_up(&self) {
         let looks = self.keepers.iter().map(|(name, keeper)| async move {
-            if let Some(up) = keeper.running() {
-                let _kept = tokio::time::timeout(LAST_LOOK, self.current(name, &up)).await;
+            if let Some(up) = keeper.running().filter(|up| !up.is_silent()) {
+                let asking = self.current(name, &up, 2 * LAST_LOOK);
+                let _kept = tokio::time::timeout(LAST_LOOK, asking).await;
             }
         });
         join_all(looks).await;
@@ -286,6 +303,18 @@ impl Held {
 }
 
 impl Up {
+    /// Whether what it is known to have is what it has after so many changes.
+    fn knows_of(&self, changes: u64) -> bool {
+        changes == *self.known_changes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether it was asked in vain since it told of a change last.
+    fn is_silent(&self) -> bool {
+        let changes = self.link.news().tool_changes();
+        let silent = *self.silent_after.lock().unwrap_or_else(PoisonError::into_inner);
+        silent == Some(changes) && !self.knows_of(changes)
+    }
+
     pub(crate) fn listed(&self) -> Arc<Listed> {
         Arc::clone(&self.listed.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -24,6 +24,9 @@ use crate::unanswered::Unanswered;
 /// How often a server may ask for something before it answers a call.
 const ROUNDS: usize = 4;
 
+/// What is told beside the end of a server that is ours.
+const ANEW: &str = ": the server is started anew then";
+
 /// What a tool does at its server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Does {
@@ -156,7 +159,12 @@ impl Call<'_> {
     /// What the server has, which is still the one that was approved.
     async fn as_approved(&self) -> Result<Arc<Listed>, ToolError> {
         let server = &self.tool.server;
-        let now = self.servers.current(server, self.up).await.map_err(ToolError::failed)?;
+        let limit = self.servers.limits(server).start;
+        let now = tokio::select! {
+            biased;
+            () = self.cx.cancel.cancelled() => return Err(ToolError::Cancelled(Box::default())),
+            now = self.servers.current(server, self.up, limit) => now.map_err(ToolError::failed)?,
+        };
         if now.instructions_digest() == self.tool.instructions {
             return Ok(now);
         }
@@ -287,16 +295,11 @@ impl Call<'_> {
                     format!("it printed {count} lines that are no messages, the first: {first}")
                 }));
                 let limit = limit.as_secs_f32();
-                if self.up.link.is_closed() {
-                    format!(
-                        "the server gave no answer within {limit} s, takes no messages any more and \
-                         was ended; {unknown}: the server is started anew then"
-                    )
-                } else {
-                    format!(
-                        "the server gave no answer within {limit} s and was told to stop; {unknown}"
-                    )
-                }
+                let (how, then) = match self.up.link.is_closed() {
+                    true => (", takes no messages any more and was ended", ANEW),
+                    false => (" and was told to stop", ""),
+                };
+                format!("the server gave no answer within {limit} s{how}; {unknown}{then}")
             }
             Unanswered::Refused { how, message } => {
                 theirs = vec![message];
@@ -319,13 +322,14 @@ impl Call<'_> {
                 let came_of_it = if made { unknown } else { "the call was not made" };
                 format!("{said}; {came_of_it}")
             }
+            Unanswered::Ended if !self.up.link.is_ours() => format!(
+                "the connection to the server ended during the call; {unknown}: the server is \
+                 reached anew with the next call"
+            ),
             Unanswered::Ended => {
                 let (how, first) = self.up.link.end_told().await;
                 theirs = vec![first, self.up.link.words()];
-                format!(
-                    "the server ended during the call ({how}); {unknown}: the server is started \
-                     anew then"
-                )
+                format!("the server ended during the call ({how}); {unknown}{ANEW}")
             }
         };
         theirs.retain(|words| !words.is_empty());

@@ -147,6 +147,31 @@ const AUTO: [&str; 6] =
     ["--approve", "auto", "--set", "delegation.approvals=auto", "--output", "events"];
 
 #[tokio::test]
+async fn a_server_that_does_not_say_what_it_has_now_is_waited_for_once() {
+    let lab = Lab::new();
+    let set = marking(&lab, "falls silent");
+    approve(&lab, &set).await;
+    let server = model(|asked: &Asked| {
+        Answer::reply(&match asked.replies() {
+            _ if asked.first_user().contains(TASK) => Reply::text("mock", "Looked."),
+            0 => Reply::calls("mock", [(ECHO, json!({"text": "above"}))]),
+            1 | 2 => {
+                let task = json!({"goal": TASK});
+                let tasks = json!({"tasks": [task, task]});
+                Reply::calls("mock", [("delegate_task", tasks)])
+            }
+            _ => Reply::text("mock", "Done."),
+        })
+    })
+    .await;
+    let ended = lab.run(&server, &[&AUTO[..], &["--set", &set, "go"]].concat()).end().await;
+    let ended = ended.with_code(0);
+    assert_eq!(ended.events("agent.start").len(), 5, "{}", ended.err);
+    assert!(ended.out.contains("did not say within 5 s what it has"), "{}", ended.out);
+    assert_eq!(std::fs::read_to_string(lab.path("mark")).unwrap(), "called, asked");
+}
+
+#[tokio::test]
 async fn a_child_that_begins_later_has_what_was_approved_and_its_server_still_has() {
     for (fault, note) in [
         ("loses its tool", None),

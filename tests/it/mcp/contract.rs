@@ -5,12 +5,14 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use deputize_core::{Catalog, Resource as _, Tool, ToolCallResult, ToolError};
+use deputize_core::{Catalog, Progress, Resource as _, Tool, ToolCallResult, ToolError};
 use deputize_mcp::{Card, Cwd, Filter, Server, Servers, look, offer};
 use deputize_process::Supervisor;
 use deputize_testkit::{Bench, Check, Rule, check_tool};
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
 use super::installed::node;
 use super::real::{blocking, remote, remote_at};
@@ -87,6 +89,39 @@ fn told(result: &ToolCallResult) -> String {
 
 pub(super) async fn called(bench: &Bench, name: &str, arguments: Value) -> String {
     told(&soon(name, bench.call(name, arguments)).await)
+}
+
+#[tokio::test]
+async fn a_call_ends_with_the_server_by_http_that_is_killed_during_it() {
+    let remote = blocking(remote).await;
+    let port: u16 = remote.url.rsplit([':', '/']).nth(1).unwrap().parse().unwrap();
+    let server = Server::url("s", remote.url.clone(), BTreeMap::new());
+    let (catalog, servers) = tools(server, &["echo"]).await;
+    let bench = Bench::of(Path::new("/"), catalog);
+    let begun = Arc::new(Notify::new());
+    let told = Arc::clone(&begun);
+    let settings = &bench.agent().session.settings;
+    settings.get_or_insert_with(|| servers.clone());
+    settings.get_or_insert_with(|| Progress::new(move |_, _, _| told.notify_one()));
+    let long = json!({"duration": 600, "steps": 1200});
+    let call = called(&bench, "mcp__s__trigger-long-running-operation", long);
+    let killed = async {
+        begun.notified().await;
+        blocking(move || drop(remote)).await;
+        Instant::now()
+    };
+    let (told, killed) = tokio::join!(call, soon("the progress", killed));
+    let words = "the connection to the server ended during the call; what the call did is unknown. \
+                 Look before you repeat it: the server is reached anew with the next call";
+    assert!(told.starts_with(words), "{told}");
+    // A stream is taken up again for half a minute where somebody is there.
+    assert!(killed.elapsed() < Duration::from_secs(20), "{:?}", killed.elapsed());
+    let echo = async || called(&bench, "mcp__s__echo", json!({"message": "hello"})).await;
+    assert!(echo().await.contains("; the call was not made"));
+    let remote = blocking(move || remote_at(port)).await;
+    assert_eq!(echo().await, "Echo: hello");
+    servers.close().await;
+    drop(remote);
 }
 
 #[tokio::test]

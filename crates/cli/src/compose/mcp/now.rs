@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use deputize_core::{BoxFuture, Catalog, ToolSource};
 use deputize_mcp::{Servers, Start};
+use futures_util::future::join_all;
 
 use super::{Known, add, unasked};
 use crate::config::Config;
@@ -26,8 +27,9 @@ impl ToolSource for Now {
     fn now(&self) -> BoxFuture<'_, (Arc<Catalog>, Vec<String>)> {
         Box::pin(async {
             let (mut known, mut notes) = (BTreeMap::new(), Vec::new());
-            for (name, start) in &self.starts {
-                match self.servers.now(name).await {
+            let asked = self.starts.keys().map(|name| self.servers.now(name));
+            for ((name, start), now) in self.starts.iter().zip(join_all(asked).await) {
+                match now {
                     Ok(Some(card)) => {
                         let start = start.clone();
                         let card = if card.is_stale(&start) { unasked(card) } else { card };
