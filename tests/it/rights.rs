@@ -191,3 +191,72 @@ async fn an_agent_whose_key_is_limited_goes_on_with_another_and_stays_with_that(
     assert_eq!(server.requests().iter().filter(|it| key_of(it) == "K1").count(), 1);
     lab.holds_no("key-of-K1-12345", &ended);
 }
+
+/// Each path with the tool that is to write it.
+const GUARDED: [(&str, &str); 11] = [
+    ("work/.git/config", "write_file"),
+    ("work/.git/hooks/post-checkout", "write_file"),
+    ("work/by_link/config", "write_file"),
+    ("home/config.yaml", "write_file"),
+    ("home/mcp/started-in/x", "write_file"),
+    (".config/deputize/config.yaml", "write_file"),
+    (".local/state/deputize/sessions/x.jsonl", "write_file"),
+    ("own", "write_file"),
+    ("given.yaml", "write_file"),
+    ("home/config.yaml", "edit_file"),
+    ("work/.git/config", "edit_file"),
+];
+
+#[tokio::test]
+async fn no_file_tool_writes_what_git_or_this_program_would_obey() {
+    for child in [false, true] {
+        let lab = Lab::new();
+        for (name, content) in [
+            ("work/.git/config", "[core]\n"),
+            ("home/config.yaml", "max_iterations: 50\n"),
+            ("given.yaml", "max_iterations: 60\n"),
+        ] {
+            fs::create_dir_all(lab.path(name).parent().unwrap()).unwrap();
+            fs::write(lab.path(name), content).unwrap();
+        }
+        std::os::unix::fs::symlink(".git", lab.work("by_link")).unwrap();
+        std::os::unix::fs::symlink("home/config.yaml", lab.path("own")).unwrap();
+        let server = model(move |asked| {
+            let at = asked.results().len();
+            match (is_child(asked), GUARDED.get(at)) {
+                (false, _) if child && at == 0 => call("delegate_task", json!({"goal": "Write."})),
+                (false, _) if child => text("Done."),
+                (_, None) if at == GUARDED.len() => {
+                    call("write_file", json!({"path": "work/plain", "content": "written"}))
+                }
+                (_, None) => text("Done."),
+                (_, Some((path, "write_file"))) => {
+                    call("write_file", json!({"path": path, "content": "new"}))
+                }
+                (_, Some((path, tool))) => {
+                    call(tool, json!({"path": path, "old": "o", "new": "new"}))
+                }
+            }
+        })
+        .await;
+        // The working directory is the person's home, with the folders of this program in it.
+        let mut command = lab.run_command(&server, &["Write them."]);
+        command.args(["-C", "..", "--config", "../given.yaml"]);
+        Running::start(command).end().await.with_code(0);
+        for (name, content) in [
+            ("work/.git/config", "[core]\n"),
+            ("home/config.yaml", "max_iterations: 50\n"),
+            ("given.yaml", "max_iterations: 60\n"),
+            ("work/plain", "written"),
+        ] {
+            assert_eq!(fs::read_to_string(lab.path(name)).unwrap(), content, "{name}");
+        }
+        for name in ["work/.git/hooks", "home/mcp", ".config", ".local"] {
+            assert!(!lab.path(name).exists(), "{name}");
+        }
+        let results = results(&server);
+        for word in ["file tools do not write `.git`", "this program obeys what stands there"] {
+            assert!(results.contains(word), "{results}");
+        }
+    }
+}

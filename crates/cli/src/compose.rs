@@ -29,6 +29,7 @@ mod chosen;
 mod delegation;
 pub(crate) mod external;
 mod found;
+mod kept;
 pub(crate) mod mcp;
 pub(crate) mod mcp_serve;
 mod model;
@@ -64,6 +65,8 @@ pub(crate) struct Ingredients<'a> {
     pub(crate) cwd: PathBuf,
     /// The person's home directory of this program, if there is one.
     pub(crate) home: Option<PathBuf>,
+    /// What this program obeys or keeps, by the places of its files: no agent writes there.
+    pub(crate) kept: BTreeSet<PathBuf>,
     pub(crate) clock: Arc<dyn Clock>,
     /// MCP servers of which was told already why nothing of them is to be had.
     pub(crate) told: BTreeSet<String>,
@@ -79,7 +82,8 @@ impl<'a> Ingredients<'a> {
     ) -> Self {
         let (cwd, home) = (sources.cwd.clone(), sources.home());
         let (clock, told) = (Arc::new(SystemClock), BTreeSet::new());
-        Self { links, config, surroundings, cwd, home, clock, told }
+        let kept = kept::of(surroundings, sources);
+        Self { links, config, surroundings, cwd, home, kept, clock, told }
     }
 }
 
@@ -102,6 +106,7 @@ pub(crate) struct Composition {
     /// What stands before the person's words in the first message.
     opening: Vec<Arc<str>>,
     cwd: PathBuf,
+    kept: BTreeSet<PathBuf>,
     clock: Arc<dyn Clock>,
     /// The person's home directory.
     user_home: Option<PathBuf>,
@@ -210,6 +215,7 @@ impl Composition {
             system,
             opening,
             cwd: from.cwd.clone(),
+            kept: from.kept.clone(),
             clock: Arc::clone(&from.clock),
             user_home: from.surroundings.var("HOME").map(PathBuf::from),
             settings: tool_settings(from),
@@ -239,7 +245,7 @@ impl Composition {
             0 => u32::MAX,
             most => most,
         };
-        Authority::root(
+        let authority = Authority::root(
             &self.catalog,
             &Grant {
                 tools: Some(self.tools.iter().cloned().collect()),
@@ -253,7 +259,8 @@ impl Composition {
                 spawn_number: Some(children),
                 models: None,
             },
-        )
+        );
+        authority.keeping(self.kept.iter().cloned())
     }
 
     /// The top agent.

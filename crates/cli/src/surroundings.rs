@@ -161,6 +161,12 @@ impl Surroundings {
     /// The folder of session files: under `$DEPUTIZE_HOME`, or in the platform's state
     /// directory.
     pub(crate) fn sessions(&self) -> Result<SessionDir, CliError> {
+        let home = self.states().next().ok_or(DirectoryError::NoState).map_err(CliError::usage)?;
+        Ok(SessionDir::new(home.join("sessions")))
+    }
+
+    /// The folders that may hold it: the first of them does.
+    pub(crate) fn states(&self) -> impl Iterator<Item = PathBuf> {
         let dir = |name: &str| self.var(name).map(|value| self.cwd.join(value));
         let state = || {
             if cfg!(windows) {
@@ -173,9 +179,8 @@ impl Surroundings {
             let xdg = xdg.filter(|path| path.is_absolute());
             xdg.or_else(|| dir("HOME").map(|home| home.join(".local/state")))
         };
-        let home = dir("DEPUTIZE_HOME").or_else(|| state().map(|state| state.join("deputize")));
-        let home = home.ok_or(DirectoryError::NoState).map_err(CliError::usage)?;
-        Ok(SessionDir::new(home.join("sessions")))
+        let platform = state().map(|state| state.join("deputize"));
+        dir("DEPUTIZE_HOME").into_iter().chain(platform)
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::{Catalog, Entry, Origin};
+use crate::guarded::Guarded;
 use crate::name::ToolName;
 
 /// How a question is answered for an agent, in order of trust.
@@ -83,7 +84,8 @@ pub enum NotPermitted {
     Changed,
 }
 
-/// What an agent may do. It has one operation, [`Authority::meet`], and cannot be
+/// What an agent may do. It has one operation, [`Authority::meet`] ([`Authority::keeping`] only
+/// takes away), and cannot be
 /// deserialised: a stored right is a [`Grant`] that is met with the parent's present
 /// authority, so no resume and no remote side can forge one.
 ///
@@ -98,6 +100,8 @@ pub struct Authority {
     tools: BTreeMap<ToolName, Arc<Binding>>,
     read: BTreeSet<PathBuf>,
     write: BTreeSet<PathBuf>,
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    kept: BTreeSet<PathBuf>,
     network: bool,
     approver: ApproverMode,
     spawn_depth: u32,
@@ -118,12 +122,21 @@ impl Authority {
                 .collect(),
             read: grant.read.clone().unwrap_or_default(),
             write: grant.write.clone().unwrap_or_default(),
+            kept: BTreeSet::new(),
             network: grant.network.unwrap_or(false),
             approver: grant.approver.unwrap_or(ApproverMode::Deny),
             spawn_depth: grant.spawn_depth.unwrap_or(0),
             spawn_number: grant.spawn_number.unwrap_or(0),
             models: grant.models.clone(),
         }
+    }
+
+    /// The same without the right to write at these paths (absolute) or below them, whatever the
+    /// write roots are: for this agent and all below it.
+    #[must_use]
+    pub fn keeping(mut self, paths: impl IntoIterator<Item = PathBuf>) -> Self {
+        self.kept.extend(paths);
+        self
     }
 
     /// What is both here and asked for: never more than either.
@@ -135,6 +148,7 @@ impl Authority {
             tools: tools.map(|(name, binding)| (name.clone(), Arc::clone(binding))).collect(),
             read: meet_roots(&self.read, grant.read.as_ref()),
             write: meet_roots(&self.write, grant.write.as_ref()),
+            kept: self.kept.clone(),
             network: self.network && grant.network.unwrap_or(true),
             approver: grant.approver.map_or(self.approver, |asked| asked.min(self.approver)),
             spawn_depth: grant.spawn_depth.map_or(self.spawn_depth, |n| n.min(self.spawn_depth)),
@@ -153,7 +167,8 @@ impl Authority {
     pub fn is_within(&self, other: &Self) -> bool {
         self.tools.iter().all(|(name, binding)| other.tools.get(name) == Some(binding))
             && self.read.iter().all(|root| other.may_read(root))
-            && self.write.iter().all(|root| other.may_write(root))
+            && self.write.iter().all(|root| other.has_write_root(root))
+            && other.kept.is_subset(&self.kept)
             && self.network <= other.network
             && self.approver <= other.approver
             && self.spawn_depth <= other.spawn_depth
@@ -206,9 +221,27 @@ impl Authority {
         self.read.iter().any(|root| path.starts_with(root))
     }
 
-    /// Whether a path (absolute, without `..`) is under a directory it may write.
+    /// The paths at and below which it may not write, wherever they lie.
+    #[must_use]
+    pub fn kept(&self) -> &BTreeSet<PathBuf> {
+        &self.kept
+    }
+
+    /// Whether a path (absolute, without `..`) is under a directory it may write, and nothing
+    /// [guards](Authority::guards) it.
     #[must_use]
     pub fn may_write(&self, path: &Path) -> bool {
+        self.has_write_root(path) && self.guards(path).is_none()
+    }
+
+    /// What is against writing a path (absolute, without `..`) also under a directory it may
+    /// write. A tool that follows links asks for where they lead as well.
+    #[must_use]
+    pub fn guards(&self, path: &Path) -> Option<Guarded> {
+        Guarded::by_name(path).or_else(|| Guarded::by_place(path, &self.kept))
+    }
+
+    fn has_write_root(&self, path: &Path) -> bool {
         self.write.iter().any(|root| path.starts_with(root))
     }
 

@@ -13,6 +13,7 @@ use crate::name::{AgentId, CallId};
 
 mod clean;
 
+pub(crate) use clean::is_invisible;
 pub use clean::{Cleaned, clean, clean_json};
 
 /// Who said something. It gives no right; it only tells.

@@ -50,6 +50,7 @@ mod event;
 mod external;
 mod file_state;
 mod gate;
+mod guarded;
 mod hook;
 mod memory;
 mod message;
@@ -85,6 +86,7 @@ pub use event::{
 pub use external::{External, Host, Told};
 pub use file_state::{Extent, FileLedger, OnStaleWrite, Stale, Version};
 pub use gate::{Admission, GateState, Leave, Next, Pass, RateGate, Ticket};
+pub use guarded::Guarded;
 pub use hook::{Hook, HookAnswer, HookDecision, HookInput, HookPoint, HookRun, Moment};
 pub use inventory;
 pub use memory::{MEMORY_SECONDS, Memory, MemoryError};

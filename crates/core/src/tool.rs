@@ -36,7 +36,7 @@ pub struct ToolDecl {
 /// The policy of the command line lets calls of the first two kinds run unasked and asks before
 /// the third. Nothing bounds what a tool's own code does: one that opens files keeps to
 /// `cx.agent.authority.may_read(path)` and `may_write(path)` itself, with paths made absolute
-/// against `cx.agent.spec.cwd`.
+/// against `cx.agent.spec.cwd`, and asks again for where links on the way lead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effects {

@@ -79,13 +79,21 @@ fn grants() -> impl Strategy<Value = Grant> {
         })
 }
 
+/// Guarded by their names.
+const GUARDED: [&str; 2] = ["/w/.git", "/w/a/.GIT"];
+
+fn kept() -> impl Strategy<Value = BTreeSet<&'static str>> {
+    proptest::collection::btree_set(proptest::sample::select(&ROOTS[..]), 0..3)
+}
+
 proptest! {
     #[test]
     fn a_child_is_within_its_parent_along_every_path(
         root in grants(),
         path in proptest::collection::vec(grants(), 1..6),
+        kept in kept(),
     ) {
-        let root = Authority::root(&catalog(), &root);
+        let root = Authority::root(&catalog(), &root).keeping(kept.iter().map(PathBuf::from));
         let mut parent = root.clone();
         for asked in &path {
             let child = parent.meet(asked);
@@ -93,6 +101,10 @@ proptest! {
             prop_assert!(child.is_within(&root));
             // Asking again gives no more, and asking in another order gives the same.
             prop_assert_eq!(&child.meet(asked), &child);
+            // Whatever is asked for, what is kept from the top agent is kept from all.
+            for path in kept.iter().map(PathBuf::from).chain(GUARDED.map(PathBuf::from)) {
+                prop_assert!(!child.may_write(&path) && !child.may_write(&path.join("config")));
+            }
             parent = child;
         }
         let backwards = path.iter().rev().fold(root, |authority, asked| authority.meet(asked));
@@ -100,9 +112,16 @@ proptest! {
     }
 
     #[test]
-    fn what_is_within_allows_no_more(root in grants(), one in grants(), two in grants()) {
+    fn what_is_within_allows_no_more(
+        root in grants(),
+        one in (grants(), kept()),
+        two in (grants(), kept()),
+    ) {
         let root = Authority::root(&catalog(), &root);
-        let (one, two) = (root.meet(&one), root.meet(&two));
+        let of = |(grant, kept): (Grant, BTreeSet<&str>)| {
+            root.meet(&grant).keeping(kept.into_iter().map(PathBuf::from))
+        };
+        let (one, two) = (of(one), of(two));
         if one.is_within(&two) {
             for entry in catalog().iter() {
                 prop_assert!(one.permits(entry).is_err() || two.permits(entry).is_ok());

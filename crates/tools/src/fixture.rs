@@ -80,6 +80,15 @@ impl Bench {
         context(id, &self.root(), grant, Arc::clone(&self.cx.agent.session))
     }
 
+    /// An agent that may not write at a path.
+    pub(crate) fn keeping(&self, cx: &ToolCx, path: PathBuf) -> ToolCx {
+        let mut kept = self.child(&cx.agent.spec.grant);
+        if let Some(agent) = Arc::get_mut(&mut kept.agent) {
+            agent.authority = Arc::new(Authority::clone(&agent.authority).keeping([path]));
+        }
+        kept
+    }
+
     /// The same agent in another directory.
     pub(crate) fn within(&self, cwd: &str) -> ToolCx {
         let roots = self.cx.agent.authority.read_roots().clone();

@@ -4,7 +4,7 @@ use std::error::Error as _;
 use std::io;
 
 use cap_std::fs::{FileType, FileTypeExt as _};
-use deputize_core::ToolError;
+use deputize_core::{Guarded, ToolError};
 
 /// Why a path cannot be used. Every path in it is shown as the caller wrote it.
 #[derive(Debug, thiserror::Error)]
@@ -17,6 +17,8 @@ pub(crate) enum PathError {
     Outside(String),
     #[error("not writable for this agent: {0} (it may read there, not write)")]
     ReadOnly(String),
+    #[error("not written: {path}; {guarded}")]
+    Guarded { path: String, guarded: Guarded },
     #[error("symlink leaves the workspace: {0}")]
     Escape(String),
     #[error("symlinks form a loop: {0}")]

@@ -18,6 +18,8 @@ use crate::nearest_name;
 use crate::path_error::{PathError, is_escape, special};
 use crate::shown::shown;
 
+#[cfg(test)]
+mod guards;
 mod in_memory;
 
 /// Links that are followed for one path before it counts as a loop, as in the kernel.
@@ -44,7 +46,7 @@ impl Place {
     pub(crate) fn existing(cx: &ToolCx, path: &str, access: Access) -> Result<Self, PathError> {
         let asked = Self::asked(cx, path, access)?;
         match canonical(&asked.dir, &asked.root, &asked.rel) {
-            Ok(rel) => Ok(Self { rel, ..asked }),
+            Ok(rel) => Self { rel, ..asked }.unguarded(cx, access),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Err(asked.not_found()),
             Err(error) => Err(PathError::of("find", &asked.shown, error)),
         }
@@ -74,7 +76,22 @@ impl Place {
             above = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
         };
         let rel = missing.iter().rev().fold(found, |path, name| path.join(name));
-        Ok(Self { rel: tidy(&rel), ..asked })
+        Self { rel: tidy(&rel), ..asked }.unguarded(cx, Access::Write)
+    }
+
+    /// Itself, if it is not written to or nothing guards where the links led.
+    fn unguarded(self, cx: &ToolCx, access: Access) -> Result<Self, PathError> {
+        if access == Access::Read {
+            return Ok(self);
+        }
+        let authority = &cx.agent.authority;
+        // What is guarded is known by a path without links, and the root may be named by one.
+        let root = self.root.canonicalize().unwrap_or_else(|_| self.root.clone());
+        let guards = authority.guards(&self.path());
+        match guards.or_else(|| authority.guards(&root.join(&self.rel))) {
+            Some(guarded) => Err(PathError::Guarded { path: self.shown, guarded }),
+            None => Ok(self),
+        }
     }
 
     /// The root that a path lies under by its letters, opened.
@@ -184,6 +201,10 @@ impl<'r> Named<'r> {
                 Access::Read | Access::Write => PathError::Outside(name),
             });
         };
+        let guards = || authority.guards(&plain);
+        if let Some(guarded) = (access == Access::Write).then(guards).flatten() {
+            return Err(PathError::Guarded { path: name, guarded });
+        }
         // Dots are the kernel's to follow, but those that go above the root and come back are
         // only a spelling.
         let as_written = whole.strip_prefix(root).ok().filter(|rest| !rises(rest));

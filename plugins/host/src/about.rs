@@ -15,6 +15,7 @@ struct About<'a> {
     spill: &'a Path,
     read: &'a BTreeSet<PathBuf>,
     write: &'a BTreeSet<PathBuf>,
+    kept: &'a BTreeSet<PathBuf>,
     network: bool,
 }
 
@@ -29,6 +30,7 @@ pub(crate) fn about(cx: &ToolCx) -> String {
         spill: &agent.session.spill,
         read: agent.authority.read_roots(),
         write: agent.authority.write_roots(),
+        kept: agent.authority.kept(),
         network: agent.authority.network(),
     };
     // A path that is not UTF-8 has no JSON: what cannot be said is not permitted.

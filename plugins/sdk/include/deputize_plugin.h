@@ -63,8 +63,9 @@ typedef struct deputize_host_v1 {
     /* Not 0 once the call is cancelled; then answer soon. Takes `context`. Cheap, never blocks. */
     uint32_t (*cancelled)(const void *context);
     /* Who calls, where, and what it may touch, as JSON text: {"session","agent","call","cwd",
-     * "spill","read":[...],"write":[...],"network"}; "spill" is a directory for what is too long
-     * for an answer. Only if `size` reaches behind it. */
+     * "spill","read":[...],"write":[...],"kept":[...],"network"}; "spill" is a directory for what
+     * is too long for an answer, and at or below "kept" nothing is written. Only if `size` reaches
+     * behind it. */
     deputize_view about;
     /* Takes a few words on how far the call is, UTF-8. Only if `size` reaches behind it. */
     void (*note)(const void *context, deputize_view text);

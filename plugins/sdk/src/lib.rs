@@ -50,7 +50,9 @@
 //!   (`[{"title","arguments"}]`), which `deputize plugin check` runs. It is the same at every call.
 //! - **What a call is about** ([`HostV1::about`]) is JSON text: `{"session","agent","call"}`, names;
 //!   `"cwd"`, the directory to which relative paths belong; `"spill"`, where long outputs may go (it may not exist yet); `"read"` and `"write"`, lists of the
-//!   directories that the agent may read and write under; `"network"`, whether it may use that. Nothing
+//!   directories that the agent may read and write under; `"kept"`, a list of paths at and below which
+//!   it may not write all the same, and no more at or below anything called `.git`, `.gitmodules`,
+//!   `.envrc` or `.mcp.json`; `"network"`, whether it may use that. Nothing
 //!   holds a plugin to it: it keeps to it by itself.
 //! - **Bytes** are freed by the side that made them. Borrowed ones live until the call returns.
 //! - **A panic** ends one call, not the host. An abort, a stack overflow or an endless loop ends more:

@@ -57,6 +57,7 @@ struct About {
     spill: PathBuf,
     read: BTreeSet<PathBuf>,
     write: BTreeSet<PathBuf>,
+    kept: BTreeSet<PathBuf>,
     network: bool,
 }
 
@@ -170,8 +171,9 @@ impl Program {
         let session = self.session(about);
         let call = about.call.parse().unwrap_or(CallId { step: 1, slot: 0 });
         let spec = self.spec(about, &session.id);
+        let authority = Authority::root(&self.catalog, &spec.grant);
         let agent = AgentView {
-            authority: Arc::new(Authority::root(&self.catalog, &spec.grant)),
+            authority: Arc::new(authority.keeping(about.kept.iter().cloned())),
             spec: Arc::new(spec),
             catalog: Arc::clone(&self.catalog),
             declared: Vec::new(),

@@ -61,13 +61,10 @@ pub(crate) fn run(
     let mode = mode(&loaded, around);
     let looked = mcp::first_look(&loaded.config, around, &cwd, mode);
     let composition = Composition::new(&Ingredients {
-        links,
-        config: &loaded.config,
-        surroundings: around,
         cwd: cwd.clone(),
-        home: sources.home(),
         clock: Arc::clone(&clock),
         told: looked.without.clone(),
+        ..Ingredients::here(links, &loaded.config, around, &sources)
     })?;
     let mut overrides = overrides(&options.model);
     if let Some(start) = stored.as_ref().and_then(StoredSession::last_start) {

@@ -27,6 +27,7 @@ impl Bench {
             config: &loaded.config,
             surroundings: &self.around,
             home: Some(cwd.clone()),
+            kept: BTreeSet::from([cwd.join("own")]),
             cwd,
             clock: Arc::new(FixedClock(START)),
             told: BTreeSet::new(),
@@ -93,6 +94,11 @@ fn writes_stay_under_the_working_directory() {
     let cwd = bench.dir.path().canonicalize().unwrap();
     assert!(top.authority.may_write(&cwd.join("a")));
     assert!(!top.authority.may_write(&cwd.join("..").canonicalize().unwrap().join("a")));
+    let child =
+        top.authority.meet(&Grant { write: Some([cwd.join("own")].into()), ..Grant::default() });
+    for authority in [&*top.authority, &child] {
+        assert!(!authority.may_write(&cwd.join("own/config.yaml")), "what this program obeys");
+    }
     assert_eq!(top.authority.spawn_depth(), 1);
     assert_eq!(top.authority.spawn_number(), 200);
 }

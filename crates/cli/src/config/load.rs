@@ -53,6 +53,11 @@ impl Sources {
 
     /// `$DEPUTIZE_HOME`, or `deputize` in the platform's configuration directory.
     pub fn home(&self) -> Option<PathBuf> {
+        self.homes().next()
+    }
+
+    /// The folders that it may be: the first of them is it.
+    pub(crate) fn homes(&self) -> impl Iterator<Item = PathBuf> {
         let var = |name: &str| {
             self.env.get(name).filter(|value| !value.is_empty()).map(|value| self.cwd.join(value))
         };
@@ -68,7 +73,8 @@ impl Sources {
             let xdg = xdg.filter(|path| path.is_absolute());
             xdg.or_else(|| var("HOME").map(|home| home.join(".config")))
         };
-        var("DEPUTIZE_HOME").or_else(|| platform().map(|dir| dir.join("deputize")))
+        let platform = platform().map(|dir| dir.join("deputize"));
+        var("DEPUTIZE_HOME").into_iter().chain(platform)
     }
 
     fn project_file(&self) -> PathBuf {

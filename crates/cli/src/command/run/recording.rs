@@ -121,6 +121,8 @@ pub(crate) fn replay(
         surroundings: around,
         cwd: cwd.clone(),
         home: None,
+        // No tool runs.
+        kept: BTreeSet::new(),
         clock: Arc::new(recording.clock()),
         told: BTreeSet::new(),
     };

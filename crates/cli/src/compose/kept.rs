@@ -1,0 +1,68 @@
+//! Where this program keeps what it obeys: no agent writes there, wherever it works.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use crate::config::Sources;
+use crate::surroundings::Surroundings;
+
+/// The folders of the configuration and of the state, also those that a run without
+/// `DEPUTIZE_HOME` would have, and the configuration file: as they are named, and where links lead.
+pub(super) fn of(around: &Surroundings, sources: &Sources) -> BTreeSet<PathBuf> {
+    let folders = sources.homes().chain(around.states());
+    let named = folders.flat_map(|folder| [folder.join("config.yaml"), folder]);
+    let named = named.chain(sources.config_file.clone());
+    let absolute = named.filter(|path| path.is_absolute());
+    absolute.flat_map(|path| [without_links(&path), path]).collect()
+}
+
+/// The path without links, as far as it is there.
+fn without_links(path: &Path) -> PathBuf {
+    let there = path.ancestors().find_map(|part| Some((part, part.canonicalize().ok()?)));
+    match there.and_then(|(part, found)| Some((path.strip_prefix(part).ok()?, found))) {
+        Some((rest, found)) if rest.as_os_str().is_empty() => found,
+        Some((rest, found)) => found.join(rest),
+        None => path.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn the_folders_are_kept_by_name_and_where_links_lead() {
+        let dir = tempfile::tempdir().unwrap();
+        let base = dir.path().canonicalize().unwrap();
+        for name in ["dotfiles/deputize", "user/.config"] {
+            std::fs::create_dir_all(base.join(name)).unwrap();
+        }
+        symlink("../../dotfiles/deputize", base.join("user/.config/deputize")).unwrap();
+        std::fs::write(base.join("shared.yaml"), "").unwrap();
+        symlink("../../shared.yaml", base.join("dotfiles/deputize/config.yaml")).unwrap();
+        let (user, own) = (base.join("user"), base.join("own"));
+        let env = [("HOME", user.to_str().unwrap()), ("DEPUTIZE_HOME", own.to_str().unwrap())];
+        let around = Surroundings::for_tests(&env);
+        let sources = Sources {
+            cwd: user,
+            config_file: Some(base.join("given.yaml")),
+            env: around.env.clone(),
+            ..Sources::default()
+        };
+        let kept = of(&around, &sources);
+        let names = [
+            "dotfiles/deputize",
+            "given.yaml",
+            "own",
+            "own/config.yaml",
+            "shared.yaml",
+            "user/.config/deputize",
+            "user/.config/deputize/config.yaml",
+            "user/.local/state/deputize",
+            "user/.local/state/deputize/config.yaml",
+        ];
+        assert_eq!(kept, BTreeSet::from(names.map(|name| base.join(name))));
+    }
+}
