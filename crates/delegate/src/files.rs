@@ -3,7 +3,8 @@
 //! Writes by tools are in the ledger. Commands write behind its back, so what the parent had read
 //! is looked at before and after: a file whose size, times or identity changed is read and
 //! compared. That happens in place: it is one `stat` for each such file, and a bounded number of
-//! bytes read.
+//! bytes read. Of a call that an earlier process began nobody knows what was there then: all that
+//! the parent had read is compared.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -34,6 +35,9 @@ fn stamp(path: &Path) -> Option<Stamp> {
 pub(crate) struct Before {
     mark: u64,
     stamps: BTreeMap<PathBuf, Option<Stamp>>,
+    /// Whether an earlier process began the call, so that its children may have changed them before
+    /// they were looked at.
+    late: bool,
 }
 
 impl Before {
@@ -41,7 +45,12 @@ impl Before {
     pub(crate) fn look(files: &FileLedger, parent: &AgentId) -> Self {
         let known = files.read_by(parent).into_iter();
         let stamps = known.map(|(path, _)| (stamp(&path), path)).map(|(stamp, path)| (path, stamp));
-        Self { mark: files.mark(), stamps: stamps.collect() }
+        Self { mark: files.mark(), stamps: stamps.collect(), late: false }
+    }
+
+    /// As they are when a call is taken up again.
+    pub(crate) fn late(self) -> Self {
+        Self { late: true, ..self }
     }
 
     /// Those that one child has changed, as far as that can be told when it ends.
@@ -87,13 +96,15 @@ impl Before {
         let known = if looks { files.read_by(parent) } else { Vec::new() };
         for (path, known) in known {
             let before = self.stamps.get(&path).copied().flatten();
-            // What was not there when the call began is not lost by it.
-            let Some(before) = before else { continue };
             match stamp(&path) {
+                // What was not there when the call began is not lost by it.
+                _ if before.is_none() && !self.late => {}
                 None => enter(path, None, true),
-                Some(now) if now == before => {}
+                same if same == before && !self.late => {}
                 Some(now) => match content(&path, now.2, &mut room) {
                     Some(version) if version == known => {}
+                    // Without room to read it its size tells.
+                    None if before == Some(now) && now.2 == known.bytes => {}
                     version => {
                         let written = files.last_write(&path);
                         let by = written.filter(|(_, wrote)| version.as_ref() == Some(wrote));
@@ -194,6 +205,15 @@ mod tests {
         );
         // The next call does not tell it again.
         assert_eq!(rig.stale(&Before::look(&rig.files, &rig.parent)), [] as [&str; 0]);
+    }
+
+    #[test]
+    fn what_was_changed_before_a_call_was_taken_up_again_is_found_too() {
+        let rig = Rig::new(&["changed", "deleted", "kept"]);
+        rig.shell("printf new > changed; rm deleted");
+        let look = || Before::look(&rig.files, &rig.parent);
+        assert_eq!(rig.stale(&look()), [] as [&str; 0]);
+        assert_eq!(rig.stale(&look().late()), ["changed ?", "deleted ? gone"]);
     }
 
     #[test]

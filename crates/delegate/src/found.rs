@@ -60,11 +60,10 @@ impl Begun {
         Works { cwd: &child.cwd, since }
     }
 
-    /// The files when a child began. Of one that began in an earlier process only its receipts
-    /// tell.
+    /// The files when a child began; of one that began in an earlier process, as they are now.
     pub(crate) fn before(&self, parent: &AgentView, child: &AgentId) -> Arc<Before> {
         let known = self.lock().get(child).map(|start| Arc::clone(&start.before));
-        known.unwrap_or_else(|| Arc::new(Before::look(&parent.session.files, parent.id())))
+        known.unwrap_or_else(|| Arc::new(Before::look(&parent.session.files, parent.id()).late()))
     }
 }
 

@@ -202,6 +202,8 @@ impl DelegateTool {
         let catalog = cx.agent.session.spawn.tools(&cx.agent, cx.call).await;
         let begun_so = self.begin(arguments, cx, (&slots, &*catalog));
         let (plan, entered) = begun_so.map_err(|error| self.failed(error))?;
+        let taken_up = plan.specs.iter().any(|spec| !started(cx).is_new(&spec.id));
+        let before = if taken_up { before.late() } else { before };
         if plan.specs.iter().any(|spec| spec.background) {
             return handles(plan, (before, begun), (cx, &slots));
         }
