@@ -39,19 +39,19 @@ impl Shared {
         moment: Moment<'_>,
         cancel: &Cancel,
     ) -> Result<Option<String>, JournalError> {
-        self.hooks_but(0, agent, moment, cancel).await
+        self.hooks_but(&[], agent, moment, cancel).await
     }
 
-    /// The same without the first so many, which ran already.
+    /// The same without those that ran already.
     async fn hooks_but(
         &self,
-        ran: usize,
+        ran: &[String],
         agent: &AgentSpec,
         moment: Moment<'_>,
         cancel: &Cancel,
     ) -> Result<Option<String>, JournalError> {
         let input = HookInput { session: &self.view.id, agent, moment };
-        for hook in self.hooks_at(moment.point()).skip(ran) {
+        for hook in self.hooks_left(moment.point(), ran) {
             let started = Instant::now();
             // Whoever is told to end neither waits for another hook nor heeds what one says.
             let Some(answer) = self.answer_of(&**hook, &input, cancel).await else {
@@ -78,8 +78,17 @@ impl Shared {
         Ok(None)
     }
 
-    fn hooks_at(&self, point: HookPoint) -> impl Iterator<Item = &Arc<dyn Hook>> {
-        self.parts.hooks.iter().filter(move |hook| hook.wants(point))
+    /// The hooks of a moment without those that ran already, by name, each as often as it ran:
+    /// there may be others now, in another order.
+    fn hooks_left(&self, point: HookPoint, ran: &[String]) -> Vec<&Arc<dyn Hook>> {
+        let mut ran: Vec<&str> = ran.iter().map(String::as_str).collect();
+        let mut left: Vec<_> = self.parts.hooks.iter().filter(|hook| hook.wants(point)).collect();
+        left.retain(|hook| {
+            let name = name_of(&***hook);
+            let at = ran.iter().position(|by| **by == name);
+            at.map(|at| ran.swap_remove(at)).is_none()
+        });
+        left
     }
 
     /// The answer of one hook; nothing when the signal came first.
@@ -121,7 +130,7 @@ impl Shared {
 
     /// A child ended, and that is on record: hooks and the memory are told.
     pub(crate) async fn after_child(&self, spec: &AgentSpec, outcome: &Outcome, cancel: &Cancel) {
-        self.after_child_but(0, spec, outcome, cancel).await;
+        self.after_child_but(&[], spec, outcome, cancel).await;
     }
 
     /// A child had ended in an earlier process and its parent did not hear of it: whom that
@@ -134,21 +143,21 @@ impl Shared {
     ) {
         let Stored { spec, outcome: Some(outcome), told_hooks, .. } = stored else { return };
         if self.parts.memory.is_none()
-            && self.hooks_at(HookPoint::SubagentStop).count() <= told_hooks
+            && self.hooks_left(HookPoint::SubagentStop, &told_hooks).is_empty()
         {
             return tell(outcome);
         }
         let shared = Arc::clone(self);
         self.tasks.spawn(async move {
             let signal = shared.signal_above(&spec).unwrap_or_else(|| shared.cancel.child());
-            shared.after_child_but(told_hooks, &spec, &outcome, &signal).await;
+            shared.after_child_but(&told_hooks, &spec, &outcome, &signal).await;
             tell(outcome);
         });
     }
 
     async fn after_child_but(
         &self,
-        ran: usize,
+        ran: &[String],
         spec: &AgentSpec,
         outcome: &Outcome,
         cancel: &Cancel,
@@ -173,6 +182,11 @@ impl Shared {
     }
 }
 
+/// What a hook is called on record.
+fn name_of(hook: &dyn Hook) -> String {
+    to_line(hook.name(), NAME_CHARS)
+}
+
 /// What stands for a reason where a hook gives none.
 const NO_REASON: &str = "it gives no reason";
 
@@ -187,7 +201,7 @@ fn run_of(
     let spawned_by = input.agent.spawned_by.as_ref().filter(|_| child).map(|by| by.call);
     HookRun {
         name: input.moment.point(),
-        by: to_line(hook.name(), NAME_CHARS),
+        by: name_of(hook),
         call: about.map(|(call, _)| call).or(spawned_by),
         tool: about.map(|(_, tool)| tool.to_owned()),
         child: child.then(|| input.agent.id.clone()),

@@ -28,8 +28,8 @@ pub(crate) struct Stored {
     /// Attempts of requests that it sent.
     pub(crate) requests: u32,
     pub(crate) outcome: Option<Outcome>,
-    /// How many hooks were told of that outcome.
-    pub(crate) told_hooks: usize,
+    /// The hooks that were told of that outcome, by name.
+    pub(crate) told_hooks: Vec<String>,
     pub(crate) begun: bool,
     /// That it, or one above it, was told to end: it does not go on.
     pub(crate) stopped: Option<CancelReason>,
@@ -186,7 +186,7 @@ fn fold(records: &[Record], texts: &BTreeMap<String, Arc<str>>) -> BTreeMap<Agen
             Event::AgentStop { reason, pending: true } => stop(&mut agents, &record.agent, *reason),
             Event::Hook(run) if run.name == HookPoint::SubagentStop => {
                 if let Some(child) = run.child.as_ref().and_then(|id| agents.get_mut(id)) {
-                    child.told_hooks += 1;
+                    child.told_hooks.push(run.by.clone());
                 }
             }
             event => {
@@ -223,7 +223,7 @@ fn stored(start: &AgentStart, texts: &BTreeMap<String, Arc<str>>) -> Stored {
         cost: Cost::default(),
         requests: 0,
         outcome: None,
-        told_hooks: 0,
+        told_hooks: Vec::new(),
         begun: false,
         stopped: None,
         ran: Duration::ZERO,
@@ -317,12 +317,12 @@ impl Stored {
                 }
                 self.begun = true;
                 self.outcome = None;
-                self.told_hooks = 0;
+                self.told_hooks.clear();
                 self.session_ended = false;
             }
             Event::AgentResume { .. } => {
                 self.outcome = None;
-                self.told_hooks = 0;
+                self.told_hooks.clear();
                 self.session_ended = false;
             }
             Event::SessionEnd { .. } => self.session_ended = true,

@@ -506,3 +506,31 @@ async fn a_restart_tells_of_the_end_of_a_child_whom_the_one_before_did_not_come_
         assert!(noted.contains(&"s/1.0.0|go|did one".to_owned()), "{last}: {noted:?}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn after_a_restart_those_hooks_are_told_that_are_not_on_record_whatever_their_order() {
+    let cases: [(&[&'static str], &[&str]); 3] =
+        [(&["b", "a"], &["b"]), (&["a", "a"], &["a"]), (&["b"], &["b"])];
+    let rule = |results: usize, request: &Request<'_>| {
+        Ok(match (top_text(request), results) {
+            ("go", 0) => Reply::calls("rule", [("spawn", json!({"list": ["one"]}))]),
+            (task, _) => Reply::text("rule", task),
+        })
+    };
+    for (now, told) in cases {
+        let (folder, again) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let with = |world: &Arc<World>, names: &[&'static str]| Parts {
+            hooks: names.iter().map(|name| hook(name, fails)).collect(),
+            ..parts(world, rule)
+        };
+        let first = with(&Arc::default(), &["a"]);
+        run(folder.path(), spec(folder.path()), first, &Cancel::new()).await;
+        let last = r#""name":"SubagentStop""#;
+        let dir = crate::fixture::cut(folder.path(), again.path(), last);
+        let world = Arc::new(World::default());
+        crate::fixture::resumed(&dir, with(&world, now)).await;
+        let stops = runs(&world).into_iter().map(|(_, run)| run);
+        let stops = stops.filter(|run| run.name == HookPoint::SubagentStop);
+        assert!(stops.map(|run| run.by).eq(told.iter().copied()), "{now:?}");
+    }
+}
