@@ -209,7 +209,7 @@ fn described(raw: RawTool, plugin: &ToolsetName) -> Result<Described, String> {
         spawns: false,
         parallel: raw.parallel,
         time_limit: Some(limit.clamp(Duration::from_millis(1), LONGEST)),
-        usable: raw.unusable.map_or(Usable::Yes, Usable::No),
+        usable: raw.unusable.map_or(Usable::Yes, |why| Usable::No(to_line(&why, WHY_CHARS))),
         examples: raw.examples.into_iter().map(example).collect(),
     };
     Ok(Described { toolset, spec })
@@ -270,7 +270,7 @@ mod tests {
     fn limits_hold_whatever_it_says() {
         let answer = r#"{"ok":{"name":"w","version":"","tools":[{"name":"a","description":"x",
             "parameters":{"type":"object"},"time_limit_ms":18446744073709551615,
-            "effects":"read_only","toolset":"letters","unusable":"no key"}]}}"#;
+            "effects":"read_only","toolset":"letters","unusable":"no\u001b[2J\u202e key"}]}}"#;
         let read = Description::parse(answer).unwrap();
         let Described { toolset, spec } = &read.tools[0];
         assert_eq!(spec.time_limit, Some(LONGEST));
