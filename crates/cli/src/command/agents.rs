@@ -54,7 +54,7 @@ fn once(dir: &SessionDir, named: &[String], as_json: bool) -> Result<(), CliErro
     if named.is_empty() {
         wanted = running.iter().map(|holder| holder.session.clone()).collect();
         if wanted.is_empty() {
-            wanted.extend(dir.list().map_err(CliError::failed)?.pop());
+            wanted.extend(latest(dir, dir.list().map_err(CliError::failed)?));
         }
     }
     let mut seen = Vec::new();
@@ -74,6 +74,18 @@ fn once(dir: &SessionDir, named: &[String], as_json: bool) -> Result<(), CliErro
         tell("there are no sessions yet");
     }
     seen.iter().try_for_each(|seen| print(&seen.text(now)))
+}
+
+/// The session that began last. Ids tell the second, so only those of the same one are looked into.
+fn latest(dir: &SessionDir, all: Vec<SessionId>) -> Option<SessionId> {
+    let second = |id: &SessionId| {
+        let id = id.as_str();
+        id.rsplit_once('-').map_or(id, |(second, _)| second).to_owned()
+    };
+    let last = second(all.last()?);
+    let created = |id: &SessionId| dir.read(id).ok().map(|stored| stored.header.created);
+    let of_it = all.into_iter().filter(|id| second(id) == last);
+    of_it.max_by_key(|id| (created(id), id.clone()))
 }
 
 /// One session.
