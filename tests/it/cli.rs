@@ -63,12 +63,21 @@ async fn what_is_piped_in_beside_a_task_goes_with_it() {
 }
 
 #[tokio::test]
-async fn nothing_piped_in_is_nothing_said() {
+async fn nothing_piped_in_is_told_where_something_was_to_come() {
     let lab = Lab::new();
     let server = model(|_| text("Fine.")).await;
-    for nothing in ["deputize Go < /dev/null", "deputize Go <&-", ": | deputize Go"] {
+    let empty = "note: standard input was empty: nothing of it goes with the task";
+    fs::write(lab.work("empty"), "").unwrap();
+    for (nothing, told) in [
+        ("deputize Go < /dev/null", false),
+        ("deputize Go <&-", false),
+        // Something was to come.
+        (": | deputize Go", true),
+        ("deputize Go < empty", true),
+    ] {
         let ended = shell(&lab, &server, nothing).await.with_code(0);
-        assert!(!ended.err.contains("standard input"), "{nothing}: {}", ended.err);
+        assert_eq!(ended.err.contains(empty), told, "{nothing}: {}", ended.err);
+        assert_eq!(ended.err.contains("standard input"), told, "{nothing}: {}", ended.err);
         assert_eq!(last_message(&server), "Go", "{nothing}");
     }
 }

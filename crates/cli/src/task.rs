@@ -1,8 +1,9 @@
 //! The task of a run: the words of the argument, or of standard input, and what is piped in
 //! beside words.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Read as _};
+use std::os::unix::fs::FileTypeExt as _;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -91,9 +92,14 @@ pub(crate) fn piped(
     if matches!(argument, None | Some("-")) || input.is_terminal {
         return Ok(None);
     }
-    let bytes = input.read(MATERIAL_BYTES, false)?.unwrap_or_default();
+    let Some(bytes) = input.read(MATERIAL_BYTES, false)? else { return Ok(None) };
     if bytes.len() > MATERIAL_BYTES {
         return Err(TaskError::TooMuch);
+    }
+    // A device (`/dev/null`) was put there to say nothing; a pipe or a file was to hold something.
+    let holds = |meta: Metadata| meta.is_file() || meta.file_type().is_fifo();
+    if bytes.is_empty() && input.file.metadata().is_ok_and(holds) {
+        (input.tell)("note: standard input was empty: nothing of it goes with the task");
     }
     Ok(Some(bytes).filter(|bytes| !bytes.is_empty()))
 }
