@@ -22,7 +22,7 @@ use crate::program::soon;
 pub(super) async fn tools(server: Server, read_only: &[&str]) -> (Catalog, Servers) {
     let supervisor = Arc::new(Supervisor::start().unwrap());
     let shared = Arc::clone(&supervisor);
-    let looked = look(server.clone(), "/", move || Ok(Arc::clone(&shared)));
+    let looked = Box::pin(look(server.clone(), "/", move || Ok(Arc::clone(&shared))));
     let listed = soon("the list of the tools", looked).await.unwrap();
     let mut card = Card::default();
     card.keep(&server.start(), listed);
@@ -88,7 +88,7 @@ fn told(result: &ToolCallResult) -> String {
 }
 
 pub(super) async fn called(bench: &Bench, name: &str, arguments: Value) -> String {
-    told(&soon(name, bench.call(name, arguments)).await)
+    told(&soon(name, Box::pin(bench.call(name, arguments))).await)
 }
 
 #[tokio::test]

@@ -194,7 +194,7 @@ struct Called {
 /// A session whose model calls `echo` so often, in steps of their own.
 async fn called(fault: &str, times: usize, limits: Limits) -> Called {
     let folder = tempfile::tempdir().unwrap();
-    called_in(folder.path(), (fault, times), limits, &Cancel::new()).await
+    Box::pin(called_in(folder.path(), (fault, times), limits, &Cancel::new())).await
 }
 
 async fn called_in(
@@ -208,7 +208,8 @@ async fn called_in(
     let shared = Arc::clone(&supervisor);
     let server = server(fault, &file, limits);
     let first = Server { limits: patient(), ..server.clone() };
-    let listed = look(first, "/", move || Ok(Arc::clone(&shared))).await.unwrap();
+    let looked = Box::pin(look(first, "/", move || Ok(Arc::clone(&shared))));
+    let listed = looked.await.unwrap();
     let mut card = Card::default();
     card.keep(&server.start(), listed);
     let mut catalog = Catalog::default();
