@@ -136,7 +136,9 @@ impl Input<'_> {
                 Ok(count) => bytes.extend_from_slice(piece.get(..count).unwrap_or_default()),
                 Err(error) if is_passing(&error) => {}
                 // It is open, and not for reading: `nohup` does that.
-                Err(error) if error.raw_os_error() == Some(Errno::BADF.raw_os_error()) => break,
+                Err(error) if error.raw_os_error() == Some(Errno::BADF.raw_os_error()) => {
+                    return Ok(None);
+                }
                 Err(error) => return Err(TaskError::Read(error)),
             }
         }
