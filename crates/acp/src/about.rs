@@ -153,7 +153,9 @@ impl About {
         if !self.text.is_empty() {
             told.push_str(&format!("\n{}", cut(&self.text, SHOWN_BYTES)));
         }
-        let share = SHOWN_BYTES / self.changes.len().clamp(1, SHOWN);
+        // Of what the input has too, what there is room for beside it.
+        let room = SHOWN_BYTES.saturating_sub(told.len()).max(1024);
+        let share = room / self.changes.len().clamp(1, SHOWN);
         for change in self.changes.iter().take(SHOWN) {
             let what = if change.old.is_none() { "new file" } else { "change of" };
             let path = to_exact_line(&change.path, PATH_CHARS);
@@ -222,6 +224,16 @@ mod tests {
     }
 
     const CALL: CallId = CallId { step: 1, slot: 0 };
+
+    #[test]
+    fn what_the_input_and_a_change_have_both_is_short_enough_to_be_asked() {
+        let text = "a line of it\n".repeat(1600);
+        let change = json!([{"type": "diff", "path": "/w/a", "newText": text}]);
+        let input = json!({"path": "/w/a", "content": text});
+        let known = about(json!({"title": "Write", "rawInput": input, "content": change}));
+        let details = known.asked(CALL).details;
+        assert!((text.len()..30 * 1024).contains(&details.len()), "{}", details.len());
+    }
 
     #[test]
     fn what_is_asked_has_what_all_updates_told_and_the_last_of_each() {

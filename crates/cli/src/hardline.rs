@@ -172,6 +172,8 @@ fn is_block_device(path: &str) -> bool {
 }
 
 /// A function that runs itself twice, and goes on.
+const BODY_BYTES: usize = 1024;
+
 fn is_fork_bomb(text: &str) -> bool {
     let text = text.replace('\n', ";");
     let text: String = text.chars().filter(|c| !c.is_whitespace()).collect();
@@ -180,6 +182,8 @@ fn is_fork_bomb(text: &str) -> bool {
         let name = before.rsplit([';', '&', '|', '(', '{']).next().unwrap_or_default();
         let name = name.strip_prefix("function").unwrap_or(name);
         let body = behind.get(begin.len()..).unwrap_or_default();
+        // One that is longer is no such thing, and looking for its end takes long for many of them.
+        let body = body.get(..body.floor_char_boundary(BODY_BYTES)).unwrap_or_default();
         let body = body.split('}').next().unwrap_or_default();
         !name.is_empty() && body.contains(&format!("{name}|{name}")) && body.contains('&')
     })

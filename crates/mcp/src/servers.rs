@@ -31,6 +31,8 @@ const LONGEST_REST: u32 = REST << 5;
 
 /// How long an agent that begins waits for a server that runs and told that its tools changed.
 const ASKED_AGAIN: Duration = Duration::from_secs(5);
+/// How long nobody waits again for one that was waited for in vain.
+const SILENT: Duration = Duration::from_secs(30);
 
 /// How long a server is waited for that told so at the end.
 const LAST_LOOK: Duration = Duration::from_secs(1);
@@ -96,8 +98,9 @@ pub(crate) struct Up {
     listed: Mutex<Arc<Listed>>,
     /// How many changes of the list of tools `listed` knows of.
     known_changes: Mutex<u64>,
-    /// After how many changes it was asked in vain what it has: for these nobody waits again.
-    silent_after: Mutex<Option<u64>>,
+    /// After how many changes it was asked in vain what it has, and when: for these nobody waits
+    /// again for a while.
+    silent_after: Mutex<Option<(u64, Instant)>>,
     asking: tokio::sync::Mutex<()>,
 }
 
@@ -254,7 +257,8 @@ impl Servers {
         // It is given up below, and nowhere before.
         let asking = self.current(name, &up, 2 * ASKED_AGAIN);
         let Ok(listed) = tokio::time::timeout(ASKED_AGAIN, asking).await else {
-            *up.silent_after.lock().unwrap_or_else(PoisonError::into_inner) = Some(changes);
+            *up.silent_after.lock().unwrap_or_else(PoisonError::into_inner) =
+                Some((changes, Instant::now()));
             return Err(NotKnown::Slow(name.to_owned()));
         };
         let listed = listed?;
@@ -312,7 +316,8 @@ impl Up {
     fn is_silent(&self) -> bool {
         let changes = self.link.news().tool_changes();
         let silent = *self.silent_after.lock().unwrap_or_else(PoisonError::into_inner);
-        silent == Some(changes) && !self.knows_of(changes)
+        let still = |(of, at): (u64, Instant)| of == changes && at.elapsed() < SILENT;
+        silent.is_some_and(still) && !self.knows_of(changes)
     }
 
     pub(crate) fn listed(&self) -> Arc<Listed> {

@@ -3,13 +3,14 @@
 use serde_json::{Map, Value};
 
 /// The most bytes that are judged of one request: what is longer is asked about as it is.
-const JUDGED_BYTES: usize = 64 * 1024;
+pub(crate) const JUDGED_BYTES: usize = 64 * 1024;
 /// JSON in a string in JSON is read so deep.
 const LEVELS: u32 = 4;
 /// Keys below which a text is a command, also if it is a single word. A list is one command, word
 /// by word, where its key is none of [`LISTS`].
-const COMMANDS: [&str; 9] = [
-    "title",
+const COMMANDS: [&str; 10] = [
+    "program",
+    "executable",
     "command",
     "cmd",
     "script",
@@ -22,16 +23,19 @@ const COMMANDS: [&str; 9] = [
 const LISTS: [&str; 2] = ["commands", "cmds"];
 /// Keys of the words behind a command beside them.
 const WORDS: [&str; 3] = ["args", "arguments", "argv"];
+/// Keys below which people are told something, where no key above says that it is a command.
+const PROSE: [&str; 6] = ["body", "content", "description", "explanation", "prompt", "reason"];
 /// What a call has what files are to contain under.
 const FILES: &str = "changes";
 
 /// What may be a command among the arguments of a call, as text for a shell: what is named as one
-/// before any other text. Where `edits` says that the call changes files, other texts are what
-/// stands in those, and no commands.
-pub(crate) fn commands(arguments: &Value, edits: bool) -> Vec<String> {
-    let mut found = Found { edits, ..Found::default() };
+/// before any other text. Where the call is of a kind that runs nothing, other texts are no commands.
+pub(crate) fn commands(arguments: &Value, runs_none: bool) -> Vec<String> {
+    let mut found = Found { runs_none, ..Found::default() };
+    // What a program calls its call may be the command itself.
+    found.named.extend(arguments.get("title").and_then(Value::as_str).map(str::to_owned));
     match arguments {
-        Value::Object(entries) => found.entries(entries, Some(FILES), None, LEVELS),
+        Value::Object(entries) => found.entries(entries, &[FILES, "title"], None, LEVELS),
         _ => found.walk(arguments, None, LEVELS),
     }
     let mut room = JUDGED_BYTES;
@@ -47,7 +51,7 @@ pub(crate) fn commands(arguments: &Value, edits: bool) -> Vec<String> {
 
 #[derive(Default)]
 struct Found {
-    edits: bool,
+    runs_none: bool,
     named: Vec<String>,
     others: Vec<String>,
 }
@@ -70,7 +74,7 @@ impl Found {
                     _ => items.iter().for_each(|item| self.walk(item, name, levels)),
                 }
             }
-            Value::Object(entries) => self.entries(entries, None, name, levels),
+            Value::Object(entries) => self.entries(entries, &[], name, levels),
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
     }
@@ -78,22 +82,27 @@ impl Found {
     fn entries(
         &mut self,
         entries: &Map<String, Value>,
-        but: Option<&str>,
+        but: &[&str],
         name: Option<&str>,
         levels: u32,
     ) {
         let own = |key: &String| COMMANDS.into_iter().find(|it| key.eq_ignore_ascii_case(it));
-        let program = entries
-            .iter()
-            .find_map(|(key, value)| own(key).filter(|key| *key != "title").and(value.as_str()));
+        let program = entries.iter().find_map(|(key, value)| own(key).and(value.as_str()));
+        let text = WORDS.into_iter().find_map(|key| entries.get(key)?.as_str());
+        if let (Some(program), Some(text)) = (program, text) {
+            self.named.push(format!("{program} {text}"));
+        }
         let behind = WORDS.into_iter().find_map(|key| entries.get(key)?.as_array());
         if let (Some(program), Some(behind)) = (program, behind) {
             let behind: Vec<&str> = behind.iter().filter_map(Value::as_str).collect();
             self.named.push(format!("{program} {}", joined(&behind)));
             self.words(&[&[program], behind.as_slice()].concat(), true);
         }
-        for (key, value) in entries.iter().filter(|(key, _)| but != Some(key.as_str())) {
-            self.walk(value, own(key).or(name), levels);
+        for (key, value) in entries.iter().filter(|(key, _)| !but.contains(&key.as_str())) {
+            let name = own(key).or(name);
+            if name.is_some() || !PROSE.into_iter().any(|it| key.eq_ignore_ascii_case(it)) {
+                self.walk(value, name, levels);
+            }
         }
     }
 
@@ -104,7 +113,7 @@ impl Found {
             self.walk(&inner, name, levels - 1);
         } else if name.is_some() {
             self.named.push(text.to_owned());
-        } else if !self.edits && !is_word(text) {
+        } else if !self.runs_none && !is_word(text) {
             self.others.push(text.to_owned());
         }
     }
@@ -119,7 +128,7 @@ impl Found {
         texts.extend(text.map(|text| (*text).to_owned()));
         match named {
             true => self.named.append(&mut texts),
-            false if !self.edits => self.others.append(&mut texts),
+            false if !self.runs_none => self.others.append(&mut texts),
             false => {}
         }
     }
@@ -180,8 +189,29 @@ mod tests {
         }
         assert!(of(&json!({"command": "reboot"})).contains(&"reboot".to_owned()));
         assert_eq!(commands(&json!({"title": "reboot"}), false), ["reboot"]);
+        for input in [
+            json!({"command": "rm", "args": "-rf /"}),
+            json!({"program": "rm", "args": ["-rf", "/"]}),
+        ] {
+            let found = commands(&json!({"title": "Run", "input": input}), false);
+            assert!(found.contains(&"rm -rf /".to_owned()), "{found:?}");
+        }
         let joined = of(&json!({"command": ["echo", "it's", ""]}));
         assert_eq!(joined, ["Run command", r"echo 'it'\''s' ''"]);
+    }
+
+    #[test]
+    fn what_people_are_told_is_no_command() {
+        for input in [
+            json!({"command": "npm start", "description": "reboot the dev server"}),
+            json!({"prompt": "reboot instructions"}),
+            json!({"body": "Steps:\nsudo reboot\n"}),
+        ] {
+            let found = commands(&json!({"title": "Ask", "input": input}), false);
+            assert!(!found.iter().any(|text| text.contains("reboot")), "{found:?}");
+        }
+        let issue = json!({"title": "Open", "input": {"title": "reboot hangs"}});
+        assert_eq!(commands(&issue, true), ["Open"]);
     }
 
     #[test]
@@ -195,7 +225,8 @@ mod tests {
             "input": {"path": "notes.md", "content": "Then:\nrm -rf /\n", "old": ["a b", "c d"]},
         });
         assert_eq!(commands(&edit, true), ["Edit notes.md"]);
-        assert!(commands(&edit, false).contains(&"Then:\nrm -rf /\n".to_owned()));
+        let other = of(&json!({"data": "Then:\nrm -rf /\n"}));
+        assert_eq!(other, ["Run command", "Then:\nrm -rf /\n"]);
         let both = json!({"title": "Edit", "input": {"command": "rm -rf /"}});
         assert!(commands(&both, true).contains(&"rm -rf /".to_owned()));
         let change = json!({"path": "notes.md", "old": null, "new": "rm -rf /\n"});

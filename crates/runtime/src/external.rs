@@ -19,7 +19,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use crate::answer::value_of;
-use crate::asked::commands;
+use crate::asked::{JUDGED_BYTES, commands};
 use crate::call::settle;
 use crate::driver::Driver;
 use crate::hook::scrubbed;
@@ -37,8 +37,9 @@ const TOOL_CHARS: usize = 80;
 const CALLS: usize = 10_000;
 /// The class of what such an agent asks for.
 const CLASS: &str = "external";
-/// What a call is that changes files, by its tool or its kind.
-const EDIT: &str = "edit";
+/// Kinds of calls that run nothing: what stands in them beside what is named as a command is none.
+const RUNS_NONE: [&str; 8] =
+    ["delete", "edit", "fetch", "move", "read", "search", "switch_mode", "think"];
 
 impl Driver {
     /// The way to this agent, if it is a program of its own.
@@ -308,9 +309,11 @@ impl Reporter {
         (command, asked): (&str, &str),
         cancel: &Cancel,
     ) -> Result<Question, Answer> {
-        let edits = call.tool == EDIT
-            || call.arguments.get("kind").and_then(serde_json::Value::as_str) == Some(EDIT);
-        let told = commands(&call.arguments, edits);
+        let kind = call.arguments.get("kind").and_then(serde_json::Value::as_str);
+        let runs_none =
+            [Some(call.tool.as_str()), kind].iter().flatten().any(|it| RUNS_NONE.contains(it));
+        let told = commands(&call.arguments, runs_none);
+        let command = command.get(..command.floor_char_boundary(JUDGED_BYTES)).unwrap_or_default();
         let mut told = std::iter::once(command).chain(told.iter().map(String::as_str));
         if let Some(reason) = told.find_map(|command| self.shared.parts.policy.never(command)) {
             return Err(Answer { reason, ..Answer::no("rule") });

@@ -106,7 +106,7 @@ async fn no_project_supplies_the_code_of_a_server_unless_the_person_says_so() {
         };
         let ended = add(&[]).await.with_code(1);
         assert!(!mark.exists(), "{command:?}: {} {}", ended.out, ended.err);
-        assert!(lab.path("home/mcp/started-in/w").is_dir());
+        assert!(!lab.path("home/mcp/started-in/w").exists(), "nothing of it stays");
 
         // Where the person says so it does, and is told.
         for (place, told) in [

@@ -6,11 +6,27 @@ use std::path::{Path, PathBuf};
 use crate::config::Sources;
 use crate::surroundings::Surroundings;
 
+/// Where they are by default.
+const DEFAULTS: [&str; 2] = [".config/deputize", ".local/state/deputize"];
+/// What is in them.
+const OWN: [&str; 4] = ["config.yaml", "control", "mcp", "sessions"];
+
 /// The folders of the configuration and of the state, also those that a run without
 /// `DEPUTIZE_HOME` would have, and the configuration file: as they are named, and where links lead.
 pub(super) fn of(around: &Surroundings, sources: &Sources) -> BTreeSet<PathBuf> {
-    let folders = sources.homes().chain(around.states());
-    let named = folders.flat_map(|folder| [folder.join("config.yaml"), folder]);
+    // A run with other variables reads those below the home directory.
+    let home = around.var("HOME").map(|home| sources.cwd.join(home));
+    let default = home.into_iter().flat_map(|home| DEFAULTS.map(|folder| home.join(folder)));
+    let folders = sources.homes().chain(around.states()).chain(default);
+    let cwd = without_links(&sources.cwd);
+    let named = folders.flat_map(|folder| {
+        // Whoever works in such a folder works on what else is there.
+        if cwd.starts_with(without_links(&folder)) {
+            OWN.map(|name| folder.join(name)).to_vec()
+        } else {
+            vec![folder.join("config.yaml"), folder]
+        }
+    });
     let named = named.chain(sources.config_file.clone());
     let absolute = named.filter(|path| path.is_absolute());
     absolute.flat_map(|path| [without_links(&path), path]).collect()
@@ -64,5 +80,8 @@ mod tests {
             "user/.local/state/deputize/config.yaml",
         ];
         assert_eq!(kept, BTreeSet::from(names.map(|name| base.join(name))));
+        // In such a folder other files are anybody's.
+        let kept = of(&around, &Sources { cwd: base.join("own"), ..sources });
+        assert!(!kept.contains(&base.join("own")) && kept.contains(&base.join("own/config.yaml")));
     }
 }
