@@ -171,9 +171,10 @@ fn is_block_device(path: &str) -> bool {
     BLOCK_DEVICES.iter().any(|begin| name.starts_with(begin))
 }
 
-/// A function that runs itself twice, and goes on.
+/// The most bytes of a function that are looked at.
 const BODY_BYTES: usize = 1024;
 
+/// A function that runs itself twice, and goes on.
 fn is_fork_bomb(text: &str) -> bool {
     let text = text.replace('\n', ";");
     let text: String = text.chars().filter(|c| !c.is_whitespace()).collect();
