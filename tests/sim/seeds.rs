@@ -113,4 +113,17 @@ fn whatever_happens_a_session_keeps_its_promises() {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let figures = all(0..seeds, threads);
     assert_eq!(figures.seeds, seeds);
+    if seeds >= SEEDS {
+        // A law that was never put to a fault proves nothing.
+        for (fault, count) in [
+            ("kills", figures.kills),
+            ("power cuts", figures.power_cuts),
+            ("cancels", figures.cancels),
+            ("disk faults", figures.disk_troubles),
+            ("resumes", figures.resumes),
+            ("clock jumps", figures.clock_jumps),
+        ] {
+            assert!(count > 0, "no {fault} in {seeds} seeds");
+        }
+    }
 }
