@@ -174,7 +174,7 @@ async fn an_agent_that_hands_nothing_on_has_no_child_to_show() {
             &["--set", "toolsets=[file]", "--set", "delegation.tool_name=task"],
             "does not have `task`",
         ),
-        (&["--depth", "2"], "may not have children"),
+        (&["--depth", "2"], "agents at depth 1 cannot hand work on"),
     ] {
         for what in [&["prompt", "--child", "--goal", "x"][..], &["toolsets", "resolve", "--child"]]
         {

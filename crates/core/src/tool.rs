@@ -280,6 +280,12 @@ pub trait Tool: Send + Sync {
         None
     }
 
+    /// Why this agent may not call it, for an agent that does not have it. Without a reason of its
+    /// own the agent's model gets a general one.
+    fn refusal(&self, _agent: &AgentView) -> Option<String> {
+        None
+    }
+
     /// Whether it reads its arguments itself, because it takes more than its schema says, or says
     /// better what is wrong. Then they are not checked: they may be any value, and a text that is
     /// no JSON comes as a string.

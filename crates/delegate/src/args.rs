@@ -9,7 +9,7 @@ use jsonschema::ValidationError;
 use jsonschema::error::ValidationErrorKind;
 use serde_json::{Value, json};
 
-use crate::fields::{Faults, Fields, WORD_CHARS, decode, object};
+use crate::fields::{Faults, Fields, WORD_CHARS, decode, not_json, object};
 use crate::placeholder::{PLACEHOLDER, is_placeholder};
 use crate::policy::{Form, Policy};
 use crate::refusal::{CallError, Code};
@@ -38,6 +38,8 @@ const LATER: [&str; 13] = [
     "workflow",
     "writes",
 ];
+/// A list of tasks, as an error shows one.
+const TASKS_EXAMPLE: &str = r#"[{"goal": "..."}]"#;
 /// Whether nobody waits for the children: of a call, or of all its tasks.
 const BACKGROUND: &str = "background";
 /// How many characters an error tells of what is wrong with a schema.
@@ -356,8 +358,14 @@ impl Fields<'_> {
         match self.list("tasks")? {
             Ok(items) => Some(items),
             Err(value) => {
-                let remedy = "`tasks` must be a list of objects, such as [{\"goal\": \"...\"}]";
-                faults.errors.push(self.error(Code::Tasks, ("tasks", value), remedy));
+                let remedy = match not_json(value) {
+                    Some(why) => format!(
+                        "`tasks` is text that is not JSON ({why}): send a list of objects, such as \
+                         {TASKS_EXAMPLE}"
+                    ),
+                    None => format!("`tasks` must be a list of objects, such as {TASKS_EXAMPLE}"),
+                };
+                faults.errors.push(self.error(Code::Tasks, ("tasks", value), &remedy));
                 None
             }
         }

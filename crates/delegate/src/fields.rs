@@ -171,6 +171,12 @@ fn broken(arguments: &Value) -> String {
     error.map(|error| format!(", and these are no JSON: {error}")).unwrap_or_default()
 }
 
+/// Why a text holds no JSON, if it holds none.
+pub(crate) fn not_json(value: &Value) -> Option<String> {
+    let error = serde_json::from_str::<Value>(value.as_str()?).err()?;
+    Some(error.to_string())
+}
+
 /// What a text holds that is JSON.
 pub(crate) fn decode(value: &Value) -> Option<Value> {
     serde_json::from_str(value.as_str()?).ok()

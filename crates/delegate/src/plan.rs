@@ -88,7 +88,8 @@ pub fn plan(
         let holds = !held.is_empty() && !begun.contains(&task_index);
         out.held.push(holds.then(|| held.join("; ")));
         if !holds {
-            warnings.extend(fewer_than_asked(task_index, request.as_ref(), &tools, parent));
+            let of = (parent, policy);
+            warnings.extend(fewer_than_asked(task_index, request.as_ref(), &tools, of));
         }
         out.dropped.push(tools.dropped.clone());
         let by = SpawnedBy { call, task_index, task_count };
@@ -105,15 +106,10 @@ fn whole_call(reading: &Reading, parent: Parent<'_>, policy: &Policy) -> Vec<Cal
     let count = reading.count;
     let (field, value) = reading.asks(policy.form);
     let mut errors = Vec::new();
-    let depth = parent.spec.depth;
-    if depth >= policy.leaf_depth() || parent.authority.spawn_depth() == 0 {
-        let remedy = format!(
-            "this agent is at depth {depth} and may not have children \
-             (delegation.max_spawn_depth is {}); do the work yourself",
-            policy.max_spawn_depth
-        );
-        errors.push(CallError::new(Code::Depth, None, (field, &value), remedy));
-    }
+    errors.extend(
+        childless(parent, policy)
+            .map(|remedy| CallError::new(Code::Depth, None, (field, &value), remedy)),
+    );
     let most = policy.concurrency();
     let accepted = !reading.begun.is_empty();
     if policy.over_limit == OverLimit::Refuse && count > most as usize && !accepted {
@@ -144,6 +140,34 @@ fn whole_call(reading: &Reading, parent: Parent<'_>, policy: &Policy) -> Vec<Cal
         errors.push(CallError::new(Code::Model, None, ("", &json!(model)), remedy));
     }
     errors
+}
+
+/// Why an agent may have no children, if it may not: by its depth, or because it is a leaf.
+fn childless(parent: Parent<'_>, policy: &Policy) -> Option<String> {
+    let (depth, limit) = (parent.spec.depth, policy.leaf_depth());
+    if depth >= limit {
+        let key = match policy.spawn_depth_key.as_str() {
+            "" => String::new(),
+            key => format!(" ({key} is {limit})"),
+        };
+        return Some(format!(
+            "this agent is at depth {depth}, and agents at depth {limit} cannot hand work on{key}; \
+             do the work yourself"
+        ));
+    }
+    (parent.authority.spawn_depth() == 0).then(|| {
+        format!(
+            "this agent, at depth {depth}, was started as a leaf and cannot hand work on; do the \
+             work yourself"
+        )
+    })
+}
+
+/// The refusal of any call to hand work on, where an agent is a child that may have no children.
+pub(crate) fn childless_refusal(parent: Parent<'_>, policy: &Policy) -> Option<Refusal> {
+    let remedy = childless(parent, policy).filter(|_| parent.spec.depth > 0)?;
+    let error = CallError::new(Code::Depth, None, ("", &Value::Null), remedy);
+    Some(Refusal::new(vec![error], Vec::new()))
 }
 
 /// An error when a task's model is not one that this agent may use.
@@ -203,7 +227,8 @@ fn too_free(task: &Task, child: &ChildTools, policy: &Policy) -> Option<CallErro
     Some(CallError::new(Code::External, task.index, ("toolsets", &value), remedy))
 }
 
-/// The toolsets that a task names, or an error for each that exists nowhere.
+/// The toolsets that a task names, those of a later version included, or an error for each that
+/// exists nowhere.
 fn requested(
     task: &Task,
     parent: Parent<'_>,
@@ -216,8 +241,12 @@ fn requested(
     let mut found = BTreeSet::new();
     let mut errors = Vec::new();
     for name in names {
-        match known.get(name.as_str()) {
-            Some(toolset) => _ = found.insert(toolset.clone()),
+        let later = || {
+            let later = policy.later_toolsets.contains(name);
+            later.then(|| ToolsetName::new(name.as_str()).ok()).flatten()
+        };
+        match known.get(name.as_str()).cloned().or_else(later) {
+            Some(toolset) => _ = found.insert(toolset),
             None => errors.push(unknown_toolset(name, task, (parent, policy))),
         }
     }
@@ -248,14 +277,18 @@ fn fewer_than_asked(
     index: u32,
     requested: Option<&BTreeSet<ToolsetName>>,
     child: &ChildTools,
-    parent: Parent<'_>,
+    (parent, policy): (Parent<'_>, &Policy),
 ) -> Option<String> {
     let own = parent.toolsets();
+    let who = |toolset: &ToolsetName| {
+        let later = policy.later_toolsets.contains(toolset.as_str());
+        if later { "this version" } else { "this agent" }
+    };
     let mut lost: Vec<String> = requested
         .into_iter()
         .flatten()
         .filter(|toolset| !own.contains(*toolset))
-        .map(|toolset| format!("toolset {toolset} (this agent does not have it)"))
+        .map(|toolset| format!("toolset {toolset} ({} does not have it)", who(toolset)))
         .collect();
     // That a leaf has nothing to hand work on with is no loss, unless nothing else is left.
     let empty = child.tools.is_empty();

@@ -74,6 +74,10 @@ pub struct Policy {
     pub toolset_ceiling: Option<BTreeSet<ToolsetName>>,
     /// Whether children keep the parent's MCP tools although the call does not name them.
     pub inherit_mcp_toolsets: bool,
+    /// Toolsets that a later version will have: a call that names one goes on without it.
+    pub later_toolsets: BTreeSet<String>,
+    /// What the operator calls `max_spawn_depth`; a refusal names it. Empty: it is not named.
+    pub spawn_depth_key: String,
     /// What happens to a call with more tasks than may run side by side.
     pub over_limit: OverLimit,
     /// Children of one session, all levels together; 0: no limit.
@@ -123,6 +127,8 @@ impl Default for Policy {
             default_toolsets: BTreeSet::new(),
             toolset_ceiling: None,
             inherit_mcp_toolsets: true,
+            later_toolsets: BTreeSet::new(),
+            spawn_depth_key: String::new(),
             over_limit: OverLimit::Refuse,
             max_children_per_session: 200,
             model: None,

@@ -18,7 +18,7 @@ use crate::describe::describe;
 use crate::files::Before;
 use crate::found::{Begun, Works};
 use crate::keep::{is_kept, keep};
-use crate::plan::{Plan, PlanError, plan};
+use crate::plan::{Plan, PlanError, childless_refusal, plan};
 use crate::policy::{Form, OverLimit, Policy};
 use crate::refusal::{CallError, Code, Refusal};
 use crate::report::{Caps, Seen, plain, report};
@@ -179,12 +179,17 @@ impl DelegateTool {
         Ok((plan, entered))
     }
 
+    /// A refusal in the form of the tool's results.
+    fn refusal_text(&self, refusal: &Refusal) -> String {
+        match self.policy.form {
+            Form::DelegateTask => refusal.to_json(),
+            Form::Task => refusal.to_string(),
+        }
+    }
+
     fn failed(&self, error: PlanError) -> ToolError {
         match error {
-            PlanError::Refused(refusal) => ToolError::refused(match self.policy.form {
-                Form::DelegateTask => refusal.to_json(),
-                Form::Task => refusal.to_string(),
-            }),
+            PlanError::Refused(refusal) => ToolError::refused(self.refusal_text(&refusal)),
             PlanError::Prompt(_) => ToolError::failed(error),
         }
     }
@@ -261,6 +266,11 @@ impl Tool for DelegateTool {
 
     fn declare(&self, agent: &AgentView) -> Option<ToolDecl> {
         describe(Parent::of(agent), &self.policy).ok()
+    }
+
+    fn refusal(&self, agent: &AgentView) -> Option<String> {
+        let refusal = childless_refusal(Parent::of(agent), &self.policy)?;
+        Some(self.refusal_text(&refusal))
     }
 
     // Leniently, and each mistake gets an answer of ours.

@@ -212,17 +212,22 @@ impl Driver {
         {
             return Err(format!("{}: {changed}", call.name));
         }
-        if view.declared.iter().any(|tool| tool.name.as_str() == call.name) {
-            return Err(match view.spec.declared {
-                None => format!("{} may not be used in this turn", call.name),
-                Some(_) => format!(
-                    "{} is not among your tools: it is another agent's, whose list you were told",
-                    call.name
-                ),
-            });
+        if let Some(why) = known.and_then(|entry| entry.tool.refusal(view)) {
+            return Err(why);
         }
         let mine = view.catalog.iter().filter(|entry| permitted(entry));
         let mine: Vec<&str> = mine.map(|entry| entry.name().as_str()).collect();
+        if view.declared.iter().any(|tool| tool.name.as_str() == call.name) {
+            return Err(match (&view.spec.declared, mine.as_slice()) {
+                (None, _) => format!("{} may not be used in this turn", call.name),
+                (Some(_), []) => {
+                    format!("you may not use `{}`: no tool is yours to use", call.name)
+                }
+                (Some(_), mine) => {
+                    format!("you may not use `{}`: use {}", call.name, mine.join(", "))
+                }
+            });
+        }
         let score = |name: &str| strsim::jaro_winkler(name, &call.name);
         let near = mine.iter().copied().max_by(|a, b| score(a).total_cmp(&score(b)));
         let hint = match near {

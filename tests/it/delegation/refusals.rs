@@ -6,8 +6,8 @@ use deputize_core::{RawCall, Reply};
 use deputize_testkit::Answer;
 use serde_json::{Value, json};
 
-use super::{call, messages, say};
-use crate::program::{Lab, Running, model};
+use super::{call, is_child, messages, of, result, run, say, tools};
+use crate::program::{Asked, Lab, Running, model};
 
 #[tokio::test]
 async fn nonsense_is_answered_with_what_is_wrong_and_starts_nobody() {
@@ -143,6 +143,95 @@ async fn all_that_is_wrong_with_a_call_comes_back_at_once_and_nobody_is_started(
         })
         .collect();
     insta::assert_snapshot!(errors.join("\n"));
+}
+
+/// The results of the calls that a child makes one after the other, of the child itself.
+async fn child_that_calls(calls: Vec<(&'static str, Value)>, set: &[&str]) -> Vec<String> {
+    let lab = Lab::new();
+    let server = model(move |asked| match (is_child(asked), asked.results().len()) {
+        (false, 0) => call("delegate_task", json!({"goal": "Look at one"})),
+        (true, at) if at < calls.len() => call(calls[at].0, calls[at].1.clone()),
+        (_, _) => say("Looked."),
+    })
+    .await;
+    run(&lab, &server, set, "Go").await;
+    let requests = server.requests();
+    let last = requests.iter().filter(|request| is_child(&Asked::of(request))).next_back();
+    messages(last.unwrap(), "tool")
+}
+
+#[tokio::test]
+async fn the_refusal_of_an_agent_at_the_last_level_names_its_depth_the_limit_and_the_key() {
+    for schemas in ["narrowed", "cache_preserving"] {
+        let set = format!("delegation.tool_schemas={schemas}");
+        let calls = vec![("delegate_task", json!({"goal": "Look at two"}))];
+        let told = child_that_calls(calls, &[&set]).await.remove(0);
+        for part in ["E_DEPTH", "is at depth 1", "depth 1 cannot", "delegation.max_spawn_depth"] {
+            assert!(told.contains(part), "{schemas}: {told}");
+        }
+        assert!(!told.contains("another agent's"), "{schemas}: {told}");
+    }
+}
+
+#[tokio::test]
+async fn a_leaf_above_the_last_level_is_told_that_it_is_one() {
+    let calls = vec![("delegate_task", json!({"goal": "Look at two"}))];
+    let told = child_that_calls(calls, &["delegation.max_spawn_depth=3"]).await.remove(0);
+    assert!(told.contains("E_DEPTH") && told.contains("started as a leaf"), "{told}");
+}
+
+#[tokio::test]
+async fn a_tool_of_another_agents_list_is_refused_with_those_that_may_be_used() {
+    let calls = vec![("terminal", json!({"command": "true"}))];
+    let set = ["delegation.tool_schemas=cache_preserving", "delegation.toolset_ceiling=[file]"];
+    let told = child_that_calls(calls, &set).await.remove(0);
+    assert!(told.contains("you may not use `terminal`") && told.contains("list_dir"), "{told}");
+}
+
+#[tokio::test]
+async fn a_toolset_of_a_later_version_is_dropped_and_told() {
+    let lab = Lab::new();
+    let server = model(|asked| match (is_child(asked), asked.results().len()) {
+        (false, 0) => {
+            let tasks = json!([
+                {"goal": "Look at one", "toolsets": ["file", "web"]},
+                {"goal": "Look at two", "toolsets": ["web"]},
+            ]);
+            call("delegate_task", json!({ "tasks": tasks }))
+        }
+        _ => say("Looked."),
+    })
+    .await;
+    run(&lab, &server, &[], "Go").await;
+    let requests = server.requests();
+    let (told, _) = result(&messages(of(&requests, "Go")[1], "tool")[0]);
+    assert_eq!(
+        told["warnings"],
+        json!([
+            "task 0 got less than it asked for: toolset web (this version does not have it)",
+            "task 1 runs without any tool: toolset web (this version does not have it)",
+        ]),
+    );
+    assert!(tools(of(&requests, "Look at one")[0]).contains(&"read_file".to_owned()));
+}
+
+#[tokio::test]
+async fn tasks_in_a_text_that_is_no_json_are_told_as_that() {
+    for (tasks, told) in [
+        ("first read a, then read b", "`tasks` is text that is not JSON"),
+        ("[{\"goal\": \"A\"}, {\"goal\":", "`tasks` is text that is not JSON"),
+        ("{\"goal\": \"A\"}", "`tasks` must be a list of objects"),
+    ] {
+        let (lab, tasks) = (Lab::new(), tasks.to_owned());
+        let server = model(move |asked| match asked.results().len() {
+            0 => call("delegate_task", json!({ "tasks": tasks })),
+            _ => say("So be it."),
+        })
+        .await;
+        run(&lab, &server, &[], "Go").await;
+        let answer = messages(&server.requests()[1], "tool").remove(0);
+        assert!(answer.contains("E_TASKS") && answer.contains(told), "{answer}");
+    }
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use deputize_runtime::Pulse;
 
 use super::settings::{effort, seconds};
 use super::{Found, Ingredients, approver_mode};
-use crate::config::{self, Config, child_model_name};
+use crate::config::{self, Config, LATER_TOOLSETS, child_model_name};
 
 /// When children give signs of life.
 pub(super) fn pulse(config: &config::Config) -> Pulse {
@@ -59,6 +59,8 @@ pub(super) fn policy(
         default_toolsets,
         toolset_ceiling,
         inherit_mcp_toolsets: set.inherit_mcp_toolsets,
+        later_toolsets: LATER_TOOLSETS.iter().map(|name| (*name).to_owned()).collect(),
+        spawn_depth_key: "delegation.max_spawn_depth".to_owned(),
         over_limit: match set.over_limit {
             config::OverLimit::Refuse => OverLimit::Refuse,
             config::OverLimit::Queue => OverLimit::Queue,
