@@ -17,6 +17,7 @@ mod refusals;
 mod results;
 mod sharing;
 mod task_tool;
+mod thoughts;
 
 /// What a model says, and what it calls.
 fn say(text: &str) -> Answer {

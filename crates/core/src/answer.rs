@@ -9,6 +9,10 @@ use crate::outcome::Outcome;
 use crate::prompt::fill;
 use crate::schema::plain_schema;
 
+mod last_value;
+
+use last_value::last_value;
+
 const SCHEMA: &str = include_str!("../prompts/answer_schema.md");
 const REJECTED: &str = include_str!("../prompts/answer_rejected.md");
 
@@ -77,22 +81,19 @@ impl Outcome {
     }
 }
 
-/// The JSON value that an answer is: bare, or alone in one fenced block. Other words around it
-/// are allowed only outside of a fence.
+/// Returns the JSON value that an answer is, or the last complete object or array in it.
+///
+/// Prose and fences may stand around the value. What stands inside other brackets does not count,
+/// nor what stands inside a value that is not complete. A fenced block may hold any JSON value.
+///
+/// ```
+/// let answer = "Two files fit.\n```json\n{\"files\": 2}\n```\nTell me if you need more.";
+/// assert_eq!(deputize_core::value_in(answer), Some(serde_json::json!({"files": 2})));
+/// ```
 #[must_use]
 pub fn value_in(answer: &str) -> Option<Value> {
     let answer = answer.trim();
-    if let Ok(value) = serde_json::from_str(answer) {
-        return Some(value);
-    }
-    let (_, rest) = answer.split_once("```")?;
-    let (_language, rest) = rest.split_once('\n')?;
-    let (block, rest) = rest.rsplit_once("```")?;
-    // Two blocks are two answers.
-    if rest.contains("```") || block.contains("\n```") {
-        return None;
-    }
-    serde_json::from_str(block.trim()).ok()
+    serde_json::from_str(answer).ok().or_else(|| last_value(answer))
 }
 
 /// What the model is told of an answer that misses its schema.
@@ -106,17 +107,37 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_is_found_bare_or_in_one_block() {
+    fn a_value_is_found_bare_or_among_prose_and_fences() {
         let one = Some(serde_json::json!({"a": 1}));
         for answer in [
             r#" {"a": 1} "#,
             "```json\n{\"a\": 1}\n```",
             "Here it is:\n```\n{\"a\":\n1}\n```\nDone.",
+            "{\"a\": 1} and more",
+            "First I had {\"a\": 2}, but it is {\"a\": 1}.",
+            "```\n{}\n```\n```\n{\"a\": 1}\n```",
+            "The set {x, y} [see below]: {\"a\": 1} :-)",
+            "`{\"a\": 1}`",
+            "Open with { and then\n{\"a\": 1}",
+            "{\"a\": 1} but not {\"a\": 2",
         ] {
             assert_eq!(value_in(answer), one, "{answer}");
         }
-        for answer in ["a = 1", "{\"a\": 1} and more", "```\n{}\n```\n```\n{}\n```", "```json", ""]
-        {
+        let text = Some(serde_json::json!({"a": "```\n{\"b\": 1}\n```"}));
+        assert_eq!(value_in(&format!("So:\n{}", text.clone().unwrap())), text);
+        for answer in ["42", "The answer:\n```json\n42\n```", "[1]\n```\n42\n```\nis it"] {
+            assert_eq!(value_in(answer), Some(serde_json::json!(42)), "{answer}");
+        }
+        for answer in [
+            "a = 1",
+            "It is 42.",
+            "```json",
+            "",
+            "[",
+            "{'a': {\"b\": 1}}",
+            "{\"a\": {\"b\": 1}",
+            "{\"a\": {\"b\": 1},}",
+        ] {
             assert_eq!(value_in(answer), None, "{answer}");
         }
     }

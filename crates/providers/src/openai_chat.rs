@@ -9,12 +9,20 @@
 //! more of that choice came, or a finish reason and a body that ended in order. A document
 //! (an answer that is no stream) is complete when its JSON is. Without an end mark there is no
 //! reply, only the text until then, and no call of it is ever given out.
+//!
+//! # Thoughts in the content
+//!
+//! Blocks of `<think>`, `<thinking>` or `<reasoning>` (in any case) that the content begins with
+//! are the reply's reasoning, also one that is never closed. They do not go back in the content:
+//! chat templates drop the thoughts of earlier turns. Where [`Dialect::echo_reasoning`] is set they
+//! go back as other reasoning does. Further on such a tag is text.
 
 mod calls;
 mod details;
 mod own;
 mod request;
 mod stream;
+mod thought;
 
 use std::sync::Arc;
 

@@ -11,6 +11,8 @@ use crate::validate::mistakes;
 
 /// How many characters of a key are told.
 const KEY_CHARS: usize = 80;
+/// What is wrong with an answer that holds no value.
+const NO_VALUE: &str = "it has no complete JSON value";
 
 impl Driver {
     /// Checks the answer that the loop ended with, at a limit too. Tells whether it misses its
@@ -40,7 +42,7 @@ impl Driver {
 pub(crate) fn value_of(schema: &Value, answer: &str) -> Result<Value, String> {
     // A mark of byte order before it, say, is nothing that a model could mend.
     let value = value_in(answer).or_else(|| value_in(&clean(answer).text));
-    let value = value.ok_or("it is not one JSON value")?;
+    let value = value.ok_or(NO_VALUE)?;
     if let Some(key) = twice(&value) {
         let key = to_line(&key, KEY_CHARS);
         return Err(format!(
@@ -86,6 +88,6 @@ mod tests {
         {
             assert_eq!(value_of(&schema, answer), Ok(json!({"a": "b"})), "{answer:?}");
         }
-        assert_eq!(value_of(&schema, "a: b"), Err("it is not one JSON value".to_owned()));
+        assert_eq!(value_of(&schema, "a: b"), Err(NO_VALUE.to_owned()));
     }
 }

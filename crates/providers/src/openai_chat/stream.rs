@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::calls::Calls;
 use super::details::Details;
 use super::own;
+use super::thought::{Part, ThoughtSplitter};
 use crate::json::{self, Json, JsonError};
 use crate::server_error::ServerError;
 use crate::sse::SseEvent;
@@ -21,6 +22,8 @@ pub(super) struct ChatParser {
     served: Option<String>,
     text: Text,
     reasoning: Text,
+    /// Takes thoughts out of the content.
+    splitter: ThoughtSplitter,
     refusal: Text,
     calls: Calls,
     details: Details,
@@ -144,19 +147,27 @@ impl ChatParser {
         text(part).is_some_and(|text| self.say(&text, marked, live))
     }
 
+    /// Takes a piece of the content, which may begin with thoughts.
     fn say(&mut self, piece: &str, marked: bool, live: &mut Live<'_>) -> bool {
-        let grown = self.text.push(piece, marked);
-        if !grown.is_empty() {
-            live(Delta::Text(grown));
-        }
+        let Self { splitter, text, reasoning, .. } = self;
+        splitter.push(piece, &mut |part, piece| match part {
+            Part::Thought => grow_reasoning(reasoning, piece, marked, live),
+            Part::Answer => grow_text(text, piece, marked, live),
+        });
         !piece.is_empty()
     }
 
+    /// Takes what the splitter still holds: the content is over.
+    fn end_content(&mut self, live: &mut Live<'_>) {
+        let Self { splitter, text, reasoning, .. } = self;
+        splitter.finish(&mut |part, piece| match part {
+            Part::Thought => grow_reasoning(reasoning, piece, false, live),
+            Part::Answer => grow_text(text, piece, false, live),
+        });
+    }
+
     fn think(&mut self, piece: &str, marked: bool, live: &mut Live<'_>) -> bool {
-        let grown = self.reasoning.push(piece, marked);
-        if !grown.is_empty() {
-            live(Delta::Reasoning(grown));
-        }
+        grow_reasoning(&mut self.reasoning, piece, marked, live);
         !piece.is_empty()
     }
 
@@ -197,6 +208,7 @@ impl EventParser for ChatParser {
         if !self.begun {
             return Err(StreamError::NotAReply { shown: crate::line::shown(text) });
         }
+        self.end_content(live);
         // A document says with its end what a stream says with a finish reason.
         self.finish = self.finish.or(Some(Finish::Stop));
         self.done = true;
@@ -218,12 +230,13 @@ impl EventParser for ChatParser {
     fn held(&self) -> usize {
         let texts = [&self.text, &self.reasoning, &self.refusal];
         let texts: usize = texts.iter().map(|text| text.len()).sum();
-        texts + self.calls.held() + self.details.held()
+        texts + self.splitter.held() + self.calls.held() + self.details.held()
     }
 
     fn has_output(&self) -> bool {
-        let texts = [&self.text, &self.reasoning, &self.refusal];
-        texts.iter().any(|text| !text.is_empty()) || !self.calls.is_empty()
+        let texts = [&self.reasoning, &self.refusal];
+        let has_text = texts.iter().any(|text| !text.is_empty()) || !self.splitter.is_empty();
+        has_text || !self.calls.is_empty()
     }
 
     fn moves(&self) -> u64 {
@@ -243,7 +256,8 @@ impl EventParser for ChatParser {
         }
     }
 
-    fn finish(self, ending: Ending) -> Result<Reply, StreamError> {
+    fn finish(mut self, ending: Ending) -> Result<Reply, StreamError> {
+        self.end_content(&mut |_| {});
         let marked = self.done && self.may_end();
         // Without the mark, the way it ended tells whether the finish reason is to be believed.
         let told = self.finish.is_some()
@@ -275,6 +289,20 @@ impl EventParser for ChatParser {
             finish,
             usage: self.usage,
         })
+    }
+}
+
+fn grow_text(text: &mut Text, piece: &str, marked: bool, live: &mut Live<'_>) {
+    let grown = text.push(piece, marked);
+    if !grown.is_empty() {
+        live(Delta::Text(grown));
+    }
+}
+
+fn grow_reasoning(reasoning: &mut Text, piece: &str, marked: bool, live: &mut Live<'_>) {
+    let grown = reasoning.push(piece, marked);
+    if !grown.is_empty() {
+        live(Delta::Reasoning(grown));
     }
 }
 

@@ -1,0 +1,152 @@
+//! Finds the JSON value that a text ends with, among prose and fences.
+
+use serde_json::Value;
+
+/// How many brackets that begin no JSON are looked at.
+const MOST_MISSES: usize = 4096;
+/// What opens and closes a fenced block.
+const FENCE: &str = "```";
+
+/// Returns the last complete object or array at the top level of a text, or the last value that a
+/// fenced block holds alone, whichever comes later.
+///
+/// The work is linear in the length of the text: each place is looked at once for each level of
+/// nesting that the JSON parser allows. A text with too many brackets that are no JSON has none.
+pub(super) fn last_value(text: &str) -> Option<Value> {
+    let mut last = None;
+    let mut unclosed = None;
+    let (mut at, mut misses) = (0, 0);
+    loop {
+        let rest = text.get(at..)?;
+        let Some(next) = rest.find(['{', '[', '`']) else { return last };
+        at += next;
+        let rest = text.get(at..)?;
+        if rest.starts_with('`') {
+            let block = fenced_value(rest);
+            at += block.as_ref().map_or(1, |(_, bytes)| *bytes);
+            last = block.map(|(value, _)| value).or(last);
+            continue;
+        }
+        let mut values = serde_json::Deserializer::from_str(rest).into_iter();
+        match values.next() {
+            Some(Ok(value)) => {
+                last = Some(value);
+                at += values.byte_offset();
+            }
+            // The text ends inside it, so all that follows is part of it.
+            Some(Err(error)) if error.is_eof() => return last,
+            // Prose in brackets, or something that only looks like JSON.
+            Some(Err(_)) | None => {
+                misses += 1;
+                if misses > MOST_MISSES {
+                    return None;
+                }
+                let unclosed = unclosed.get_or_insert_with(|| unclosed_brackets(text));
+                let is_unclosed = unclosed.binary_search(&at).is_ok();
+                at += if is_unclosed { 1 } else { bracketed(rest) };
+            }
+        }
+    }
+}
+
+/// The value that a fenced block at the beginning of a text holds alone, and the block's length.
+fn fenced_value(text: &str) -> Option<(Value, usize)> {
+    let (_language, body) = text.strip_prefix(FENCE)?.split_once('\n')?;
+    let (content, rest) = body.split_once(FENCE)?;
+    let value = serde_json::from_str(content.trim()).ok()?;
+    Some((value, text.len() - rest.len()))
+}
+
+/// Where brackets stand that are never closed, in order.
+fn unclosed_brackets(text: &str) -> Vec<usize> {
+    let mut open = Vec::new();
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            b'{' | b'[' => open.push(at),
+            b'}' | b']' => drop(open.pop()),
+            _ => {}
+        }
+    }
+    open
+}
+
+/// The length of the bracketed part that a text begins with.
+fn bracketed(text: &str) -> usize {
+    let mut depth = 0_usize;
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth == 0 {
+            return at + 1;
+        }
+    }
+    text.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    /// JSON objects and arrays of any shape, small.
+    fn value() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i32>().prop_map(Value::from),
+            "[ -~\n]{0,8}".prop_map(Value::from),
+        ];
+        let inner = leaf.prop_recursive(3, 12, 3, |inner| {
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..3).prop_map(Value::from),
+                proptest::collection::btree_map("[a-c{}]{1,2}", inner, 0..3)
+                    .prop_map(|map| map.into_iter().collect::<Value>()),
+            ]
+        });
+        inner.prop_map(|value| if value.is_object() { value } else { json!([value]) })
+    }
+
+    proptest! {
+        #[test]
+        fn the_last_value_is_found_whatever_stands_around_it(
+            before in "([a-z .,:\\n]|\\[[a-z ]{0,4}\\]|\\{[a-z ]{1,4}\\}|`x`){0,8}",
+            first in proptest::option::of(value()),
+            last in value(),
+            after in "[a-z .,:)\n]{0,12}",
+            fenced: bool,
+            pretty: bool,
+        ) {
+            let text = if pretty { format!("{last:#}") } else { last.to_string() };
+            let text = if fenced { format!("\n```json\n{text}\n```\n") } else { text };
+            let first = first.map(|value| value.to_string()).unwrap_or_default();
+            let answer = format!("{before} {first} {text}{after}");
+            prop_assert_eq!(last_value(&answer), Some(last));
+        }
+
+        #[test]
+        fn no_text_is_too_odd(text in "[\\[\\]{}\",:a1`\\n ]{0,60}") {
+            if let Some(value) = last_value(&text) {
+                prop_assert!(text.len() >= value.to_string().len().min(2));
+            }
+        }
+    }
+
+    #[test]
+    fn long_texts_of_brackets_are_done_with() {
+        for unit in ["[", "{", "[1,", "[\"", "{\"a\":", "{x", "[x]", "`", "```\n", "]"] {
+            let text = unit.repeat(20_000);
+            assert_eq!(last_value(&format!("{text}!")), None, "{unit}");
+        }
+    }
+
+    #[test]
+    fn a_value_that_is_nested_too_deeply_is_none_and_so_is_what_it_holds() {
+        let text = format!("{}{}", "[".repeat(200), "]".repeat(200));
+        assert_eq!(last_value(&text), None);
+    }
+}

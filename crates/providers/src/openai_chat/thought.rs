@@ -1,0 +1,267 @@
+//! Thoughts that a model writes into its content: blocks such as `<think>…</think>` before the
+//! answer. Only leading blocks count; the same tag further on is text.
+
+/// The tags of a block of thought.
+const TAGS: [&str; 3] = ["think", "thinking", "reasoning"];
+
+/// What a part of the content belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    Thought,
+    Answer,
+}
+
+/// Splits content that arrives in pieces into thoughts and the answer.
+#[derive(Debug, Default)]
+pub(super) struct ThoughtSplitter {
+    state: State,
+    /// Space before the answer, until something shows whether a block or the answer follows.
+    space: String,
+    /// What may become a tag.
+    tag: String,
+    /// Whether a block was closed, so that the space behind it is no part of the answer.
+    closed: bool,
+    /// Whether some block had content.
+    has_thought: bool,
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+enum State {
+    #[default]
+    BeforeAnswer,
+    /// In a block of this tag; `blank` until something but space came of it.
+    InBlock {
+        tag: &'static str,
+        blank: bool,
+    },
+    InAnswer,
+}
+
+impl ThoughtSplitter {
+    /// Passes a piece on in parts. What may be the beginning of a tag waits for the next piece.
+    pub(super) fn push(&mut self, piece: &str, emit: &mut dyn FnMut(Part, &str)) {
+        let mut rest = piece;
+        while !rest.is_empty() {
+            rest = match self.state {
+                State::BeforeAnswer => self.before_answer(rest, emit),
+                State::InBlock { tag, .. } => self.in_block(tag, rest, emit),
+                State::InAnswer => {
+                    emit(Part::Answer, rest);
+                    return;
+                }
+            };
+        }
+    }
+
+    /// Passes on what still waits: the content is over.
+    pub(super) fn finish(&mut self, emit: &mut dyn FnMut(Part, &str)) {
+        match self.state {
+            State::BeforeAnswer => self.begin_answer(emit),
+            State::InBlock { .. } => self.release_tag(emit),
+            State::InAnswer => {}
+        }
+    }
+
+    /// Whether any content came.
+    pub(super) const fn is_empty(&self) -> bool {
+        let untouched = matches!(self.state, State::BeforeAnswer) && !self.closed;
+        untouched && self.space.is_empty() && self.tag.is_empty()
+    }
+
+    /// How many bytes wait.
+    pub(super) const fn held(&self) -> usize {
+        self.space.len() + self.tag.len()
+    }
+
+    fn before_answer<'p>(&mut self, rest: &'p str, emit: &mut dyn FnMut(Part, &str)) -> &'p str {
+        if self.tag.is_empty() {
+            let next = rest.trim_start();
+            if !self.closed {
+                let space = rest.len() - next.len();
+                self.space.push_str(rest.get(..space).unwrap_or_default());
+            }
+            if let Some(tail) = next.strip_prefix('<') {
+                self.tag.push('<');
+                return tail;
+            }
+            if !next.is_empty() {
+                self.begin_answer(emit);
+            }
+            return next;
+        }
+        for (at, char) in rest.char_indices() {
+            self.tag.push(char);
+            let begins = |tag: &&str| starts_with(&format!("<{tag}>"), &self.tag);
+            let Some(tag) = TAGS.into_iter().find(begins) else {
+                self.tag.pop();
+                self.begin_answer(emit);
+                return rest.get(at..).unwrap_or_default();
+            };
+            if self.tag.len() == tag.len() + 2 {
+                self.tag.clear();
+                self.space.clear();
+                self.state = State::InBlock { tag, blank: true };
+                return rest.get(at + 1..).unwrap_or_default();
+            }
+        }
+        ""
+    }
+
+    fn in_block<'p>(
+        &mut self,
+        tag: &'static str,
+        rest: &'p str,
+        emit: &mut dyn FnMut(Part, &str),
+    ) -> &'p str {
+        if self.tag.is_empty() {
+            let (thought, tail) = rest.split_at(rest.find('<').unwrap_or(rest.len()));
+            self.think(thought, emit);
+            let Some(tail) = tail.strip_prefix('<') else { return "" };
+            self.tag.push('<');
+            return tail;
+        }
+        let end = format!("</{tag}>");
+        for (at, char) in rest.char_indices() {
+            self.tag.push(char);
+            if !starts_with(&end, &self.tag) {
+                self.tag.pop();
+                self.release_tag(emit);
+                return rest.get(at..).unwrap_or_default();
+            }
+            if self.tag.len() == end.len() {
+                self.tag.clear();
+                self.closed = true;
+                self.state = State::BeforeAnswer;
+                return rest.get(at + 1..).unwrap_or_default();
+            }
+        }
+        ""
+    }
+
+    /// What waited for the end of a block's tag is thought.
+    fn release_tag(&mut self, emit: &mut dyn FnMut(Part, &str)) {
+        let text = std::mem::take(&mut self.tag);
+        self.think(&text, emit);
+    }
+
+    /// Passes a piece of a block on, without the space that the block begins with.
+    fn think(&mut self, piece: &str, emit: &mut dyn FnMut(Part, &str)) {
+        let State::InBlock { blank, .. } = &mut self.state else { return };
+        let text = if *blank { piece.trim_start() } else { piece };
+        if text.is_empty() {
+            return;
+        }
+        if std::mem::take(blank) && std::mem::replace(&mut self.has_thought, true) {
+            emit(Part::Thought, "\n\n");
+        }
+        emit(Part::Thought, text);
+    }
+
+    fn begin_answer(&mut self, emit: &mut dyn FnMut(Part, &str)) {
+        let mut text = std::mem::take(&mut self.space);
+        text.push_str(&std::mem::take(&mut self.tag));
+        if !text.is_empty() {
+            emit(Part::Answer, &text);
+        }
+        self.state = State::InAnswer;
+    }
+}
+
+/// Whether a tag begins so, in whatever case.
+fn starts_with(tag: &str, beginning: &str) -> bool {
+    tag.get(..beginning.len()).is_some_and(|head| head.eq_ignore_ascii_case(beginning))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Thoughts and answer of content that comes in these pieces.
+    fn split<'p>(pieces: impl IntoIterator<Item = &'p str>) -> (String, String) {
+        let (mut thought, mut answer) = (String::new(), String::new());
+        let mut splitter = ThoughtSplitter::default();
+        let mut emit = |part, text: &str| match part {
+            Part::Thought => thought.push_str(text),
+            Part::Answer => answer.push_str(text),
+        };
+        for piece in pieces {
+            splitter.push(piece, &mut emit);
+        }
+        splitter.finish(&mut emit);
+        (thought, answer)
+    }
+
+    fn whole(content: &str) -> (String, String) {
+        split([content])
+    }
+
+    fn pair(thought: &str, answer: &str) -> (String, String) {
+        (thought.to_owned(), answer.to_owned())
+    }
+
+    #[test]
+    fn leading_blocks_are_thought() {
+        for tag in ["think", "thinking", "reasoning", "THINK", "Thinking"] {
+            let content = format!("\n <{tag}>\nHm, < 3.\n</{tag}>\n\nSeven.");
+            assert_eq!(whole(&content), pair("Hm, < 3.\n", "Seven."), "{tag}");
+        }
+        assert_eq!(whole("<think>a</think><reasoning>b</reasoning> c"), pair("a\n\nb", "c"));
+        assert_eq!(whole("<think>\n\n</think>\n\n7"), pair("", "7"), "an empty block");
+        assert_eq!(whole("<think>a</thinking>b</think>c"), pair("a</thinking>b", "c"));
+        assert_eq!(whole("<think>a<</think>b"), pair("a<", "b"));
+    }
+
+    #[test]
+    fn a_block_without_an_end_is_thought_to_the_end() {
+        assert_eq!(whole("<think>Hm"), pair("Hm", ""));
+        assert_eq!(whole("<think>Hm</thi"), pair("Hm</thi", ""));
+        assert_eq!(whole("<think>"), pair("", ""));
+        assert_eq!(whole("<think>a</think> "), pair("a", ""));
+    }
+
+    #[test]
+    fn everything_else_is_the_answer() {
+        for content in [
+            "",
+            " ",
+            " \n7",
+            "<",
+            "<thin",
+            "<thinker>x",
+            "<p>x</p>",
+            "7 <think>x</think>",
+            "`<think>`",
+            "</think>7",
+            "< think>x",
+            "<think x>",
+            "\u{a0}é<think>",
+        ] {
+            assert_eq!(whole(content), pair("", content), "{content:?}");
+        }
+        assert_eq!(whole("<think>a</think>7 <think>b</think>"), pair("a", "7 <think>b</think>"));
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_of_any_size_give_the_same(
+            parts in proptest::collection::vec(proptest::sample::select(vec![
+                "<think>", "</think>", "<Thinking>", "</thinking>", "<reasoning>",
+                "</reasoning>", "<", "</", "<thi", ">", " ", "\n", "a", "é",
+            ]), 0..12),
+            cuts in proptest::collection::vec(any::<proptest::sample::Index>(), 0..6),
+        ) {
+            let content = parts.concat();
+            let ends = cuts.iter().map(|cut| cut.index(content.len() + 1));
+            let mut ends: Vec<usize> = ends.map(|at| content.floor_char_boundary(at)).collect();
+            ends.extend([0, content.len()]);
+            ends.sort_unstable();
+            let pieces = ends.windows(2).map(|cut| content.get(cut[0]..cut[1]).unwrap());
+            let seen = split(pieces);
+            prop_assert_eq!(&seen, &whole(&content));
+            let bytes = content.char_indices().map(|(at, char)| &content[at..at + char.len_utf8()]);
+            prop_assert_eq!(&seen, &split(bytes));
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Models that think in the content of their replies.
+
+use deputize_core::Reply;
+use deputize_testkit::Answer;
+use serde_json::{Value, json};
+
+use super::{is_child, messages, of, result, run, say};
+use crate::program::{Asked, Lab, model};
+
+const THOUGHT: &str = "<think>\nSECRET-THOUGHT of many words.\n</think>\n\n";
+
+/// A parent that hands one task on, and a child that gives these replies, the last again and again.
+fn family(task: Value, child: Vec<String>) -> impl Fn(&Asked) -> Answer {
+    move |asked| match (is_child(asked), asked.results().len()) {
+        (false, 0) => Answer::reply(&Reply {
+            text: format!("{THOUGHT}I ask a child."),
+            ..Reply::calls("served-1", [("delegate_task", task.clone())])
+        }),
+        (false, _) => say(&format!("{THOUGHT}Looked.")),
+        (true, _) => say(child.get(asked.users().len() - 1).or(child.last()).unwrap()),
+    }
+}
+
+#[tokio::test]
+async fn thoughts_are_in_no_summary_not_on_standard_output_and_do_not_go_back() {
+    let lab = Lab::new();
+    let child = vec![format!("{THOUGHT}<reasoning>SECRET-THOUGHT too</reasoning>\nSeven.")];
+    let server = model(family(json!({"goal": "Count them"}), child)).await;
+    let ended = run(&lab, &server, &[], "Go").await;
+    assert_eq!(ended.out, "Looked.\n");
+    let requests = server.requests();
+    let told = messages(&requests[2], "tool").remove(0);
+    assert_eq!(result(&told).0["results"][0]["summary"], "Seven.", "{told}");
+    assert_eq!(messages(&requests[2], "assistant"), ["I ask a child."]);
+    assert!(requests.iter().all(|request| !request.text().contains("SECRET-THOUGHT")));
+}
+
+#[tokio::test]
+async fn a_child_of_nothing_but_thoughts_has_given_no_answer() {
+    for thoughts in ["<think>SECRET-THOUGHT</think>", "<Thinking>\nSECRET-THOUGHT, cut"] {
+        let lab = Lab::new();
+        let task = json!({"goal": "Count them"});
+        let server = model(family(task, vec![thoughts.to_owned()])).await;
+        run(&lab, &server, &[], "Go").await;
+        let requests = server.requests();
+        assert_eq!(of(&requests, "Count them").len(), 2, "it is asked once more");
+        let told = messages(requests.last().unwrap(), "tool").remove(0);
+        let entry = &result(&told).0["results"][0];
+        assert_eq!(entry["status"], "failed", "{told}");
+        assert!(!told.contains("SECRET-THOUGHT"), "{told}");
+    }
+}
+
+#[tokio::test]
+async fn a_typed_answer_may_stand_behind_thoughts_and_among_prose() {
+    let schema = json!({"type": "object", "required": ["n"], "additionalProperties": false,
+                        "properties": {"n": {"type": "integer"}}});
+    let task = json!({"goal": "Count them", "output_schema": schema});
+    for answer in [
+        "{\"n\": 7}",
+        "I counted {6}, no:\n```json\n{\"n\": 7}\n```\nTell me if you need more.",
+        "First {\"n\": 6}, but then {\"n\": 7}.",
+    ] {
+        let lab = Lab::new();
+        let server = model(family(task.clone(), vec![format!("{THOUGHT}{answer}")])).await;
+        run(&lab, &server, &[], "Go").await;
+        let requests = server.requests();
+        assert_eq!(of(&requests, "Count them").len(), 1, "{answer}: nothing to correct");
+        let told = messages(&requests[2], "tool").remove(0);
+        assert_eq!(result(&told).0["results"][0]["output"], json!({"n": 7}), "{told}");
+    }
+}
