@@ -16,7 +16,7 @@ use deputize_delegate::{
 use deputize_mcp::Servers;
 use deputize_runtime::{Budgets, Models, Parts, SyncMode, SystemClock, declare, top_agent};
 
-use crate::config::{Config, JournalSync, Sources};
+use crate::config::{Config, JournalSync, ModelOverrides, Sources};
 use crate::exit::CliError;
 use crate::policy::ByEffects;
 use crate::surroundings::Surroundings;
@@ -43,7 +43,8 @@ use base::{Base, child_base, opened, top_base};
 pub(crate) use chosen::Chosen;
 pub(crate) use found::Found;
 pub(crate) use model::{
-    Asked, Use, ca_file_fault, environment_secrets, looks_secret, name, whole_endpoint, wire,
+    Asked, Use, ca_file_fault, environment_secrets, looks_secret, name, unreachable,
+    whole_endpoint, wire,
 };
 pub(crate) use prices::{Dollars, Unpriced};
 pub(crate) use settings::approver_mode;
@@ -61,6 +62,8 @@ pub(crate) struct Ingredients<'a> {
     pub(crate) links: &'a [ToolCrate],
     pub(crate) config: &'a Config,
     pub(crate) surroundings: &'a Surroundings,
+    /// What the command line says of the model.
+    pub(crate) overrides: ModelOverrides,
     /// The directory that the agent works in, absolute.
     pub(crate) cwd: PathBuf,
     /// The person's home directory of this program, if there is one.
@@ -83,7 +86,8 @@ impl<'a> Ingredients<'a> {
         let (cwd, home) = (sources.cwd.clone(), sources.home());
         let (clock, told) = (Arc::new(SystemClock), BTreeSet::new());
         let kept = kept::of(surroundings, sources);
-        Self { links, config, surroundings, cwd, home, kept, clock, told }
+        let overrides = ModelOverrides::default();
+        Self { links, config, surroundings, overrides, cwd, home, kept, clock, told }
     }
 }
 
@@ -339,6 +343,7 @@ impl Composition {
         let (name, mut models) = (String::new(), Models::default());
         // Which of them answered is on record, and must be one of them.
         models.fallback(self.config.fallback_models.clone());
+        models.pinned_fallback(self.config.delegation.fallback_models.clone());
         let (options, secrets) = (ModelOptions::default(), Secrets::default());
         let parts = self.parts(Chosen { name, options, models, secrets, warnings: Vec::new() });
         // What children could do is on record, and nothing is done again; the memory was told then.

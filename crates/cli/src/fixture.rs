@@ -62,6 +62,7 @@ pub(crate) fn spec(agent: &AgentId, goal: &str) -> AgentSpec {
         goal: goal.to_owned(),
         task: goal.to_owned(),
         model: "local/m".to_owned(),
+        model_pinned: false,
         options: ModelOptions::default(),
         system: Vec::new(),
         prefill: Vec::new(),

@@ -85,6 +85,10 @@ pub struct AgentSpec {
     pub task: String,
     /// `PROVIDER/MODEL`.
     pub model: String,
+    /// Whether its model was named for it, by settings or by a call, and is not inherited. It
+    /// then goes on only with the models that are there for such agents.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub model_pinned: bool,
     /// What it wants of the model.
     #[serde(default)]
     pub options: ModelOptions,

@@ -253,6 +253,7 @@ impl Event {
     pub fn input(&self) -> Option<Input<'_>> {
         match self {
             Self::Message(message) => Some(Input::Message(message)),
+            Self::ModelRequest { model, .. } => Some(Input::Request(model)),
             Self::ModelResponse { reply, .. } => Some(Input::Reply(reply)),
             Self::ModelError { error, retried: false, .. } => Some(Input::Failed(error)),
             Self::ModelError { error, retried: true, .. } => Some(Input::Broke(error)),
@@ -267,7 +268,6 @@ impl Event {
             Self::SessionStart(_)
             | Self::AgentStart(_)
             | Self::MessageLeft { .. }
-            | Self::ModelRequest { .. }
             | Self::ModelRetry { .. }
             | Self::ToolStart { .. }
             | Self::ApprovalRequest { .. }

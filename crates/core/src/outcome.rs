@@ -179,7 +179,8 @@ pub struct Outcome {
     /// Whether the provider could not be used.
     #[serde(default)]
     pub provider_unavailable: bool,
-    /// The model that really served.
+    /// The model that served the last reply, by the name that agents use. Until one served: the
+    /// agent's own.
     pub model: String,
     /// Model replies it got.
     pub iterations: u32,

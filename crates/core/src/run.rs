@@ -26,6 +26,8 @@ const GO_ON: &str = include_str!("../prompts/go_on.md");
 pub enum Input<'a> {
     /// A message for the model.
     Message(&'a UserMessage),
+    /// A request went to the model of this name, as agents know it.
+    Request(&'a str),
     /// A whole reply.
     Reply(&'a Reply),
     /// An attempt failed, and the request is sent again.
@@ -157,6 +159,8 @@ pub struct Run {
     broken_text: Option<String>,
     /// Whether that is only a part of a reply.
     partial: bool,
+    /// The model that the last request went to, by the name that agents use.
+    asked: String,
     served: String,
     usage: Usage,
     trace: Vec<ToolTrace>,
@@ -182,6 +186,7 @@ impl Run {
             last_text: None,
             broken_text: None,
             partial: false,
+            asked: String::new(),
             served: String::new(),
             usage: Usage::default(),
             trace: Vec::new(),
@@ -217,6 +222,7 @@ impl Run {
     pub fn apply(&mut self, input: Input<'_>) {
         match input {
             Input::Message(message) => self.message(message),
+            Input::Request(model) => model.clone_into(&mut self.asked),
             Input::Reply(reply) => self.reply(reply),
             Input::Broke(error) => self.broke(error),
             Input::Failed(error) => self.failed(error),
@@ -242,7 +248,8 @@ impl Run {
         self.iteration
     }
 
-    /// The model that served the last reply, or the last part of one; empty before it.
+    /// The model that served the last reply, or the last part of one, by the name that agents
+    /// use; empty before it.
     #[must_use]
     pub fn served(&self) -> &str {
         &self.served

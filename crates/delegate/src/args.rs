@@ -335,20 +335,7 @@ impl Fields<'_> {
         if policy.models.contains(&model) {
             return Some(model);
         }
-        let remedy = match policy.models.as_slice() {
-            [] if policy.is_external() => {
-                "leave `model` out: children are another program here (delegation.acp_command), \
-                 which chooses its model itself"
-                    .to_owned()
-            }
-            [] => {
-                "leave `model` out: the person offers none to choose (delegation.models)".to_owned()
-            }
-            models => format!(
-                "`model` must be one of {} (delegation.models), or left out",
-                models.join(", ")
-            ),
-        };
+        let remedy = model_remedy(&model, policy);
         faults.errors.push(self.error(Code::Model, ("model", &Value::String(model)), &remedy));
         None
     }
@@ -389,6 +376,28 @@ impl Fields<'_> {
                 let remedy = format!("`{field}` is not in this version; leave it out");
                 faults.errors.push(self.error(Code::NotInThisVersion, (field, value), &remedy));
             }
+        }
+    }
+}
+
+/// What to do about a model that a call may not choose.
+fn model_remedy(model: &str, policy: &Policy) -> String {
+    if let Some(why) = policy.unreachable_models.get(model) {
+        let choice = match policy.models.as_slice() {
+            [] => String::new(),
+            models => format!("name one of {}, or ", models.join(", ")),
+        };
+        return format!("`{model}` cannot be reached ({why}): {choice}leave `model` out");
+    }
+    match policy.models.as_slice() {
+        [] if policy.is_external() => {
+            "leave `model` out: children are another program here (delegation.acp_command), which \
+             chooses its model itself"
+                .to_owned()
+        }
+        [] => "leave `model` out: the person offers none to choose (delegation.models)".to_owned(),
+        models => {
+            format!("`model` must be one of {} (delegation.models), or left out", models.join(", "))
         }
     }
 }

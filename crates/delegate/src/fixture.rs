@@ -90,6 +90,7 @@ fn top(tools: Vec<ToolName>, grant: Grant) -> AgentSpec {
         goal: "Everything.".to_owned(),
         task: "Everything.".to_owned(),
         model: "local/qwen3".to_owned(),
+        model_pinned: false,
         options: ModelOptions::default(),
         system: Vec::new(),
         prefill: Vec::new(),

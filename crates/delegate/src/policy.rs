@@ -86,6 +86,9 @@ pub struct Policy {
     pub model: Option<String>,
     /// Models that a call may choose for a task, as `PROVIDER/MODEL`.
     pub models: Vec<String>,
+    /// Models that the operator names and that cannot be reached, each with why, in words for a
+    /// model: a call that names one is refused.
+    pub unreachable_models: BTreeMap<String, String>,
     /// How hard children think; nothing: as hard as the parent.
     pub reasoning_effort: Option<String>,
     /// The most tokens of one answer of a child's model; nothing: as the parent's.
@@ -133,6 +136,7 @@ impl Default for Policy {
             max_children_per_session: 200,
             model: None,
             models: Vec::new(),
+            unreachable_models: BTreeMap::new(),
             reasoning_effort: None,
             max_output_tokens: None,
             tool_schemas: ToolSchemas::Narrowed,

@@ -5,8 +5,8 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use deputize_core::{
-    AssistantMessage, Cost, Delta, Event, FailureKind, JournalError, LogLevel, Message, ModelError,
-    Next, Reply, Request, Step, ToolDecl, retry_wait,
+    AssistantMessage, Cost, Delta, Event, FailureKind, Input, JournalError, LogLevel, Message,
+    ModelError, Next, Reply, Request, Step, ToolDecl, retry_wait,
 };
 use tokio::time::Instant;
 
@@ -60,6 +60,9 @@ impl Driver {
             let reply = self.attempt(iteration, &route, rotations).await?;
             let sent = reply.as_ref().map_or_else(|failed| failed.sent, |_| true);
             self.requests = self.requests.saturating_add(u32::from(sent));
+            if sent {
+                self.run.apply(Input::Request(&route.name));
+            }
             let Failed { error, next, arrived, .. } = match reply {
                 Ok(mut reply) => {
                     let ms = u64::try_from(asked.elapsed().as_millis()).unwrap_or(u64::MAX);

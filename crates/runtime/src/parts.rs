@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use deputize_core::door::{FrameSecret, Secrets};
 use deputize_core::{
-    AllowAll, Approver, Catalog, Clock, Endpoint, External, Grant, Handoff, Hook, Memory, Model,
-    NoPerson, Observer, Policy, Price, RateGate, RetryPolicy, Store, ToolSource,
+    AgentSpec, AllowAll, Approver, Catalog, Clock, Endpoint, External, Grant, Handoff, Hook,
+    Memory, Model, NoPerson, Observer, Policy, Price, RateGate, RetryPolicy, Store, ToolSource,
 };
 
 use crate::clock::SystemClock;
@@ -48,6 +48,7 @@ pub(crate) struct Route {
 pub struct Models {
     routes: BTreeMap<String, Route>,
     fallback: Vec<String>,
+    pinned_fallback: Vec<String>,
 }
 
 impl Models {
@@ -77,10 +78,21 @@ impl Models {
         self.fallback = names;
     }
 
-    /// Whether an agent of one model may go on with the other, known at its provider as told: by
-    /// the names of those to fall back on, because a replay needs no way to them.
-    pub(crate) fn may_serve(&self, own: &str, (other, at_provider): (&str, &str)) -> bool {
-        let known = other == own || self.fallback.iter().any(|name| name == other);
+    /// Says the same of agents whose model was named for them
+    /// ([`AgentSpec::model_pinned`](deputize_core::AgentSpec::model_pinned)).
+    pub fn pinned_fallback(&mut self, names: Vec<String>) {
+        self.pinned_fallback = names;
+    }
+
+    /// The models that an agent goes on with.
+    fn fallback_of(&self, spec: &AgentSpec) -> &[String] {
+        if spec.model_pinned { &self.pinned_fallback } else { &self.fallback }
+    }
+
+    /// Whether an agent may go on with the other model, known at its provider as told: by the
+    /// names of those to fall back on, because a replay needs no way to them.
+    pub(crate) fn may_serve(&self, spec: &AgentSpec, (other, at_provider): (&str, &str)) -> bool {
+        let known = other == spec.model || self.fallback_of(spec).iter().any(|name| name == other);
         known && self.routes.get(other).is_none_or(|route| route.at_provider == at_provider)
     }
 
@@ -88,10 +100,10 @@ impl Models {
         self.routes.get(name)
     }
 
-    /// The model of this name, and after it those to fall back on.
-    pub(crate) fn routes(&self, name: &str) -> Option<Vec<Route>> {
-        let own = self.routes.get(name)?;
-        let others = self.fallback.iter().filter(|other| *other != name);
+    /// The model of an agent, and after it those to fall back on.
+    pub(crate) fn routes(&self, spec: &AgentSpec) -> Option<Vec<Route>> {
+        let own = self.routes.get(&spec.model)?;
+        let others = self.fallback_of(spec).iter().filter(|other| **other != spec.model);
         let others = others.filter_map(|other| self.routes.get(other));
         Some(std::iter::once(own).chain(others).cloned().collect())
     }

@@ -163,7 +163,7 @@ impl Shared {
                 (false, false) => Ok(Vec::new()),
             };
         }
-        let routes = self.parts.models.routes(&spec.model);
+        let routes = self.parts.models.routes(spec);
         let mut routes = routes.ok_or_else(|| AttachError::Model(spec.model.clone()))?;
         routes.retain(|route| may.may_use_model(&route.name));
         if self.parts.budgets.need_prices(spec.depth > 0) {

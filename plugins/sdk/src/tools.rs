@@ -227,6 +227,7 @@ impl Program {
             goal: String::new(),
             task: String::new(),
             model: String::new(),
+            model_pinned: false,
             options: ModelOptions::default(),
             system: Vec::new(),
             prefill: Vec::new(),

@@ -115,7 +115,7 @@ async fn the_first_words_of_a_reply_that_broke_off_are_told_with_the_model_that_
     assert!(entry["summary"].as_str().unwrap().contains("The bug"), "{entry}");
     assert_eq!(
         (&entry["status"], &entry["model"]),
-        (&json!("failed"), &json!("served-2")),
+        (&json!("failed"), &json!("openai/mock")),
         "{entry}"
     );
 }

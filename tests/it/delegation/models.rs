@@ -1,12 +1,15 @@
 //! Which model children have, with which key and which limits.
 
 use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use deputize_testkit::Answer;
-use serde_json::json;
+use deputize_testkit::{Answer, HttpRequest, MockServer};
+use serde_json::{Value, json};
 
 use super::{call, is_child, messages, of, result, run, say};
-use crate::program::{Asked, Lab, Running, model};
+use crate::kill::kill;
+use crate::program::{Asked, Lab, Running, hang, model};
 
 /// A parent that hands one thing on, and a child that answers at once.
 pub(super) fn one_child(asked: &Asked) -> Answer {
@@ -61,7 +64,7 @@ async fn a_key_goes_to_no_endpoint_that_it_is_not_meant_for() {
         let started = ended.events("agent.start");
         assert_eq!(started[1]["model"], served, "{set:?}");
         let (told, _) = result(&messages(&near.requests()[1], "tool")[0]);
-        assert_eq!(told["results"][0]["model"], "served-1", "the one that really served");
+        assert_eq!(told["results"][0]["model"], served, "the one that really served");
         lab.holds_no("own-123456", &ended);
     }
 }
@@ -107,4 +110,213 @@ async fn limits_and_effort_of_children_are_theirs() {
     };
     assert_eq!(asked("Go"), (json!(900), json!("low")));
     assert_eq!(asked("Look at one"), (json!(77), json!("high")));
+}
+
+/// The parameters of `delegate_task` as they were sent.
+fn parameters(request: &HttpRequest) -> Value {
+    let request = request.json();
+    let mut tools = request["tools"].as_array().unwrap().iter();
+    let tool = tools.find(|tool| tool["function"]["name"] == "delegate_task").unwrap();
+    tool["function"]["parameters"]["properties"].clone()
+}
+
+#[tokio::test]
+async fn a_model_without_its_key_is_not_offered_and_naming_it_starts_nobody() {
+    let lab = Lab::new();
+    let server = model(|asked| match (is_child(asked), asked.results().len()) {
+        (false, 0) => {
+            let tasks = json!([
+                {"goal": "Look at one", "model": "near/small"},
+                {"goal": "Look at two", "model": "openai/gpt-5"},
+                {"goal": "Look at three", "model": "far/x"},
+                {"goal": "Look at four", "model": "near/none"},
+            ]);
+            call("delegate_task", json!({ "tasks": tasks }))
+        }
+        (false, 1) => call("delegate_task", json!({"goal": "Look at one"})),
+        _ => say("Looked."),
+    })
+    .await;
+    let config = format!(
+        "model: near/mock\nproviders:\n  near: {{ base_url: {} }}\n  far: {{ base_url: \
+         'http://127.0.0.1:9/v1', api_key_envs: [FAR_KEY, FAR_KEY_2] }}\ndelegation:\n  \
+         max_concurrent_children: 4\n  models: [near/small, openai/gpt-5, far/x]\n",
+        server.base_url()
+    );
+    fs::create_dir_all(lab.path("home")).unwrap();
+    fs::write(lab.path("home/config.yaml"), config).unwrap();
+    let args = ["run", "--output", "events", "Go"];
+    let ended = Running::start(lab.deputize(&args)).end().await.with_code(0);
+    assert_eq!(ended.events("agent.start").len(), 2, "the call that names them starts nobody");
+    let requests = server.requests();
+    let own = of(&requests, "Go");
+    let fields = parameters(own[0]);
+    assert_eq!(fields["model"]["enum"], json!(["near/small"]));
+    assert_eq!(fields["tasks"]["items"]["properties"]["model"]["enum"], json!(["near/small"]));
+    let told = messages(own[1], "tool").remove(0);
+    let mut values =
+        serde_json::Deserializer::from_str(&told[told.find('{').unwrap()..]).into_iter();
+    let told: Value = values.next().unwrap().unwrap();
+    let errors = told["errors"].as_array().unwrap();
+    assert_eq!(errors.len(), 3, "{told:#}");
+    for (error, (index, parts)) in errors.iter().zip([
+        (1, ["`openai/gpt-5`", "provider openai", "OPENAI_API_KEY"]),
+        (2, ["`far/x`", "provider far", "FAR_KEY or FAR_KEY_2"]),
+        (3, ["must be one of near/small", "or left out", "`model`"]),
+    ]) {
+        assert_eq!((&error["code"], &error["field"]), (&json!("E_MODEL"), &json!("model")));
+        assert_eq!(error["task_index"], index, "{error}");
+        let remedy = error["remedy"].as_str().unwrap();
+        assert!(parts.iter().all(|part| remedy.contains(part)), "{error}");
+    }
+    // The person is told at the start, and by the commands that look.
+    let said = "offered model openai/gpt-5 is passed over: provider openai needs a key: set \
+                OPENAI_API_KEY";
+    assert!(ended.err.contains(said), "{}", ended.err);
+    let check = Running::start(lab.deputize(&["config", "check"])).end().await.with_code(0);
+    let said = "`delegation.models`: openai/gpt-5 is passed over: provider openai needs a key: \
+                set OPENAI_API_KEY";
+    assert!(check.err.contains(said), "{}", check.err);
+    assert!(check.err.contains("config.yaml:7:3: "), "{}", check.err);
+    let doctor = Running::start(lab.deputize(&["doctor"])).end().await;
+    assert!(doctor.out.contains("offered model"), "{}", doctor.out);
+    assert!(doctor.out.contains("set OPENAI_API_KEY"), "{}", doctor.out);
+}
+
+#[tokio::test]
+async fn where_no_offered_model_has_its_key_none_is_offered() {
+    let (lab, server) = (Lab::new(), model(one_child).await);
+    let ended = run(&lab, &server, &["delegation.models=[openrouter/a]"], "Go").await;
+    assert!(parameters(&server.requests()[0])["model"].is_null());
+    assert!(ended.err.contains("OPENROUTER_API_KEY"), "{}", ended.err);
+}
+
+/// A server that cannot be used: a wait of more than a minute is not waited for.
+async fn down() -> MockServer {
+    let answer = |_: &HttpRequest| Answer::error(503, "loading").header("retry-after", "7200");
+    MockServer::start_with(answer).await.unwrap()
+}
+
+/// The entry of the one child of a family whose top agent is served by `near`, and how many
+/// requests for children came there. `far` cannot be used.
+async fn fallback(set: &[&str], call_model: Option<&str>) -> (Value, usize) {
+    let named = call_model.map(str::to_owned);
+    let (lab, far) = (Lab::new(), down().await);
+    let near = model(move |asked| match (is_child(asked), asked.results().len(), &named) {
+        (false, 0, Some(name)) => {
+            call("delegate_task", json!({"goal": "Look at one", "model": name}))
+        }
+        _ => one_child(asked),
+    })
+    .await;
+    let mut command = lab.deputize(&["run", "-m", "near/mock"]);
+    for (provider, server) in [("near", &near), ("far", &far)] {
+        let entry = json!({"base_url": server.base_url()});
+        command.args(["--set", &format!("providers.{provider}={entry}")]);
+    }
+    for set in set {
+        command.args(["--set", set]);
+    }
+    command.args(["--output", "json", "Go"]);
+    let ended = Running::start(command).end().await.with_code(0);
+    let (told, _) = result(&messages(&of(&near.requests(), "Go")[1], "tool")[0]);
+    let told = told["results"][0].clone();
+    let whole: Value = serde_json::from_str(&ended.out).unwrap();
+    assert_eq!(whole["children"][0]["model"], told["model"], "{whole:#}");
+    (told, near.requests().iter().filter(|request| is_child(&Asked::of(request))).count())
+}
+
+#[tokio::test]
+async fn a_child_with_a_model_of_its_own_falls_back_on_its_own_list_alone() {
+    let parents = "fallback_models=[near/other]";
+    for (set, call_model) in [
+        ("delegation.model=far/m", None),
+        ("delegation.provider=far", None),
+        ("delegation.models=[far/m]", Some("far/m")),
+    ] {
+        let (entry, requests) = fallback(&[parents, set], call_model).await;
+        assert_eq!((&entry["status"], requests), (&json!("failed"), 0), "{set}: {entry}");
+        assert_eq!(entry["model"], Value::Null, "{set}: nothing served");
+        let own = "delegation.fallback_models=[near/spare]";
+        let (entry, requests) = fallback(&[parents, set, own], call_model).await;
+        assert_eq!((&entry["status"], requests), (&json!("completed"), 1), "{set}: {entry}");
+        assert_eq!(entry["model"], "near/spare", "{set}");
+    }
+}
+
+#[tokio::test]
+async fn a_child_with_its_parents_model_has_its_parents_fallbacks() {
+    let lab = Lab::new();
+    let (far, near) = (down().await, model(one_child).await);
+    let mut command = lab.deputize(&["run", "-m", "far/m"]);
+    for (provider, server) in [("near", &near), ("far", &far)] {
+        let entry = json!({"base_url": server.base_url()});
+        command.args(["--set", &format!("providers.{provider}={entry}")]);
+    }
+    command.args(["--set", "fallback_models=[near/other]"]);
+    command.args(["--set", "delegation.fallback_models=[offline]"]);
+    command.args(["--output", "events", "Go"]);
+    let ended = Running::start(command).end().await.with_code(0);
+    let (told, _) = result(&messages(&of(&near.requests(), "Go")[1], "tool")[0]);
+    assert_eq!(told["results"][0]["model"], "near/other", "{told:#}");
+    let said = "`delegation.fallback_models` has no effect";
+    assert!(ended.err.contains(said), "{}", ended.err);
+}
+
+#[tokio::test]
+async fn a_taken_up_child_keeps_to_its_own_fallbacks() {
+    let lab = Lab::new();
+    let gone = Arc::new(AtomicBool::new(false));
+    let fails = Arc::clone(&gone);
+    let server = model(move |asked| match (is_child(asked), asked.results().len()) {
+        (true, _) if fails.load(Ordering::SeqCst) => {
+            Answer::error(503, "loading").header("retry-after", "7200")
+        }
+        (true, _) => hang(),
+        _ => one_child(asked),
+    })
+    .await;
+    let config = format!(
+        "model: near/mock\nfallback_models: [near/other]\ndelegation: {{ model: near/m }}\n\
+         providers: {{ near: {{ base_url: '{}' }} }}\n",
+        server.base_url()
+    );
+    fs::create_dir_all(lab.path("home")).unwrap();
+    fs::write(lab.path("home/config.yaml"), config).unwrap();
+    let running = Running::start(lab.deputize(&["run", "--output", "events", "Go"]));
+    running.event("model.request", |request| request["depth"] == 1).await;
+    kill(&lab, running).await;
+    gone.store(true, Ordering::SeqCst);
+    let session = lab.session();
+    let resume = ["run", "--resume", &session];
+    Running::start(lab.deputize(&resume)).end().await.with_code(0);
+    let asked = server.requests();
+    let asked = asked.iter().filter(|request| is_child(&Asked::of(request)));
+    let models: Vec<Value> = asked.map(|request| request.json()["model"].clone()).collect();
+    assert_eq!(models, ["m", "m"]);
+}
+
+#[tokio::test]
+async fn fallbacks_of_children_are_checked_like_the_others() {
+    let lab = Lab::new();
+    let config = "model: offline\ndelegation:\n  model: offline\n  fallback_models:\n    - \
+                  nowhere/x\n    - plain\n";
+    fs::create_dir_all(lab.path("home")).unwrap();
+    fs::write(lab.path("home/config.yaml"), config).unwrap();
+    let check = Running::start(lab.deputize(&["config", "check"])).end().await.with_code(2);
+    for part in [
+        "config.yaml:5:7: `delegation.fallback_models`: ",
+        "config.yaml:6:7: `delegation.fallback_models` must be PROVIDER/MODEL or `offline`",
+    ] {
+        assert!(check.err.contains(part), "{}", check.err);
+    }
+    fs::remove_file(lab.path("home/config.yaml")).unwrap();
+    let set = ["--set", "delegation.model=offline"];
+    let args = [&["run", "-m", "offline"], &set[..], &["list ."]].concat();
+    let mut command = lab.deputize(&args);
+    command.env("DEPUTIZE__DELEGATION__FALLBACK_MODELS", "[openai/gpt-5]");
+    let ended = Running::start(command).end().await.with_code(0);
+    let said = "fallback model of children openai/gpt-5 is passed over: provider openai needs a \
+                key: set OPENAI_API_KEY";
+    assert!(ended.err.contains(said), "{}", ended.err);
 }

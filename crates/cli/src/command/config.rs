@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::args::Config;
-use crate::compose::{Asked, Dollars, Unpriced, ca_file_fault};
+use crate::compose::{Asked, Dollars, Unpriced, ca_file_fault, unreachable};
 use crate::config::{
     ConfigError, Loaded, ModelOverrides, Output, Place, Problem, ProviderEntry, Sources, Verb,
     VerbError, checked, in_order, load, run,
@@ -31,6 +31,8 @@ pub(crate) fn config(around: &Surroundings, command: &Config) -> Result<(), CliE
                     .filter_map(|(key, fault)| Some(Problem::new(loaded.origins.get(key)?, fault)));
                 let hooks: Vec<Problem> = hooks.collect();
                 loaded.warnings.extend(hooks);
+                let passed_over = passed_over(&loaded, around);
+                loaded.warnings.extend(passed_over);
                 with_more(result.map(|_| checked(&loaded)), &loaded, around)
             }
             (Err(error), _) => Err(VerbError::Config(and_files(error, around))),
@@ -65,6 +67,24 @@ fn with_more(
     let problems = in_order(problems);
     let (warnings, ca_files) = (loaded.warnings.clone(), Vec::new());
     Err(VerbError::Config(ConfigError { problems, warnings, ca_files }))
+}
+
+/// Models of lists that a run goes without, because it cannot ask them.
+fn passed_over(loaded: &Loaded, around: &Surroundings) -> Vec<Problem> {
+    let config = &loaded.config;
+    let lists = [
+        ("fallback_models", &config.fallback_models),
+        ("delegation.models", &config.delegation.models),
+        ("delegation.fallback_models", &config.delegation.fallback_models),
+    ];
+    let problems = lists.into_iter().flat_map(|(key, names)| {
+        names.iter().filter_map(move |name| {
+            let why = unreachable(config, &ModelOverrides::default(), name, around)?;
+            let message = format!("`{key}`: {name} is passed over: {why}");
+            Some(Problem::new(loaded.origins.get(key)?, message))
+        })
+    });
+    problems.collect()
 }
 
 /// Limits of dollars that cannot be held, because nobody knows what a model costs.

@@ -8,6 +8,7 @@ use deputize_core::ToolCrate;
 use serde_json::{Value, json};
 
 use crate::args::Doctor;
+use crate::command::run::overrides;
 use crate::compose::{Composition, Ingredients, external};
 use crate::config::{ApprovalMode, Config, load};
 use crate::exit::CliError;
@@ -76,8 +77,9 @@ pub(crate) fn doctor(
             checks.push(Check::new("configuration", Ok(file)));
             let warnings = loaded.warnings.iter().map(ToString::to_string);
             checks.extend(warnings.map(|warning| Check::less("configuration", warning)));
-            let composition =
-                Composition::new(&Ingredients::here(links, &loaded.config, around, &sources));
+            let here = Ingredients::here(links, &loaded.config, around, &sources);
+            let overrides = overrides(&args.model);
+            let composition = Composition::new(&Ingredients { overrides, ..here });
             if let Ok(composition) = &composition {
                 checks.extend(models::checks(composition, around, args)?);
             }

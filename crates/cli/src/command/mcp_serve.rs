@@ -87,9 +87,11 @@ fn office(links: &[ToolCrate], around: Surroundings, args: &McpServe) -> Result<
     let options = args.options();
     let sources = around.sources(&options.settings, flags(&options))?;
     let loaded = around.load(&sources)?;
-    let ingredients = Ingredients::here(links, &loaded.config, &around, &sources);
+    let overrides = overrides(&options.model);
+    let here = Ingredients::here(links, &loaded.config, &around, &sources);
+    let ingredients = Ingredients { overrides: overrides.clone(), ..here };
     let composition = Composition::new(&ingredients)?;
-    composition.models(&overrides(&options.model), &around)?;
+    composition.models(&overrides, &around)?;
     let tool = composition.delegation.tool();
     let entry = composition.catalog.get(tool.as_str());
     let entry = entry.filter(|_| composition.tools.contains(&tool));

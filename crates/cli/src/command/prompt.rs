@@ -30,10 +30,11 @@ pub(crate) fn prompt(
 ) -> Result<(), CliError> {
     let sources = around.sources(&args.settings, flags(args))?;
     let loaded = around.load(&sources)?;
-    let composition =
-        Composition::new(&Ingredients::here(links, &loaded.config, around, &sources))?;
+    let overrides = overrides(&args.model);
+    let here = Ingredients::here(links, &loaded.config, around, &sources);
+    let composition = Composition::new(&Ingredients { overrides: overrides.clone(), ..here })?;
     composition.warnings.iter().for_each(|warning| tell(&format!("warning: {warning}")));
-    let asked = asked(&composition, &overrides(&args.model))?;
+    let asked = asked(&composition, &overrides)?;
     let session = SessionId::literal("preview");
     let mode = ApproverMode::Deny;
     let top = composition.top_agent(&session, &asked.name, &args.prompt, mode);

@@ -60,16 +60,17 @@ pub(crate) fn run(
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let mode = mode(&loaded, around);
     let looked = mcp::first_look(&loaded.config, around, &cwd, mode);
-    let composition = Composition::new(&Ingredients {
-        cwd: cwd.clone(),
-        clock: Arc::clone(&clock),
-        told: looked.without.clone(),
-        ..Ingredients::here(links, &loaded.config, around, &sources)
-    })?;
     let mut overrides = overrides(&options.model);
     if let Some(start) = stored.as_ref().and_then(StoredSession::last_start) {
         go_on_with(&mut overrides, start);
     }
+    let composition = Composition::new(&Ingredients {
+        cwd: cwd.clone(),
+        clock: Arc::clone(&clock),
+        told: looked.without.clone(),
+        overrides: overrides.clone(),
+        ..Ingredients::here(links, &loaded.config, around, &sources)
+    })?;
     let program = external::program(&loaded.config, around)?;
     let mut chosen = composition.models(&overrides, around)?;
     given_secrets(&loaded.config, around, &mut chosen.secrets);

@@ -79,10 +79,11 @@ impl Composition {
             }
             match prices::price(choice, &self.config) {
                 Some(price) => models.price(&name, price),
-                None if dollars && *used == Use::Fallback => {
+                None if dollars && matches!(used, Use::Fallback | Use::ChildFallback) => {
                     warnings.push(format!(
-                        "fallback model {name} is passed over: its price is not known, and the \
-                         budget is in dollars; set providers.{}.prices",
+                        "{} {name} is passed over: its price is not known, and the budget is in \
+                         dollars; set providers.{}.prices",
+                        used.word(),
                         choice.provider
                     ));
                 }
@@ -91,8 +92,9 @@ impl Composition {
         }
         // Also those that this run does not use: a command may find them elsewhere.
         model::add_environment(&mut secrets, surroundings);
-        let Asked { name, options, fallback, .. } = asked;
+        let Asked { name, options, fallback, child_fallback, .. } = asked;
         models.fallback(fallback);
+        models.pinned_fallback(child_fallback);
         Ok(Chosen { name, options, models, secrets, warnings })
     }
 }

@@ -40,6 +40,9 @@ pub(super) fn policy(
         }
         kept
     };
+    let unreachable_models = found.unreachable_models.clone();
+    let is_reachable = |name: &&String| !unreachable_models.contains_key(*name);
+    let models = set.models.iter().filter(is_reachable).cloned().collect();
     let default_toolsets = names(&set.default_toolsets, "delegation.default_toolsets");
     let ceiling = set.toolset_ceiling.as_ref();
     let toolset_ceiling = ceiling.map(|list| names(list, "delegation.toolset_ceiling"));
@@ -67,7 +70,8 @@ pub(super) fn policy(
         },
         max_children_per_session: set.max_children_per_session,
         model: child_model_name(from.config),
-        models: set.models.clone(),
+        models,
+        unreachable_models,
         reasoning_effort: effort(set.reasoning_effort),
         max_output_tokens: Some(set.max_output_tokens).filter(|tokens| *tokens > 0),
         tool_schemas: match set.tool_schemas {

@@ -33,7 +33,11 @@ pub(super) fn name(config: &Config) -> Option<String> {
 pub(super) fn apply(config: &Config, policy: &mut Policy, warnings: &mut Vec<String>) {
     let Some(name) = name(config) else { return };
     let set = &config.delegation;
-    for (key, is_set) in [("model", !set.model.is_empty()), ("models", !set.models.is_empty())] {
+    for (key, is_set) in [
+        ("model", !set.model.is_empty()),
+        ("models", !set.models.is_empty()),
+        ("fallback_models", !set.fallback_models.is_empty()),
+    ] {
         if is_set {
             warnings.push(format!(
                 "delegation.{key} has no effect with delegation.acp_command: an external agent \
@@ -43,6 +47,7 @@ pub(super) fn apply(config: &Config, policy: &mut Policy, warnings: &mut Vec<Str
     }
     policy.model = Some(name);
     policy.models = Vec::new();
+    policy.unreachable_models = BTreeMap::new();
     policy.external_needs = deputize_acp::NEEDS.to_vec();
     policy.tool_schemas = ToolSchemas::Narrowed;
     policy.child_base = Vec::new();

@@ -8,7 +8,7 @@ use super::plugins::FoundPlugin;
 use deputize_runtime::prompt::{Directory, Environment, Platform, ProjectFile};
 use serde::{Deserialize, Serialize};
 
-use super::{Ingredients, date, mcp};
+use super::{Ingredients, date, mcp, unreachable};
 use crate::project;
 
 /// What was found around the program.
@@ -38,6 +38,9 @@ pub(crate) struct Found {
     /// What the program's memory has for the system text of top agents.
     #[serde(default)]
     pub(super) memory: Option<String>,
+    /// The models of `delegation.models` that cannot be asked, each with why.
+    #[serde(default)]
+    pub(super) unreachable_models: BTreeMap<String, String>,
     /// The plugins of the configuration, and what they said of themselves.
     #[serde(default)]
     pub(super) plugins: Vec<FoundPlugin>,
@@ -68,6 +71,7 @@ impl Found {
             workspace: directory(&from.config.terminal.cwd),
             mcp: mcp::known(from.config, from.surroundings, warnings),
             memory: from.surroundings.own.memory.as_ref().and_then(|memory| memory.snapshot()),
+            unreachable_models: unreachable_models(from),
             plugins: Vec::new(),
         }
     }
@@ -101,6 +105,13 @@ impl Found {
             (false, false) => Platform::Pipe,
         }
     }
+}
+
+fn unreachable_models(from: &Ingredients<'_>) -> BTreeMap<String, String> {
+    let Ingredients { config, overrides, surroundings, .. } = from;
+    let why = |name: &String| unreachable(config, overrides, name, surroundings);
+    let models = config.delegation.models.iter();
+    models.filter_map(|name| Some((name.clone(), why(name)?))).collect()
 }
 
 /// A directory, if it is one that agents can be told of.

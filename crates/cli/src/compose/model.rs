@@ -76,6 +76,8 @@ pub(crate) enum Use {
     Offered,
     /// Agents go on with it when their own cannot be used.
     Fallback,
+    /// Children with a model of their own go on with it when that cannot be used.
+    ChildFallback,
 }
 
 impl Use {
@@ -85,6 +87,7 @@ impl Use {
             Self::Own => "model",
             Self::Offered => "offered model",
             Self::Fallback => "fallback model",
+            Self::ChildFallback => "fallback model of children",
         }
     }
 
@@ -111,6 +114,8 @@ pub(crate) struct Asked {
     pub(crate) choices: Vec<(ModelChoice, Use)>,
     /// The names of those to go on with, in this order.
     pub(super) fallback: Vec<String>,
+    /// The names of those that children with a model of their own go on with.
+    pub(super) child_fallback: Vec<String>,
 }
 
 impl Asked {
@@ -119,10 +124,6 @@ impl Asked {
     /// # Errors
     /// When one of them cannot be reached; see [`ResolveError`].
     pub(crate) fn of(config: &Config, overrides: &ModelOverrides) -> Result<Self, ResolveError> {
-        let alone = |name: &String| {
-            let model = Some(name.clone());
-            resolve_model(config, &ModelOverrides { model, ..ModelOverrides::default() })
-        };
         let top = resolve_model(config, overrides)?;
         let mut asked = Self::new(&name(&top), options(config, top.max_output_tokens));
         let inherited = top.model.clone();
@@ -134,24 +135,35 @@ impl Asked {
                 None => _ = asked.for_children.insert(asked.name.clone()),
             }
             for offered in &config.delegation.models {
-                asked.add_for_children(alone(offered)?, Use::Offered);
+                asked.add_for_children(listed(config, offered)?, Use::Offered);
+            }
+            for fallback in &config.delegation.fallback_models {
+                asked.add(listed(config, fallback)?, Use::ChildFallback);
             }
         }
         for fallback in &config.fallback_models {
-            asked.add(alone(fallback)?, Use::Fallback);
+            asked.add(listed(config, fallback)?, Use::Fallback);
         }
         Ok(asked)
     }
 
     pub(super) fn new(name: &str, options: ModelOptions) -> Self {
-        let (for_children, choices, fallback) = (BTreeSet::new(), Vec::new(), Vec::new());
-        Self { name: name.to_owned(), options, for_children, choices, fallback }
+        Self {
+            name: name.to_owned(),
+            options,
+            for_children: BTreeSet::new(),
+            choices: Vec::new(),
+            fallback: Vec::new(),
+            child_fallback: Vec::new(),
+        }
     }
 
     pub(super) fn add(&mut self, choice: ModelChoice, used: Use) {
         let name = name(&choice);
-        if used == Use::Fallback {
-            self.fallback.push(name.clone());
+        match used {
+            Use::Fallback => self.fallback.push(name.clone()),
+            Use::ChildFallback => self.child_fallback.push(name.clone()),
+            Use::Own | Use::Offered => {}
         }
         // Of one name there is one model: the address that was given for the first holds.
         if self.find(&name).is_none() {
@@ -184,6 +196,28 @@ impl Asked {
         let options =
             most.map_or_else(|| request.options.clone(), |it| within(request.options, it));
         Ok(dialect.body(&Request { model: &choice.model, options: &options, ..request.clone() }))
+    }
+}
+
+/// A model that a list of the configuration names.
+fn listed(config: &Config, name: &str) -> Result<ModelChoice, ResolveError> {
+    let model = Some(name.to_owned());
+    resolve_model(config, &ModelOverrides { model, ..ModelOverrides::default() })
+}
+
+/// Why a model that a list of the configuration names cannot be asked, if it cannot: its provider
+/// is not known, or its key is not set.
+pub(crate) fn unreachable(
+    config: &Config,
+    overrides: &ModelOverrides,
+    model: &str,
+    surroundings: &Surroundings,
+) -> Option<String> {
+    // The run's own model is reached as the command line says.
+    let own = resolve_model(config, overrides).ok().filter(|own| name(own) == model);
+    match own.map_or_else(|| listed(config, model), Ok) {
+        Ok(choice) => missing_key(&choice, surroundings).map(|missing| missing.to_string()),
+        Err(error) => Some(error.to_string()),
     }
 }
 

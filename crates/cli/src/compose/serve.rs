@@ -76,14 +76,15 @@ impl House {
         let (config, around) = (&loaded.config, &self.around);
         let mut looked = mcp::first_look(config, around, &sources.cwd, unasked(config));
         let of_servers = std::mem::take(&mut looked.notes);
-        let composition = Composition::new(&Ingredients {
-            told: looked.without.clone(),
-            ..Ingredients::here(&self.links, config, around, sources)
-        })?;
         let mut overrides = overrides(&self.options.model);
         if let Some(start) = before {
             go_on_with(&mut overrides, start);
         }
+        let composition = Composition::new(&Ingredients {
+            told: looked.without.clone(),
+            overrides: overrides.clone(),
+            ..Ingredients::here(&self.links, config, around, sources)
+        })?;
         let program = external::program(config, around)?;
         let mut chosen = composition.models(&overrides, around)?;
         given_secrets(config, around, &mut chosen.secrets);

@@ -26,6 +26,7 @@ impl Bench {
             links: &[deputize_tools::LINK],
             config: &loaded.config,
             surroundings: &self.around,
+            overrides: ModelOverrides::default(),
             home: Some(cwd.clone()),
             kept: BTreeSet::from([cwd.join("own")]),
             cwd,

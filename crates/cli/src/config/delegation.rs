@@ -28,6 +28,9 @@ pub struct Delegation {
     pub reasoning_effort: ReasoningEffort,
     /// Names of models that the parent may choose for a task.
     pub models: Vec<String>,
+    /// Models to try, in this order, when a child's own model cannot be used: one that `model`,
+    /// `provider`, `base_url` or a task names. A child with its parent's model has the parent's.
+    pub fallback_models: Vec<String>,
     /// Whether children keep the parent's MCP tools although `toolsets` of the call, or
     /// `default_toolsets`, does not name them. Where neither names any, they have them anyway.
     pub inherit_mcp_toolsets: bool,
@@ -119,6 +122,7 @@ impl Default for Delegation {
             api_key: None,
             reasoning_effort: ReasoningEffort::default(),
             models: Vec::new(),
+            fallback_models: Vec::new(),
             inherit_mcp_toolsets: true,
             default_toolsets: Vec::new(),
             toolset_ceiling: None,

@@ -194,6 +194,7 @@ fn models(config: &Node, found: &mut Findings) {
     for (key, path) in [
         ("fallback_models", &["fallback_models"][..]),
         ("delegation.models", &["delegation", "models"]),
+        ("delegation.fallback_models", &["delegation", "fallback_models"]),
     ] {
         let items = config.at(path).into_iter().flat_map(|node| node.items());
         named.extend(items.map(|item| (key, Some(item))));
@@ -259,6 +260,7 @@ fn delegation(config: &Node, found: &mut Findings) {
             found.warn(&entry.key, message);
         }
     }
+    idle_fallbacks(node, found);
     let ways = ["provider", "base_url", "model"];
     for key in ["api_key", "api_key_env"] {
         if let Some(entry) = set(key).filter(|_| ways.iter().all(|way| set(way).is_none())) {
@@ -283,6 +285,19 @@ fn delegation(config: &Node, found: &mut Findings) {
                            `api_key_env`";
             found.error(&other.key, message);
         }
+    }
+}
+
+/// Warns of fallbacks for children that have no model of their own to fall back from.
+fn idle_fallbacks(delegation: &Node, found: &mut Findings) {
+    let named = |key: &str| delegation.at(&[key]).is_some_and(filled);
+    if let Some(entry) = delegation.entry("fallback_models").filter(|it| filled(&it.node))
+        && !["provider", "base_url", "model", "models", "acp_command"].into_iter().any(named)
+    {
+        let message = "`delegation.fallback_models` has no effect: children have their parent's \
+                       model, and with it `fallback_models`; it is for the models of \
+                       `delegation.model`, `provider`, `base_url` and `models`";
+        found.warn(&entry.key, message);
     }
 }
 

@@ -23,7 +23,7 @@ impl Run {
         self.iteration += 1;
         self.broken_text = None;
         self.usage += reply.usage;
-        self.served.clone_from(&reply.model);
+        self.record_served(&reply.model);
         if !reply.text.trim().is_empty() {
             self.last_text = Some(reply.text.clone());
             self.partial = false;
@@ -127,12 +127,19 @@ impl Run {
         self.check_iterations();
     }
 
+    /// Records who served a reply. Only a record without its request leaves no other name than
+    /// the one that the model gives itself.
+    fn record_served(&mut self, own_name: &str) {
+        let name = if self.asked.is_empty() { own_name } else { &self.asked };
+        name.clone_into(&mut self.served);
+    }
+
     pub(super) fn broke(&mut self, error: &ModelError) {
         self.usage += error.usage.as_deref().copied().unwrap_or_default();
         if matches!(self.state, State::Asking) && !error.partial.trim().is_empty() {
             self.broken_text = Some(error.partial.clone());
             if !error.served.is_empty() {
-                self.served.clone_from(&error.served);
+                self.record_served(&error.served);
             }
         }
     }

@@ -188,7 +188,7 @@ impl Actor {
         self.sent.extend(sent.added.iter().cloned());
         let spec = &self.driver.view.spec;
         let models = &self.driver.shared.parts.models;
-        if !models.may_serve(&spec.model, (&sent.model, &sent.at_provider)) {
+        if !models.may_serve(spec, (&sent.model, &sent.at_provider)) {
             let now = format!(
                 "the model is {}, with no fallback to {} (at its provider {})",
                 spec.model, sent.model, sent.at_provider

@@ -40,6 +40,7 @@ fn spec(agent: &AgentId, goal: &str) -> AgentSpec {
         goal: goal.to_owned(),
         task: goal.to_owned(),
         model: "mock".to_owned(),
+        model_pinned: false,
         options: ModelOptions::default(),
         system: Vec::new(),
         prefill: Vec::new(),

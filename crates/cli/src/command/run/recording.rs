@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::{Job, Plan, Stage, flags};
 use crate::args::RunOptions;
 use crate::compose::{Composition, Found, Ingredients, environment_secrets};
-use crate::config::{Config, FlagValue, Sources, load};
+use crate::config::{Config, FlagValue, ModelOverrides, Sources, load};
 use crate::exit::{CliError, Exit};
 use crate::runtime::own;
 use crate::surroundings::{Surroundings, tell};
@@ -119,6 +119,7 @@ pub(crate) fn replay(
         links,
         config: &config,
         surroundings: around,
+        overrides: ModelOverrides::default(),
         cwd: cwd.clone(),
         home: None,
         // No tool runs.
