@@ -14,6 +14,7 @@ use crate::signals::{ended_by, in_time};
 
 mod again;
 mod control;
+mod late;
 
 const ON: [&str; 2] = ["--set", "delegation.background=true"];
 

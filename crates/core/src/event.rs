@@ -181,9 +181,15 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         budget: Option<BudgetOf>,
     },
-    /// An agent's turn is over, and children of it still run: it rests until one has ended.
+    /// An agent's turn is over, and it rests until the next message: children of it still run, or
+    /// a message came while it answered.
     #[serde(rename = "agent.rest")]
-    AgentRest,
+    AgentRest {
+        /// Whether none of its children runs: its answer is final, and what it says to the message
+        /// comes after it.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        final_answer: bool,
+    },
     /// A child runs.
     #[serde(rename = "agent.heartbeat")]
     AgentHeartbeat {
@@ -260,7 +266,7 @@ impl Event {
             Self::ToolEnd(end) => Some(Input::Result(&end.result)),
             Self::AgentStop { reason, pending: false } => Some(Input::Stop(*reason)),
             Self::AgentWrapUp { limit, .. } => Some(Input::WrapUp(*limit)),
-            Self::AgentRest => Some(Input::Rest),
+            Self::AgentRest { final_answer } => Some(Input::Rest { final_answer: *final_answer }),
             Self::AnswerRejected { mistakes } => Some(Input::Rejected(mistakes)),
             Self::AgentResume { max_iterations } => {
                 Some(Input::Resume { max_iterations: *max_iterations })

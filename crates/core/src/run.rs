@@ -20,6 +20,8 @@ mod replies;
 use repetition::Repetition;
 
 const GO_ON: &str = include_str!("../prompts/go_on.md");
+/// What stands between a report and what was said after it.
+const LATER_ANSWER: &str = include_str!("../prompts/later_answer.md");
 
 /// What changes a [`Run`]: exactly what the journal holds of it.
 #[derive(Debug, Clone, Copy)]
@@ -40,8 +42,11 @@ pub enum Input<'a> {
     Rejected(&'a str),
     /// A limit is reached: the next request is the closing one.
     WrapUp(WrapUp),
-    /// Its turn is over, and it waits for what it started: the next message wakes it.
-    Rest,
+    /// Its turn is over, and it waits: the next message wakes it.
+    Rest {
+        /// Whether it had answered for good: the message only came late.
+        final_answer: bool,
+    },
     /// It must end now.
     Stop(CancelReason),
     /// It goes on, after an end with a new turn.
@@ -154,6 +159,8 @@ pub struct Run {
     empty_replies: u32,
     corrections: u32,
     repetition: Repetition,
+    /// Final answers of this turn that a message followed. They stay part of its result.
+    reports: Vec<String>,
     last_text: Option<String>,
     /// What an attempt had said before it broke, until there is a reply.
     broken_text: Option<String>,
@@ -183,6 +190,7 @@ impl Run {
             empty_replies: 0,
             corrections: 0,
             repetition: Repetition::default(),
+            reports: Vec::new(),
             last_text: None,
             broken_text: None,
             partial: false,
@@ -230,7 +238,7 @@ impl Run {
             Input::Rejected(mistakes) => self.rejected(mistakes),
             Input::WrapUp(WrapUp::Time) => self.close(Closing::Time),
             Input::WrapUp(WrapUp::Budget) => self.close(Closing::Budget),
-            Input::Rest => self.rest(),
+            Input::Rest { final_answer } => self.rest(final_answer),
             Input::Stop(reason) => self.stop(reason),
             Input::Resume { max_iterations } => self.resume(max_iterations),
         }
@@ -267,10 +275,21 @@ impl Run {
         &self.trace
     }
 
-    /// The last text of the model in this turn, whether or not it was an answer.
+    /// Returns what the model said in this turn that belongs to its result: each final answer
+    /// that a message followed, then the last text, whether or not that is an answer.
     #[must_use]
-    pub fn last_text(&self) -> Option<&str> {
-        self.last_text.as_deref()
+    pub fn text(&self) -> Option<String> {
+        let last = self.last_text.as_ref().filter(|last| !self.reports.contains(last));
+        let texts: Vec<&str> = self.reports.iter().chain(last).map(String::as_str).collect();
+        (!texts.is_empty()).then(|| texts.join(&format!("\n\n{}\n\n", LATER_ANSWER.trim_end())))
+    }
+
+    /// Returns the final answers of this turn, the last one last.
+    #[must_use]
+    pub fn answers(&self) -> Vec<&str> {
+        let completed = matches!(&self.state, State::Done(End { status: Status::Completed, .. }));
+        let last = self.last_text.as_ref().filter(|_| completed);
+        self.reports.iter().chain(last).map(String::as_str).collect()
     }
 
     /// The children whose end was told to it by a message.
@@ -305,9 +324,15 @@ impl Run {
         self.iteration - self.turn_start < self.limits.max_iterations
     }
 
-    fn rest(&mut self) {
-        if self.may_rest() {
-            self.state = State::Resting;
+    fn rest(&mut self, final_answer: bool) {
+        if !self.may_rest() {
+            return;
+        }
+        let done = matches!(std::mem::replace(&mut self.state, State::Resting), State::Done(_));
+        if done && final_answer {
+            let answer = self.last_text.take();
+            let new = answer.filter(|answer| !self.reports.contains(answer));
+            self.reports.extend(new);
         }
     }
 
@@ -350,6 +375,7 @@ impl Run {
     fn renew_turn(&mut self) {
         self.turn_start = self.iteration;
         self.last_text = None;
+        self.reports.clear();
         self.corrections = 0;
     }
 

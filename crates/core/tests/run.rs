@@ -119,7 +119,7 @@ fn ended(index: u32) -> UserMessage {
 fn what_wakes_it_begins_no_turn_and_the_limit_holds() {
     let mut run = started(2);
     run.apply(Input::Reply(&Reply::text("m", "I wait.")));
-    run.apply(Input::Rest);
+    run.apply(Input::Rest { final_answer: false });
     run.apply(Input::Message(&ended(0)));
     assert_eq!(run.step(), Step::Ask { iteration: 2, tools: ToolChoice::Auto });
     run.apply(Input::Reply(&calls(&["a"])));
@@ -129,14 +129,14 @@ fn what_wakes_it_begins_no_turn_and_the_limit_holds() {
     assert!(!run.has_steps());
     // A child's end and a letter alike.
     for wakes in [ended(1), message("a letter")] {
-        run.apply(Input::Rest);
+        run.apply(Input::Rest { final_answer: false });
         run.apply(Input::Message(&wakes));
         assert!(matches!(run.step(), Step::Ask { tools: ToolChoice::None, .. }), "{wakes:?}");
         run.apply(Input::Reply(&Reply::text("m", "More.")));
         assert_eq!(end(&run).1, ExitReason::MaxIterations);
     }
     // The person may give it more, also while it rests.
-    run.apply(Input::Rest);
+    run.apply(Input::Rest { final_answer: false });
     run.apply(Input::Resume { max_iterations: 2 });
     assert_eq!(run.step(), Step::Rest);
     run.apply(Input::Message(&message("go on")));
@@ -147,7 +147,7 @@ fn what_wakes_it_begins_no_turn_and_the_limit_holds() {
 fn a_failure_after_a_wake_leaves_what_was_said_before() {
     let mut run = started(9);
     run.apply(Input::Reply(&Reply::text("m", "So far.")));
-    run.apply(Input::Rest);
+    run.apply(Input::Rest { final_answer: false });
     run.apply(Input::Message(&ended(0)));
     run.apply(Input::Failed(&ModelError::new(FailureKind::Unavailable, "refused")));
     assert_eq!(end(&run), (Status::Failed, ExitReason::Error, Some("So far.".into())));
@@ -157,6 +157,35 @@ fn a_failure_after_a_wake_leaves_what_was_said_before() {
     assert_eq!(end(&run).2, None);
 }
 
+const LATER: &str = "[After this answer a message arrived. In reply to it:]";
+
+#[test]
+fn a_final_answer_stays_in_the_result_whatever_is_said_to_later_messages() {
+    let mut run = started(9);
+    run.apply(Input::Reply(&Reply::text("m", "The report.")));
+    for (told, said) in [("Are you done?", "Yes."), ("Sure?", "The report."), ("So?", "")] {
+        run.apply(Input::Rest { final_answer: true });
+        // Resting twice, as after a restart, changes nothing.
+        run.apply(Input::Rest { final_answer: true });
+        run.apply(Input::Message(&message(told)));
+        run.apply(Input::Reply(&Reply::text("m", said)));
+    }
+    assert!(matches!(run.step(), Step::Ask { .. }), "an empty reply is asked for again, once");
+    run.apply(Input::Reply(&Reply::text("m", "")));
+    let text = format!("The report.\n\n{LATER}\n\nYes.");
+    assert_eq!(end(&run), (Status::Completed, ExitReason::Completed, Some(text.clone())));
+    assert_eq!(run.answers(), ["The report.", "Yes."]);
+
+    run.apply(Input::Rest { final_answer: true });
+    run.apply(Input::Message(&message("one more")));
+    run.apply(Input::Failed(&ModelError::new(FailureKind::Unavailable, "refused")));
+    assert_eq!(end(&run), (Status::Failed, ExitReason::Error, Some(text)));
+    // The person's next turn begins with nothing.
+    run.apply(Input::Message(&message("again")));
+    run.apply(Input::Reply(&Reply::text("m", "Anew.")));
+    assert_eq!(end(&run).2.as_deref(), Some("Anew."));
+}
+
 #[test]
 fn a_limit_while_it_rests_asks_for_a_closing_answer() {
     let mut run = Run::new(limits(9), []);
@@ -164,7 +193,7 @@ fn a_limit_while_it_rests_asks_for_a_closing_answer() {
     assert_eq!(run.step(), Step::Rest, "it has not begun");
     run.apply(Input::Message(&message("go")));
     run.apply(Input::Reply(&Reply::text("m", "I wait.")));
-    run.apply(Input::Rest);
+    run.apply(Input::Rest { final_answer: false });
     run.apply(Input::WrapUp(WrapUp::Time));
     assert_eq!(run.step(), Step::Ask { iteration: 2, tools: ToolChoice::None });
     run.apply(Input::Reply(&Reply::text("m", "This much.")));
@@ -480,7 +509,7 @@ enum Move {
     Rejected,
     Stop(bool),
     Resume,
-    Rest,
+    Rest(bool),
     Message,
 }
 
@@ -494,7 +523,7 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
         1 => Just(Move::Rejected),
         1 => any::<bool>().prop_map(Move::Stop),
         1 => Just(Move::Resume),
-        1 => Just(Move::Rest),
+        2 => any::<bool>().prop_map(Move::Rest),
         2 => Just(Move::Message),
     ];
     proptest::collection::vec(one, 0..60)
@@ -507,7 +536,7 @@ fn apply(run: &mut Run, step: &Move) {
             let reply = Reply {
                 calls: vec![raw; usize::from(*count)],
                 finish: *finish,
-                ..Reply::text("m", "said")
+                ..Reply::text("m", format!("said {}.", run.iterations()))
             };
             run.apply(Input::Reply(&reply));
         }
@@ -530,7 +559,7 @@ fn apply(run: &mut Run, step: &Move) {
             CancelReason::Interrupted
         })),
         Move::Resume => run.apply(Input::Resume { max_iterations: 7 }),
-        Move::Rest => run.apply(Input::Rest),
+        Move::Rest(final_answer) => run.apply(Input::Rest { final_answer: *final_answer }),
         Move::Message => run.apply(Input::Message(&message("and"))),
     }
 }
@@ -583,6 +612,32 @@ proptest! {
         run.apply(Input::Stop(CancelReason::Interrupted));
         prop_assert!(matches!(run.step(), Step::Done(_)));
         prop_assert_eq!(paired(&run), Ok(()));
+    }
+
+    #[test]
+    fn no_final_answer_of_a_turn_is_lost(moves in moves()) {
+        let mut run = started(7);
+        let mut answers: Vec<String> = Vec::new();
+        for step in &moves {
+            let answered = matches!(run.step(), Step::Done(_)) && run.may_rest();
+            match (step, run.step()) {
+                (Move::Rest(true), _) if answered => {
+                    answers.extend(run.answers().last().map(ToString::to_string));
+                }
+                (Move::Resume, Step::Done(_) | Step::Rest) | (Move::Message, Step::Done(_)) => {
+                    answers.clear();
+                }
+                _ => {}
+            }
+            apply(&mut run, step);
+            let text = run.text().unwrap_or_default();
+            for answer in &answers {
+                prop_assert!(text.contains(answer), "{answer:?} is lost after {step:?}: {text}");
+            }
+            if let Step::Done(end) = run.step() {
+                prop_assert_eq!(end.text.as_deref().unwrap_or_default(), text);
+            }
+        }
     }
 
     #[test]

@@ -16,24 +16,28 @@ const NO_VALUE: &str = "it has no complete JSON value";
 
 impl Driver {
     /// Checks the answer that the loop ended with, at a limit too. Tells whether it misses its
-    /// schema: then it is asked for again, or, where it cannot be, has failed.
+    /// schema: then it is asked for again, or, where it cannot be, has failed. What an agent says
+    /// to a message after an answer that satisfies the schema need not.
     pub(crate) async fn check_answer(&mut self) -> Result<bool, JournalError> {
         let Step::Done(end) = self.run.step() else { return Ok(false) };
         let (Some(schema), Status::Completed) = (&self.view.spec.output_schema, end.status) else {
             return Ok(false);
         };
-        match value_of(schema, end.text.as_deref().unwrap_or_default()) {
-            Ok(_) => Ok(false),
-            Err(mistakes) => {
-                self.input(Event::AnswerRejected { mistakes }).await?;
-                Ok(true)
-            }
+        if self.answer_value().is_some() {
+            return Ok(false);
         }
+        let answers = self.run.answers();
+        let Err(mistakes) = value_of(schema, answers.last().copied().unwrap_or_default()) else {
+            return Ok(false);
+        };
+        self.input(Event::AnswerRejected { mistakes }).await?;
+        Ok(true)
     }
 
-    /// The answer as a value, if it is to be one and is.
-    pub(crate) fn answer_value(&self, text: Option<&str>) -> Option<Value> {
-        value_of(self.view.spec.output_schema.as_ref()?, text?).ok()
+    /// Returns the value of the last answer that satisfies the agent's schema.
+    pub(crate) fn answer_value(&self) -> Option<Value> {
+        let schema = self.view.spec.output_schema.as_ref()?;
+        self.run.answers().iter().rev().find_map(|answer| value_of(schema, answer).ok())
     }
 }
 

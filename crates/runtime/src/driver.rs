@@ -139,7 +139,7 @@ impl Driver {
             Message::Assistant(said) => said.calls.is_empty(),
             Message::User(_) | Message::Tool(_) => false,
         });
-        if !answered {
+        if !answered && self.run.answers().is_empty() {
             self.shared.tree().give_words(&mut outcome);
         }
         self.shared.tree().tell(&mut outcome, ran);
@@ -201,8 +201,8 @@ impl Driver {
                 Step::Ask { .. } => self.ask().await?,
                 Step::Call(_) => self.call().await?,
                 Step::Rest | Step::Done(_) => {
-                    // What still comes may change the answer: until then it is none.
-                    let waits = self.run.may_rest() && self.presence.will_expect_more();
+                    // What its children bring may change the answer: until then it is none.
+                    let waits = self.run.may_rest() && self.presence.awaits_children();
                     if (waits || !self.check_answer().await?) && !self.await_news().await? {
                         return Ok(());
                     }
@@ -387,9 +387,7 @@ impl Driver {
         let spec = &self.view.spec;
         let ended = self.shared.ended(spec, Spent { usage: self.run.usage(), cost: self.cost });
         let mut outcome = outcome_of(spec, &self.run, fault);
-        if outcome.status == Status::Completed {
-            outcome.output = self.answer_value(outcome.text.as_deref());
-        }
+        outcome.output = self.answer_value();
         if outcome.exit_reason == ExitReason::Budget && outcome.status == Status::Failed {
             outcome.error = self.short.clone().or(outcome.error);
         }
@@ -437,8 +435,7 @@ pub(crate) fn outcome_of(spec: &AgentSpec, run: &Run, fault: Option<String>) -> 
         },
         (_, fault) => {
             let fault = fault.unwrap_or_else(|| "the agent ended without an end".to_owned());
-            let text = run.last_text().map(str::to_owned);
-            Outcome { text, ..host_fault(spec, fault) }
+            Outcome { text: run.text(), ..host_fault(spec, fault) }
         }
     };
     outcome.iterations = run.iterations();

@@ -57,8 +57,11 @@ struct Mail {
 
 impl Mail {
     fn expects_more(&self) -> bool {
-        let more = |child: &Child| !matches!(child, Child::Told);
-        !self.letters.is_empty() || self.children.values().any(more)
+        !self.letters.is_empty() || self.awaits_children()
+    }
+
+    fn awaits_children(&self) -> bool {
+        self.children.values().any(|child| !matches!(child, Child::Told))
     }
 }
 
@@ -284,9 +287,9 @@ impl Presence {
         more
     }
 
-    /// The same, and it goes on taking messages either way.
-    pub(crate) fn will_expect_more(&self) -> bool {
-        self.mail().expects_more()
+    /// Whether the end of a background child is still to be delivered to it.
+    pub(crate) fn awaits_children(&self) -> bool {
+        self.mail().awaits_children()
     }
 
     /// It takes no message any more, for this reason.

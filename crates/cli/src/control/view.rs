@@ -205,7 +205,7 @@ impl Member {
             Event::Message(_)
                 | Event::ModelRequest { .. }
                 | Event::ToolStart { .. }
-                | Event::AgentRest
+                | Event::AgentRest { .. }
         );
         match event {
             Event::ToolStart { call, tool, .. } => self.calls.push((*call, tool.clone())),
@@ -224,7 +224,7 @@ impl Member {
             Event::ApprovalRequest { call, .. } => self.asks.push(*call),
             Event::ApprovalDecision { call, .. } => self.asks.retain(|asked| asked != call),
             Event::AgentWrapUp { .. } | Event::AgentStop { .. } => self.ends = true,
-            Event::AgentRest => self.rests = true,
+            Event::AgentRest { .. } => self.rests = true,
             Event::Message(_) => self.rests = false,
             Event::AgentResume { .. } => (self.ended, self.ends) = (None, false),
             Event::AgentEnd(outcome) => {

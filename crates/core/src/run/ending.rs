@@ -73,7 +73,7 @@ impl Run {
         self.state = State::Done(End {
             status,
             reason,
-            text: self.last_text.clone(),
+            text: self.text(),
             partial: self.partial && self.last_text.is_some(),
             error: error.map(str::to_owned),
             unavailable: false,

@@ -66,6 +66,8 @@ impl Run {
                 self.say(EMPTY);
                 self.check_iterations();
             }
+            // It reported before, and has nothing to say to the message after that.
+            None | Some(Closing::Iterations) if !self.reports.is_empty() => self.answer(finish),
             None => {
                 self.end(Status::Failed, ExitReason::Error, Some("the model gave an empty answer"));
             }

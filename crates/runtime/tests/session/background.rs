@@ -48,7 +48,7 @@ fn count(world: &World, is: impl Fn(&str, &Event) -> bool) -> usize {
 }
 
 fn rests(world: &World) -> usize {
-    count(world, |_, event| matches!(event, Event::AgentRest))
+    count(world, |_, event| matches!(event, Event::AgentRest { .. }))
 }
 
 fn ends(world: &World) -> usize {

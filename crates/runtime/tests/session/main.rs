@@ -14,6 +14,7 @@ mod fixture;
 mod gate_storm;
 mod hooks;
 mod kill;
+mod late_message;
 mod laws;
 mod limits;
 mod stored;

@@ -1,0 +1,214 @@
+//! Messages that reach an agent when it is done: its report stays in its result.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use deputize_core::{
+    AgentId, CallId, Cancel, Delivery, Event, Message, Outcome, Reply, Request, SessionId,
+    SessionView, Status,
+};
+use deputize_runtime::{Session, SessionDir};
+use proptest::prelude::*;
+use serde_json::json;
+
+use crate::fixture::{World, authority, parts, resumed, run, spec};
+
+/// What a child does with a request, and how many messages reach it meanwhile.
+#[derive(Debug, Clone)]
+struct Turn {
+    does: Does,
+    messages: u8,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Does {
+    Answer(String),
+    Look,
+    SayNothing,
+}
+
+fn turns() -> impl Strategy<Value = Vec<Turn>> {
+    let does = prop_oneof![
+        3 => "[a-z]{8}".prop_map(Does::Answer),
+        1 => Just(Does::Look),
+        1 => Just(Does::SayNothing),
+    ];
+    let turn = (does, 0..3_u8).prop_map(|(does, messages)| Turn { does, messages });
+    proptest::collection::vec(turn, 1..8)
+}
+
+fn is_child(request: &Request<'_>) -> bool {
+    matches!(&*request.messages[0], Message::User(task) if task.text == "background 0")
+}
+
+fn kid() -> AgentId {
+    AgentId::root(&SessionId::literal("s")).child(CallId { step: 1, slot: 0 }, 0)
+}
+
+/// Runs a parent with a background child that does this. Gives the child's outcome, its answers,
+/// and how many messages it took.
+async fn child_with(turns: Vec<Turn>) -> (Outcome, Vec<String>, usize) {
+    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let view: Arc<OnceLock<Arc<SessionView>>> = Arc::default();
+    let said = Arc::new(Mutex::new((Vec::new(), 0)));
+    let script = Mutex::new(VecDeque::from(turns));
+    let (seen, heard) = (Arc::clone(&view), Arc::clone(&said));
+    let rule = move |results: usize, request: &Request<'_>| {
+        if !is_child(request) {
+            return Ok(match results {
+                0 => Reply::calls("rule", [("spawn", json!({"list": ["background 0"]}))]),
+                _ => Reply::text("rule", "I wait."),
+            });
+        }
+        let mut said = heard.lock().unwrap();
+        let turn = script.lock().unwrap().pop_front();
+        let turn = turn.unwrap_or(Turn { does: Does::Answer("the end".to_owned()), messages: 0 });
+        for number in 0..turn.messages {
+            let text = format!("message {number}");
+            if seen.get().unwrap().spawn.message(&kid(), text) == Delivery::Left {
+                said.1 += 1;
+            }
+        }
+        Ok(match turn.does {
+            Does::Answer(text) => {
+                said.0.push(text.clone());
+                Reply::text("rule", text)
+            }
+            Does::Look => Reply::calls("rule", [("look", json!({"n": results}))]),
+            Does::SayNothing => Reply::text("rule", ""),
+        })
+    };
+    let (dir, id) = (SessionDir::new(folder.path()), SessionId::literal("s"));
+    let session = Session::create(&dir, id, parts(&world, rule)).unwrap();
+    assert!(view.set(Arc::clone(session.view())).is_ok());
+    let (authority, cancel) = (authority(session.catalog()), Cancel::new());
+    session.run(spec(folder.path()), authority, &cancel).await;
+    let outcome = end_of_child(&world);
+    let (answers, taken) = std::mem::take(&mut *said.lock().unwrap());
+    (outcome, answers, taken)
+}
+
+fn end_of_child(world: &World) -> Outcome {
+    let records = world.records.lock().unwrap();
+    let ends = records.iter().filter(|record| record.agent == kid());
+    let mut ends = ends.filter_map(|record| match &record.event {
+        Event::AgentEnd(outcome) => Some((**outcome).clone()),
+        _ => None,
+    });
+    ends.next().expect("the child has an end")
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn no_final_answer_of_a_child_is_lost_whatever_messages_come_when(turns in turns()) {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .start_paused(true)
+            .build()
+            .unwrap();
+        let (outcome, answers, _) = runtime.block_on(child_with(turns));
+        let text = outcome.text.clone().unwrap_or_default();
+        let mut rest = text.as_str();
+        let mut told: Vec<&String> = Vec::new();
+        for answer in answers.iter().filter(|answer| !answer.is_empty()) {
+            if told.contains(&answer) {
+                continue;
+            }
+            told.push(answer);
+            let found = rest.split_once(answer.as_str());
+            prop_assert!(found.is_some(), "{answer:?} is lost or out of order: {text:?}");
+            rest = found.unwrap().1;
+        }
+        if !answers.is_empty() {
+            prop_assert_eq!(outcome.status, Status::Completed, "{:?}", outcome);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_that_reports_again_after_a_message_has_both_reports() {
+    let answer = |text: &str, messages| Turn { does: Does::Answer(text.to_owned()), messages };
+    let turns = vec![
+        answer("The first report.", 2),
+        Turn { does: Does::Look, messages: 0 },
+        answer("The second report.", 1),
+        answer("Yes, I am done.", 0),
+    ];
+    let (outcome, _, taken) = child_with(turns).await;
+    assert_eq!((outcome.status, taken), (Status::Completed, 3));
+    insta::assert_snapshot!(outcome.text.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn killed_after_any_record_the_report_is_in_the_result() {
+    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let view: Arc<OnceLock<Arc<SessionView>>> = Arc::default();
+    let seen = Arc::clone(&view);
+    let rule = move |results: usize, request: &Request<'_>| {
+        let replies = |it: &&Arc<Message>| matches!(&***it, Message::Assistant(_));
+        let replies = request.messages.iter().filter(replies).count();
+        Ok(match (is_child(request), results + replies) {
+            (false, 0) => Reply::calls("rule", [("spawn", json!({"list": ["background 0"]}))]),
+            (false, _) => Reply::text("rule", "I wait."),
+            (true, 0) => {
+                if let Some(view) = seen.get() {
+                    view.spawn.message(&kid(), "Are you done?".to_owned());
+                }
+                Reply::text("rule", "The report.")
+            }
+            (true, _) => Reply::text("rule", "Yes, I am done."),
+        })
+    };
+    let rule = Arc::new(rule);
+    let (dir, id) = (SessionDir::new(folder.path()), SessionId::literal("s"));
+    let shared = Arc::clone(&rule);
+    let session =
+        Session::create(&dir, id.clone(), parts(&world, move |n, it: &Request<'_>| shared(n, it)));
+    let session = session.unwrap();
+    assert!(view.set(Arc::clone(session.view())).is_ok());
+    let authority = authority(session.catalog());
+    session.run(spec(folder.path()), authority, &Cancel::new()).await;
+    drop(session);
+    let whole_text = end_of_child(&world).text;
+    assert!(whole_text.as_deref().is_some_and(|text| text.starts_with("The report.\n\n[")));
+
+    let whole = std::fs::read_to_string(dir.file(&id)).unwrap();
+    let lines: Vec<&str> = whole.split_inclusive('\n').collect();
+    let left = lines.iter().position(|line| line.contains("message.left")).unwrap();
+    let ended = lines.iter().position(|line| line.contains("agent.end")).unwrap();
+    assert!(left + 4 < ended, "{whole}");
+    for kept in left + 1..=ended {
+        let again = tempfile::tempdir().unwrap();
+        let dir = SessionDir::new(again.path());
+        std::fs::write(dir.file(&id), lines[..kept].concat()).unwrap();
+        let (world, shared) = (Arc::new(World::default()), Arc::clone(&rule));
+        resumed(&dir, parts(&world, move |n, it: &Request<'_>| shared(n, it))).await;
+        let text = end_of_child(&world).text.unwrap();
+        // A reply that is not on record is asked for again, and then it is read before that.
+        let reported = lines[..kept].iter().any(|line| line.contains("The report."));
+        assert!(text.starts_with("The report."), "{kept}: {text}");
+        assert_eq!(text.ends_with("Yes, I am done."), reported, "{kept}: {text}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_parent_says_while_its_children_run_is_no_final_answer() {
+    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let rule = |results: usize, request: &Request<'_>| {
+        let told = request
+            .messages
+            .iter()
+            .any(|it| matches!(&**it, Message::User(it) if it.from.is_some()));
+        Ok(match (is_child(request), results) {
+            (true, _) => Reply::text("rule", "The child is done."),
+            (false, 0) => Reply::calls("rule", [("spawn", json!({"list": ["background 0"]}))]),
+            (false, _) if told => Reply::text("rule", "It is done."),
+            (false, _) => Reply::text("rule", "I wait."),
+        })
+    };
+    let outcome =
+        run(folder.path(), spec(folder.path()), parts(&world, rule), &Cancel::new()).await;
+    assert_eq!(outcome.text.as_deref(), Some("It is done."));
+}

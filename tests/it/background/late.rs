@@ -1,0 +1,62 @@
+//! Messages that reach a child while it writes its last answer: the report stays in its result.
+
+use deputize_testkit::{Answer, Gate};
+use serde_json::{Value, json};
+
+use super::{call, child, run, text};
+use crate::program::{Asked, Lab, model};
+
+/// Runs a parent that sends its only child a message while the child writes its report. Gives what
+/// the parent is told of the child's end, and the child's `agent.end`.
+async fn told_after(task: Value, report: &'static str, reply: &'static str) -> (String, Value) {
+    let (held, begins) = (Gate::closed(), Gate::closed());
+    let (opens, starts) = (held.clone(), begins.clone());
+    let server = model(move |asked: &Asked| -> Answer {
+        match (child(&asked.system()), asked.replies(), asked.results().len()) {
+            (Some(_), 0, _) => text(report).held_by(&held),
+            (Some(_), _, _) => text(reply),
+            (None, _, 0) => call("delegate_task", task.clone()),
+            (None, _, 1) => {
+                let message = json!({"action": "message", "message": "Are you done?"});
+                call("delegate_control", message).held_by(&begins)
+            }
+            (None, _, _) => text("I wait."),
+        }
+    });
+    let (lab, server) = (Lab::new(), server.await);
+    let running = run(&lab, &server, &["Share it"]);
+    server.until_requests(3).await;
+    starts.open();
+    running.event("message.left", |_| true).await;
+    opens.open();
+    let ended = running.end().await.with_code(0);
+    let requests = server.requests();
+    let last = requests.iter().rev().map(Asked::of).find(|it| child(&it.system()).is_none());
+    let ends = ended.events("agent.end");
+    let end = ends.iter().find(|end| end["depth"] == 1).unwrap().clone();
+    (last.unwrap().last_user().to_owned(), end)
+}
+
+#[tokio::test]
+async fn a_message_after_the_report_does_not_replace_it() {
+    let task = json!({"goal": "child 0", "background": true});
+    let (told, end) = told_after(task, "REPORT: 7 files.", "Yes, I am done.").await;
+    assert_eq!(end["status"], "completed", "{end}");
+    let (report, reply) = (told.find("REPORT: 7 files."), told.find("Yes, I am done."));
+    assert!(report.is_some() && report < reply, "{told}");
+    assert!(told.contains("In reply to it:"), "{told}");
+}
+
+#[tokio::test]
+async fn a_value_is_that_of_the_report_unless_what_follows_is_one_too() {
+    let schema =
+        json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
+    let task = json!({"goal": "child 0", "background": true, "output_schema": schema});
+    for (reply, value) in [("Yes, I am done.", 7), (r#"{"m": 9}"#, 7), (r#"{"n": 8}"#, 8)] {
+        let (told, end) = told_after(task.clone(), r#"{"n": 7}"#, reply).await;
+        assert_eq!(end["status"], "completed", "{end}");
+        assert!(told.contains(&format!(r#""output":{{"n":{value}}}"#)), "{reply}: {told}");
+        let both = told.contains(r#"{\"n\": 7}"#) && told.contains(&reply.replace('"', "\\\""));
+        assert!(both, "{reply}: {told}");
+    }
+}
