@@ -209,3 +209,30 @@ async fn what_a_child_was_told_is_shown_with_what_it_said() {
     // What only the person said is not told so.
     assert!(!show(&[]).await.contains("role:"));
 }
+
+#[tokio::test]
+async fn the_end_of_an_agent_names_its_files_and_a_list_of_agents_counts_its_calls() {
+    let server = model(|asked| match (is_child(asked), asked.results().len()) {
+        (false, 0) => call("delegate_task", json!({"goal": "Write it."})),
+        (true, 0) => call("write_file", json!({"path": "a.txt", "content": "new"})),
+        (true, 1) => call("read_file", json!({"path": "a.txt"})),
+        (_, _) => say("Done."),
+    })
+    .await;
+    let lab = Lab::new();
+    let ended = lab.run(&server, &["--output", "events", "Go"]).end().await.with_code(0);
+    let ends = ended.events("agent.end");
+    let of_depth = |depth: u32| ends.iter().find(|end| end["depth"] == depth).unwrap();
+    assert_eq!(of_depth(1)["files_written"], json!([lab.work("a.txt")]));
+    assert_eq!(of_depth(0)["files_written"], Value::Null, "its child wrote it");
+
+    let told = Running::start(lab.deputize(&["agents", "--once", "--json"])).end().await;
+    let told: Value = serde_json::from_str(&told.with_code(0).out).unwrap();
+    let agents = told["sessions"][0]["agents"].as_array().unwrap();
+    let calls: Vec<_> = agents.iter().map(|agent| &agent["tool_calls"]).collect();
+    assert_eq!(calls, [1, 2]);
+    let table = Running::start(lab.deputize(&["agents", "--once"])).end().await.with_code(0).out;
+    let column = table.lines().nth(1).unwrap().find("CALLS").unwrap();
+    let shown: Vec<_> = table.lines().skip(2).map(|line| &line[column..=column]).collect();
+    assert_eq!(shown, ["1", "2"], "{table}");
+}

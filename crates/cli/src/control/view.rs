@@ -25,6 +25,8 @@ pub(crate) struct Family {
     pub(crate) ended: Option<&'static str>,
     /// Who said that no new children may start.
     pub(crate) paused: Option<String>,
+    /// When the last record was made.
+    last: u64,
 }
 
 #[derive(Debug)]
@@ -45,10 +47,15 @@ struct Member {
     ends: bool,
     calls: Vec<(CallId, String)>,
     iterations: u32,
+    /// Calls that have a result.
+    tool_calls: usize,
     usage: Usage,
     cost: Cost,
     started: u64,
-    finished: u64,
+    /// Milliseconds since then in which no process of the session ran.
+    stood_still: u64,
+    /// How many milliseconds it took, once it has ended.
+    took: u64,
 }
 
 impl Family {
@@ -59,6 +66,11 @@ impl Family {
     }
 
     fn apply(&mut self, record: &Record) {
+        self.apply_event(record);
+        self.last = record.at;
+    }
+
+    fn apply_event(&mut self, record: &Record) {
         match &record.event {
             Event::SessionStart(_) => {
                 (self.ended, self.paused) = (None, None);
@@ -68,6 +80,7 @@ impl Family {
                     member.ends = false;
                     // A child is taken up again when its turn comes.
                     member.waits = member.depth > 0 && member.ended.is_none();
+                    member.stood_still += record.at.saturating_sub(self.last);
                 }
             }
             Event::SessionEnd { status, .. } => self.ended = Some(status.as_str()),
@@ -88,10 +101,12 @@ impl Family {
                     ends: false,
                     calls: Vec::new(),
                     iterations: 0,
+                    tool_calls: 0,
                     usage: Usage::default(),
                     cost: Cost::default(),
                     started: record.at,
-                    finished: 0,
+                    stood_still: 0,
+                    took: 0,
                 };
                 if self.agents.insert(record.agent.clone(), member).is_none() {
                     self.order.push(record.agent.clone());
@@ -99,7 +114,7 @@ impl Family {
             }
             event => {
                 if let Some(member) = self.agents.get_mut(&record.agent) {
-                    member.apply(record.at, event);
+                    member.apply(event);
                 }
             }
         }
@@ -159,7 +174,7 @@ impl Family {
     }
 
     /// Each agent, as a row of a table.
-    pub(crate) fn rows(&self, runs: bool, now: u64) -> Vec<[String; 9]> {
+    pub(crate) fn rows(&self, runs: bool, now: u64) -> Vec<[String; 10]> {
         self.walk().into_iter().map(|(id, member)| member.row(id, runs, now)).collect()
     }
 }
@@ -193,11 +208,11 @@ fn tokens_of(usage: Usage) -> Value {
 }
 
 /// What the columns of [`Family::rows`] are.
-pub(crate) const COLUMNS: [&str; 9] =
-    ["AGENT", "STATUS", "MODEL", "TOOL", "STEPS", "TOKENS", "COST", "TIME", "GOAL"];
+pub(crate) const COLUMNS: [&str; 10] =
+    ["AGENT", "STATUS", "MODEL", "TOOL", "STEPS", "CALLS", "TOKENS", "COST", "TIME", "GOAL"];
 
 impl Member {
-    fn apply(&mut self, at: u64, event: &Event) {
+    fn apply(&mut self, event: &Event) {
         self.stalled = matches!(event, Event::AgentHeartbeat { stalled: true, .. });
         // What became of what was under way is put on record before its turn comes.
         self.waits &= !matches!(
@@ -209,7 +224,10 @@ impl Member {
         );
         match event {
             Event::ToolStart { call, tool, .. } => self.calls.push((*call, tool.clone())),
-            Event::ToolEnd(end) => self.calls.retain(|(call, _)| *call != end.result.call),
+            Event::ToolEnd(end) => {
+                self.calls.retain(|(call, _)| *call != end.result.call);
+                self.tool_calls += 1;
+            }
             // By the name that agents know it by: how a server calls it is told by its replies.
             Event::ModelRequest { model, .. } if !model.is_empty() => self.model.clone_from(model),
             Event::ModelResponse { iteration, reply, cost_usd, .. } => {
@@ -230,7 +248,8 @@ impl Member {
             Event::AgentEnd(outcome) => {
                 self.cost.unpriced |= outcome.external;
                 self.ended = Some(outcome.status.as_str());
-                self.finished = at;
+                self.took = outcome.duration_ms;
+                self.tool_calls = outcome.trace.len();
                 self.calls.clear();
             }
             _ => {}
@@ -250,10 +269,12 @@ impl Member {
         }
     }
 
-    /// Milliseconds that it has taken.
+    /// Milliseconds that it has taken while a process of the session ran.
     fn took(&self, now: u64) -> u64 {
-        let until = if self.ended.is_some() { self.finished } else { now };
-        until.saturating_sub(self.started)
+        match self.ended {
+            Some(_) => self.took,
+            None => now.saturating_sub(self.started).saturating_sub(self.stood_still),
+        }
     }
 
     fn tool(&self) -> Option<&str> {
@@ -273,6 +294,7 @@ impl Member {
             "model": self.model,
             "current_tool": self.tool(),
             "iterations": self.iterations,
+            "tool_calls": self.tool_calls,
             "tokens": tokens_of(self.usage),
             "cost_usd": self.cost.known_usd().map(shown_usd),
             "started": time(self.started),
@@ -280,7 +302,7 @@ impl Member {
         })
     }
 
-    fn row(&self, id: &AgentId, runs: bool, now: u64) -> [String; 9] {
+    fn row(&self, id: &AgentId, runs: bool, now: u64) -> [String; 10] {
         let indent = "  ".repeat(self.depth as usize);
         [
             format!("{indent}{id}"),
@@ -288,6 +310,7 @@ impl Member {
             to_line(&self.model, SHORT_CHARS),
             self.tool().map(|tool| to_line(tool, SHORT_CHARS)).unwrap_or_default(),
             self.iterations.to_string(),
+            self.tool_calls.to_string(),
             tokens(self.usage.input + self.usage.output),
             dollars(self.cost.known_usd()).unwrap_or_default(),
             running(self.took(now)),

@@ -346,6 +346,12 @@ fn agent_end(outcome: &Outcome) -> Body<'_> {
         cost_usd: outcome.cost_usd.map(shown_usd),
         tool_calls: outcome.trace.len(),
         denied_tool_calls: outcome.trace.iter().filter(denied).count(),
+        files_written: outcome
+            .receipts
+            .files_written
+            .keys()
+            .map(|it| it.to_string_lossy())
+            .collect(),
         duration_ms: outcome.duration_ms,
         session_path: outcome.session_path.as_deref().map(Path::to_string_lossy),
     }

@@ -186,6 +186,8 @@ pub(super) enum Body<'r> {
         cost_usd: Option<f64>,
         tool_calls: usize,
         denied_tool_calls: usize,
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        files_written: Vec<Cow<'r, str>>,
         duration_ms: u64,
         #[serde(skip_serializing_if = "Option::is_none")]
         session_path: Option<Cow<'r, str>>,
