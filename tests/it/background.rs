@@ -15,6 +15,7 @@ use crate::signals::{ended_by, in_time};
 mod again;
 mod control;
 mod late;
+mod order;
 
 const ON: [&str; 2] = ["--set", "delegation.background=true"];
 
@@ -113,6 +114,7 @@ async fn a_parent_rests_and_is_woken_by_each_end() {
     let told = parent[2].last_user();
     assert!(told.contains("\"task_index\":1,\"status\":\"completed\""), "{told}");
     assert!(told.contains("1 is done."), "{told}");
+    assert!(told.contains("has ended: completed. Its goal: \"child 1\".\n"), "{told}");
 }
 
 #[tokio::test]

@@ -15,6 +15,7 @@ mod models;
 mod prefix;
 mod refusals;
 mod results;
+mod same_call;
 mod sharing;
 mod task_tool;
 mod thoughts;

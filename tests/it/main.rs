@@ -32,3 +32,4 @@ mod responses;
 mod resume;
 mod rights;
 mod signals;
+mod simulated;

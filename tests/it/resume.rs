@@ -11,6 +11,7 @@ use crate::kill::kill;
 use crate::program::{Asked, Lab, Running, events, hang, model, soon};
 
 mod children;
+mod durations;
 mod model_gone;
 mod stopped;
 

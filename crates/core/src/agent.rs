@@ -344,7 +344,8 @@ pub struct Glance {
 /// runtime keeps them, and knows neither.
 pub trait Handoff: Send + Sync {
     /// Waits for a place among the running children of an agent. What it gives is held until the
-    /// child has ended.
+    /// child has ended. Places are given in the order of these calls, whenever the futures are
+    /// awaited.
     fn place(&self, parent: &AgentView) -> BoxFuture<'static, Box<dyn Any + Send>>;
 
     /// What there is to find out of a child at its end, beside what it did. Asked of every child,

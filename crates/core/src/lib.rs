@@ -64,6 +64,7 @@ mod returned;
 mod run;
 mod schema;
 mod shell_place;
+mod step_calls;
 mod tool;
 
 pub use agent::{
@@ -111,6 +112,7 @@ pub use schemars;
 pub use serde;
 pub use serde_json;
 pub use shell_place::ShellPlace;
+pub use step_calls::{StepCall, StepCalls};
 pub use tool::{
     Display, Effects, Example, Fact, Tool, ToolCallResult, ToolDecl, ToolError, ToolOutput,
     ToolSpec, TypedTool, Usable, erase, headline, spec_of,

@@ -85,6 +85,16 @@ pub struct Reading {
 }
 
 impl Reading {
+    /// Whether two calls without mistakes ask for the same work, however they were written.
+    pub(crate) fn asks_same(&self, other: &Self) -> bool {
+        let without_index = |task: &Task| Task { index: None, ..task.clone() };
+        let tasks = |reading: &Self| reading.tasks.iter().map(without_index).collect::<Vec<_>>();
+        self.errors.is_empty()
+            && other.errors.is_empty()
+            && self.background == other.background
+            && tasks(self) == tasks(other)
+    }
+
     /// The field that asks for children, and what it holds: of many tasks, how many.
     pub(crate) fn asks(&self, form: Form) -> (&'static str, Value) {
         match (form, self.tasks.first()) {

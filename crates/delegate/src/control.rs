@@ -2,7 +2,7 @@
 //! which an agent sees and reaches those below it.
 
 use std::any::Any;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -43,41 +43,42 @@ const GOAL_CHARS: usize = 120;
 const MESSAGE_BYTES: usize = 64 * 1024;
 
 /// Starts the children of a call that does not wait for them, and gives their handles.
-pub(crate) fn handles(
-    plan: Plan,
-    (before, at): (Before, u64),
-    (cx, slots): (&ToolCx, &Slots),
-) -> ToolCallResult {
+pub(crate) fn handles(plan: Plan, (before, at): (Before, u64), cx: &ToolCx) -> ToolCallResult {
     if cx.cancel.is_cancelled() {
         return Err(ToolError::Cancelled(Box::default()));
     }
     let before = Arc::new(before);
     let begun = Begun::of(&cx.agent);
-    // Those beyond the free places wait for one.
-    let mut open = slots.open();
-    let mut results = Vec::with_capacity(plan.specs.len());
+    let spawn = &cx.agent.session.spawn;
+    let mut handles: Vec<Result<AgentId, String>> = Vec::with_capacity(plan.specs.len());
     let mut facts = Vec::new();
-    for (index, (spec, held)) in plan.specs.into_iter().zip(plan.held).enumerate() {
+    for (spec, held) in plan.specs.into_iter().zip(plan.held) {
         let id = spec.id.clone();
-        if let Some(error) = held {
-            results.push(json!({"task_index": index, "status": "error", "error": &error}));
-            facts.extend(fact(&spec, Status::Error, error));
-            continue;
-        }
-        begun.begin(&id, &before, started(cx).is_new(&id).then_some(at));
-        results.push(match cx.agent.session.spawn.attach(&cx.agent, spec.clone(), &cx.cancel) {
-            Ok(_handle) => {
-                let status = if open > 0 { "running" } else { "waiting" };
-                open = open.saturating_sub(1);
-                json!({"task_index": index, "status": status, "agent": id})
+        let attached = match held {
+            Some(error) => Err(error),
+            None => {
+                begun.begin(&id, &before, started(cx).is_new(&id).then_some(at));
+                let attached = spawn.attach(&cx.agent, spec.clone(), &cx.cancel);
+                attached.map(|_handle| id.clone()).map_err(|error| {
+                    begun.forget(&id);
+                    error.to_string()
+                })
             }
-            Err(error) => {
-                begun.forget(&id);
-                facts.extend(fact(&spec, Status::Error, error.to_string()));
-                json!({"task_index": index, "status": "error", "error": error.to_string()})
-            }
-        });
+        };
+        facts.extend(attached.as_ref().err().and_then(|e| fact(&spec, Status::Error, e.clone())));
+        handles.push(attached);
     }
+    // Those beyond the free slots wait for one.
+    let below = spawn.below(cx.agent.id());
+    let doing: BTreeMap<&AgentId, Doing> = below.iter().map(|it| (&it.id, it.doing)).collect();
+    let result = |(index, handle): (usize, Result<AgentId, String>)| match handle {
+        Ok(id) => {
+            let status = doing.get(&id).copied().unwrap_or(Doing::Running).as_str();
+            json!({"task_index": index, "status": status, "agent": id})
+        }
+        Err(error) => json!({"task_index": index, "status": "error", "error": error}),
+    };
+    let results: Vec<Value> = handles.into_iter().enumerate().map(result).collect();
     let text = json!({"results": results, "warnings": plan.warnings}).to_string();
     Ok(ToolOutput { facts, ..ToolOutput::text(text) })
 }
@@ -106,7 +107,8 @@ impl Handoff for Background {
     fn place(&self, parent: &AgentView) -> BoxFuture<'static, Box<dyn Any + Send>> {
         let children = self.policy.concurrency();
         let slots = parent.store.get_or_insert_with(|| Slots::new(children));
-        Box::pin(async move { Box::new(slots.free().await) as Box<dyn Any + Send> })
+        let slot = slots.queue();
+        Box::pin(async move { Box::new(slot.await) as Box<dyn Any + Send> })
     }
 
     fn found(&self, parent: &AgentView, child: &AgentSpec, end: &Outcome) -> Option<ChildFound> {

@@ -33,6 +33,8 @@ pub enum Code {
     TooManyTasks,
     /// More calls than may run side by side.
     TooManyCalls,
+    /// The same call as another one of the step.
+    SameCall,
     /// More children than the session may have.
     TooManyChildren,
     /// Somebody wants no new children for now.
@@ -72,6 +74,7 @@ impl Code {
             Self::Toolset => "E_TOOLSET",
             Self::TooManyTasks => "E_TOO_MANY_TASKS",
             Self::TooManyCalls => "E_TOO_MANY_CALLS",
+            Self::SameCall => "E_SAME_CALL",
             Self::TooManyChildren => "E_TOO_MANY_CHILDREN",
             Self::Paused => "E_PAUSED",
             Self::Depth => "E_DEPTH",

@@ -1,7 +1,6 @@
 //! The one effect: the children of a call are attached, run side by side, and awaited.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
 
 use deputize_core::{
     AgentSpec, AttachError, BoxFuture, CancelReason, Fact, Outcome, Status, ToolCx,
@@ -17,19 +16,28 @@ use crate::tool::started;
 const NOT_STARTED: &str = "it was not started";
 const PANICKED: &str = "the host failed while this child ran; what it did until then is not known";
 
+/// The places of a call's tasks in the queue for slots; `None` for one that is held back.
+pub(crate) type Tickets = Vec<Option<BoxFuture<'static, Slot>>>;
+
+/// Queues the tasks of a call for slots, in their order.
+pub(crate) fn queue(plan: &Plan, slots: &Slots) -> Tickets {
+    plan.held.iter().map(|held| held.is_none().then(|| slots.queue())).collect()
+}
+
 /// Runs the children and gives their outcomes in the order of the specs, and a fact for each task
 /// for which none was begun, those that are held back among them. When the call is cancelled no
 /// further child starts; those that run see it too, and are awaited.
 pub(crate) async fn run(
     Plan { specs, held, .. }: &Plan,
     cx: &ToolCx,
-    slots: &Arc<Slots>,
+    mut tickets: Tickets,
 ) -> (Vec<Outcome>, Vec<Fact>) {
     let counted = started(cx);
     let mut schedule = Schedule::new(Graph::flat(specs.len()));
     let mut running: FuturesUnordered<BoxFuture<'static, (usize, Ended)>> = FuturesUnordered::new();
     let mut outcomes: Vec<Option<Outcome>> = specs.iter().map(|_| None).collect();
     let mut not_begun: Vec<Fact> = Vec::new();
+    let mut starting: Option<BoxFuture<'_, Slot>> = None;
     while !schedule.is_finished() {
         let next = schedule.ready(usize::MAX).next();
         if let Some((task, Some(why))) = next.and_then(|task| Some((task, held.get(task)?.clone())))
@@ -39,6 +47,11 @@ pub(crate) async fn run(
             continue;
         }
         let new = next.and_then(|task| specs.get(task)).is_some_and(|it| counted.is_new(&it.id));
+        if starting.is_none() {
+            let ticket = next.and_then(|task| tickets.get_mut(task)?.take());
+            starting =
+                ticket.map(|ticket| -> BoxFuture<'_, Slot> { Box::pin(place(new, cx, ticket)) });
+        }
         tokio::select! {
             biased;
             // What one that was begun in an earlier process came to is told also then.
@@ -62,7 +75,8 @@ pub(crate) async fn run(
                     *place = Some(outcome);
                 }
             }
-            slot = place(new, cx, slots), if next.is_some() => {
+            slot = started_slot(&mut starting), if next.is_some() => {
+                starting = None;
                 if let Some((task, spec)) = next.and_then(|task| Some((task, specs.get(task)?))) {
                     happened(&mut schedule, Event::Started { task });
                     running.push(child(task, spec.clone(), cx, slot));
@@ -70,27 +84,43 @@ pub(crate) async fn run(
             }
         }
     }
-    let why = cx.cancel.reason().unwrap_or(CancelReason::Interrupted).below().told();
-    let why = format!("{why}: {NOT_STARTED}");
+    let reason = cx.cancel.reason().unwrap_or(CancelReason::Interrupted);
+    let why = format!("{}: {NOT_STARTED}", reason.below().told());
+    (fill_outcomes(specs, outcomes, &why, &mut not_begun), not_begun)
+}
+
+/// Gives each task that was not started an outcome that says why, and a fact.
+fn fill_outcomes(
+    specs: &[AgentSpec],
+    outcomes: Vec<Option<Outcome>>,
+    why: &str,
+    not_begun: &mut Vec<Fact>,
+) -> Vec<Outcome> {
     let all = specs.iter().zip(outcomes);
-    let outcomes = all
-        .map(|(spec, outcome)| {
-            outcome.unwrap_or_else(|| {
-                not_begun.extend(fact(spec, Status::Interrupted, why.clone()));
-                never_begun(spec, Status::Interrupted, why.clone())
-            })
+    let fill = |(spec, outcome): (&AgentSpec, Option<Outcome>)| {
+        outcome.unwrap_or_else(|| {
+            not_begun.extend(fact(spec, Status::Interrupted, why.to_owned()));
+            never_begun(spec, Status::Interrupted, why.to_owned())
         })
-        .collect();
-    (outcomes, not_begun)
+    };
+    all.map(fill).collect()
 }
 
 fn never_begun(spec: &AgentSpec, status: Status, error: String) -> Outcome {
     Outcome::not_begun(spec.id.clone(), spec.model.clone(), (status, error))
 }
 
-/// A slot for a child, when one is free and, for a new one, children may begin.
-async fn place(new: bool, cx: &ToolCx, slots: &Slots) -> Slot {
-    let slot = slots.free().await;
+/// Waits for the slot of the task that starts next, if there is one.
+async fn started_slot(starting: &mut Option<BoxFuture<'_, Slot>>) -> Slot {
+    match starting {
+        Some(slot) => slot.await,
+        None => std::future::pending().await,
+    }
+}
+
+/// A slot for a child, when its turn comes and, for a new one, children may begin.
+async fn place(new: bool, cx: &ToolCx, ticket: BoxFuture<'static, Slot>) -> Slot {
+    let slot = ticket.await;
     if new {
         cx.agent.session.spawn.unpaused().await;
         // It may have waited for long: it begins with what there is now.

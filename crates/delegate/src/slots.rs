@@ -1,16 +1,21 @@
 //! How many children run: of one agent over all its calls, and of a session in all.
 
 use std::collections::BTreeSet;
+use std::future::ready;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use deputize_core::{AgentId, Resource};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use deputize_core::{AgentId, BoxFuture, Resource};
+use futures_util::FutureExt as _;
+use tokio::sync::{MutexGuard as TurnGuard, OwnedSemaphorePermit, Semaphore};
+use tokio::task::unconstrained;
 
 /// One agent's slots for running children, kept in its store.
 #[derive(Debug)]
 pub(crate) struct Slots {
     running: Arc<Semaphore>,
     calls: Mutex<u32>,
+    /// Held by the call that plans its tasks and queues them.
+    planning: tokio::sync::Mutex<()>,
 }
 
 impl Resource for Slots {}
@@ -19,7 +24,7 @@ impl Slots {
     pub(crate) fn new(children: u32) -> Self {
         let children = usize::try_from(children).unwrap_or(usize::MAX);
         let running = Arc::new(Semaphore::new(children.min(Semaphore::MAX_PERMITS)));
-        Self { running, calls: Mutex::new(0) }
+        Self { running, calls: Mutex::new(0), planning: tokio::sync::Mutex::new(()) }
     }
 
     /// Lets a call in, if fewer than `most` are. It is in until the value is dropped.
@@ -31,15 +36,23 @@ impl Slots {
         })
     }
 
-    /// How many slots are free now.
-    pub(crate) fn open(&self) -> usize {
-        self.running.available_permits()
+    /// Waits until every call that came before has queued its tasks.
+    pub(crate) async fn turn(&self) -> TurnGuard<'_, ()> {
+        self.planning.lock().await
     }
 
-    /// Waits for a free slot; those who wait are served in the order they came.
-    pub(crate) async fn free(&self) -> Slot {
+    /// Queues for a slot. Slots are granted in the order of these calls, whenever the futures are
+    /// awaited; dropping one leaves the queue.
+    pub(crate) fn queue(&self) -> BoxFuture<'static, Slot> {
+        let permit = unconstrained(Arc::clone(&self.running).acquire_owned());
         // The semaphore is never closed, so there is always a permit in the end.
-        Slot { _permit: Arc::clone(&self.running).acquire_owned().await.ok() }
+        let mut slot: BoxFuture<'static, Slot> =
+            Box::pin(async move { Slot { _permit: permit.await.ok() } });
+        // It serves in the order in which it was first polled.
+        match slot.as_mut().now_or_never() {
+            Some(slot) => Box::pin(ready(slot)),
+            None => slot,
+        }
     }
 }
 

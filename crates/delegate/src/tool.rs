@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use deputize_core::{
-    AgentSpec, AgentView, BoxFuture, Catalog, Clock, Effects, Entry, FileLedger, Origin, Outcome,
-    Schema, SchemaError, ShellPlace, Tool, ToolCallResult, ToolCx, ToolDecl, ToolError, ToolOutput,
-    ToolSpec, Usable,
+    AgentSpec, AgentView, BoxFuture, Catalog, Clock, Effects, Entry, Fact, FileLedger, Origin,
+    Outcome, Schema, SchemaError, ShellPlace, StepCalls, Tool, ToolCallResult, ToolCx, ToolDecl,
+    ToolError, ToolSpec, Usable,
 };
 use serde_json::{Value, json};
 
@@ -22,13 +22,18 @@ use crate::plan::{Plan, PlanError, childless_refusal, plan};
 use crate::policy::{Form, OverLimit, Policy};
 use crate::refusal::{CallError, Code, Refusal};
 use crate::report::{Caps, Seen, plain, report};
-use crate::run::run;
+use crate::run::{queue, run};
 use crate::slots::{Entered, Slots, Started, TooMany, Whose};
 use crate::task::read_task;
 use crate::toolset::{Parent, TASK, TOOL, TOOLSET};
 
 /// What lists of tools say of it; an agent's model is told more, see [`describe`].
 const HEADLINE: &str = "Hand work to child agents and get their reports.";
+
+/// What a call is answered that is made twice in one step.
+const SAME_CALL: &str = "this call is the same as an earlier one of this step, so its children were \
+                         not started again: the result of that call is the result of both. Do not \
+                         repeat it; to have a task done twice, say in each goal what is to differ";
 
 /// `delegate_task`: one shared object for all agents of a program. What it needs of the agent
 /// that calls is in the call's context.
@@ -139,6 +144,31 @@ impl DelegateTool {
         (session, cx.agent.authority.spawn_number())
     }
 
+    fn read(&self, arguments: &Value) -> Reading {
+        match self.policy.form {
+            Form::DelegateTask => read(arguments, &self.policy),
+            Form::Task => read_task(arguments),
+        }
+    }
+
+    /// Whether an earlier call of the same step asks for the same work.
+    fn is_repeated(&self, reading: &Reading, cx: &ToolCx) -> bool {
+        let calls = cx.agent.store.get_or_insert_with(StepCalls::default).get();
+        let earlier = calls.iter().filter(|call| {
+            call.id.step == cx.call.step
+                && call.id.slot < cx.call.slot
+                && call.tool == self.spec.decl.name.as_str()
+        });
+        earlier.map(|call| self.read(&call.arguments)).any(|other| reading.asks_same(&other))
+    }
+
+    /// Milliseconds that a call ran in earlier processes of the session.
+    fn ran_before(cx: &ToolCx) -> u64 {
+        let calls = cx.agent.store.get_or_insert_with(StepCalls::default).get();
+        let own = calls.iter().find(|call| call.id == cx.call);
+        own.map_or(0, |call| u64::try_from(call.ran.as_millis()).unwrap_or(u64::MAX))
+    }
+
     /// Reads a call and makes its children, or tells all that stands against it. The children are
     /// counted, and the call is in until the value is dropped.
     fn begin(
@@ -147,15 +177,17 @@ impl DelegateTool {
         cx: &ToolCx,
         (slots, catalog): (&Arc<Slots>, &Catalog),
     ) -> Result<(Plan, Option<Entered>), PlanError> {
-        let mut reading = match self.policy.form {
-            Form::DelegateTask => read(arguments, &self.policy),
-            Form::Task => read_task(arguments),
-        };
+        let mut reading = self.read(arguments);
         let ids =
             (0..).take(reading.count).map(|index| (index, cx.agent.id().child(cx.call, index)));
         let begun = ids.filter(|(_, id)| !started(cx).is_new(id));
         reading.begun = begun.map(|(index, _)| index).collect();
         let accepted = !reading.begun.is_empty();
+        if !accepted && self.is_repeated(&reading, cx) {
+            let asks = reading.asks(self.policy.form);
+            let error = CallError::new(Code::SameCall, None, (asks.0, &asks.1), SAME_CALL);
+            return Err(Refusal::new(vec![error], reading.warnings).into());
+        }
         let (entered, errors) = self.enter(&reading, cx, slots);
         reading.errors.extend(errors);
         let asks = reading.asks(self.policy.form);
@@ -204,22 +236,26 @@ impl DelegateTool {
         };
         let before = Before::look(files, agent);
         let slots = cx.agent.store.get_or_insert_with(|| Slots::new(self.policy.concurrency()));
+        let turn = slots.turn().await;
         let catalog = cx.agent.session.spawn.tools(&cx.agent, cx.call).await;
         let begun_so = self.begin(arguments, cx, (&slots, &*catalog));
         let (plan, entered) = begun_so.map_err(|error| self.failed(error))?;
         let taken_up = plan.specs.iter().any(|spec| !started(cx).is_new(&spec.id));
         let before = if taken_up { before.late() } else { before };
         if plan.specs.iter().any(|spec| spec.background) {
-            return handles(plan, (before, begun), (cx, &slots));
+            return handles(plan, (before, begun), cx);
         }
+        let tickets = queue(&plan, &slots);
+        drop(turn);
         let (before, counted) = (Arc::new(before), started(cx));
         for AgentSpec { id, .. } in &plan.specs {
             open.begin(id, &before, counted.is_new(id).then_some(begun));
         }
-        let (outcomes, not_begun) = run(&plan, cx, &slots).await;
+        let (outcomes, not_begun) = run(&plan, cx, tickets).await;
         drop(entered);
 
         let now = self.clock.now_ms();
+        let took = Self::ran_before(cx).saturating_add(now.saturating_sub(begun));
         let caps = Caps::of(&cx.agent, &self.policy);
         let stale = before.stale(files, agent, &outcomes);
         let unseen: Vec<Vec<String>> = outcomes.iter().zip(&plan.specs).map(unseen_of).collect();
@@ -231,21 +267,9 @@ impl DelegateTool {
         let seen = Seen { kept: &kept, ..seen };
         let told = match (self.policy.form, outcomes.as_slice()) {
             (Form::Task, [outcome]) => plain(outcome, seen, caps).map_err(ToolError::failed)?,
-            _ => Ok(report(&outcomes, seen, now.saturating_sub(begun), caps)
-                .map_err(ToolError::failed)?),
+            _ => Ok(report(&outcomes, seen, took, caps).map_err(ToolError::failed)?),
         };
-        let with_facts = |mut output: ToolOutput| {
-            output.facts.extend(not_begun);
-            output
-        };
-        let told = match told {
-            Ok(output) => Ok(with_facts(output)),
-            Err(ToolError::Partly { text, output }) => {
-                Err(ToolError::Partly { text, output: Box::new(with_facts(*output)) })
-            }
-            Err(error) => Err(error),
-        };
-        match told {
+        match add_facts(told, not_begun) {
             Ok(output) if cx.cancel.is_cancelled() => Err(ToolError::Cancelled(Box::new(output))),
             Err(ToolError::Partly { output, .. }) if cx.cancel.is_cancelled() => {
                 Err(ToolError::Cancelled(output))
@@ -277,6 +301,16 @@ impl Tool for DelegateTool {
     fn reads_itself(&self) -> bool {
         true
     }
+}
+
+/// Adds facts to a result, also to one that is only a part.
+fn add_facts(mut result: ToolCallResult, facts: Vec<Fact>) -> ToolCallResult {
+    match &mut result {
+        Ok(output) => output.facts.extend(facts),
+        Err(ToolError::Partly { output, .. }) => output.facts.extend(facts),
+        Err(_) => {}
+    }
+    result
 }
 
 /// The directory that an agent's shell is in, if it is there.

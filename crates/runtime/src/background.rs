@@ -1,6 +1,7 @@
 //! Children that nobody waits for: how they begin, how their parent is told of their end, once,
 //! and how it rests until then.
 
+use std::future::ready;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
@@ -9,16 +10,19 @@ use deputize_core::{
     AgentSpec, AgentView, AttachError, BoxFuture, CallId, CancelReason, ChildFound, Delivery,
     Event, ExitReason, JournalError, Outcome, Step, ToolChoice, ToolOutput, UserMessage,
 };
+use futures_util::FutureExt as _;
 
 use crate::call::recorded;
 use crate::driver::{Driver, chain, host_fault};
-use crate::presence::Presence;
+use crate::presence::{EndedChild, Presence};
 use crate::resume::settle;
 use crate::shared::Shared;
 use crate::stored::Stored;
 
 /// The most characters of one remark beside what a message tells of a child.
 const NOTE_CHARS: usize = 2000;
+/// The most characters of a child's goal in the message of its end.
+const GOAL_CHARS: usize = 200;
 
 impl Shared {
     /// Begins a child that nobody waits for. One that is known already is left as it is, so that
@@ -53,12 +57,16 @@ impl Shared {
         parent: &AgentView,
         presence: Arc<Presence>,
     ) {
-        let place = self.parts.handoff.as_ref().map(|handoff| handoff.place(parent));
-        driver.presence.set_waits(place.is_some());
-        driver.place = Mutex::new(place);
+        // A replay follows its records.
+        let handoff = self.parts.handoff.as_ref().filter(|_| self.play.is_none());
+        let place = handoff.map(|handoff| granted_or_queued(handoff.place(parent)));
+        let waits = place.as_ref().is_some_and(|(_, granted)| !granted || self.paused().is_some());
+        driver.presence.set_waits(waits);
+        driver.place = Mutex::new(place.map(|(place, _)| place));
         let shared = Arc::clone(self);
+        let goal = driver.view.spec.goal.clone();
         let told = move |outcome: Outcome| {
-            presence.child_ended(outcome);
+            presence.child_ended(goal, outcome);
             shared.changed.notify_waiters();
         };
         self.launch_telling(driver, Box::new(told));
@@ -108,20 +116,21 @@ impl Driver {
                 continue;
             }
             if stored.outcome.is_some() {
-                shared.after_child_of_before(stored, self.tell_of_child());
+                let goal = spec.goal;
+                shared.after_child_of_before(stored, self.tell_of_child(goal));
                 continue;
             }
             if let Err(error) = self.take_up(stored) {
-                self.presence.child_ended(host_fault(&spec, error));
+                self.presence.child_ended(spec.goal.clone(), host_fault(&spec, error));
             }
         }
     }
 
     /// Tells this agent of the end of a child that nobody waits for.
-    fn tell_of_child(&self) -> impl FnOnce(Outcome) + Send + 'static {
+    fn tell_of_child(&self, goal: String) -> impl FnOnce(Outcome) + Send + 'static {
         let (presence, shared) = (Arc::clone(&self.presence), Arc::clone(&self.shared));
         move |outcome| {
-            presence.child_ended(outcome);
+            presence.child_ended(goal, outcome);
             shared.changed.notify_waiters();
         }
     }
@@ -131,7 +140,8 @@ impl Driver {
         if let Some(why) = shared.why_it_ends(&self.view, &stored)
             && shared.play.is_none()
         {
-            shared.end_stored(stored, why, self.tell_of_child());
+            let goal = stored.spec.goal.clone();
+            shared.end_stored(stored, why, self.tell_of_child(goal));
             return Ok(());
         }
         let authority = shared
@@ -166,9 +176,9 @@ impl Driver {
             return Ok(());
         }
         let ended = if closes { Vec::new() } else { self.presence.take_ended() };
-        for outcome in ended {
-            let text = self.told(&outcome);
-            let from = Some(outcome.agent);
+        for child in ended {
+            let text = self.told(&child);
+            let from = Some(child.outcome.agent);
             self.input(Event::Message(UserMessage { text, from })).await?;
         }
         for text in self.presence.take_letters() {
@@ -178,7 +188,7 @@ impl Driver {
     }
 
     /// What a message says of a child's end. What the child said stands in a frame of its own.
-    fn told(&self, outcome: &Outcome) -> String {
+    fn told(&self, EndedChild { goal, outcome }: &EndedChild) -> String {
         let (parts, view) = (&self.shared.parts, &self.view);
         let status = outcome.status.as_str();
         let output = match &parts.handoff {
@@ -191,7 +201,11 @@ impl Driver {
         let source = source.unwrap_or_else(|| Source::Child(outcome.agent.to_string()));
         let content = parts.secrets.scrub(&output.content);
         let framed = to_model(&parts.secret, view.id(), call, &source, &content);
-        let mut text = format!("Your background child {} has ended: {status}.\n", outcome.agent);
+        let goal = to_line(goal, GOAL_CHARS);
+        let mut text = format!(
+            "Your background child {} has ended: {status}. Its goal: {goal:?}.\n",
+            outcome.agent
+        );
         text.push_str(framed.as_str());
         for note in &output.notes {
             text.push_str(&format!("\n[{}]", to_line(&parts.secrets.scrub(note), NOTE_CHARS)));
@@ -254,6 +268,15 @@ impl Driver {
         let why = if limit { CancelReason::LimitAbove } else { CancelReason::EndedAbove };
         self.presence.children.cancel(why);
         self.presence.children_ended().await;
+    }
+}
+
+/// Asks for a place at once, so that it is granted in the order of those who ask, and tells whether
+/// it was.
+fn granted_or_queued(mut place: Place) -> (Place, bool) {
+    match place.as_mut().now_or_never() {
+        Some(held) => (Box::pin(ready(held)), true),
+        None => (place, false),
     }
 }
 

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use deputize_core::door::{boundary, to_line};
 use deputize_core::{
-    CallStatus, Cancel, CancelReason, Entry, Event, Fact, JournalError, NotPermitted, Question,
-    Record, Step, ToolCall, ToolCx, ToolEnd, ToolResult, Usable, Verdict,
+    CallStatus, Cancel, CancelReason, Entry, Event, Fact, JournalError, Message, NotPermitted,
+    Question, Record, Step, StepCall, StepCalls, ToolCall, ToolCx, ToolEnd, ToolResult, Usable,
+    Verdict,
 };
 use futures_util::FutureExt as _;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
@@ -40,6 +41,9 @@ impl Driver {
     pub(crate) async fn call(&mut self) -> Result<(), JournalError> {
         let Step::Call(open) = self.run.step() else { return Ok(()) };
         let open: Vec<ToolCall> = open.into_iter().cloned().collect();
+        if open.iter().any(|call| self.spawns(call)) {
+            self.view.store.get_or_insert_with(StepCalls::default).set(self.step_calls());
+        }
         let mut rest = open.as_slice();
         while let Some(first) = rest.first() {
             let alone = !self.is_parallel(first);
@@ -61,6 +65,21 @@ impl Driver {
 
     fn spawns(&self, call: &ToolCall) -> bool {
         self.tool_of(call).is_some_and(|entry| entry.tool.spec().spawns)
+    }
+
+    /// Returns the calls of this step whose tools start agents.
+    fn step_calls(&self) -> Vec<StepCall> {
+        let Some(Message::Assistant(said)) = self.run.messages().last().map(|last| &**last) else {
+            return Vec::new();
+        };
+        let calls = said.calls.iter().filter(|call| self.spawns(call));
+        let step_call = |call: &ToolCall| {
+            let entry = self.tool_of(call)?;
+            let arguments = self.shared.checker.read(&*entry.tool, &call.arguments).ok()?;
+            let ran = self.ran_before.get(&call.id).copied().unwrap_or_default();
+            Some(StepCall { id: call.id, tool: call.name.clone(), arguments, ran })
+        };
+        calls.filter_map(step_call).collect()
     }
 
     fn tool_of(&self, call: &ToolCall) -> Option<&Entry> {
@@ -133,7 +152,9 @@ impl Driver {
         if self.accepted.contains(&call.id) {
             done.add(self.shared.untold(self.view.id(), call.id));
         }
-        let ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let ran_before = self.ran_before.get(&call.id).copied().unwrap_or_default();
+        let took = ran_before + started.elapsed();
+        let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
         self.record_end(call, done, ms).await
     }
 

@@ -2,8 +2,7 @@
 //! it back.
 
 use std::any::Any;
-use std::collections::BTreeSet;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -55,6 +54,8 @@ pub(crate) struct Driver {
     pub(crate) blocked: Option<(Status, String)>,
     /// How long it ran in earlier processes.
     pub(crate) ran: Duration,
+    /// How long calls ran in earlier processes that have no result.
+    pub(crate) ran_before: BTreeMap<CallId, Duration>,
     /// Calls that had started when an earlier process ended.
     pub(crate) started_before: BTreeSet<CallId>,
     /// Those of them that started agents.
@@ -99,6 +100,7 @@ impl Driver {
             requests: 0,
             blocked: None,
             ran: Duration::ZERO,
+            ran_before: BTreeMap::new(),
             started_before: BTreeSet::new(),
             accepted: BTreeSet::new(),
             presence,
@@ -252,9 +254,11 @@ impl Driver {
         self.started = Instant::now();
         self.presence.moved();
         let own = self.view.spec.limits.time_ms;
-        let left = Duration::from_millis(own).saturating_sub(self.ran);
-        let own = (own > 0).then(|| (self.started + left, WrapUp::Time));
         let child = self.view.spec.depth > 0;
+        // Whoever goes on with the top agent gives it its whole time again.
+        let ran = if child { self.ran } else { Duration::ZERO };
+        let left = Duration::from_millis(own).saturating_sub(ran);
+        let own = (own > 0).then(|| (self.started + left, WrapUp::Time));
         let running = self.shared.wall.as_ref().filter(|_| child).map(Wall::enter);
         let shared = running.as_ref().map(|running| (running.until, WrapUp::Budget));
         self.deadline = own.into_iter().chain(shared).min_by_key(|(at, _)| *at);

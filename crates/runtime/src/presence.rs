@@ -70,8 +70,15 @@ impl Mail {
 enum Child {
     Runs,
     /// Its parent has not been told.
-    Ended(Box<Outcome>),
+    Ended(Box<EndedChild>),
     Told,
+}
+
+/// A background child at its end.
+#[derive(Debug)]
+pub(crate) struct EndedChild {
+    pub(crate) goal: String,
+    pub(crate) outcome: Outcome,
 }
 
 impl Presence {
@@ -241,12 +248,12 @@ impl Presence {
     }
 
     /// The ends of children that it has not been told.
-    pub(crate) fn take_ended(&self) -> Vec<Outcome> {
+    pub(crate) fn take_ended(&self) -> Vec<EndedChild> {
         let mut mail = self.mail();
         let mut ended = Vec::new();
         for child in mail.children.values_mut() {
             match std::mem::replace(child, Child::Told) {
-                Child::Ended(outcome) => ended.push(*outcome),
+                Child::Ended(child) => ended.push(*child),
                 other => *child = other,
             }
         }
@@ -312,9 +319,10 @@ impl Presence {
         self.mail().children.insert(child, Child::Told);
     }
 
-    pub(crate) fn child_ended(&self, outcome: Outcome) {
+    pub(crate) fn child_ended(&self, goal: String, outcome: Outcome) {
         let id = outcome.agent.clone();
-        self.mail().children.insert(id, Child::Ended(Box::new(outcome)));
+        let child = Box::new(EndedChild { goal, outcome });
+        self.mail().children.insert(id, Child::Ended(child));
         self.news.notify_waiters();
     }
 

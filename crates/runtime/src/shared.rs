@@ -217,6 +217,7 @@ impl Shared {
         driver.requests = stored.requests;
         driver.begun = stored.begun;
         driver.ran = stored.ran;
+        driver.ran_before = stored.ran_before;
         driver.started_before = stored.started.into_keys().collect();
         driver.accepted = stored.accepted;
         driver.presence.has_left(stored.letters);

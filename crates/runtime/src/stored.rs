@@ -35,6 +35,8 @@ pub(crate) struct Stored {
     pub(crate) stopped: Option<CancelReason>,
     /// How long it ran in earlier processes, at least.
     pub(crate) ran: Duration,
+    /// The same of its calls that have no result.
+    pub(crate) ran_before: BTreeMap<CallId, Duration>,
     /// Whether the end of the session is on record since.
     pub(crate) session_ended: bool,
     /// The request that has no end: it was under way when the program ended.
@@ -65,9 +67,15 @@ struct Asked {
 pub(crate) fn restored(records: &[Record], parts: &Parts) -> Restored {
     let texts = texts(records);
     let mut agents = fold(records, &texts);
-    for (id, ran) in run_times(records) {
+    let RunTimes { agents: agent_times, calls: call_times } = run_times(records);
+    for (id, ran) in agent_times {
         if let Some(stored) = agents.get_mut(&id) {
             stored.ran = ran;
+        }
+    }
+    for ((id, call), ran) in call_times {
+        if let Some(stored) = agents.get_mut(&id) {
+            stored.ran_before.insert(call, ran);
         }
     }
     let mut spent = (Cost::default(), Cost::default());
@@ -118,33 +126,43 @@ fn children_time(records: &[Record]) -> Duration {
     Duration::from_millis(spent)
 }
 
-/// How long each child ran that has no end: from its first message on, as long as there were
-/// records of the process that it ran in.
-fn run_times(records: &[Record]) -> BTreeMap<AgentId, Duration> {
-    let mut times: BTreeMap<AgentId, Duration> = BTreeMap::new();
+/// How long agents and calls ran, as long as there were records of the process that they ran in.
+#[derive(Default)]
+struct RunTimes {
+    /// Of each agent: of a child from its first message on, of the top agent in all its turns.
+    agents: BTreeMap<AgentId, Duration>,
+    /// Of each call without a result.
+    calls: BTreeMap<(AgentId, CallId), Duration>,
+}
+
+fn run_times(records: &[Record]) -> RunTimes {
+    let mut times = RunTimes::default();
     let mut running: BTreeSet<AgentId> = BTreeSet::new();
     let mut before = 0;
     for record in records {
+        let agent = || record.agent.clone();
         if let Event::SessionStart(_) = record.event {
             // Nothing ran between two processes.
-            running.clear();
+            before = record.at;
+            running = BTreeSet::from([agent()]);
         }
         // Clocks jump back, too.
         let passed = Duration::from_millis(record.at.saturating_sub(before));
         before = record.at;
         for id in &running {
-            *times.entry(id.clone()).or_default() += passed;
+            *times.agents.entry(id.clone()).or_default() += passed;
         }
-        match record.event {
-            Event::AgentEnd(_) => {
-                running.remove(&record.agent);
-                times.remove(&record.agent);
+        for ran in times.calls.values_mut() {
+            *ran += passed;
+        }
+        match &record.event {
+            Event::AgentEnd(_) => _ = running.remove(&record.agent),
+            Event::ToolEnd(end) => _ = times.calls.remove(&(agent(), end.result.call)),
+            Event::ToolStart { call, .. } => {
+                times.calls.entry((agent(), *call)).or_default();
+                running.insert(agent());
             }
-            Event::Message(_) | Event::ModelRequest { .. } | Event::ToolStart { .. }
-                if record.depth > 0 =>
-            {
-                running.insert(record.agent.clone());
-            }
+            Event::Message(_) | Event::ModelRequest { .. } => _ = running.insert(agent()),
             _ => {}
         }
     }
@@ -227,6 +245,7 @@ fn stored(start: &AgentStart, texts: &BTreeMap<String, Arc<str>>) -> Stored {
         begun: false,
         stopped: None,
         ran: Duration::ZERO,
+        ran_before: BTreeMap::new(),
         session_ended: false,
         asked: None,
         density: Density::default(),

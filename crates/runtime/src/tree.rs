@@ -56,13 +56,15 @@ impl Tree {
         Ok(())
     }
 
-    /// The children of an agent that nobody waits for.
+    /// Takes the background children of an agent, in the order in which they were asked for.
     pub(crate) fn take_background(&mut self, parent: &AgentId) -> Vec<Stored> {
         let is_one =
             |stored: &Stored| stored.spec.background && stored.spec.parent.as_ref() == Some(parent);
         let ids = self.stored.iter().filter(|(_, stored)| is_one(stored));
         let ids: Vec<AgentId> = ids.map(|(id, _)| id.clone()).collect();
-        ids.iter().filter_map(|id| self.stored.remove(id)).collect()
+        let mut taken: Vec<Stored> = ids.iter().filter_map(|id| self.stored.remove(id)).collect();
+        taken.sort_by_key(|it| it.spec.spawned_by.as_ref().map(|by| (by.call, by.task_index)));
+        taken
     }
 
     /// Keeps for the parent of an agent that ended what that did, and what was done below it.

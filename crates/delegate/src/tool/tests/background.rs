@@ -42,15 +42,6 @@ async fn a_background_child_is_told_of_as_one_that_was_waited_for() {
 }
 
 #[tokio::test]
-async fn handles_say_which_children_wait_for_a_place() {
-    let policy = Policy { background: true, over_limit: OverLimit::Queue, ..Policy::default() };
-    let rig = Rig::new(Policy { max_concurrent_children: 2, ..policy });
-    let goals: Vec<Value> = ["a", "b", "c"].iter().map(|goal| json!({"goal": goal})).collect();
-    let output = rig.call(json!({"tasks": goals, "background": true})).await.unwrap();
-    assert_eq!(entries(&output), ["running", "running", "waiting"]);
-}
-
-#[tokio::test]
 async fn stopping_all_must_be_said_and_lists_are_read_leniently() {
     let rig = Rig::new(Policy::default());
     let control = crate::ControlTool::new().unwrap();

@@ -1,0 +1,140 @@
+//! Sessions in this process, on a clock that goes on by itself.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use deputize_core::door::FrameSecret;
+use deputize_core::{
+    Authority, BoxFuture, Cancel, Catalog, Clock, Delta, Event, FailureKind, Grant, Message, Model,
+    ModelError, Outcome, Record, Reply, Request, SessionId,
+};
+use deputize_delegate::{Background, ControlTool, DelegateTool, Policy};
+use deputize_runtime::{Continue, Parts, Session, SessionDir, SyncMode};
+use tokio::time::{Instant, sleep};
+
+/// From an agent's task and the number of results it has: how many milliseconds its model takes, and
+/// what it replies.
+pub(crate) type Rule = dyn Fn(&str, usize) -> (u64, Reply) + Send + Sync;
+
+struct Timed(Arc<Rule>);
+
+impl Model for Timed {
+    fn reply<'a>(
+        &'a self,
+        request: &'a Request<'a>,
+        _live: &'a mut (dyn FnMut(Delta<'_>) + Send),
+        cancel: &'a Cancel,
+    ) -> BoxFuture<'a, Result<Reply, ModelError>> {
+        Box::pin(async move {
+            let task = request.messages.iter().find_map(|message| match &**message {
+                Message::User(user) => user.text.lines().last(),
+                Message::Assistant(_) | Message::Tool(_) => None,
+            });
+            let results = request.messages.iter().filter(|m| matches!(***m, Message::Tool(_)));
+            let (ms, reply) = (self.0)(task.unwrap_or_default(), results.count());
+            tokio::select! {
+                biased;
+                () = sleep(Duration::from_millis(ms)) => Ok(reply),
+                () = cancel.cancelled() => {
+                    Err(ModelError::new(FailureKind::Cancelled, "told to end"))
+                }
+            }
+        })
+    }
+}
+
+/// A clock that goes with the time of the test.
+struct Ticking {
+    since: Instant,
+    began: u64,
+}
+
+impl Clock for Ticking {
+    fn now_ms(&self) -> u64 {
+        self.began + u64::try_from(self.since.elapsed().as_millis()).unwrap()
+    }
+}
+
+/// A session with `delegate_task` and `delegate_control`, whose clock begins at `began`.
+fn parts(policy: &Policy, rule: &Arc<Rule>, began: u64) -> Parts {
+    let clock: Arc<dyn Clock> = Arc::new(Ticking { since: Instant::now(), began });
+    let mut catalog = Catalog::default();
+    let delegate = DelegateTool::new(policy.clone(), Arc::clone(&clock)).unwrap();
+    catalog.insert(delegate.into_entry()).unwrap();
+    catalog.insert(ControlTool::new().unwrap().into_entry()).unwrap();
+    let mut parts = Parts {
+        handoff: Some(Arc::new(Background::new(policy.clone(), Arc::clone(&clock)))),
+        clock,
+        secret: FrameSecret::new(&[1; 16]),
+        sync: SyncMode::Never,
+        ..Parts::new(catalog)
+    };
+    parts.models.insert("t/m", "m", Arc::new(Timed(Arc::clone(rule))));
+    parts
+}
+
+fn authority(catalog: &Catalog) -> Authority {
+    let grant = Grant { spawn_depth: Some(1), spawn_number: Some(99), ..Grant::default() };
+    Authority::root(catalog, &grant)
+}
+
+/// Runs a session in a folder to its end.
+pub(crate) async fn run(folder: &Path, policy: &Policy, rule: &Arc<Rule>) -> Outcome {
+    let (dir, id) = (SessionDir::new(folder), SessionId::literal("s"));
+    let session = Session::create(&dir, id, parts(policy, rule, 0)).unwrap();
+    let spec = session.top_agent("t/m", "go", folder);
+    session.run(spec, authority(session.catalog()), &Cancel::new()).await
+}
+
+/// Goes on with the first records of a session as after a kill, at `began` on the clock. Gives the
+/// end and all records.
+pub(crate) async fn resumed(
+    lines: &[&str],
+    (policy, rule): (&Policy, &Arc<Rule>),
+    began: u64,
+) -> (Outcome, Vec<Record>) {
+    let folder = tempfile::tempdir().unwrap();
+    let (dir, id) = (SessionDir::new(folder.path()), SessionId::literal("s"));
+    std::fs::write(dir.file(&id), lines.concat()).unwrap();
+    let (session, _) = Session::open(&dir, id, parts(policy, rule, began)).unwrap();
+    let authority = authority(session.catalog());
+    let outcome = session.resume(Continue::default(), authority, &Cancel::new()).await.unwrap();
+    drop(session);
+    (outcome, records(folder.path()))
+}
+
+/// The file of the session in a folder.
+pub(crate) fn text(folder: &Path) -> String {
+    std::fs::read_to_string(SessionDir::new(folder).file(&SessionId::literal("s"))).unwrap()
+}
+
+pub(crate) fn records(folder: &Path) -> Vec<Record> {
+    SessionDir::new(folder).read(&SessionId::literal("s")).unwrap().records
+}
+
+/// The results of the top agent's calls, by the call.
+pub(crate) fn results(records: &[Record]) -> Vec<(String, String)> {
+    let ends = records.iter().filter_map(|record| match &record.event {
+        Event::ToolEnd(end) if record.depth == 0 => {
+            Some((end.result.call.to_string(), end.result.text.as_str().to_owned()))
+        }
+        _ => None,
+    });
+    ends.collect()
+}
+
+/// The goals of children and when they asked their model first, in milliseconds.
+pub(crate) fn began(records: &[Record]) -> BTreeMap<String, u64> {
+    let goal = |agent| {
+        records.iter().find_map(|record| match &record.event {
+            Event::AgentStart(start) if record.agent == agent => Some(start.spec.goal.clone()),
+            _ => None,
+        })
+    };
+    let first = records.iter().filter(|record| {
+        record.depth == 1 && matches!(record.event, Event::ModelRequest { iteration: 1, .. })
+    });
+    first.filter_map(|record| Some((goal(record.agent.clone())?, record.at))).collect()
+}
