@@ -6,7 +6,7 @@ use std::path::Path;
 use cargo_metadata::{DependencyKind, MetadataCommand, Package};
 
 /// The arrows of ARCHITECTURE.md: a crate of ours, and those of ours it builds on.
-const ARROWS: [(&str, &[&str]); 19] = [
+const ARROWS: [(&str, &[&str]); 20] = [
     ("deputize-core", &["deputize-macros"]),
     ("deputize-macros", &[]),
     ("deputize-plugin", &["deputize-core"]),
@@ -21,6 +21,7 @@ const ARROWS: [(&str, &[&str]); 19] = [
     ("deputize-mcp", &["deputize-core", "deputize-process"]),
     ("deputize-check", &["deputize-core"]),
     ("deputize-runtime", &["deputize-core"]),
+    ("deputize-offline", &["deputize-core"]),
     ("deputize-providers", &["deputize-core"]),
     ("deputize-tools", &["deputize-core", "deputize-process"]),
     ("deputize-delegate", &["deputize-core", "deputize-workflow"]),
@@ -42,6 +43,7 @@ const ARROWS: [(&str, &[&str]); 19] = [
             "deputize-core",
             "deputize-delegate",
             "deputize-mcp",
+            "deputize-offline",
             "deputize-plugin-host",
             "deputize-process",
             "deputize-providers",

@@ -74,13 +74,13 @@ async fn the_first_command_surveys_a_repository_with_children() {
     let words = commands[0].strip_prefix("cargo run -p deputize -- ").expect("the first command");
     let ended = run(&lab, &format!("deputize {words}"), None).await.with_code(0);
     for part in
-        ["Kite", "Rust", "JavaScript", "src/main.rs:2", "lift", "web/app.js:2", "1 test case"]
+        ["# kite 0.1.0", "Rust", "JavaScript", "`src/main.rs:1`", "src/wing/", "1 test function"]
     {
         assert!(ended.out.contains(part), "no `{part}` in:\n{}", ended.out);
     }
     assert!(ended.err.contains("delegate_task"), "{}", ended.err);
     // What is searched for is told in words, not as the expression that finds it.
-    assert!(ended.err.contains("search_files (public items)\n"), "{}", ended.err);
+    assert!(ended.err.contains("search_files (lines)\n"), "{}", ended.err);
     assert!(!ended.err.contains("(?"), "{}", ended.err);
     assert!(readme().contains("<!-- second command -->\n```sh\ncargo test\n```"));
 }

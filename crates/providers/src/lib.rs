@@ -1,4 +1,4 @@
-//! Models over HTTP for Deputize, and the offline model.
+//! Models over HTTP for Deputize.
 //!
 //! A model is reached through an [`Endpoint`] in one of the wire formats, each a folder with
 //! two pure halves: a request becomes bytes, bytes become a reply. What is between them
@@ -39,7 +39,6 @@ mod http;
 mod json;
 pub mod limits;
 mod line;
-pub mod offline;
 pub mod openai_chat;
 pub mod openai_responses;
 mod prices;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use deputize_core::door::Secrets;
 use deputize_core::{Model, ModelOptions, Request};
-use deputize_providers::offline::{NAME, Offline};
+use deputize_offline::{NAME, Offline};
 use deputize_providers::{
     Authorities, Dialect, Endpoint as HttpEndpoint, HttpClient, Key, Secret, Wire,
 };

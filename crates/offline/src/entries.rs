@@ -1,0 +1,199 @@
+//! Where programs and libraries begin.
+
+use super::figures::Figures;
+use super::imports::{join, parent};
+use super::inventory::Inventory;
+use super::language::file_name;
+use super::manifest::{Package, Tool};
+use super::part::{Part, part_of};
+
+/// Entry points that are named.
+const NAMED: usize = 12;
+/// Starting points beside those of packages that are named.
+const SCRIPTS: usize = 4;
+
+/// Where something begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Entry {
+    /// `program` or `library`, and its name.
+    pub(super) what: String,
+    /// Its place; empty where no file is known.
+    pub(super) at: String,
+}
+
+/// Returns where the programs and libraries of a project begin, and how many more there are.
+pub(super) fn entries(
+    packages: &[Package],
+    inventory: &Inventory,
+    figures: &Figures,
+) -> (Vec<Entry>, usize) {
+    let mut libraries = Vec::new();
+    let mut programs = Vec::new();
+    let own = packages.iter().filter(|package| part_of(&package.path) == Part::Main);
+    for package in own {
+        match package.tool {
+            Tool::Cargo => cargo(package, inventory, figures, &mut libraries, &mut programs),
+            Tool::Npm => npm(package, inventory, &mut libraries, &mut programs),
+            Tool::CMake => built(package, figures, &mut programs),
+            _ => declared(package, inventory, &mut programs),
+        }
+    }
+    from_sources(inventory, figures, &mut programs);
+    let many = libraries.len();
+    if many > 3 {
+        libraries = vec![Entry {
+            what: format!("{many} libraries, one in each package"),
+            at: String::new(),
+        }];
+    }
+    let mut out = libraries;
+    out.extend(programs);
+    let left = out.len().saturating_sub(NAMED);
+    out.truncate(NAMED);
+    (out, left)
+}
+
+fn entry(kind: &str, name: &str, at: String) -> Entry {
+    let what = if name.is_empty() { kind.to_owned() } else { format!("{kind} `{name}`") };
+    Entry { what, at }
+}
+
+/// Returns the place of `main` in a file, if it was parsed.
+fn placed(figures: &Figures, path: &str) -> String {
+    match figures.mains.iter().find(|main| main.path == path) {
+        Some(main) => format!("{path}:{}", main.line),
+        None => path.to_owned(),
+    }
+}
+
+fn cargo(
+    package: &Package,
+    inventory: &Inventory,
+    figures: &Figures,
+    libraries: &mut Vec<Entry>,
+    programs: &mut Vec<Entry>,
+) {
+    if package.name.is_empty() {
+        return;
+    }
+    let folder = package.folder();
+    let library = if package.library.is_empty() {
+        join(folder, "src/lib.rs")
+    } else {
+        package.library.clone()
+    };
+    if inventory.has(&library) {
+        libraries.push(entry("library", &package.name.replace('-', "_"), library));
+    }
+    let main = join(folder, "src/main.rs");
+    let mut seen = Vec::new();
+    for program in &package.programs {
+        let usual = [
+            program.at.clone(),
+            join(folder, &format!("src/bin/{}.rs", program.name)),
+            join(folder, &format!("src/bin/{}/main.rs", program.name)),
+            main.clone(),
+        ];
+        let at = usual.into_iter().find(|path| inventory.has(path)).unwrap_or_default();
+        programs.push(entry("program", &program.name, placed(figures, &at)));
+        seen.push(at);
+    }
+    if inventory.has(&main) && !seen.contains(&main) {
+        programs.push(entry("program", &package.name, placed(figures, &main)));
+    }
+    let bin = join(folder, "src/bin");
+    for file in inventory.below(&bin) {
+        let rest = file.path.strip_prefix(&join(&bin, "")).unwrap_or_default();
+        let name = match rest.split_once('/') {
+            None => rest.strip_suffix(".rs"),
+            Some((name, "main.rs")) => Some(name),
+            Some(_) => None,
+        };
+        if let Some(name) = name.filter(|_| !seen.contains(&file.path)) {
+            programs.push(entry("program", name, placed(figures, &file.path)));
+        }
+    }
+}
+
+fn npm(
+    package: &Package,
+    inventory: &Inventory,
+    libraries: &mut Vec<Entry>,
+    programs: &mut Vec<Entry>,
+) {
+    let built = |path: &str| {
+        let known = inventory.has(path)
+            || inventory.has(&format!("{path}.js"))
+            || inventory.has(&join(path, "index.js"));
+        if known || path.is_empty() { path.to_owned() } else { format!("{path}` (built)") }
+    };
+    for program in &package.programs {
+        programs.push(entry("program", &program.name, built(&program.at)));
+    }
+    let index = join(package.folder(), "index.js");
+    if !package.library.is_empty() {
+        libraries.push(entry("library", &package.name, built(&package.library)));
+    } else if inventory.has(&index) && !package.name.is_empty() {
+        libraries.push(entry("library", &package.name, index));
+    }
+}
+
+/// Programs that a build file makes of sources.
+fn built(package: &Package, figures: &Figures, programs: &mut Vec<Entry>) {
+    for program in &package.programs {
+        let mut sources = program.at.split_whitespace().map(|path| join(package.folder(), path));
+        let main = sources.find_map(|path| figures.mains.iter().find(|main| main.path == path));
+        if let Some(main) = main {
+            programs.push(entry("program", &program.name, format!("{}:{}", main.path, main.line)));
+        }
+    }
+}
+
+/// Programs that a manifest names with a function or class.
+fn declared(package: &Package, inventory: &Inventory, programs: &mut Vec<Entry>) {
+    for program in &package.programs {
+        let (module, _) = program.at.split_once(':').unwrap_or((&program.at, ""));
+        let path = module.replace('.', "/");
+        let files = ["", "src/", "lib/"]
+            .iter()
+            .flat_map(|base| [format!("{base}{path}.py"), format!("{base}{path}/__init__.py")]);
+        let known =
+            files.map(|path| join(package.folder(), &path)).find(|path| inventory.has(path));
+        let at = match known {
+            Some(path) => path,
+            None => program.at.clone(),
+        };
+        programs.push(entry("program", &program.name, at));
+    }
+}
+
+/// Programs that only their sources show: `package main` in Go, `main` in C and Java, modules of
+/// Python that can be run.
+fn from_sources(inventory: &Inventory, figures: &Figures, programs: &mut Vec<Entry>) {
+    for file in &inventory.files {
+        if file_name(&file.path) == "__main__.py" && part_of(&file.path) == Part::Main {
+            let module = parent(&file.path).trim_start_matches("src/").replace('/', ".");
+            programs.push(entry("`python -m` module", &module, file.path.clone()));
+        }
+    }
+    let mut scripts = 0;
+    for main in &figures.mains {
+        let name = file_name(&main.path);
+        let at = format!("{}:{}", main.path, main.line);
+        let known = programs.iter().any(|entry| entry.at == at || entry.at == main.path);
+        if known || name.ends_with(".rs") || name == "__main__.py" {
+            continue;
+        }
+        if name.ends_with(".py") {
+            scripts += 1;
+            if scripts <= SCRIPTS {
+                programs.push(entry("script", "", at));
+            }
+        } else if name.ends_with(".go") {
+            programs.push(entry("program", file_name(parent(&main.path)), at));
+        } else {
+            let stem = name.split('.').next().unwrap_or_default();
+            programs.push(entry("program", stem, at));
+        }
+    }
+}

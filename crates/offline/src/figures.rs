@@ -1,0 +1,239 @@
+//! What the sources of a part say when they are parsed, as numbers that add up.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::conversation::Ask;
+use super::imports::{Resolver, join, parent};
+use super::inventory::{File, whole};
+use super::manifest::Package;
+use super::part::Part;
+use super::syntax::{FILE_BYTES, Grammar, Outline, outline};
+
+/// Files that one agent parses, and their bytes.
+const FILES: usize = 3_000;
+const BYTES: u64 = 32 * 1024 * 1024;
+/// Rows of each list that an agent hands back.
+const ROWS: usize = 60;
+
+/// A file and a line in it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(super) struct Reference {
+    pub(super) path: String,
+    pub(super) line: u64,
+}
+
+/// Test files and the test functions in them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(super) struct Tests {
+    pub(super) files: u64,
+    pub(super) cases: u64,
+}
+
+/// What the sources of a part say.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Figures {
+    /// Files that were parsed.
+    pub(super) parsed: u64,
+    /// Test functions by the folder of their file.
+    pub(super) tests: BTreeMap<String, Tests>,
+    /// Where programs begin, outside of tests and examples.
+    pub(super) mains: Vec<Reference>,
+    /// Files and folders of the project by the number of files that import them.
+    pub(super) imported: BTreeMap<String, u64>,
+    /// Comments with `TODO` or `FIXME`.
+    pub(super) remarks: u64,
+    /// Files that say that a program wrote them.
+    pub(super) generated: Vec<String>,
+    /// Files outside of folders of tests that are only compiled for tests.
+    pub(super) only_tests: Vec<String>,
+    /// What was not looked at, and why.
+    pub(super) gaps: Vec<String>,
+}
+
+impl Figures {
+    /// Adds those of another part.
+    pub(super) fn add(&mut self, other: Self) {
+        self.parsed += other.parsed;
+        for (folder, tests) in other.tests {
+            let mine = self.tests.entry(folder).or_default();
+            mine.files += tests.files;
+            mine.cases += tests.cases;
+        }
+        self.mains.extend(other.mains);
+        for (path, count) in other.imported {
+            *self.imported.entry(path).or_default() += count;
+        }
+        self.remarks += other.remarks;
+        self.generated.extend(other.generated);
+        self.only_tests.extend(other.only_tests);
+        self.gaps.extend(other.gaps);
+    }
+
+    /// Returns the number of all test functions and of the files with some.
+    pub(super) fn all_tests(&self) -> Tests {
+        self.tests.values().fold(Tests::default(), |sum, tests| Tests {
+            files: sum.files + tests.files,
+            cases: sum.cases + tests.cases,
+        })
+    }
+
+    /// Shortens what may be long, so that a report of it fits.
+    fn shorten(&mut self) {
+        while self.tests.len() > ROWS {
+            let deepest = self.tests.keys().max_by_key(|folder| folder.matches('/').count());
+            let Some(deepest) = deepest.cloned() else { break };
+            let Some(tests) = self.tests.remove(&deepest) else { break };
+            let above = self.tests.entry(parent(&deepest).to_owned()).or_default();
+            above.files += tests.files;
+            above.cases += tests.cases;
+        }
+        let mut imported: Vec<_> = std::mem::take(&mut self.imported).into_iter().collect();
+        imported.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        self.imported = imported.into_iter().take(2 * ROWS).collect();
+        self.mains.truncate(ROWS);
+        self.generated.truncate(ROWS);
+        self.only_tests.truncate(ROWS);
+    }
+}
+
+/// A file with its outline.
+struct Outlined<'f> {
+    file: &'f File,
+    outline: Outline,
+}
+
+/// Reads and parses the sources among the files of a scope. What is still to be read is asked for.
+pub(super) fn figures(ask: &mut Ask<'_, '_>, files: &[File], resolver: &Resolver<'_>) -> Figures {
+    let mut figures = Figures::default();
+    if ask.turn().tool("read_file").is_none() {
+        figures.gaps.push("the text of files: `read_file` is not among the tools".to_owned());
+        return figures;
+    }
+    let (chosen, left_out) = sources(files);
+    if left_out > 0 {
+        let first = chosen.len();
+        figures
+            .gaps
+            .push(format!("{left_out} sources beyond the first {first}, which were parsed"));
+    }
+    let mut texts = Vec::new();
+    let mut unread = 0_u64;
+    for (file, grammar) in chosen {
+        match whole(ask, &file.path) {
+            Some(text) => texts.push((file, grammar, text)),
+            None => unread += 1,
+        }
+    }
+    // Nothing is parsed before everything is there.
+    if ask.waits() {
+        return figures;
+    }
+    if unread > 0 {
+        figures.gaps.push(format!("{unread} sources that could not be read"));
+    }
+    let outlined: Vec<Outlined<'_>> = texts
+        .iter()
+        .map(|(file, grammar, text)| {
+            let test = file.part() == Part::Test;
+            Outlined { file, outline: outline(*grammar, text, test) }
+        })
+        .collect();
+    figures.parsed = outlined.len() as u64;
+    let hidden = test_files(&outlined);
+    let mut imported: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+    for Outlined { file, outline } in &outlined {
+        let path = file.path.as_str();
+        if outline.generated {
+            figures.generated.push(file.path.clone());
+            continue;
+        }
+        if outline.tests > 0 {
+            let tests = figures.tests.entry(parent(path).to_owned()).or_default();
+            tests.files += 1;
+            tests.cases += outline.tests;
+        }
+        figures.remarks += outline.remarks;
+        if hidden.contains(path) && file.part() == Part::Main {
+            figures.only_tests.push(file.path.clone());
+        }
+        if file.part() != Part::Main || hidden.contains(path) {
+            continue;
+        }
+        let main = |line: &u64| Reference { path: path.to_owned(), line: *line };
+        figures.mains.extend(outline.mains.iter().map(main));
+        for import in &outline.imports {
+            if let Some(target) = resolver.resolve(path, import) {
+                imported.entry(target).or_default().insert(path);
+            }
+        }
+    }
+    figures.imported =
+        imported.into_iter().map(|(target, from)| (target, from.len() as u64)).collect();
+    figures.shorten();
+    figures
+}
+
+/// Returns the files to parse, and how many more there are.
+fn sources(files: &[File]) -> (Vec<(&File, Grammar)>, usize) {
+    let mut bytes = 0;
+    let mut left_out = 0;
+    let mut out = Vec::new();
+    for file in files {
+        let Some(grammar) = Grammar::of(&file.path) else { continue };
+        if file.part() == Part::Foreign || file.bytes > FILE_BYTES || file.bytes == 0 {
+            continue;
+        }
+        bytes += file.bytes;
+        if out.len() >= FILES || bytes > BYTES {
+            left_out += 1;
+            continue;
+        }
+        out.push((file, grammar));
+    }
+    (out, left_out)
+}
+
+/// Returns the Rust files that are modules of tests by their declaration, and those below them.
+fn test_files<'f>(outlined: &'f [Outlined<'_>]) -> BTreeSet<&'f str> {
+    let mut stems = BTreeSet::new();
+    for Outlined { file, outline } in outlined {
+        for name in &outline.test_modules {
+            stems.insert(join(&module_folder(&file.path), name));
+        }
+    }
+    let inside = |path: &str| {
+        let stem = path.strip_suffix(".rs")?;
+        let mut stem = stem.strip_suffix("/mod").unwrap_or(stem);
+        loop {
+            if stems.contains(stem) {
+                return Some(());
+            }
+            stem = stem.rsplit_once('/')?.0;
+        }
+    };
+    let paths = outlined.iter().map(|outlined| outlined.file.path.as_str());
+    paths.filter(|path| inside(path).is_some()).collect()
+}
+
+/// Returns the folder in which the modules of a Rust file lie.
+pub(super) fn module_folder(path: &str) -> String {
+    let folder = parent(path);
+    let name = path.rsplit('/').next().unwrap_or(path).trim_end_matches(".rs");
+    if matches!(name, "mod" | "lib" | "main") { folder.to_owned() } else { join(folder, name) }
+}
+
+/// Teaches a resolver the packages that the manifests of an inventory declare.
+pub(super) fn teach(resolver: &mut Resolver<'_>, packages: &[Package]) {
+    for package in packages {
+        let folder = parent(&package.path);
+        match package.path.rsplit('/').next() {
+            Some("Cargo.toml") => resolver.add_crate(folder, &package.name),
+            Some("go.mod") => resolver.add_module(folder, &package.name),
+            Some("package.json") => resolver.add_package(folder, &package.name),
+            _ => {}
+        }
+    }
+}

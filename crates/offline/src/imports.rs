@@ -1,0 +1,290 @@
+//! Resolves imports to the files or folders of the project that they name.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::inventory::Inventory;
+use super::language::file_name;
+use super::syntax::Import;
+
+/// Extensions that an import of JavaScript or TypeScript may leave out.
+const SCRIPTS: [&str; 8] = ["ts", "tsx", "d.ts", "js", "jsx", "mjs", "cjs", "mts"];
+
+/// What is known of a project to resolve imports in it.
+#[derive(Debug, Default)]
+pub(super) struct Resolver<'i> {
+    paths: BTreeSet<&'i str>,
+    /// Files by their last component.
+    by_name: BTreeMap<&'i str, Vec<&'i str>>,
+    /// Import name and source folder of each Rust library.
+    crates: BTreeMap<String, String>,
+    /// Folders of Cargo packages.
+    cargo: BTreeSet<String>,
+    /// Module path and folder of each Go module, the longest path first.
+    modules: Vec<(String, String)>,
+    /// Names and folders of npm packages.
+    packages: BTreeMap<String, String>,
+    /// Folders in which top-level Python modules lie.
+    python: BTreeSet<String>,
+}
+
+impl<'i> Resolver<'i> {
+    /// Learns the files of a project.
+    pub(super) fn new(inventory: &'i Inventory) -> Self {
+        let mut out = Self::default();
+        for file in &inventory.files {
+            out.paths.insert(&file.path);
+            out.by_name.entry(file_name(&file.path)).or_default().push(&file.path);
+        }
+        let inits = out.by_name.get("__init__.py").cloned().unwrap_or_default();
+        for init in inits {
+            let package = parent(init);
+            let above = parent(package);
+            if !out.paths.contains(join(above, "__init__.py").as_str()) {
+                out.python.insert(above.to_owned());
+            }
+        }
+        out.python.insert(String::new());
+        out.python.insert("src".to_owned());
+        out
+    }
+
+    /// Adds a Rust package: its folder and name.
+    pub(super) fn add_crate(&mut self, folder: &str, name: &str) {
+        self.cargo.insert(folder.to_owned());
+        if !name.is_empty() {
+            self.crates.insert(name.replace('-', "_"), join(folder, "src"));
+        }
+    }
+
+    /// Adds a Go module: its folder and path.
+    pub(super) fn add_module(&mut self, folder: &str, path: &str) {
+        self.modules.push((path.to_owned(), folder.to_owned()));
+        self.modules.sort_by_key(|(path, _)| std::cmp::Reverse(path.len()));
+    }
+
+    /// Adds an npm package: its folder and name.
+    pub(super) fn add_package(&mut self, folder: &str, name: &str) {
+        if !name.is_empty() {
+            self.packages.insert(name.to_owned(), folder.to_owned());
+        }
+    }
+
+    /// Returns the file or folder of the project that an import in a file names. `None` for what
+    /// lies elsewhere and for what cannot be told.
+    pub(super) fn resolve(&self, from: &str, import: &Import) -> Option<String> {
+        let found = match import {
+            Import::Rust(segments) => self.rust(from, segments),
+            Import::Python { dots, module, name } => self.python(from, *dots, module, name),
+            Import::Script(specifier) => self.script(from, specifier),
+            Import::Go(path) => self.go(path),
+            Import::C(path) => self.include(from, path),
+            Import::Java(name) => self.java(name),
+        }?;
+        (found != from).then_some(found)
+    }
+
+    fn file(&self, path: String) -> Option<String> {
+        self.paths.contains(path.as_str()).then_some(path)
+    }
+
+    fn rust(&self, from: &str, segments: &[String]) -> Option<String> {
+        let (base, at) = self.module_of(from)?;
+        let mut rest = segments.iter().map(String::as_str).peekable();
+        let (base, mut module) = match rest.next()? {
+            "crate" => (base, Vec::new()),
+            "self" => (base, at),
+            "super" => {
+                let mut at = at;
+                at.pop();
+                while rest.next_if_eq(&"super").is_some() {
+                    at.pop();
+                }
+                (base, at)
+            }
+            other => {
+                let Some(other_base) = self.crates.get(other) else {
+                    // A module of the crate root, as its own files may name it.
+                    return None;
+                };
+                (other_base.clone(), Vec::new())
+            }
+        };
+        module.extend(rest.map(str::to_owned));
+        loop {
+            if module.is_empty() {
+                return self
+                    .file(join(&base, "lib.rs"))
+                    .or_else(|| self.file(join(&base, "main.rs")));
+            }
+            let path = join(&base, &module.join("/"));
+            let found =
+                self.file(format!("{path}.rs")).or_else(|| self.file(join(&path, "mod.rs")));
+            if found.is_some() {
+                return found;
+            }
+            module.pop();
+        }
+    }
+
+    /// Returns the source folder of the crate of a file, and the module that the file is.
+    fn module_of(&self, path: &str) -> Option<(String, Vec<String>)> {
+        let mut folder = parent(path);
+        loop {
+            if self.cargo.contains(folder)
+                || self.paths.contains(join(folder, "Cargo.toml").as_str())
+            {
+                break;
+            }
+            if folder.is_empty() {
+                return None;
+            }
+            folder = parent(folder);
+        }
+        let base = join(folder, "src");
+        let rest = path.strip_prefix(&join(&base, ""))?;
+        let mut module: Vec<String> =
+            rest.trim_end_matches(".rs").split('/').map(str::to_owned).collect();
+        if matches!(module.last().map(String::as_str), Some("mod" | "lib" | "main")) {
+            module.pop();
+        }
+        // Each program is a crate of its own.
+        if module.first().is_some_and(|first| first == "bin") {
+            return None;
+        }
+        Some((base, module))
+    }
+
+    fn python(&self, from: &str, dots: usize, module: &str, name: &str) -> Option<String> {
+        let below = module.replace('.', "/");
+        let at = |base: &str| {
+            let path = join(base, &below);
+            let named = join(&path, name);
+            [
+                (!name.is_empty()).then(|| format!("{named}.py")),
+                (!name.is_empty()).then(|| join(&named, "__init__.py")),
+                (!below.is_empty()).then(|| format!("{path}.py")),
+                Some(join(&path, "__init__.py")),
+            ]
+            .into_iter()
+            .flatten()
+            .find_map(|path| self.file(path))
+        };
+        if dots > 0 {
+            let mut base = parent(from);
+            for _ in 1..dots {
+                base = parent(base);
+            }
+            return at(base);
+        }
+        if below.is_empty() {
+            return None;
+        }
+        self.python.iter().find_map(|base| at(base))
+    }
+
+    fn script(&self, from: &str, specifier: &str) -> Option<String> {
+        let path = if specifier.starts_with('.') {
+            normal(&join(parent(from), specifier))?
+        } else {
+            let (package, folder) = self.packages.iter().find(|(name, _)| {
+                specifier
+                    .strip_prefix(name.as_str())
+                    .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            })?;
+            let rest = specifier.strip_prefix(package.as_str())?.trim_start_matches('/');
+            if rest.is_empty() {
+                let entries = ["src/index", "index", "lib/index"];
+                return entries.iter().find_map(|entry| self.with_extension(&join(folder, entry)));
+            }
+            join(folder, rest)
+        };
+        self.file(path.clone())
+            .or_else(|| self.with_extension(&path))
+            // Compiled names stand for their sources.
+            .or_else(|| {
+                let (stem, extension) = path.rsplit_once('.')?;
+                let compiled = matches!(extension, "js" | "jsx" | "mjs" | "cjs");
+                compiled.then(|| self.with_extension(stem)).flatten()
+            })
+            .or_else(|| self.with_extension(&join(&path, "index")))
+    }
+
+    fn with_extension(&self, path: &str) -> Option<String> {
+        SCRIPTS.iter().find_map(|extension| self.file(format!("{path}.{extension}")))
+    }
+
+    fn go(&self, path: &str) -> Option<String> {
+        let (module, folder) = self.modules.iter().find(|(module, _)| {
+            path.strip_prefix(module.as_str())
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        })?;
+        let rest = path.strip_prefix(module.as_str())?.trim_start_matches('/');
+        let dir = if rest.is_empty() { folder.clone() } else { join(folder, rest) };
+        let prefix = join(&dir, "");
+        let from = if dir.is_empty() { "" } else { prefix.as_str() };
+        let mut below = self.paths.range(from..).take_while(|path| path.starts_with(from));
+        below.next()?;
+        Some(if dir.is_empty() { "./".to_owned() } else { prefix })
+    }
+
+    fn include(&self, from: &str, path: &str) -> Option<String> {
+        let beside = normal(&join(parent(from), path)).and_then(|path| self.file(path));
+        beside.or_else(|| {
+            let name = file_name(path);
+            let suffix = format!("/{path}");
+            let mut fits = self
+                .by_name
+                .get(name)?
+                .iter()
+                .filter(|file| **file == path || file.ends_with(&suffix));
+            // Of two files of a name, only the build knows which is meant.
+            let only = fits.next()?;
+            fits.next().is_none().then(|| (*only).to_owned())
+        })
+    }
+
+    fn java(&self, name: &str) -> Option<String> {
+        let segments: Vec<&str> = name.split('.').collect();
+        // A class, or something in a class.
+        (1..=segments.len()).rev().take(3).find_map(|count| {
+            let path = format!("{}.java", segments.get(..count)?.join("/"));
+            let suffix = format!("/{path}");
+            let name = file_name(&path).to_owned();
+            let mut fits = self
+                .by_name
+                .get(name.as_str())?
+                .iter()
+                .filter(|file| **file == path || file.ends_with(&suffix));
+            let only = fits.next()?;
+            fits.next().is_none().then(|| (*only).to_owned())
+        })
+    }
+}
+
+/// Returns the folder of a path, empty for the top.
+pub(super) fn parent(path: &str) -> &str {
+    path.trim_end_matches('/').rsplit_once('/').map_or("", |(folder, _)| folder)
+}
+
+/// Joins a folder, empty for the top, and a path below it.
+pub(super) fn join(folder: &str, path: &str) -> String {
+    if folder.is_empty() || folder == "." {
+        return path.to_owned();
+    }
+    if path.is_empty() { format!("{folder}/") } else { format!("{folder}/{path}") }
+}
+
+/// Resolves `.` and `..` in a path. `None` for what leads out.
+fn normal(path: &str) -> Option<String> {
+    let mut out: Vec<&str> = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                out.pop()?;
+            }
+            part => out.push(part),
+        }
+    }
+    Some(out.join("/"))
+}

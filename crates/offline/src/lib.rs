@@ -1,0 +1,139 @@
+//! `offline`: a model without network or key that works by rule.
+//!
+//! It stands behind the same seam as any model: it sees a request (system text, tools,
+//! messages) and answers with text or tool calls. It knows a handful of tasks by their wording,
+//! first of all the survey of a directory, and says so plainly of every other. What it says of
+//! sources comes from their syntax trees, and of packages from their manifests.
+//!
+//! It keeps no state. Each reply is a function of the conversation: the rules ask for the
+//! calls they need as if the results were there, and those that are not become the next step.
+//! So equal requests give equal replies, and a resumed session goes on where it was.
+//!
+//! ```
+//! use deputize_core::{Cancel, Message, Model, ModelOptions, Request, ToolChoice, UserMessage};
+//! use deputize_offline::Offline;
+//! use std::sync::Arc;
+//!
+//! # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+//! let asked = Message::User(UserMessage { text: "Tell me a joke".into(), from: None });
+//! let request = Request {
+//!     model: "offline",
+//!     system: &[],
+//!     tools: &[],
+//!     messages: &[Arc::new(asked)],
+//!     tool_choice: ToolChoice::Auto,
+//!     options: &ModelOptions::default(),
+//! };
+//! let reply = Offline.reply(&request, &mut |_| {}, &Cancel::new()).await?;
+//! assert!(reply.text.starts_with("I am `offline`: a set of rules, not a language model."));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Features and stability
+//!
+//! It has no features.
+//!
+//! Stability: settling. A minor version may change it, and the changelog says how to follow.
+
+use deputize_core::{
+    BoxFuture, Cancel, Delta, FailureKind, Finish, Model, ModelError, RawCall, Reply, Request,
+    ToolChoice,
+};
+
+mod commands;
+mod conversation;
+mod entries;
+mod figures;
+#[cfg(test)]
+mod fixture;
+mod frame;
+mod imports;
+mod inventory;
+mod language;
+mod licence;
+mod lookup;
+mod manifest;
+mod measure;
+mod modules;
+mod part;
+mod pattern;
+mod plan;
+mod query;
+mod readme;
+mod report;
+mod scope;
+mod search;
+mod single;
+mod survey;
+mod syntax;
+mod task;
+mod wording;
+
+use conversation::{Call, Turn};
+use task::Task;
+
+/// The name of the model, as it is chosen and as it reports itself.
+pub const NAME: &str = "offline";
+
+/// The model that works by rule.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Offline;
+
+impl Model for Offline {
+    fn reply<'a>(
+        &'a self,
+        request: &'a Request<'a>,
+        live: &'a mut (dyn FnMut(Delta<'_>) + Send),
+        cancel: &'a Cancel,
+    ) -> BoxFuture<'a, Result<Reply, ModelError>> {
+        Box::pin(async move {
+            if cancel.reason().is_some() {
+                return Err(ModelError::new(FailureKind::Cancelled, "offline: cancelled"));
+            }
+            let reply = answer(request);
+            if !reply.text.is_empty() {
+                live(Delta::Text(&reply.text));
+            }
+            Ok(reply)
+        })
+    }
+}
+
+/// What comes next in a turn.
+enum Next {
+    /// Calls.
+    Calls(Vec<Call>),
+    /// The answer.
+    Say(String),
+    /// Why what was asked is not done. The turn fails with it, so that a script can tell.
+    Refuse(String),
+}
+
+/// The reply to a request: nothing but a function of it.
+fn answer(request: &Request<'_>) -> Reply {
+    let turn = Turn::of(request);
+    let closing = request.tool_choice == ToolChoice::None;
+    let next = match &turn.task {
+        Task::Survey { root, sharing } => survey::step(&turn, root, *sharing, closing),
+        Task::Tests { root } => survey::tests_step(&turn, root, closing),
+        Task::Part(scope) => survey::part_step(&turn, scope, closing),
+        Task::Search { wanted, path, pattern } => {
+            lookup::step(&turn, wanted, path, *pattern, closing)
+        }
+        task => single::step(&turn, task, closing),
+    };
+    match next {
+        Next::Say(text) => Reply::text(NAME, text),
+        Next::Refuse(text) => Reply { finish: Finish::Undone, ..Reply::text(NAME, text) },
+        Next::Calls(calls) => {
+            let raw = |call: Call| RawCall {
+                name: call.tool.to_owned(),
+                arguments: call.arguments.to_string(),
+            };
+            let calls = calls.into_iter().map(raw).collect();
+            Reply { calls, ..Reply::text(NAME, "") }
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! `Cargo.toml`.
+
+use toml::{Table, Value};
+
+use super::{Dependency, Package, Program, Tool, one_line};
+use crate::imports::join;
+
+/// Stands for a version that the workspace says.
+pub(super) const OF_WORKSPACE: &str = "(workspace)";
+
+pub(super) fn read(path: &str, text: &str) -> Option<Package> {
+    let manifest: Table = text.parse().ok()?;
+    let mut out = Package::new(path, Tool::Cargo);
+    if let Some(workspace) = manifest.get("workspace").and_then(Value::as_table) {
+        out.workspace = true;
+        shared(&mut out, workspace);
+    }
+    if let Some(package) = manifest.get("package").and_then(Value::as_table) {
+        let mut field = |name: &'static str| match package.get(name) {
+            Some(Value::String(text)) => one_line(text),
+            Some(Value::Table(_)) => {
+                out.inherits.push(name);
+                String::new()
+            }
+            _ => String::new(),
+        };
+        let (name, version) = (field("name"), field("version"));
+        let (licence, about) = (field("license"), field("description"));
+        let requires = field("rust-version");
+        let licence_file = field("license-file");
+        out.name = name;
+        out.version = version;
+        out.licence = if licence.is_empty() && !licence_file.is_empty() {
+            format!("see {licence_file}")
+        } else {
+            licence
+        };
+        out.about = about;
+        out.requires = requires;
+    }
+    dependencies(&mut out, &manifest);
+    if let Some(targets) = manifest.get("target").and_then(Value::as_table) {
+        for target in targets.values().filter_map(Value::as_table) {
+            dependencies(&mut out, target);
+        }
+    }
+    out.dependencies.sort();
+    out.dependencies.dedup_by(|a, b| a.name == b.name);
+    for program in manifest.get("bin").and_then(Value::as_array).into_iter().flatten() {
+        let word = |name: &str| program.get(name).and_then(Value::as_str).unwrap_or_default();
+        let at = word("path");
+        let at = if at.is_empty() { String::new() } else { join(out.folder(), at) };
+        out.programs.push(Program { name: word("name").to_owned(), at });
+    }
+    let library = manifest.get("lib").and_then(|lib| lib.get("path")).and_then(Value::as_str);
+    out.library = library.map(|path| join(out.folder(), path)).unwrap_or_default();
+    (out.workspace || !out.name.is_empty()).then_some(out)
+}
+
+fn shared(out: &mut Package, workspace: &Table) {
+    if let Some(package) = workspace.get("package").and_then(Value::as_table) {
+        for (key, value) in package {
+            if let Some(text) = value.as_str() {
+                out.inherited.insert(key.clone(), one_line(text));
+            }
+        }
+    }
+    let dependencies = workspace.get("dependencies").and_then(Value::as_table);
+    for (name, value) in dependencies.into_iter().flatten() {
+        out.inherited.insert(format!("dependency {name}"), version(value));
+    }
+}
+
+fn version(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Table(table) if table.get("workspace").is_some() => OF_WORKSPACE.to_owned(),
+        Value::Table(table) => {
+            let text = table.get("version").and_then(Value::as_str).unwrap_or_default();
+            text.to_owned()
+        }
+        _ => String::new(),
+    }
+}
+
+fn dependencies(out: &mut Package, table: &Table) {
+    let of = |name: &str| table.get(name).and_then(Value::as_table);
+    for (name, value) in of("dependencies").into_iter().flatten() {
+        if value.get("optional").and_then(Value::as_bool) == Some(true) {
+            out.optional += 1;
+            continue;
+        }
+        out.dependencies.push(Dependency::new(name, &version(value)));
+    }
+    for section in ["dev-dependencies", "build-dependencies"] {
+        out.development += of(section).map_or(0, |table| table.len() as u64);
+    }
+}

@@ -1,0 +1,258 @@
+//! Packages, as their manifests declare them.
+
+use std::collections::BTreeMap;
+
+use super::conversation::Ask;
+use super::imports::{join, parent};
+use super::inventory::{Inventory, whole};
+use super::language::file_name;
+use super::part::{Part, part_of};
+
+mod cargo;
+mod go;
+mod java;
+mod native;
+mod npm;
+mod python;
+
+/// Manifests that are read, those nearest to the top first.
+const READ: usize = 120;
+/// Bytes of the largest manifest that is read.
+const BYTES: u64 = 256 * 1024;
+
+/// What builds a package.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(super) enum Tool {
+    #[default]
+    Cargo,
+    Npm,
+    Python,
+    Go,
+    Maven,
+    Gradle,
+    CMake,
+    Meson,
+    Autotools,
+    Make,
+}
+
+/// A dependency, with the version that is wanted.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Dependency {
+    pub(super) name: String,
+    pub(super) version: String,
+}
+
+impl Dependency {
+    pub(super) fn new(name: &str, version: &str) -> Self {
+        Self { name: name.trim().to_owned(), version: version.trim().to_owned() }
+    }
+}
+
+/// A program that a package installs, and where it begins, as far as that is said.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Program {
+    pub(super) name: String,
+    pub(super) at: String,
+}
+
+/// A package.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Package {
+    /// Its manifest.
+    pub(super) path: String,
+    pub(super) tool: Tool,
+    pub(super) name: String,
+    pub(super) version: String,
+    pub(super) licence: String,
+    pub(super) about: String,
+    /// Needed when it runs.
+    pub(super) dependencies: Vec<Dependency>,
+    /// Needed only on demand.
+    pub(super) optional: u64,
+    /// Needed to develop, test or build it.
+    pub(super) development: u64,
+    pub(super) programs: Vec<Program>,
+    /// The file with which a library begins.
+    pub(super) library: String,
+    /// Named commands: scripts of npm, targets of Make.
+    pub(super) scripts: BTreeMap<String, String>,
+    /// The oldest version of the language or its runtime.
+    pub(super) requires: String,
+    /// Whether it joins other packages.
+    pub(super) workspace: bool,
+    /// What is said for all members of a workspace.
+    inherited: BTreeMap<String, String>,
+    /// Fields that are said for the whole workspace.
+    inherits: Vec<&'static str>,
+}
+
+impl Package {
+    fn new(path: &str, tool: Tool) -> Self {
+        Self { path: path.to_owned(), tool, ..Self::default() }
+    }
+
+    /// Returns its folder, empty for the top.
+    pub(super) fn folder(&self) -> &str {
+        parent(&self.path)
+    }
+}
+
+/// Reads a manifest, by its name.
+pub(super) fn read(path: &str, text: &str) -> Option<Package> {
+    match file_name(path) {
+        "Cargo.toml" => cargo::read(path, text),
+        "package.json" => npm::read(path, text),
+        "pyproject.toml" => python::pyproject(path, text),
+        "setup.cfg" => python::setup_cfg(path, text),
+        "setup.py" => python::setup_py(path, text),
+        "PKG-INFO" => python::pkg_info(path, text),
+        "go.mod" => go::read(path, text),
+        "pom.xml" => java::pom(path, text),
+        "build.gradle" | "build.gradle.kts" => java::gradle(path, text),
+        "CMakeLists.txt" => native::cmake(path, text),
+        "meson.build" => native::meson(path, text),
+        "configure.ac" | "configure.in" => native::autoconf(path, text),
+        "Makefile" | "makefile" | "GNUmakefile" => native::make(path, text),
+        _ => None,
+    }
+}
+
+const NAMES: [&str; 16] = [
+    "Cargo.toml",
+    "package.json",
+    "pyproject.toml",
+    "setup.cfg",
+    "setup.py",
+    "PKG-INFO",
+    "go.mod",
+    "pom.xml",
+    "build.gradle",
+    "build.gradle.kts",
+    "CMakeLists.txt",
+    "meson.build",
+    "configure.ac",
+    "Makefile",
+    "makefile",
+    "GNUmakefile",
+];
+
+/// Those of which only the one at the top says something of the whole.
+const TOP_ONLY: [&str; 8] = [
+    "CMakeLists.txt",
+    "meson.build",
+    "configure.ac",
+    "Makefile",
+    "makefile",
+    "GNUmakefile",
+    "PKG-INFO",
+    "setup.cfg",
+];
+
+/// Reads the manifests of a directory, those nearest to the top first.
+pub(super) fn packages(ask: &mut Ask<'_, '_>, inventory: &Inventory, root: &str) -> Vec<Package> {
+    let top = if root == "." { "" } else { root };
+    let mut paths: Vec<&str> = inventory
+        .files
+        .iter()
+        .filter(|file| NAMES.contains(&file_name(&file.path)) && file.bytes <= BYTES)
+        .map(|file| file.path.as_str())
+        .filter(|path| parent(path) == top || !TOP_ONLY.contains(&file_name(path)))
+        .filter(|path| parent(path) == top || matches!(part_of(path), Part::Main))
+        .collect();
+    paths.sort_by_key(|path| (path.matches('/').count(), *path));
+    paths.truncate(READ);
+    let mut packages: Vec<Package> = Vec::new();
+    for path in paths {
+        if let Some(text) = whole(ask, path) {
+            packages.extend(read(path, &text));
+        }
+    }
+    python::dynamic_version(ask, inventory, &mut packages);
+    inherit(&mut packages);
+    merge_python(&mut packages, top);
+    packages
+}
+
+/// Gives members of Cargo workspaces what their workspace says for them.
+fn inherit(packages: &mut [Package]) {
+    let workspaces: Vec<(String, BTreeMap<String, String>)> = packages
+        .iter()
+        .filter(|package| package.workspace && package.tool == Tool::Cargo)
+        .map(|package| (package.folder().to_owned(), package.inherited.clone()))
+        .collect();
+    for package in packages {
+        let folder = package.folder().to_owned();
+        let above = workspaces
+            .iter()
+            .filter(|(dir, _)| {
+                dir.is_empty() || folder == *dir || folder.starts_with(&join(dir, ""))
+            })
+            .max_by_key(|(dir, _)| dir.len());
+        let Some((_, fields)) = above else { continue };
+        for field in std::mem::take(&mut package.inherits) {
+            let Some(value) = fields.get(field).cloned() else { continue };
+            match field {
+                "version" => package.version = value,
+                "license" => package.licence = value,
+                "description" => package.about = value,
+                "rust-version" => package.requires = value,
+                _ => {}
+            }
+        }
+        for dependency in &mut package.dependencies {
+            if dependency.version == cargo::OF_WORKSPACE {
+                let key = format!("dependency {}", dependency.name);
+                dependency.version = fields.get(&key).cloned().unwrap_or_default();
+            }
+        }
+    }
+}
+
+/// Joins what several manifests of one Python package say; `pyproject.toml` goes before the others.
+fn merge_python(packages: &mut Vec<Package>, top: &str) {
+    let is_mine = |package: &Package| package.tool == Tool::Python && package.folder() == top;
+    let mut mine: Vec<Package> = packages.iter().filter(|p| is_mine(p)).cloned().collect();
+    if mine.is_empty() {
+        return;
+    }
+    let rank = |package: &Package| match file_name(&package.path) {
+        "pyproject.toml" => 0,
+        "setup.cfg" => 1,
+        "setup.py" => 2,
+        _ => 3,
+    };
+    mine.sort_by_key(rank);
+    let mut rest = mine.into_iter();
+    let Some(mut first) = rest.next() else { return };
+    for other in rest {
+        // Metadata alone is no project.
+        let fill = |field: &mut String, other: String| {
+            if field.is_empty() {
+                *field = other;
+            }
+        };
+        fill(&mut first.name, other.name);
+        fill(&mut first.version, other.version);
+        fill(&mut first.licence, other.licence);
+        fill(&mut first.about, other.about);
+        fill(&mut first.requires, other.requires);
+        if first.dependencies.is_empty() {
+            first.dependencies = other.dependencies;
+            first.optional = first.optional.max(other.optional);
+        }
+        if first.programs.is_empty() {
+            first.programs = other.programs;
+        }
+    }
+    packages.retain(|package| !is_mine(package));
+    packages.insert(0, first);
+}
+
+/// Returns a text as one line.
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests;

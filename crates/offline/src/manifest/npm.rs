@@ -1,0 +1,73 @@
+//! `package.json`.
+
+use serde_json::{Map, Value};
+
+use super::{Dependency, Package, Program, Tool, one_line};
+use crate::imports::join;
+
+pub(super) fn read(path: &str, text: &str) -> Option<Package> {
+    let manifest: Map<String, Value> = serde_json::from_str(text).ok()?;
+    let mut out = Package::new(path, Tool::Npm);
+    let word = |name: &str| manifest.get(name).and_then(Value::as_str).map(one_line);
+    out.name = word("name").unwrap_or_default();
+    out.version = word("version").unwrap_or_default();
+    out.about = word("description").unwrap_or_default();
+    out.licence = word("license")
+        .or_else(|| Some(manifest.get("license")?.get("type")?.as_str()?.to_owned()))
+        .unwrap_or_default();
+    let node = manifest.get("engines").and_then(|engines| engines.get("node")?.as_str());
+    out.requires = node.map(|node| format!("Node {node}")).unwrap_or_default();
+    out.workspace = manifest.contains_key("workspaces");
+    let folder = out.folder().to_owned();
+    let main = || word("main").or_else(|| word("module"));
+    let exported = || {
+        let root = manifest.get("exports")?;
+        let root = root.get(".").unwrap_or(root);
+        first_path(root)
+    };
+    let library = main().or_else(exported).or_else(|| word("types"));
+    out.library =
+        library.map(|path| join(&folder, path.trim_start_matches("./"))).unwrap_or_default();
+    match manifest.get("bin") {
+        Some(Value::String(at)) => {
+            let name = out.name.rsplit('/').next().unwrap_or_default().to_owned();
+            out.programs.push(Program { name, at: join(&folder, at.trim_start_matches("./")) });
+        }
+        Some(Value::Object(programs)) => {
+            for (name, at) in programs {
+                let at = at.as_str().unwrap_or_default().trim_start_matches("./");
+                out.programs.push(Program { name: name.clone(), at: join(&folder, at) });
+            }
+        }
+        _ => {}
+    }
+    let table = |name: &str| manifest.get(name).and_then(Value::as_object).into_iter().flatten();
+    for (name, value) in table("scripts") {
+        out.scripts.insert(name.clone(), one_line(value.as_str().unwrap_or_default()));
+    }
+    for section in ["dependencies", "peerDependencies"] {
+        for (name, value) in table(section) {
+            let version = value.as_str().unwrap_or_default();
+            let known = out.dependencies.iter().any(|known| known.name == *name);
+            if !known {
+                out.dependencies.push(Dependency::new(name, version));
+            }
+        }
+    }
+    out.optional = table("optionalDependencies").count() as u64;
+    out.development = table("devDependencies").count() as u64;
+    Some(out)
+}
+
+/// Returns the first path among the conditions of an export.
+fn first_path(value: &Value) -> Option<String> {
+    match value {
+        Value::String(path) => Some(path.clone()),
+        Value::Object(conditions) => {
+            let preferred = ["import", "require", "default"];
+            let chosen = preferred.iter().find_map(|name| conditions.get(*name));
+            chosen.or_else(|| conditions.values().next()).and_then(first_path)
+        }
+        _ => None,
+    }
+}

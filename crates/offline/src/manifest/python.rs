@@ -1,0 +1,238 @@
+//! `pyproject.toml`, `setup.cfg`, `setup.py` and `PKG-INFO`.
+
+use std::collections::BTreeMap;
+
+use toml::{Table, Value};
+
+use super::{Dependency, Package, Program, Tool, one_line};
+use crate::conversation::Ask;
+use crate::imports::parent;
+use crate::inventory::{Inventory, head};
+use crate::language::file_name;
+use crate::part::{Part, part_of};
+use crate::syntax::{assigned_version, setup_arguments};
+
+pub(super) fn pyproject(path: &str, text: &str) -> Option<Package> {
+    let manifest: Table = text.parse().ok()?;
+    let mut out = Package::new(path, Tool::Python);
+    let at = |keys: &[&str]| {
+        let (first, rest) = keys.split_first()?;
+        rest.iter().try_fold(manifest.get(*first)?, |value, key| value.get(*key))
+    };
+    let project = at(&["project"])
+        .or_else(|| at(&["tool", "poetry"]))
+        .or_else(|| at(&["tool", "flit", "metadata"]));
+    let Some(project) = project.and_then(Value::as_table) else { return Some(out) };
+    let word =
+        |name: &str| project.get(name).and_then(Value::as_str).map(one_line).unwrap_or_default();
+    out.name = word("name");
+    out.version = word("version");
+    out.about = word("description");
+    out.requires = word("requires-python");
+    out.licence = match project.get("license") {
+        Some(Value::String(text)) => one_line(text),
+        Some(Value::Table(table)) => {
+            let text = table.get("text").and_then(Value::as_str).unwrap_or_default();
+            // A whole licence is no name of one.
+            if text.lines().count() == 1 { one_line(text) } else { String::new() }
+        }
+        _ => String::new(),
+    };
+    if out.licence.is_empty() {
+        let classifiers = project.get("classifiers").and_then(Value::as_array);
+        let mut words = classifiers.into_iter().flatten().filter_map(Value::as_str);
+        out.licence = words.find_map(classified).unwrap_or_default();
+    }
+    match project.get("dependencies") {
+        Some(Value::Array(list)) => {
+            out.dependencies.extend(list.iter().filter_map(Value::as_str).map(requirement));
+        }
+        Some(Value::Table(table)) => {
+            for (name, value) in table {
+                if name == "python" {
+                    out.requires = value.as_str().unwrap_or_default().to_owned();
+                    continue;
+                }
+                let version = value.as_str().or_else(|| value.get("version")?.as_str());
+                out.dependencies.push(Dependency::new(name, version.unwrap_or_default()));
+            }
+        }
+        _ => {}
+    }
+    for table in ["scripts", "gui-scripts"] {
+        for (name, at) in project.get(table).and_then(Value::as_table).into_iter().flatten() {
+            let at = at.as_str().unwrap_or_default().to_owned();
+            out.programs.push(Program { name: name.clone(), at });
+        }
+    }
+    let count = |value: Option<&Value>| {
+        let groups = value.and_then(Value::as_table).into_iter().flatten();
+        groups.map(|(_, list)| list.as_array().map_or(0, Vec::len) as u64).sum()
+    };
+    out.optional = count(project.get("optional-dependencies"));
+    out.development = count(manifest.get("dependency-groups"));
+    if at(&["tool", "pytest"]).is_some() {
+        out.scripts.insert("pytest".to_owned(), String::new());
+    }
+    Some(out)
+}
+
+/// Returns the licence that a classifier names.
+fn classified(text: &str) -> Option<String> {
+    let name = text.strip_prefix("License :: ")?.rsplit(" :: ").next()?;
+    (name != "OSI Approved").then(|| name.to_owned())
+}
+
+/// Splits a requirement such as `attrs>=22; python_version < "3.9"`.
+fn requirement(text: &str) -> Dependency {
+    let text = text.split(';').next().unwrap_or_default().trim();
+    let end = text.find(|c: char| "<>=!~ [(@".contains(c)).unwrap_or(text.len());
+    let (name, rest) = text.split_at(end);
+    let version = rest.split_once(']').map_or(rest, |(_, after)| after);
+    Dependency::new(name, version.trim().trim_matches(['(', ')']))
+}
+
+/// Reads the sections of an INI file: each key with its value, over several lines.
+fn sections(text: &str) -> BTreeMap<(String, String), String> {
+    let mut out: BTreeMap<(String, String), String> = BTreeMap::new();
+    let mut section = String::new();
+    let mut key = String::new();
+    for line in text.lines() {
+        let trimmed = line.trim();
+        if trimmed.starts_with(['#', ';']) {
+            continue;
+        }
+        if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.split(']').next()) {
+            name.trim().clone_into(&mut section);
+            key.clear();
+        } else if line.starts_with([' ', '\t']) && !key.is_empty() {
+            let value = out.entry((section.clone(), key.clone())).or_default();
+            value.push('\n');
+            value.push_str(trimmed);
+        } else if let Some((name, value)) = line.split_once(['=', ':']) {
+            key = name.trim().to_lowercase().replace('-', "_");
+            out.insert((section.clone(), key.clone()), value.trim().to_owned());
+        }
+    }
+    out
+}
+
+pub(super) fn setup_cfg(path: &str, text: &str) -> Option<Package> {
+    let sections = sections(text);
+    let get = |section: &str, key: &str| {
+        sections.get(&(section.to_owned(), key.to_owned())).cloned().unwrap_or_default()
+    };
+    let plain = |key: &str| {
+        let value = one_line(&get("metadata", key));
+        if value.starts_with("attr:") || value.starts_with("file:") { String::new() } else { value }
+    };
+    let mut out = Package::new(path, Tool::Python);
+    out.name = plain("name");
+    out.version = plain("version");
+    out.about = plain("description");
+    out.licence = plain("license");
+    if out.licence.is_empty() {
+        let classifiers = get("metadata", "classifiers");
+        out.licence = classifiers.lines().find_map(classified).unwrap_or_default();
+    }
+    out.requires = one_line(&get("options", "python_requires"));
+    let lines = |value: String| {
+        let lines = value.lines().map(str::trim).filter(|line| !line.is_empty());
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    out.dependencies =
+        lines(get("options", "install_requires")).iter().map(|line| requirement(line)).collect();
+    for line in lines(get("options.entry_points", "console_scripts")) {
+        if let Some((name, at)) = line.split_once('=') {
+            out.programs.push(Program { name: name.trim().to_owned(), at: at.trim().to_owned() });
+        }
+    }
+    if sections.keys().any(|(section, _)| section == "tool:pytest") {
+        out.scripts.insert("pytest".to_owned(), String::new());
+    }
+    Some(out)
+}
+
+pub(super) fn setup_py(path: &str, text: &str) -> Option<Package> {
+    let mut out = Package::new(path, Tool::Python);
+    for (name, values) in setup_arguments(text) {
+        let first = || values.first().map(|text| one_line(text)).unwrap_or_default();
+        match name.as_str() {
+            "name" => out.name = first(),
+            "version" => out.version = first(),
+            "description" => out.about = first(),
+            "license" => out.licence = first(),
+            "python_requires" => out.requires = first(),
+            "install_requires" => {
+                out.dependencies = values.iter().map(|text| requirement(text)).collect();
+            }
+            "classifiers" if out.licence.is_empty() => {
+                out.licence = values.iter().find_map(|text| classified(text)).unwrap_or_default();
+            }
+            _ => {}
+        }
+    }
+    Some(out)
+}
+
+/// Reads the metadata that a source distribution carries.
+pub(super) fn pkg_info(path: &str, text: &str) -> Option<Package> {
+    let mut out = Package::new(path, Tool::Python);
+    for line in text.lines().take_while(|line| !line.is_empty()) {
+        let Some((key, value)) = line.split_once(": ") else { continue };
+        let value = value.trim();
+        match key {
+            "Name" => value.clone_into(&mut out.name),
+            "Version" => value.clone_into(&mut out.version),
+            "Summary" => value.clone_into(&mut out.about),
+            "License-Expression" => value.clone_into(&mut out.licence),
+            "License" if out.licence.is_empty() => value.clone_into(&mut out.licence),
+            "Classifier" if out.licence.is_empty() => {
+                out.licence = classified(value).unwrap_or_default();
+            }
+            "Requires-Python" => value.clone_into(&mut out.requires),
+            "Requires-Dist" if value.contains("extra ==") => out.optional += 1,
+            "Requires-Dist" => out.dependencies.push(requirement(value)),
+            _ => {}
+        }
+    }
+    (!out.name.is_empty()).then_some(out)
+}
+
+/// Reads the version of Python packages whose manifests leave it to their source.
+pub(super) fn dynamic_version(
+    ask: &mut Ask<'_, '_>,
+    inventory: &Inventory,
+    packages: &mut [Package],
+) {
+    let known =
+        packages.iter().any(|package| package.tool == Tool::Python && !package.version.is_empty());
+    if known {
+        return;
+    }
+    for package in packages.iter_mut().filter(|package| package.tool == Tool::Python) {
+        let folder = if package.folder().is_empty() { "." } else { package.folder() };
+        let names = ["_version.py", "__version__.py", "version.py", "__about__.py", "__init__.py"];
+        let depth = package.path.matches('/').count();
+        let name = package.name.replace(['-', '.'], "_").to_lowercase();
+        let mut candidates: Vec<&str> = inventory
+            .below(folder)
+            .map(|file| file.path.as_str())
+            .filter(|path| names.contains(&file_name(path)) && part_of(path) == Part::Main)
+            .filter(|path| path.matches('/').count() <= depth + 2)
+            // In a package of another name it may be the version of something else.
+            .filter(|path| {
+                let within = file_name(parent(path)).to_lowercase();
+                name.is_empty() || within == name
+            })
+            .collect();
+        candidates.sort_by_key(|path| names.iter().position(|name| *name == file_name(path)));
+        for path in candidates.into_iter().take(4) {
+            let version = head(ask, path, 400).and_then(|text| assigned_version(&text));
+            if let Some(version) = version {
+                package.version = version;
+                break;
+            }
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! The main modules of a project: folders of about equal weight, or files where it is small.
+
+use std::collections::BTreeMap;
+
+use super::conversation::Ask;
+use super::imports::{join, parent};
+use super::inventory::{File, Inventory, head};
+use super::language::file_name;
+use super::manifest::Package;
+use super::part::Part;
+use super::readme;
+use super::syntax::{Grammar, outline, sentence_end};
+
+/// Rows of the table.
+const ROWS: usize = 12;
+/// Files that are named one by one where a folder holds most of a small project.
+const FILES: usize = 8;
+/// Lines of a file that are read for its documentation.
+const DOC_LINES: u64 = 120;
+/// Files of a module that are read for its documentation.
+const DOC_FILES: usize = 4;
+
+/// Folders that only hold others.
+const CONTAINERS: [&str; 14] = [
+    "crates", "packages", "src", "lib", "libs", "internal", "pkg", "cmd", "apps", "modules",
+    "plugins", "main", "java", "source",
+];
+
+/// A folder or a file.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Module {
+    /// Its path, empty for the top.
+    pub(super) path: String,
+    /// With all below it.
+    pub(super) deep: bool,
+    /// Whether it is a single file.
+    pub(super) single: bool,
+    pub(super) files: u64,
+    pub(super) lines: u64,
+    pub(super) about: String,
+}
+
+impl Module {
+    /// Returns its path as reports show it.
+    pub(super) fn label(&self) -> String {
+        match (self.single, self.deep, self.path.as_str()) {
+            (true, ..) => self.path.clone(),
+            (false, true, path) => format!("{path}/"),
+            (false, false, "") => "./*".to_owned(),
+            (false, false, path) => format!("{path}/*"),
+        }
+    }
+}
+
+fn lines_of(file: &File) -> u64 {
+    file.lines.unwrap_or_else(|| file.bytes.div_ceil(36))
+}
+
+/// Divides the programs of a directory into modules, the largest first.
+pub(super) fn modules(inventory: &Inventory, root: &str, packages: &[Package]) -> Vec<Module> {
+    let top = if root == "." { "" } else { root };
+    let files: Vec<&File> = inventory
+        .files
+        .iter()
+        .filter(|file| is_source(&file.path) && file.part() == Part::Main)
+        .collect();
+    let total: u64 = files.iter().map(|file| lines_of(file)).sum();
+    let folders: Vec<&str> = packages.iter().map(Package::folder).collect();
+    let mut units = children(top, &files);
+    while units.len() < ROWS {
+        let splittable = |unit: &&Module| {
+            let package = folders.contains(&unit.path.as_str()) && units.len() > 2;
+            let container = CONTAINERS.contains(&file_name(&unit.path));
+            unit.deep && !package && (container || unit.lines * 4 > total || units.len() < 3)
+        };
+        let heaviest = units.iter().filter(splittable).max_by_key(|unit| unit.lines).cloned();
+        let Some(unit) = heaviest else { break };
+        let below = children(&unit.path, &files);
+        units.retain(|other| *other != unit);
+        units.extend(below);
+        // A folder without a folder below it stays as it is.
+        for flat in
+            units.iter_mut().filter(|other| other.path == unit.path && other.files == unit.files)
+        {
+            flat.deep = false;
+        }
+    }
+    // Files of their own where one folder holds most.
+    let flat = units.iter().filter(|unit| !unit.deep && unit.files > 1 && unit.lines * 3 > total);
+    if let Some(unit) = flat.max_by_key(|unit| unit.lines).cloned()
+        && units.len() < ROWS
+    {
+        units.retain(|other| *other != unit);
+        let mut single: Vec<&&File> =
+            files.iter().filter(|file| parent(&file.path) == unit.path).collect();
+        single.sort_by_key(|file| std::cmp::Reverse(lines_of(file)));
+        let room = FILES.min(ROWS - units.len());
+        let (first, rest) = single.split_at(room.min(single.len()));
+        units.extend(first.iter().map(|file| Module {
+            path: file.path.clone(),
+            deep: false,
+            single: true,
+            files: 1,
+            lines: lines_of(file),
+            about: String::new(),
+        }));
+        if !rest.is_empty() {
+            let lines = rest.iter().map(|file| lines_of(file)).sum();
+            units.push(Module { files: rest.len() as u64, lines, ..unit });
+        }
+    }
+    units.sort_by(|a, b| b.lines.cmp(&a.lines).then(a.path.cmp(&b.path)));
+    units
+}
+
+/// Whether a file belongs to a program, by its name.
+pub(super) fn is_source(path: &str) -> bool {
+    let build = ["Makefile", "CMakeLists.txt", "Dockerfile", "configure", "Rakefile", "Gemfile"];
+    let file = File { path: path.to_owned(), bytes: 0, lines: None };
+    file.is_code() && !build.contains(&file_name(path)) && !path.ends_with(".m4")
+}
+
+/// Returns what lies right in a folder: the folders, and its own files together.
+fn children(folder: &str, files: &[&File]) -> Vec<Module> {
+    let prefix = if folder.is_empty() { String::new() } else { join(folder, "") };
+    let mut below: BTreeMap<(String, bool), (u64, u64)> = BTreeMap::new();
+    for file in files {
+        let Some(rest) = file.path.strip_prefix(&prefix) else { continue };
+        let key = match rest.split_once('/') {
+            Some((name, _)) => (join(folder, name), true),
+            None => (folder.to_owned(), false),
+        };
+        let size = below.entry(key).or_default();
+        size.0 += 1;
+        size.1 += lines_of(file);
+    }
+    let unit = |((path, deep), (files, lines))| Module {
+        path,
+        deep,
+        single: false,
+        files,
+        lines,
+        about: String::new(),
+    };
+    below.into_iter().map(unit).collect()
+}
+
+/// Says of each module what it is, from its manifest, its documentation or its README.
+pub(super) fn describe(
+    ask: &mut Ask<'_, '_>,
+    inventory: &Inventory,
+    packages: &[Package],
+    modules: &mut [Module],
+) {
+    for module in modules {
+        let manifest = packages
+            .iter()
+            .find(|package| module.deep && package.folder() == module.path)
+            .map(|package| package.about.clone())
+            .filter(|about| !about.is_empty());
+        let about = match manifest {
+            Some(about) => Some(about),
+            None => documented(ask, inventory, module),
+        };
+        let about = about.unwrap_or_default();
+        let end = sentence_end(&about).unwrap_or(about.len());
+        about.get(..end).unwrap_or_default().trim().clone_into(&mut module.about);
+    }
+}
+
+fn documented(ask: &mut Ask<'_, '_>, inventory: &Inventory, module: &Module) -> Option<String> {
+    let mut said = None;
+    for path in documents(inventory, module) {
+        let Some(text) = head(ask, &path, DOC_LINES) else { continue };
+        let doc = match Grammar::of(&path) {
+            Some(grammar) => outline(grammar, &text, false).doc,
+            None => Some(readme::read(&path, &text).lead).filter(|lead| !lead.is_empty()),
+        };
+        said = said.or(doc);
+    }
+    said
+}
+
+/// Returns the files that may say what a module is, the best first.
+fn documents(inventory: &Inventory, module: &Module) -> Vec<String> {
+    let path = module.path.as_str();
+    if module.single {
+        return vec![path.to_owned()];
+    }
+    let name = file_name(path);
+    let mut names: Vec<String> = [
+        "mod.rs",
+        "lib.rs",
+        "src/lib.rs",
+        "main.rs",
+        "src/main.rs",
+        "__init__.py",
+        "doc.go",
+        "package-info.java",
+        "index.ts",
+        "index.js",
+        "src/index.ts",
+        "src/index.js",
+        "mod.ts",
+    ]
+    .iter()
+    .map(|name| join(path, name))
+    .collect();
+    if !path.is_empty() {
+        names.insert(0, format!("{path}.rs"));
+        names.push(join(path, &format!("{name}.go")));
+        names.push(join(path, &format!("{name}.c")));
+        names.push(join(path, &format!("{name}.h")));
+        if module.deep {
+            names.push(join(path, "README.md"));
+        }
+    }
+    let mut out: Vec<String> = names.into_iter().filter(|path| inventory.has(path)).collect();
+    // Any file of a Go package may say what it is.
+    let folder = if path.is_empty() { "." } else { path };
+    let go = inventory
+        .below(folder)
+        .filter(|file| file.path.ends_with(".go") && parent(&file.path) == path)
+        .filter(|file| file.part() == Part::Main && !out.contains(&file.path));
+    let go: Vec<String> = go.map(|file| file.path.clone()).take(DOC_FILES).collect();
+    out.extend(go);
+    out.truncate(DOC_FILES);
+    out
+}

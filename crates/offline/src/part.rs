@@ -1,0 +1,152 @@
+//! What part a file plays in a project, by its path alone.
+
+use super::language::{LOCKS, file_name};
+
+/// What part a file plays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    /// The work itself.
+    Main,
+    /// Tests, and what they need.
+    Test,
+    /// Examples, benchmarks, and settings written as programs.
+    Example,
+    /// Written by a program, or by others and copied here.
+    Foreign,
+}
+
+const FOREIGN_FOLDERS: &[&str] = &[
+    "vendor",
+    "vendored",
+    "node_modules",
+    "third_party",
+    "third-party",
+    "thirdparty",
+    "bower_components",
+    "site-packages",
+    "pods",
+    "dist",
+    "generated",
+];
+const FOREIGN_ENDS: &[&str] = &[
+    ".min.js",
+    ".min.css",
+    ".map",
+    "_pb2.py",
+    "_pb2_grpc.py",
+    ".pb.go",
+    ".pb.cc",
+    ".pb.h",
+    ".g.dart",
+    ".designer.cs",
+    ".generated.ts",
+];
+const TEST_FOLDERS: &[&str] = &[
+    "test",
+    "tests",
+    "__tests__",
+    "spec",
+    "specs",
+    "testdata",
+    "test_data",
+    "fixtures",
+    "__mocks__",
+    "e2e",
+    "testsuite",
+    "snapshots",
+    "__snapshots__",
+];
+const TEST_ENDS: &[&str] = &[
+    "_test.go",
+    "_test.py",
+    "_test.rs",
+    "_test.dart",
+    "_test.exs",
+    "_test.rb",
+    "_spec.rb",
+    "_test.cc",
+    "_test.cpp",
+    "_test.c",
+    "_tests.rs",
+    "_unittest.cc",
+];
+/// The same, where case tells the word apart (`Latest.java`).
+const TEST_CAMEL: &[&str] =
+    &["Test.java", "Tests.java", "Test.kt", "Tests.cs", "Test.php", "Tests.swift"];
+const EXAMPLE_FOLDERS: &[&str] = &[
+    "example",
+    "examples",
+    "bench",
+    "benches",
+    "benchmark",
+    "benchmarks",
+    "demo",
+    "demos",
+    "fuzz",
+    "samples",
+];
+
+/// The part that a file plays.
+pub(super) fn part_of(path: &str) -> Part {
+    let name = file_name(path);
+    let lower = name.to_ascii_lowercase();
+    // Below the sources of Maven and Gradle, folders are the names of packages.
+    let place = ["src/main/java/", "src/main/kotlin/"]
+        .iter()
+        .find_map(|mark| Some(path.split_once(mark)?.0))
+        .unwrap_or(path.rsplit_once('/').map_or("", |(folder, _)| folder));
+    let folder = |names: &[&str]| {
+        let mut folders = place.split('/');
+        folders.any(|folder| names.contains(&folder.to_ascii_lowercase().as_str()))
+    };
+    let ends = |ends: &[&str]| ends.iter().any(|end| lower.ends_with(end));
+    if folder(FOREIGN_FOLDERS) || ends(FOREIGN_ENDS) || LOCKS.contains(&name) {
+        return Part::Foreign;
+    }
+    let stem = lower.split('.').next().unwrap_or_default();
+    if folder(TEST_FOLDERS)
+        || ends(TEST_ENDS)
+        || TEST_CAMEL.iter().any(|end| name.ends_with(end))
+        || lower.contains(".test.")
+        || lower.contains(".spec.")
+        || lower.starts_with("test_")
+        || matches!(
+            stem,
+            "tests" | "conftest" | "fixture" | "fixtures" | "testutil" | "test_util" | "testutils"
+        )
+    {
+        return Part::Test;
+    }
+    let settings = matches!(name, "setup.py" | "conf.py" | "noxfile.py");
+    if settings || folder(EXAMPLE_FOLDERS) { Part::Example } else { Part::Main }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_tells_the_part() {
+        for (path, part) in [
+            ("src/lib.rs", Part::Main),
+            ("src/latest.rs", Part::Main),
+            ("src/contest/a.py", Part::Main),
+            ("tests/it/a.rs", Part::Test),
+            ("src/tests.rs", Part::Test),
+            ("pkg/a_test.go", Part::Test),
+            ("web/a.spec.ts", Part::Test),
+            ("src/test_frame.py", Part::Test),
+            ("app/FooTest.java", Part::Test),
+            ("app/Latest.java", Part::Main),
+            ("examples/a.rs", Part::Example),
+            ("vendor/x/a.go", Part::Foreign),
+            ("src/main/java/org/example/test/A.java", Part::Main),
+            ("examples/x/src/main/java/A.java", Part::Example),
+            ("kite/testing/run.py", Part::Main),
+            ("web/a.min.js", Part::Foreign),
+            ("Cargo.lock", Part::Foreign),
+        ] {
+            assert_eq!(part_of(path), part, "{path}");
+        }
+    }
+}

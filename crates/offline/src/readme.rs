@@ -1,0 +1,359 @@
+//! What a README says first.
+
+use super::imports::parent;
+use super::inventory::Inventory;
+use super::language::file_name;
+use super::wording::shorten;
+
+/// Lines of it that are read.
+pub(super) const LINES: u64 = 80;
+/// Characters of its first paragraph that are kept.
+const LEAD: usize = 420;
+
+/// What a README says first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Readme {
+    pub(super) path: String,
+    pub(super) title: String,
+    pub(super) lead: String,
+}
+
+/// Returns the path of the README of a folder.
+pub(super) fn nearest<'i>(inventory: &'i Inventory, folder: &str) -> Option<&'i str> {
+    let known = [
+        "readme.md",
+        "readme.rst",
+        "readme.markdown",
+        "readme",
+        "readme.txt",
+        "readme.adoc",
+        "readme.org",
+    ];
+    let rank = |path: &str| known.iter().position(|name| *name == file_name(path).to_lowercase());
+    let paths = inventory.files.iter().map(|file| file.path.as_str());
+    let here = paths.filter(|path| parent(path) == folder && rank(path).is_some());
+    here.min_by_key(|path| rank(path))
+}
+
+/// Title and first paragraph of prose.
+pub(super) fn read(path: &str, text: &str) -> Readme {
+    let mut reader = Reader::default();
+    for line in text.lines().map(str::trim) {
+        reader.line(line);
+        if !reader.lead.is_empty() {
+            break;
+        }
+    }
+    reader.end_paragraph();
+    let lead = if reader.lead.is_empty() { &reader.tagline } else { &reader.lead };
+    let lead = without_announcement(unmarked(lead));
+    Readme { path: path.to_owned(), title: shorten(&reader.title, 80), lead: shorten(&lead, LEAD) }
+}
+
+/// A text without the marks that make all of it bold.
+fn unmarked(text: &str) -> &str {
+    let inner = text.strip_prefix("**").and_then(|text| text.strip_suffix("**"));
+    inner.filter(|inner| !inner.contains("**")).unwrap_or(text)
+}
+
+/// A text without the sentence at its end that announces something further down.
+fn without_announcement(text: &str) -> String {
+    let Some(text) = text.strip_suffix(':') else { return text.to_owned() };
+    text.rsplit_once(". ").map_or_else(|| format!("{text}."), |(before, _)| format!("{before}."))
+}
+
+/// Headings after which a paragraph no longer says what the whole is, not counting those of
+/// [`ASIDES`].
+const HEADINGS: usize = 2;
+/// A heading with one of these words has no text below it that says what the whole is.
+const ASIDES: &[&str] = &[
+    "badges",
+    "book",
+    "change",
+    "changelog",
+    "changes",
+    "contents",
+    "contributing",
+    "docs",
+    "documentation",
+    "history",
+    "install",
+    "installation",
+    "installing",
+    "licence",
+    "license",
+    "licenses",
+    "licensing",
+    "links",
+    "msrv",
+    "news",
+    "prerequisite",
+    "prerequisites",
+    "quick",
+    "quickstart",
+    "release",
+    "releases",
+    "required",
+    "requirement",
+    "requirements",
+    "requires",
+    "sponsor",
+    "sponsors",
+    "started",
+    "status",
+    "toc",
+    "updates",
+    "usage",
+    "versioning",
+];
+/// Words of a line in a paragraph of HTML that can be a sentence.
+const SENTENCE: usize = 4;
+
+/// Reads prose line by line, until it knows the title and the lead.
+#[derive(Default)]
+struct Reader<'t> {
+    title: String,
+    tagline: String,
+    lead: String,
+    paragraph: Vec<&'t str>,
+    /// Inside a block of code.
+    fenced: bool,
+    /// Inside a block of HTML, which lasts until a blank line.
+    html: bool,
+    /// Inside one that sets text apart, so that its lines are prose.
+    centred: bool,
+    /// Inside a quoted note, which warns of something and says what nothing is.
+    note: bool,
+    headings: usize,
+    /// Whether there was any heading.
+    headed: bool,
+    /// Under a heading of which no text says what the whole is.
+    aside: bool,
+}
+
+impl<'t> Reader<'t> {
+    fn line(&mut self, line: &'t str) {
+        if line.starts_with("```") {
+            self.fenced = !self.fenced;
+            return;
+        }
+        if self.fenced {
+            return;
+        }
+        self.note = line.starts_with('>') && (self.note || line.contains("[!"));
+        if line.is_empty() {
+            self.html = false;
+            self.centred = false;
+            self.end_paragraph();
+        } else if self.note {
+            self.end_paragraph();
+        } else if self.html || line.starts_with('<') {
+            self.centred |= ["<p", "<div", "<center"].iter().any(|tag| line.starts_with(tag));
+            self.html = true;
+            self.tags(line);
+        } else if line.starts_with('#') || line.starts_with("= ") {
+            self.end_paragraph();
+            self.heading(line.trim_matches(['#', '=', ' ']));
+        } else if line.len() > 2 && line.chars().all(|c| "=-~*".contains(c)) {
+            // The line before it was a heading.
+            if let Some(above) = self.paragraph.pop() {
+                self.heading(above);
+            }
+        } else if ["- ", "* ", "+ ", "1. "].iter().any(|mark| line.starts_with(mark)) {
+            self.end_paragraph();
+        } else if !decoration(line) {
+            self.paragraph.push(line.trim_start_matches("> "));
+        }
+    }
+
+    fn tags(&mut self, line: &str) {
+        if line.starts_with("<h1") && self.title.is_empty() {
+            self.title = strip(line);
+        } else if ["<h2", "<h3", "<h4"].iter().any(|tag| line.starts_with(tag))
+            && self.tagline.is_empty()
+        {
+            self.tagline = strip(&line.replace("<br", " <br"));
+        } else if self.centred && self.tagline.is_empty() && !line.starts_with('<') {
+            let text = strip(line);
+            if text.split(' ').count() >= SENTENCE {
+                self.tagline = text;
+            }
+        }
+    }
+
+    fn heading(&mut self, text: &str) {
+        let lower = text.to_ascii_lowercase();
+        let words: Vec<&str> =
+            lower.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
+        // The first heading is a name, which may have any word among others.
+        let first = !std::mem::replace(&mut self.headed, true);
+        self.aside = words.iter().any(|word| ASIDES.contains(word)) && (!first || words.len() < 2);
+        if first && !self.aside && self.title.is_empty() {
+            self.title = strip(text);
+        }
+        if !self.aside {
+            self.headings += 1;
+            self.aside = self.headings > HEADINGS;
+        }
+    }
+
+    fn end_paragraph(&mut self) {
+        let text = strip(&std::mem::take(&mut self.paragraph).join(" "));
+        let letters = || text.chars().filter(|c| c.is_alphabetic());
+        let shouted = letters().filter(|c| c.is_uppercase()).count() * 2 > letters().count();
+        if self.lead.is_empty() && !self.aside && !shouted {
+            self.lead = text;
+        }
+    }
+}
+
+/// Lines that say nothing: badges, pictures, tags, comments, rules, links and addresses alone,
+/// and where links lead.
+fn decoration(line: &str) -> bool {
+    let marks = ["<", "[!", "![", "|", ".. ", ":", "---", "[comment", "[//"];
+    let link_alone = line.starts_with('[') && line.ends_with(')') && !line.contains(". ");
+    let address = line.starts_with("http") && !line.contains(' ');
+    let target = bracketed(line).is_some_and(|(_, rest)| rest.starts_with(':'));
+    marks.iter().any(|mark| line.starts_with(mark)) || link_alone || target || address
+}
+
+/// Text without links, tags and pictures.
+fn strip(text: &str) -> String {
+    let text = ["&emsp;", "&ensp;", "&nbsp;"].iter().fold(text.to_owned(), |text, space| {
+        // A space of another width.
+        text.replace(space, " ")
+    });
+    let mut out = String::new();
+    let mut rest = text.as_str();
+    while let Some(at) = rest.find(['[', '!', '<']) {
+        let (before, from) = rest.split_at(at);
+        out.push_str(before);
+        // `#[attribute]` is code, not a link.
+        let code = before.ends_with('#');
+        let (shown, after) = link(from).filter(|_| !code).unwrap_or_else(|| {
+            let end = from.chars().next().map_or(0, char::len_utf8);
+            from.split_at(end)
+        });
+        out.push_str(shown);
+        rest = after;
+    }
+    out.push_str(rest);
+    out.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// What is shown of a link, a picture or a tag at the begin of a text, and what follows it.
+fn link(from: &str) -> Option<(&str, &str)> {
+    if let Some(picture) = from.strip_prefix('!') {
+        let (_, rest) = bracketed(picture)?;
+        return Some(("", target(rest).unwrap_or(rest)));
+    }
+    if let Some(tag) = from.strip_prefix('<') {
+        let (inner, rest) = tag.split_once('>')?;
+        if !inner.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/') {
+            return None;
+        }
+        return (inner.len() < 200 && !inner.contains(' ')
+            || inner.contains('=')
+            || inner.ends_with('/'))
+        .then_some(("", rest));
+    }
+    let (shown, rest) = bracketed(from)?;
+    // A picture that leads somewhere is a badge.
+    let shown = if shown.starts_with("![") { "" } else { shown };
+    match target(rest) {
+        Some(rest) => Some((shown, rest)),
+        None => (shown.trim().len() > 1).then_some((shown, rest)),
+    }
+}
+
+/// What follows the target of a link.
+fn target(rest: &str) -> Option<&str> {
+    match rest.strip_prefix('(') {
+        Some(target) => Some(target.split_once(')')?.1),
+        None => Some(bracketed(rest)?.1),
+    }
+}
+
+/// What stands in brackets at the begin of a text, and what follows them.
+fn bracketed(text: &str) -> Option<(&str, &str)> {
+    let inner = text.strip_prefix('[')?;
+    let mut open = 1_usize;
+    let end = inner.char_indices().find_map(|(at, c)| {
+        open = match c {
+            '[' => open + 1,
+            ']' => open - 1,
+            _ => open,
+        };
+        (open == 0).then_some(at)
+    })?;
+    Some((inner.get(..end)?, inner.get(end + 1..)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_readme_says_what_it_is_in_its_first_paragraph() {
+        let cases = [
+            (
+                "# Tool\n\n[![ci](a)](b)\n\nA [tool](x) to\nread `frames`.\n\nMore.",
+                "Tool",
+                "A tool to read `frames`.",
+            ),
+            ("Tool\n====\n\nA tool.\n", "Tool", "A tool."),
+            ("<h1 align=\"center\">Tool</h1>\n\n## About\nText.\n", "Tool", "Text."),
+            (
+                "<div>\n<h1>T</h1>\n<h3>Fast.<br />Easy.</h3>\nno\n</div>\n\n## Install\nDo.\n",
+                "T",
+                "Fast. Easy.",
+            ),
+            ("# T\n\nNO WARRANTY AT ALL.\n\nA [tool][x] of [Yaml].\n", "T", "A tool of Yaml."),
+            ("# T\n\n## Requirements\nNode.\n\n## What\nA tool.\n", "T", "A tool."),
+            ("# T\n\n## A\n\n## B\nText.\n", "T", ""),
+            ("# T\n\n[![ci](\nhttps://a.b)](\nhttps://c.d)\n\nA tool.\n", "T", "A tool."),
+            ("# T\nA tool. It has:\n- x\n", "T", "A tool."),
+            ("# T\nA tool with:\n", "T", "A tool with."),
+            (
+                "# T\n\n[![ci](a)](b)\n[x]: https://a.b\n[`y`]: <c>\n\n## Book\n\nSee the [book](b).\n\n\
+                 ## Introduction\n\nA [tool].\n\n[tool]: https://a.b\n",
+                "T",
+                "A tool.",
+            ),
+            ("# T\n\n> [!WARNING]\n> Use [`b`] instead.\n\n[`b`]: c\n\nA tool.\n", "T", "A tool."),
+            ("# T\n\n> A quoted\n> tool.\n", "T", "A quoted tool."),
+            (
+                "<p align=\"center\">\n<img src=\"x\">\n</p>\n\n<p>\nT is a tool.\n</p>\n\n# Status\n\nUsed.\n\n\
+                 ## Changelog\n\nThe list of changes is here.\n",
+                "",
+                "T is a tool.",
+            ),
+            (
+                "# T &emsp; [![Build]][ci] [![Rust]][r] ![p](q)\n\n[Build]: u\n\n**T is *a* tool.**\n\n---\n",
+                "T",
+                "T is *a* tool.",
+            ),
+            ("# Mini book reader\n\nReads.\n", "Mini book reader", "Reads."),
+            ("# T\n\nA #[cfg] of [x] [y](z).\n", "T", "A #[cfg] of [x] y."),
+            ("# Status\n\nFine.\n", "", ""),
+            ("[[[ x ]\n", "", "[[[ x ]"),
+            ("", "", ""),
+            ("```\ncode\n```\n\nText said.", "", "Text said."),
+            ("# A\n```sh\nrun\n```\nThen text.", "A", "Then text."),
+        ];
+        for (text, title, lead) in cases {
+            let readme = read("README.md", text);
+            assert_eq!((readme.title.as_str(), readme.lead.as_str()), (title, lead), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_readme_of_a_folder_is_found() {
+        let file = |path: &str| crate::inventory::File { path: path.into(), bytes: 1, lines: None };
+        let files = ["README", "docs/README.md", "readme.md"].map(file).to_vec();
+        let inventory = Inventory { files, gaps: Vec::new() };
+        assert_eq!(nearest(&inventory, ""), Some("readme.md"));
+        assert_eq!(nearest(&inventory, "docs"), Some("docs/README.md"));
+        assert_eq!(nearest(&inventory, "src"), None);
+    }
+}

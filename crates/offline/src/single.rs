@@ -1,0 +1,162 @@
+//! Tasks that one call answers, and the answer to those that no rule knows.
+
+use serde_json::{Value, json};
+
+use super::Next;
+use super::conversation::{Ask, Done, Turn};
+use super::task::Task;
+
+/// Characters of a result that an answer repeats.
+const SHOWN: usize = 12_000;
+
+const HELP: &str = include_str!("help.md");
+
+/// The next step of a task that is not a survey.
+pub(super) fn step(turn: &Turn<'_>, task: &Task, closing: bool) -> Next {
+    let Some((tool, arguments, what)) = call_of(task) else {
+        return Next::Refuse(HELP.to_owned());
+    };
+    if turn.tool(tool).is_none() {
+        return Next::Refuse(format!(
+            "I cannot do that: `{tool}` is not among my tools here.\n\n{HELP}"
+        ));
+    }
+    let mut ask = Ask::new(turn);
+    let Some(done) = ask.call(tool, arguments) else {
+        if closing {
+            // The turn ends for the reason of its limit, which tells more than a failure would.
+            return Next::Say(format!("{what} was not done: no tool can be called any more."));
+        }
+        return Next::Calls(ask.into_missing());
+    };
+    let text = answer(&what, done);
+    if failed(done) { Next::Refuse(text) } else { Next::Say(text) }
+}
+
+/// Whether a call did not do what it was to do: a command, also by its own word.
+fn failed(done: &Done) -> bool {
+    let ended_badly = |note: &String| {
+        let code = note.strip_prefix("exit code ");
+        code.is_some_and(|code| code != "0") || note.starts_with("ended by signal")
+    };
+    done.ok().is_none() || done.notes.iter().any(ended_badly)
+}
+
+fn call_of(task: &Task) -> Option<(&'static str, Value, String)> {
+    Some(match task {
+        Task::Read { path } => ("read_file", json!({"path": path}), format!("`{path}`")),
+        Task::List { path } => {
+            ("list_dir", json!({"path": path, "depth": 2}), format!("The entries of `{path}`"))
+        }
+        Task::Run { command } => ("terminal", json!({"command": command}), format!("`{command}`")),
+        Task::Write { path, text } => {
+            let mut text = text.clone();
+            if !text.ends_with('\n') {
+                text.push('\n');
+            }
+            ("write_file", json!({"path": path, "content": text}), format!("Writing `{path}`"))
+        }
+        Task::Survey { .. }
+        | Task::Tests { .. }
+        | Task::Search { .. }
+        | Task::Part(_)
+        | Task::Unknown => return None,
+    })
+}
+
+fn answer(what: &str, done: &Done) -> String {
+    let mut out = match done.problem() {
+        Some(problem) => format!("{what} {problem}\n"),
+        None => format!("{what}:\n"),
+    };
+    let content = done.content.trim_end();
+    if done.ok().is_some() && content.is_empty() {
+        out.push_str("\nIt is empty.\n");
+    } else if !content.is_empty() {
+        let shown: String = content.chars().take(SHOWN).collect();
+        let left = content.chars().count() - shown.chars().count();
+        let fence = fence(&shown);
+        out.push_str(&format!("\n{fence}\n{shown}\n{fence}\n"));
+        if left > 0 {
+            out.push_str(&format!("\n{left} more characters are not repeated here.\n"));
+        }
+    }
+    for note in &done.notes {
+        out.push_str(&format!("\n({note})\n"));
+    }
+    out
+}
+
+/// A fence longer than any in the text.
+pub(super) fn fence(text: &str) -> String {
+    let longest =
+        text.lines().map(|line| line.trim_start().bytes().take_while(|b| *b == b'`').count()).max();
+    "`".repeat(longest.unwrap_or(0).max(2) + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use deputize_core::CallStatus;
+
+    use super::super::fixture::{ok, talk};
+    use super::*;
+
+    const TOOLS: &[&str] =
+        &["list_dir", "search_files", "read_file", "write_file", "terminal", "delegate_task"];
+
+    #[test]
+    fn one_call_answers_with_what_it_gave() {
+        for (task, tool, arguments) in [
+            ("read a.rs", "read_file", json!({"path": "a.rs"})),
+            ("list src", "list_dir", json!({"path": "src", "depth": 2})),
+            ("run cargo test", "terminal", json!({"command": "cargo test"})),
+            ("write a.txt: hi", "write_file", json!({"path": "a.txt", "content": "hi\n"})),
+        ] {
+            let talk = talk(task, TOOLS, 9, |_, _| ok("```\nx", "a remark"));
+            assert_eq!(talk.calls, [(tool.to_owned(), arguments)]);
+            assert!(talk.answer.contains("\n````\n```\nx\n````\n"), "{}", talk.answer);
+            assert!(talk.answer.contains("(a remark)") && !talk.failed, "{}", talk.answer);
+        }
+    }
+
+    #[test]
+    fn what_fails_is_reported_once() {
+        let denied = |_: &str, _: &Value| (CallStatus::Denied, "no approval".to_owned(), "");
+        let refused = talk("run rm -rf /", TOOLS, 9, denied);
+        assert_eq!((refused.steps, refused.calls.len()), (2, 1));
+        assert!(
+            refused.answer.contains("`rm -rf /` was denied: no approval"),
+            "{}",
+            refused.answer
+        );
+        let lacking = talk("run make", &["read_file"], 9, denied);
+        assert_eq!(lacking.calls.len(), 0);
+        assert!(lacking.answer.starts_with("I cannot do that: `terminal` is not among my tools"));
+        assert!(refused.failed && lacking.failed);
+    }
+
+    #[test]
+    fn a_command_that_fails_fails_the_turn() {
+        for (note, failed) in
+            [("exit code 0", false), ("exit code 1", true), ("ended by signal 9", true)]
+        {
+            let talk = talk("run cargo test", TOOLS, 9, |_, _| ok("", note));
+            assert_eq!(talk.failed, failed, "{note}");
+            assert!(talk.answer.contains(&format!("({note})")), "{}", talk.answer);
+        }
+    }
+
+    #[test]
+    fn only_what_works_is_recommended() {
+        assert!(!HELP.contains("anthropic"));
+        for provider in ["openai/", "openrouter/", "deepseek/", "ollama/", "--base-url"] {
+            assert!(HELP.contains(provider), "{provider}");
+        }
+    }
+
+    #[test]
+    fn what_no_rule_knows_does_nothing_and_says_so() {
+        let talk = talk("Fix the bug in src/main.rs", TOOLS, 9, |_, _| panic!("a call"));
+        assert_eq!((talk.steps, talk.answer.as_str(), talk.failed), (1, HELP, true));
+    }
+}

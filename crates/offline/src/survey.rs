@@ -1,0 +1,321 @@
+//! The survey of a directory: look, hand parts to children, put together.
+
+use serde_json::{Value, json};
+
+use super::Next;
+use super::commands::commands;
+use super::conversation::{Ask, Done, Turn};
+use super::entries::entries;
+use super::figures::{Figures, figures, teach};
+use super::frame::unframe;
+use super::imports::Resolver;
+use super::inventory::{File, Inventory, PAGES, head};
+use super::language::file_name;
+use super::licence::{is_licence, licence_of};
+use super::manifest::{self, Package};
+use super::measure;
+use super::modules::{describe, modules};
+use super::part::Part;
+use super::plan;
+use super::readme;
+use super::report::{self, PartReport, Report};
+use super::scope::{Scope, under};
+use super::search::PAGE;
+use super::syntax::{FILE_BYTES, Grammar};
+use super::task::Sharing;
+use super::wording::shorten;
+
+/// Bytes of a line of source, on average.
+const LINE_BYTES: u64 = 36;
+/// Children of one call, when the tool does not say how many it takes.
+const CHILDREN: usize = 3;
+/// A directory of fewer sources than this is surveyed without children.
+const WORTH_SHARING: usize = 16;
+/// Lines of a licence that are read.
+const LICENCE_LINES: u64 = 60;
+/// Licence files that are read.
+const LICENCES: usize = 4;
+
+/// Returns the next step of a survey of a directory.
+pub(super) fn step(turn: &Turn<'_>, root: &str, sharing: Sharing, closing: bool) -> Next {
+    let mut ask = Ask::new(turn);
+    let whole = Scope::whole(root);
+    let listing = ask.call("list_dir", json!({"path": root, "depth": 1, "hidden": true}));
+    let mut inventory = Inventory::with_lines(&mut ask, &whole);
+    if ask.waits() && !closing {
+        return Next::Calls(ask.into_missing());
+    }
+    if let Some(problem) = cannot_look(&ask, root, listing) {
+        return Next::Refuse(problem);
+    }
+    let packages = manifest::packages(&mut ask, &inventory, root);
+    let top = top_files(&mut ask, &inventory, root, listing);
+    let mut parts_of_it = modules(&inventory, root, &packages);
+    describe(&mut ask, &inventory, &packages, &mut parts_of_it);
+    let shared = share(&mut ask, root, sharing, &inventory);
+    let (figures, parts, note) = match shared {
+        Handed::Done(parts) => (together(&parts), parts, None),
+        Handed::Not => (own_figures(&mut ask, &inventory, &packages), Vec::new(), None),
+        Handed::Refused(why) => {
+            (own_figures(&mut ask, &inventory, &packages), Vec::new(), Some(why))
+        }
+    };
+    if ask.waits() && !closing {
+        return Next::Calls(ask.into_missing());
+    }
+    let mut gaps = std::mem::take(&mut inventory.gaps);
+    gaps.extend(figures.gaps.iter().cloned());
+    gaps.extend(note.map(|why| format!("nothing by children: handing parts on {why}")));
+    if closing && ask.waits() {
+        gaps.push("what further calls would have found: none could be made any more".to_owned());
+    }
+    parts_of_it.retain(|module| !figures.only_tests.contains(&module.path));
+    let names: Vec<&str> = top.entries.iter().map(String::as_str).collect();
+    let report = Report {
+        root: root.to_owned(),
+        commands: commands(&packages, folder_of(root), &inventory, &names),
+        entries: entries(&packages, &inventory, &figures),
+        modules: parts_of_it,
+        top,
+        packages,
+        inventory,
+        figures,
+        parts,
+        gaps,
+    };
+    Next::Say(report::render(&report))
+}
+
+/// Returns the next step of a survey of a part.
+pub(super) fn part_step(turn: &Turn<'_>, scope: &Scope, closing: bool) -> Next {
+    let mut ask = Ask::new(turn);
+    let project = Inventory::paths(&mut ask, &Scope::whole(&scope.root));
+    let mine = Inventory::paths(&mut ask, scope);
+    if ask.waits() && !closing {
+        return Next::Calls(ask.into_missing());
+    }
+    let packages = manifest::packages(&mut ask, &project, &scope.root);
+    let mut resolver = Resolver::new(&project);
+    teach(&mut resolver, &packages);
+    let figures = figures(&mut ask, &mine.files, &resolver);
+    if ask.waits() && !closing {
+        return Next::Calls(ask.into_missing());
+    }
+    Next::Say(report::of_part(scope, &figures))
+}
+
+/// Returns the next step of the question where the tests are.
+pub(super) fn tests_step(turn: &Turn<'_>, root: &str, closing: bool) -> Next {
+    let mut ask = Ask::new(turn);
+    let whole = Scope::whole(root);
+    let listing = ask.call("list_dir", json!({"path": root, "depth": 1, "hidden": true}));
+    let inventory = Inventory::paths(&mut ask, &whole);
+    if ask.waits() && !closing {
+        return Next::Calls(ask.into_missing());
+    }
+    if let Some(problem) = cannot_look(&ask, root, listing) {
+        return Next::Refuse(problem);
+    }
+    let packages = manifest::packages(&mut ask, &inventory, root);
+    let figures = own_figures(&mut ask, &inventory, &packages);
+    if ask.waits() && !closing {
+        return Next::Calls(ask.into_missing());
+    }
+    let names: Vec<String> = entry_names(listing);
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let commands = commands(&packages, folder_of(root), &inventory, &names);
+    Next::Say(report::of_tests(root, &figures, &commands.test))
+}
+
+fn folder_of(root: &str) -> &str {
+    if root == "." { "" } else { root }
+}
+
+/// What lies at the top of a project beside its packages.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Top {
+    /// Names of its entries, also of hidden ones.
+    pub(super) entries: Vec<String>,
+    pub(super) readme: Option<readme::Readme>,
+    /// Licence files, each with the licence that its text is.
+    pub(super) licences: Vec<(String, Option<&'static str>)>,
+    /// Files that configure continuous integration.
+    pub(super) checks: Vec<String>,
+}
+
+fn entry_names(listing: Option<&Done>) -> Vec<String> {
+    let text = listing.and_then(Done::ok).unwrap_or_default();
+    let name = |line: &str| {
+        let path = line.split(['\t']).next().unwrap_or(line);
+        file_name(path.trim_end_matches('/')).to_owned()
+    };
+    text.lines().filter(|line| !line.trim().is_empty()).map(name).collect()
+}
+
+fn top_files(
+    ask: &mut Ask<'_, '_>,
+    inventory: &Inventory,
+    root: &str,
+    listing: Option<&Done>,
+) -> Top {
+    let entries = entry_names(listing);
+    let top = folder_of(root);
+    let readme = readme::nearest(inventory, top)
+        .and_then(|path| Some(readme::read(path, &head(ask, path, readme::LINES)?)));
+    let mut licences = Vec::new();
+    for name in entries.iter().filter(|name| is_licence(name)).take(LICENCES) {
+        let path = under(root, name);
+        if inventory.has(&path) {
+            let text = head(ask, &path, LICENCE_LINES);
+            licences.push((path, text.as_deref().and_then(licence_of)));
+        }
+    }
+    let checks = checks(ask, root, &entries);
+    Top { entries, readme, licences, checks }
+}
+
+/// Files that configure continuous integration, by their names.
+const CHECKS: [&str; 10] = [
+    ".gitlab-ci.yml",
+    ".travis.yml",
+    ".cirrus.yml",
+    ".drone.yml",
+    "Jenkinsfile",
+    "azure-pipelines.yml",
+    "appveyor.yml",
+    ".appveyor.yml",
+    "bitbucket-pipelines.yml",
+    ".woodpecker.yml",
+];
+
+fn checks(ask: &mut Ask<'_, '_>, root: &str, entries: &[String]) -> Vec<String> {
+    let mut out = Vec::new();
+    if entries.iter().any(|name| name == ".github") {
+        let folder = under(root, ".github");
+        let github = ask.call("list_dir", json!({"path": folder, "depth": 2, "hidden": true}));
+        let listed = github.and_then(Done::ok).unwrap_or_default();
+        for line in listed.lines() {
+            let path = line.split('\t').next().unwrap_or_default();
+            let workflow =
+                path.contains("workflows/") && (path.ends_with(".yml") || path.ends_with(".yaml"));
+            if workflow {
+                let name = file_name(path);
+                out.push(under(&folder, &format!("workflows/{name}")));
+            }
+        }
+    }
+    let known = entries.iter().filter(|name| CHECKS.contains(&name.as_str()));
+    out.extend(known.map(|name| under(root, name)));
+    out
+}
+
+fn own_figures(ask: &mut Ask<'_, '_>, inventory: &Inventory, packages: &[Package]) -> Figures {
+    let mut resolver = Resolver::new(inventory);
+    teach(&mut resolver, packages);
+    figures(ask, &inventory.files, &resolver)
+}
+
+/// Whether a file is read and parsed.
+fn is_parsed(file: &File) -> bool {
+    Grammar::of(&file.path).is_some()
+        && file.part() != Part::Foreign
+        && file.bytes > 0
+        && file.bytes <= FILE_BYTES
+}
+
+/// Hands the sources of a directory to children, if that is worth it.
+fn share(ask: &mut Ask<'_, '_>, root: &str, sharing: Sharing, inventory: &Inventory) -> Handed {
+    let sources: Vec<&File> = inventory.files.iter().filter(|file| is_parsed(file)).collect();
+    if sharing == Sharing::Alone || sources.len() < WORTH_SHARING {
+        return Handed::Not;
+    }
+    let Some(width) = width(ask.turn()) else { return Handed::Not };
+    let known = PAGES * usize::try_from(PAGE).unwrap_or(1);
+    let parts = if inventory.files.len() >= known {
+        plan::parts(root, width, &mut |dir| measure::children(ask, root, dir))
+    } else {
+        let files: Vec<(&str, u64)> = sources
+            .iter()
+            .map(|file| (file.path.as_str(), file.bytes.div_ceil(LINE_BYTES)))
+            .collect();
+        plan::parts(root, width, &mut |dir| Some(plan::children(dir, &files)))
+    };
+    if parts.len() > 1 { hand_on(ask, &parts) } else { Handed::Not }
+}
+
+/// Says why there is nothing to look at, if so.
+fn cannot_look(ask: &Ask<'_, '_>, root: &str, listing: Option<&Done>) -> Option<String> {
+    if ask.turn().tool("search_files").is_none() && ask.turn().tool("list_dir").is_none() {
+        return Some("I cannot survey anything: neither `list_dir` nor `search_files` is among my tools. Allow the toolset `file`.".to_owned());
+    }
+    let problem = listing?.problem()?;
+    Some(format!("I cannot survey `{root}`: listing it {problem}"))
+}
+
+/// Returns how many children one call may have. `None` when work cannot be handed on.
+fn width(turn: &Turn<'_>) -> Option<usize> {
+    let tool = turn.tool("delegate_task")?;
+    let schema = tool.parameters.to_value();
+    let most = schema.pointer("/properties/tasks/maxItems").and_then(Value::as_u64);
+    Some(most.and_then(|most| usize::try_from(most).ok()).unwrap_or(CHILDREN))
+}
+
+enum Handed {
+    Not,
+    Refused(String),
+    Done(Vec<PartReport>),
+}
+
+/// Hands parts to children, and returns their reports once they are there.
+fn hand_on(ask: &mut Ask<'_, '_>, parts: &[Scope]) -> Handed {
+    let task = |(number, scope): (usize, &Scope)| json!({"goal": scope.goal(number, parts.len()), "context": scope.context()});
+    let tasks: Vec<Value> = (1..).zip(parts).map(task).collect();
+    let Some(done) = ask.call("delegate_task", json!({"tasks": tasks})) else {
+        return Handed::Done(Vec::new());
+    };
+    if let Some(problem) = done.problem() {
+        return Handed::Refused(problem);
+    }
+    let value: Value = serde_json::from_str(&done.content).unwrap_or_default();
+    let Some(results) = value.get("results").and_then(Value::as_array) else {
+        let why = value.get("error").and_then(Value::as_str).unwrap_or("gave no results");
+        return Handed::Refused(format!("failed: {}", shorten(why, 200)));
+    };
+    let of = |index: usize| {
+        results.iter().find(|result| {
+            result.get("task_index").and_then(Value::as_u64) == u64::try_from(index).ok()
+        })
+    };
+    Handed::Done(
+        parts.iter().enumerate().map(|(index, scope)| read_part(scope, of(index))).collect(),
+    )
+}
+
+/// Reads a child's entry in the results.
+fn read_part(scope: &Scope, result: Option<&Value>) -> PartReport {
+    let word = |field: &str| result.and_then(|result| result.get(field)).and_then(Value::as_str);
+    let summary = word("summary").map(|text| unframe(text).content);
+    let figures = summary.and_then(report::figures);
+    let status = word("status").unwrap_or("missing");
+    let failed = (status != "completed").then(|| match word("error") {
+        Some(error) => format!("the child ended as {status}: {}", shorten(error, 200)),
+        None => format!("the child ended as {status}"),
+    });
+    let unread =
+        (figures.is_none() && failed.is_none()).then(|| "its figures could not be read".to_owned());
+    PartReport { label: scope.short_label(), figures, problem: failed.or(unread) }
+}
+
+fn together(parts: &[PartReport]) -> Figures {
+    let mut all = Figures::default();
+    for part in parts {
+        all.gaps.extend(part.problem.iter().map(|problem| format!("{}: {problem}", part.label)));
+        if let Some(figures) = &part.figures {
+            all.add(figures.clone());
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests;

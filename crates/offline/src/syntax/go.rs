@@ -1,0 +1,57 @@
+//! Go.
+
+use tree_sitter::Node;
+
+use super::{Import, Outline, Source, first_sentence, line_of};
+
+pub(super) fn outline(source: Source<'_>, test_file: bool) -> Outline {
+    let mut out = Outline { doc: package_doc(source), ..Outline::default() };
+    let mut main = false;
+    source.walk(|node| match node.kind() {
+        "package_clause" => {
+            main = node.named_child(0).is_some_and(|name| source.text_of(name) == "main");
+            false
+        }
+        "import_spec" => {
+            let path = source.field(node, "path").trim_matches(['"', '`']);
+            out.imports.push(Import::Go(path.to_owned()));
+            false
+        }
+        "function_declaration" => {
+            let name = source.field(node, "name");
+            if main && name == "main" && !test_file {
+                out.mains.push(line_of(node));
+            }
+            out.tests += u64::from(test_file && is_test(source, node, name));
+            false
+        }
+        "source_file" | "import_declaration" | "import_spec_list" => true,
+        _ => false,
+    });
+    out
+}
+
+fn is_test(source: Source<'_>, node: Node<'_>, name: &str) -> bool {
+    let Some(rest) = name.strip_prefix("Test") else { return false };
+    let parameters = source.field(node, "parameters");
+    !rest.starts_with(|c: char| c.is_lowercase())
+        && parameters.contains("testing.T")
+        && !parameters.contains("testing.TB")
+}
+
+/// Returns the first sentence of the comment right above the package clause.
+fn package_doc(source: Source<'_>) -> Option<String> {
+    let children = source.children(source.root);
+    let at = children.iter().position(|node| node.kind() == "package_clause")?;
+    let mut lines = Vec::new();
+    let mut below = children.get(at)?.start_position().row;
+    for node in children.get(..at)?.iter().rev() {
+        if node.kind() != "comment" || node.end_position().row + 1 < below {
+            break;
+        }
+        lines.push(source.text_of(*node));
+        below = node.start_position().row;
+    }
+    lines.reverse();
+    first_sentence(&lines.join("\n"))
+}

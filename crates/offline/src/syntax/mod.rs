@@ -1,0 +1,291 @@
+//! What a source file declares, read from its syntax tree.
+
+use tree_sitter::{Language, Node, Parser, Point, Tree};
+
+mod c;
+mod go;
+mod java;
+mod python;
+mod rust;
+mod script;
+mod tree;
+
+pub(crate) use python::{assigned_version, setup_arguments};
+pub(crate) use tree::{Place, place_of};
+
+/// Bytes of the largest file that is parsed.
+pub(crate) const FILE_BYTES: u64 = 512 * 1024;
+
+/// A language with a grammar.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Grammar {
+    Rust,
+    Python,
+    JavaScript,
+    TypeScript,
+    Tsx,
+    Go,
+    C,
+    Java,
+}
+
+impl Grammar {
+    /// Returns the grammar for a file, by its name.
+    pub(crate) fn of(path: &str) -> Option<Self> {
+        let (_, extension) = path.rsplit_once('.')?;
+        Some(match extension {
+            "rs" => Self::Rust,
+            "py" | "pyi" | "pyw" => Self::Python,
+            "js" | "jsx" | "mjs" | "cjs" => Self::JavaScript,
+            "ts" | "mts" | "cts" => Self::TypeScript,
+            "tsx" => Self::Tsx,
+            "go" => Self::Go,
+            "c" | "h" => Self::C,
+            "java" => Self::Java,
+            _ => return None,
+        })
+    }
+
+    fn language(self) -> Language {
+        match self {
+            Self::Rust => tree_sitter_rust::LANGUAGE,
+            Self::Python => tree_sitter_python::LANGUAGE,
+            Self::JavaScript => tree_sitter_javascript::LANGUAGE,
+            Self::TypeScript => tree_sitter_typescript::LANGUAGE_TYPESCRIPT,
+            Self::Tsx => tree_sitter_typescript::LANGUAGE_TSX,
+            Self::Go => tree_sitter_go::LANGUAGE,
+            Self::C => tree_sitter_c::LANGUAGE,
+            Self::Java => tree_sitter_java::LANGUAGE,
+        }
+        .into()
+    }
+
+    /// Parses a text. Returns `None` for a text that the parser gives up on.
+    pub(crate) fn parse(self, text: &str) -> Option<Tree> {
+        let mut parser = Parser::new();
+        parser.set_language(&self.language()).ok()?;
+        parser.parse(text, None)
+    }
+}
+
+/// An import as it is written, to be resolved to a file.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Import {
+    /// Rust: the segments of a path that begins with `crate`, `self` or `super`, or with a crate.
+    Rust(Vec<String>),
+    /// Python: leading dots, the module, and a name taken from it.
+    Python { dots: usize, module: String, name: String },
+    /// JavaScript and TypeScript: the module specifier.
+    Script(String),
+    /// Go: the import path.
+    Go(String),
+    /// C: the quoted path of an include.
+    C(String),
+    /// Java: the qualified name of a class or of something below it.
+    Java(String),
+}
+
+/// What a file declares.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Outline {
+    /// First sentence of the documentation of the file.
+    pub(crate) doc: Option<String>,
+    /// Lines at which a program begins.
+    pub(crate) mains: Vec<u64>,
+    /// Number of test functions.
+    pub(crate) tests: u64,
+    /// Imports outside of test code.
+    pub(crate) imports: Vec<Import>,
+    /// Rust modules in files of their own that are only compiled for tests.
+    pub(crate) test_modules: Vec<String>,
+    /// Comments with `TODO` or `FIXME`.
+    pub(crate) remarks: u64,
+    /// Whether the head of the file says that a program wrote it.
+    pub(crate) generated: bool,
+}
+
+/// Reads the outline of a file. `test_file` tells that its path is that of a test.
+pub(crate) fn outline(grammar: Grammar, text: &str, test_file: bool) -> Outline {
+    let Some(tree) = grammar.parse(text) else { return Outline::default() };
+    let source = Source { text, root: tree.root_node() };
+    let mut out = match grammar {
+        Grammar::Rust => rust::outline(source),
+        Grammar::Python => python::outline(source, test_file),
+        Grammar::JavaScript | Grammar::TypeScript | Grammar::Tsx => {
+            script::outline(source, test_file)
+        }
+        Grammar::Go => go::outline(source, test_file),
+        Grammar::C => c::outline(source),
+        Grammar::Java => java::outline(source),
+    };
+    out.generated = is_generated(source);
+    out.remarks = remarks(source);
+    out
+}
+
+/// A parsed text.
+#[derive(Clone, Copy)]
+pub(crate) struct Source<'s> {
+    pub(crate) text: &'s str,
+    pub(crate) root: Node<'s>,
+}
+
+impl<'s> Source<'s> {
+    /// Returns the text of a node.
+    pub(crate) fn text_of(self, node: Node<'_>) -> &'s str {
+        self.text.get(node.byte_range()).unwrap_or_default()
+    }
+
+    /// Returns the text of a field of a node.
+    fn field(self, node: Node<'_>, name: &str) -> &'s str {
+        node.child_by_field_name(name).map_or("", |child| self.text_of(child))
+    }
+
+    /// Returns the nodes right below a node, without unnamed ones.
+    fn children(self, node: Node<'s>) -> Vec<Node<'s>> {
+        node.named_children(&mut node.walk()).collect()
+    }
+
+    /// Whether the name at a place is the one that a definition gives.
+    pub(crate) fn defines(self, row: usize, start: usize, end: usize) -> bool {
+        let (start, end) = (Point::new(row, start), Point::new(row, end));
+        let Some(name) = self.root.named_descendant_for_point_range(start, end) else {
+            return false;
+        };
+        let Some(above) = name.parent() else { return false };
+        let kind = above.kind();
+        let defines = ["_item", "_definition", "_declaration", "_spec", "macro_definition"];
+        let import = kind.contains("import") || kind == "extern_crate_declaration";
+        defines.iter().any(|end| kind.ends_with(end))
+            && !import
+            && above.child_by_field_name("name").is_some_and(|own| own.id() == name.id())
+    }
+
+    /// Visits nodes from the top in the order of the text, and what is below those for which
+    /// `visit` returns true.
+    pub(crate) fn walk(self, mut visit: impl FnMut(Node<'s>) -> bool) {
+        let mut cursor = self.root.walk();
+        loop {
+            if visit(cursor.node()) && cursor.goto_first_child() {
+                continue;
+            }
+            while !cursor.goto_next_sibling() {
+                if !cursor.goto_parent() {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// Returns the line of a node, from 1.
+pub(crate) fn line_of(node: Node<'_>) -> u64 {
+    node.start_position().row as u64 + 1
+}
+
+/// Whether a kind of node is a comment, in any of the grammars.
+pub(crate) fn is_comment(kind: &str) -> bool {
+    matches!(kind, "comment" | "line_comment" | "block_comment" | "doc_comment")
+}
+
+/// Whether a comment before the first code says that the file is generated.
+fn is_generated(source: Source<'_>) -> bool {
+    let mut children = source.root.children(&mut source.root.walk()).collect::<Vec<_>>();
+    children.truncate(20);
+    let head = children.into_iter().take_while(|node| is_comment(node.kind()));
+    head.map(|node| source.text_of(node).to_ascii_lowercase()).any(|text| {
+        text.contains("do not edit") && text.contains("generated")
+            || text.contains("@generated")
+            || text.contains("automatically generated by")
+            || text.contains("auto-generated by")
+            || text.contains("autogenerated by")
+    })
+}
+
+fn remarks(source: Source<'_>) -> u64 {
+    let mut count = 0;
+    source.walk(|node| {
+        if is_comment(node.kind()) {
+            let words = || source.text_of(node).split(|c: char| !c.is_alphanumeric() && c != '_');
+            count += u64::from(words().any(|word| word == "TODO" || word == "FIXME"));
+            return false;
+        }
+        true
+    });
+    count
+}
+
+/// Returns the first sentence of a comment or docstring without its marks. `None` when it is
+/// a licence, a setting of a tool, or nothing.
+pub(crate) fn first_sentence(comment: &str) -> Option<String> {
+    let mut out = String::new();
+    for line in comment.lines() {
+        let line = line
+            .trim()
+            .trim_start_matches(['/', '*', '!', '#', '"', '\''])
+            .trim_end_matches("*/")
+            .trim_end_matches("\"\"\"")
+            .trim_end_matches("'''")
+            .trim();
+        let ends =
+            line.is_empty() || line.starts_with(['@', '=', '~', '-', '<', '|', '`', '[', '.']);
+        if ends {
+            if out.is_empty() {
+                continue;
+            }
+            break;
+        }
+        // A heading is underlined or has its mark; what follows it says more.
+        if !out.is_empty() {
+            out.push(' ');
+        }
+        out.push_str(line);
+        if line.ends_with('.') || line.ends_with(':') {
+            break;
+        }
+    }
+    let lower = out.to_ascii_lowercase();
+    let legal = [
+        "copyright",
+        "license",
+        "licence",
+        "spdx",
+        "eslint",
+        "jshint",
+        "@flow",
+        "use strict",
+        "-*-",
+        "vim:",
+        "fileoverview",
+        "istanbul",
+        "prettier",
+        "ts-nocheck",
+        "pylint",
+        "flake8",
+        "noqa",
+        "type: ignore",
+        "mypy",
+        "usr/bin",
+        "global ",
+        "all rights reserved",
+        "clang-format",
+    ];
+    if legal.iter().any(|word| lower.contains(word)) {
+        return None;
+    }
+    let end = sentence_end(&out).unwrap_or(out.len());
+    let sentence = out.get(..end)?.trim().trim_end_matches(':');
+    (sentence.split_whitespace().count() > 1).then(|| sentence.to_owned())
+}
+
+/// Returns where the first sentence of a line ends.
+pub(crate) fn sentence_end(text: &str) -> Option<usize> {
+    let short = ["e.g.", "i.e.", "etc.", "vs.", "cf.", "approx."];
+    text.match_indices(". ").map(|(at, _)| at + 1).find(|end| {
+        let before = text.get(..*end).unwrap_or_default();
+        !short.iter().any(|word| before.ends_with(word))
+    })
+}
+
+#[cfg(test)]
+mod tests;

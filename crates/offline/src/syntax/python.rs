@@ -1,0 +1,176 @@
+//! Python.
+
+use tree_sitter::Node;
+
+use super::{Grammar, Import, Outline, Source, first_sentence, line_of};
+
+pub(super) fn outline(source: Source<'_>, test_file: bool) -> Outline {
+    let mut out = Outline { doc: docstring(source), ..Outline::default() };
+    source.walk(|node| match node.kind() {
+        "import_statement" => {
+            for child in source.children(node) {
+                let name = if child.kind() == "aliased_import" {
+                    source.field(child, "name")
+                } else {
+                    source.text_of(child)
+                };
+                let module = name.to_owned();
+                out.imports.push(Import::Python { dots: 0, module, name: String::new() });
+            }
+            false
+        }
+        "import_from_statement" => {
+            from_import(source, node, &mut out.imports);
+            false
+        }
+        "function_definition" => {
+            let name = source.field(node, "name");
+            out.tests +=
+                u64::from(test_file && name.starts_with("test") && is_collected(source, node));
+            true
+        }
+        "if_statement" => {
+            let condition = source.field(node, "condition");
+            let main = condition.contains("__name__") && condition.contains("__main__");
+            if main && !test_file && node.parent().is_some_and(|parent| parent.kind() == "module") {
+                out.mains.push(line_of(node));
+            }
+            true
+        }
+        _ => true,
+    });
+    out
+}
+
+fn docstring(source: Source<'_>) -> Option<String> {
+    let first = source.children(source.root).into_iter().find(|node| node.kind() != "comment")?;
+    let string = first.named_child(0).filter(|_| first.kind() == "expression_statement")?;
+    if string.kind() != "string" {
+        return None;
+    }
+    let text = source.text_of(string).trim_start_matches(['r', 'R', 'u', 'U']);
+    let text = text.trim_matches(['"', '\'']);
+    // A title over a line of marks is a name; what comes below it says more.
+    let mut lines = text.trim_start().lines();
+    let title = lines.next().unwrap_or_default();
+    let underlined = lines
+        .next()
+        .is_some_and(|line| line.len() > 2 && line.trim().chars().all(|c| "=-~*".contains(c)));
+    if underlined && title.split_whitespace().count() < 4 {
+        let rest: Vec<&str> = lines.collect();
+        return first_sentence(&rest.join("\n"));
+    }
+    first_sentence(text)
+}
+
+/// Whether a test runner takes a function: it stands at the top of its file or of a class.
+fn is_collected(source: Source<'_>, node: Node<'_>) -> bool {
+    let mut at = node.parent();
+    while let Some(parent) = at {
+        match parent.kind() {
+            "function_definition" | "lambda" => return false,
+            "class_definition" => {
+                let bases = source.field(parent, "superclasses");
+                if !source.field(parent, "name").starts_with("Test") && !bases.contains("Test") {
+                    return false;
+                }
+            }
+            _ => {}
+        }
+        at = parent.parent();
+    }
+    true
+}
+
+fn from_import(source: Source<'_>, node: Node<'_>, out: &mut Vec<Import>) {
+    let Some(from) = node.child_by_field_name("module_name") else { return };
+    let text: String = source.text_of(from).split_whitespace().collect();
+    let module = text.trim_start_matches('.').to_owned();
+    let dots = text.len() - module.len();
+    let mut cursor = node.walk();
+    let mut named = false;
+    for name in node.children_by_field_name("name", &mut cursor) {
+        let name = match name.kind() {
+            "aliased_import" => source.field(name, "name"),
+            _ => source.text_of(name),
+        };
+        named = true;
+        out.push(Import::Python { dots, module: module.clone(), name: name.to_owned() });
+    }
+    if !named {
+        out.push(Import::Python { dots, module, name: String::new() });
+    }
+}
+
+/// Returns the value of a string literal without substitutions.
+fn literal(source: Source<'_>, node: Node<'_>) -> Option<String> {
+    match node.kind() {
+        "string" => {
+            let mut out = String::new();
+            for child in node.named_children(&mut node.walk()) {
+                match child.kind() {
+                    "string_content" => out.push_str(source.text_of(child)),
+                    "string_start" | "string_end" => {}
+                    _ => return None,
+                }
+            }
+            Some(out)
+        }
+        "concatenated_string" => {
+            let parts: Option<Vec<String>> =
+                node.named_children(&mut node.walk()).map(|child| literal(source, child)).collect();
+            Some(parts?.concat())
+        }
+        _ => None,
+    }
+}
+
+/// Returns the value that a module gives to `__version__`, if it is a plain string.
+pub(crate) fn assigned_version(text: &str) -> Option<String> {
+    let tree = Grammar::Python.parse(text)?;
+    let source = Source { text, root: tree.root_node() };
+    let mut version = None;
+    source.walk(|node| {
+        if node.kind() == "assignment" {
+            let names = ["__version__", "VERSION", "version"];
+            let named = names.contains(&source.field(node, "left"));
+            let value = node.child_by_field_name("right").and_then(|right| literal(source, right));
+            if let Some(value) = value.filter(|_| named) {
+                version.get_or_insert(value);
+            }
+        }
+        matches!(node.kind(), "module" | "expression_statement" | "assignment")
+    });
+    version.filter(|version| version.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+/// Returns the literal arguments of the call of `setup` in a `setup.py`: each name with its
+/// strings, for an argument that is a string or a list of strings.
+pub(crate) fn setup_arguments(text: &str) -> Vec<(String, Vec<String>)> {
+    let Some(tree) = Grammar::Python.parse(text) else { return Vec::new() };
+    let source = Source { text, root: tree.root_node() };
+    let mut out = Vec::new();
+    source.walk(|node| {
+        let called = source.field(node, "function");
+        if node.kind() != "call" || !matches!(called, "setup" | "setuptools.setup") {
+            return true;
+        }
+        let Some(arguments) = node.child_by_field_name("arguments") else { return false };
+        for argument in arguments.named_children(&mut arguments.walk()) {
+            let Some(value) = argument.child_by_field_name("value") else { continue };
+            let name = source.field(argument, "name").to_owned();
+            let values = match value.kind() {
+                "list" | "tuple" => value
+                    .named_children(&mut value.walk())
+                    .filter_map(|item| literal(source, item))
+                    .collect(),
+                _ => literal(source, value).into_iter().collect::<Vec<_>>(),
+            };
+            if !values.is_empty() {
+                out.push((name, values));
+            }
+        }
+        false
+    });
+    out
+}

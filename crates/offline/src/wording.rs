@@ -1,0 +1,63 @@
+//! Numbers and lists as a report words them.
+
+/// Lines as a list; nothing when there are none.
+pub(super) fn bullets(lines: impl Iterator<Item = String>) -> Option<String> {
+    let lines: Vec<String> = lines.map(|line| format!("- {line}")).collect();
+    (!lines.is_empty()).then(|| lines.join("\n"))
+}
+
+/// Text from a file inside a line of markdown.
+pub(super) fn inert(text: &str) -> String {
+    text.replace('`', "'").replace('<', "‹").replace('|', "¦")
+}
+
+/// Returns the first characters of a text, with a mark where more follows.
+pub(super) fn shorten(text: &str, most: usize) -> String {
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if text.chars().count() <= most {
+        return text;
+    }
+    let cut: String = text.chars().take(most.saturating_sub(1)).collect();
+    let cut = cut.rsplit_once(' ').map_or(cut.as_str(), |(before, _)| before);
+    format!("{cut}…")
+}
+
+/// A number with its thousands apart.
+pub(super) fn number(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// `1 line`, `2,000 lines`.
+pub(super) fn count(many: u64, thing: &str) -> String {
+    format!("{} {thing}{}", number(many), if many == 1 { "" } else { "s" })
+}
+
+/// A share of a whole, in tenths of a percent.
+pub(super) fn percent(part: u64, whole: u64) -> String {
+    if whole == 0 {
+        return "0 %".to_owned();
+    }
+    let thousandths = (part.saturating_mul(2_000) / whole).div_ceil(2);
+    format!("{}.{} %", thousandths / 10, thousandths % 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_as_people_write_them() {
+        let shares: Vec<_> = [(1, 3), (2, 3), (0, 0), (5, 5)].map(|(a, b)| percent(a, b)).into();
+        assert_eq!(shares, ["33.3 %", "66.7 %", "0 %", "100.0 %"]);
+        assert_eq!([0, 999, 1_000, 1_234_567].map(number), ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!([count(1, "line"), count(2, "line")], ["1 line", "2 lines"]);
+    }
+}
