@@ -75,6 +75,43 @@ pub(crate) async fn reachable(lab: &Lab) -> String {
 }
 
 #[tokio::test]
+async fn a_session_is_listed_as_running_while_it_runs_and_as_unfinished_when_it_was_killed() {
+    let gates = [Gate::closed(), Gate::closed()];
+    let server = family(gates.clone()).await;
+    let lab = Lab::new();
+    let running = lab.run(&server, &["-q", "Share it"]);
+    server.until_requests(3).await;
+    let session = lab.session();
+    let pid = running.pid().as_raw_nonzero().get();
+
+    let status = async || {
+        let listed = deputize(&lab, &["sessions", "list", "--json"]).await.with_code(0);
+        let listed: Value = serde_json::from_str(&listed.out).unwrap();
+        listed[0]["status"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(status().await, "running");
+    let table = deputize(&lab, &["sessions", "list"]).await.with_code(0);
+    assert!(table.out.contains("  running  "), "{}", table.out);
+    let shown = deputize(&lab, &["sessions", "show", &session]).await.with_code(0);
+    let advice = format!("running in process {pid}: `deputize agents {session}` shows");
+    assert!(shown.out.contains(&advice), "{}", shown.out);
+    assert!(!shown.out.contains("unfinished") && !shown.out.contains("--resume"), "{}", shown.out);
+    let child = deputize(&lab, &["sessions", "show", &session, "--agent", "1.0.0"]).await;
+    assert!(child.out.contains("1.0.0 (running)"), "{}", child.out);
+
+    running.signal(Signal::KILL);
+    let _killed = running.end().await;
+    assert_eq!(status().await, "unfinished");
+    let shown = deputize(&lab, &["sessions", "show", &session]).await.with_code(0);
+    let advice = format!("unfinished: go on with `deputize run --resume {session}`\n");
+    assert!(shown.out.ends_with(&advice), "{}", shown.out);
+    gates.iter().for_each(Gate::open);
+    let resumed = lab.run(&server, &["-q", "--resume", &session]).end().await.with_code(0);
+    assert!(resumed.out.contains("0 is done."), "{}", resumed.out);
+    assert_eq!(status().await, "completed");
+}
+
+#[tokio::test]
 async fn the_agents_of_a_run_are_seen_and_one_is_told_to_end() {
     let gates = [Gate::closed(), Gate::closed()];
     let server = family(gates.clone()).await;

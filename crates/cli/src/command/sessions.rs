@@ -13,6 +13,7 @@ use crate::agent_name::AgentName;
 use crate::args::{ExportFormat, Sessions};
 use crate::command::table;
 use crate::compose::environment_secrets;
+use crate::control::running::{Holder, holder, running};
 use crate::exit::CliError;
 use crate::output::events::{Projection, time};
 use crate::screen::summary::tokens;
@@ -32,6 +33,8 @@ const CWD_CHARS: usize = 30;
 
 /// The status of a session that did not come to its end.
 const UNFINISHED: &str = "unfinished";
+/// The status of a session that a process works on.
+const RUNNING: &str = "running";
 
 /// Does what the command says; `resume` is a run and done elsewhere.
 pub(crate) fn sessions(around: &Surroundings, command: &Sessions) -> Result<(), CliError> {
@@ -43,12 +46,12 @@ pub(crate) fn sessions(around: &Surroundings, command: &Sessions) -> Result<(), 
             let named = AgentName::read(session).ok();
             let path = named.as_ref().filter(|named| !named.is_top());
             let of = path.and_then(|named| named.session.as_deref()).unwrap_or(session);
-            let stored = read(&dir, of)?;
+            let (stored, holder) = read(&dir, of)?;
             let path = path.map(|_| session.as_str());
-            show::show(&stored, agent.as_deref().or(path))
+            show::show(&stored, holder.as_ref(), agent.as_deref().or(path))
         }
         Sessions::Resume(_) => Ok(()),
-        Sessions::Export { session, format } => export(around, &read(&dir, session)?, *format),
+        Sessions::Export { session, format } => export(around, &read(&dir, session)?.0, *format),
         Sessions::Rm { sessions } => {
             let ids: Result<Vec<SessionId>, CliError> =
                 sessions.iter().map(|name| session_named(&dir, name)).collect();
@@ -69,17 +72,37 @@ pub(crate) fn candidates<'s>(
     table(["SESSION", "WHEN", "GOAL"], sessions.map(row).collect())
 }
 
-fn read(dir: &SessionDir, name: &str) -> Result<StoredSession, CliError> {
+/// Reads a session, and which process works on it, if one does.
+fn read(dir: &SessionDir, name: &str) -> Result<(StoredSession, Option<Holder>), CliError> {
     let id = session_named(dir, name)?;
-    let stored = dir.read(&id).map_err(CliError::failed)?;
-    if let Tail::Torn { bytes } = stored.tail {
+    let mut stored = dir.read(&id).map_err(CliError::failed)?;
+    let mut running = None;
+    if !has_ended(&stored) {
+        running = holder(dir, &id);
+        if running.is_none() {
+            // It may have ended since it was read.
+            stored = dir.read(&id).map_err(CliError::failed)?;
+        }
+    }
+    // The last record of a session that runs may be half written.
+    if let (Tail::Torn { bytes }, None) = (&stored.tail, &running) {
         tell(&format!("warning: the last record is incomplete; {bytes} bytes are left out"));
     }
     if let Some(damage) = &stored.damage {
         let (line, what) = (damage.line, &damage.what);
         tell(&format!("warning: line {line} is damaged ({what}); what follows is left out"));
     }
-    Ok(stored)
+    Ok((stored, running))
+}
+
+/// Whether the last run of a session came to its end.
+fn has_ended(stored: &StoredSession) -> bool {
+    let ends = stored.records.iter().rev().find_map(|record| match &record.event {
+        Event::SessionStart(_) => Some(false),
+        Event::SessionEnd { .. } => Some(true),
+        _ => None,
+    });
+    ends.unwrap_or_default()
 }
 
 /// A session in a few words.
@@ -179,6 +202,7 @@ fn list(dir: &SessionDir, as_json: bool) -> Result<(), CliError> {
             Err(error) => tell(&format!("warning: {}", CliError::failed(error).chain())),
         }
     }
+    mark_running(dir, &mut glances)?;
     glances.sort_by(|a, b| (b.created, &b.id).cmp(&(a.created, &a.id)));
     if as_json {
         let all: Vec<Value> = glances.iter().map(Glance::json).collect();
@@ -191,6 +215,25 @@ fn list(dir: &SessionDir, as_json: bool) -> Result<(), CliError> {
     let rows = glances.iter().map(Glance::row).collect();
     let head = ["SESSION", "WHEN", "STATUS", "CHILDREN", "TOKENS", "MODEL", "DIRECTORY", "GOAL"];
     print(&table(head, rows))
+}
+
+/// Tells the sessions that a process works on from those that broke off.
+fn mark_running(dir: &SessionDir, glances: &mut [Glance]) -> Result<(), CliError> {
+    let open: Vec<&mut Glance> =
+        glances.iter_mut().filter(|glance| glance.status == UNFINISHED).collect();
+    if open.is_empty() {
+        return Ok(());
+    }
+    let running = running(dir).map_err(CliError::failed)?;
+    for glance in open {
+        if running.iter().any(|holder| holder.session == glance.id) {
+            glance.status = RUNNING;
+        } else if let Ok(stored) = dir.read(&glance.id) {
+            // It may have ended since it was read.
+            *glance = Glance::of(&stored);
+        }
+    }
+    Ok(())
 }
 
 /// Prints a session without the secrets that this environment knows.
@@ -225,9 +268,9 @@ fn said<'s>(stored: &'s StoredSession, agent: &AgentId, text: &'s str) -> &'s st
     specs.find(|spec| spec.task == text).map_or_else(|| words_of(text), |spec| spec.request())
 }
 
-/// How an agent ended, in a word.
-fn status_of(outcome: Option<&Outcome>) -> &'static str {
-    outcome.map_or("unfinished", |outcome| outcome.status.as_str())
+/// How an agent ended, in a word; `open` where it has not.
+fn status_of(outcome: Option<&Outcome>, open: &'static str) -> &'static str {
+    outcome.map_or(open, |outcome| outcome.status.as_str())
 }
 
 const fn mark(outcome: Option<&Outcome>) -> &'static str {

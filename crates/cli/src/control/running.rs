@@ -26,9 +26,16 @@ pub(crate) fn running(sessions: &SessionDir) -> io::Result<Vec<Holder>> {
     Ok(running)
 }
 
-/// Who holds which file's lock, by the number of the file.
+/// The process that works on a session now, if one does.
+pub(crate) fn holder(sessions: &SessionDir, session: &SessionId) -> Option<Holder> {
+    let pid = Held::look().by(sessions, session)?;
+    Some(Holder { session: session.clone(), pid })
+}
+
+/// The processes that hold the lock of a file, by the file's inode number. Files of different
+/// file systems can share a number.
 #[cfg(target_os = "linux")]
-struct Held(std::collections::BTreeMap<u64, u32>);
+struct Held(std::collections::BTreeMap<u64, std::collections::BTreeSet<u32>>);
 
 /// The kernel gives no more than a page of its list at once.
 #[cfg(target_os = "linux")]
@@ -60,7 +67,9 @@ impl Held {
                 text.extend_from_slice(page.get(..count).unwrap_or_default());
                 (reads, most) = (reads + 1, PAGE);
             }
-            held.0.extend(String::from_utf8_lossy(&text).lines().filter_map(lock));
+            for (inode, pid) in String::from_utf8_lossy(&text).lines().filter_map(lock) {
+                held.0.entry(inode).or_default().insert(pid);
+            }
             if reads <= 1 {
                 break;
             }
@@ -70,9 +79,20 @@ impl Held {
 
     fn by(&self, sessions: &SessionDir, session: &SessionId) -> Option<Option<u32>> {
         use std::os::unix::fs::MetadataExt as _;
-        let inode = std::fs::metadata(sessions.file(session)).ok()?.ino();
-        self.0.get(&inode).copied().map(Some)
+        let file = std::fs::metadata(sessions.file(session)).ok()?;
+        let pids = self.0.get(&file.ino())?;
+        pids.iter().copied().find(|pid| has_open(*pid, &file)).map(Some)
     }
+}
+
+/// Whether a process has a file open. One whose files cannot be read counts as having it open.
+#[cfg(target_os = "linux")]
+fn has_open(pid: u32, file: &std::fs::Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let Ok(open) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return true };
+    let opened = open.flatten().filter_map(|entry| std::fs::metadata(entry.path()).ok());
+    let key = |of: &std::fs::Metadata| (of.dev(), of.ino());
+    opened.into_iter().any(|opened| key(&opened) == key(file))
 }
 
 /// The file and the process of a line as `1: FLOCK  ADVISORY  WRITE 4711 fd:00:123456 0 EOF`.

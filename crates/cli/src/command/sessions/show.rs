@@ -7,8 +7,9 @@ use deputize_core::{AgentId, AgentSpec, Event, Message, Outcome};
 use deputize_runtime::{Said, StoredSession};
 use serde_json::Value;
 
-use super::{Glance, UNFINISHED, local, mark, said, status_of};
+use super::{Glance, RUNNING, UNFINISHED, has_ended, local, mark, said, status_of};
 use crate::agent_name::{AgentName, short};
+use crate::control::running::Holder;
 use crate::exit::CliError;
 use crate::screen::summary::{dollars, of_call, seconds, tokens, unseen};
 use crate::surroundings::print;
@@ -35,12 +36,20 @@ struct Agent<'s> {
 }
 
 /// Prints the tree and one agent's conversation.
-pub(super) fn show(stored: &StoredSession, wanted: Option<&str>) -> Result<(), CliError> {
-    print(&shown(stored, wanted)?)
+pub(super) fn show(
+    stored: &StoredSession,
+    holder: Option<&Holder>,
+    wanted: Option<&str>,
+) -> Result<(), CliError> {
+    print(&shown(stored, holder, wanted)?)
 }
 
 /// The tree and the top agent's conversation, or the conversation of the agent that is wanted.
-pub(super) fn shown(stored: &StoredSession, wanted: Option<&str>) -> Result<String, CliError> {
+pub(super) fn shown(
+    stored: &StoredSession,
+    holder: Option<&Holder>,
+    wanted: Option<&str>,
+) -> Result<String, CliError> {
     let agents = agents(stored);
     let chosen = match wanted {
         // It ended, or broke, before anything of an agent was kept.
@@ -64,12 +73,24 @@ pub(super) fn shown(stored: &StoredSession, wanted: Option<&str>) -> Result<Stri
         agents.iter().for_each(|agent| out.push_str(&row(agent)));
         out.push('\n');
     }
-    out.push_str(&conversation(stored, chosen));
-    if wanted.is_none() && Glance::of(stored).status == UNFINISHED {
-        let session = &stored.header.session;
-        out.push_str(&format!("\nunfinished: go on with `deputize run --resume {session}`\n"));
+    let open = if holder.is_some() { RUNNING } else { UNFINISHED };
+    out.push_str(&conversation(stored, chosen, open));
+    if wanted.is_none() && !has_ended(stored) {
+        out.push_str(&outlook(stored, holder));
     }
     Ok(out)
+}
+
+/// What a person can do with a session that has not ended.
+fn outlook(stored: &StoredSession, holder: Option<&Holder>) -> String {
+    let session = &stored.header.session;
+    match holder {
+        None => format!("\nunfinished: go on with `deputize run --resume {session}`\n"),
+        Some(holder) => {
+            let process = holder.pid.map(|pid| format!(" in process {pid}")).unwrap_or_default();
+            format!("\nrunning{process}: `deputize agents {session}` shows what its agents do\n")
+        }
+    }
 }
 
 /// What the whole session was: model, directory, when, tokens, and dollars where prices are known.
@@ -98,6 +119,9 @@ fn agents(stored: &StoredSession) -> Vec<Agent<'_>> {
             Event::AgentEnd(outcome) => {
                 outcomes.insert(&record.agent, outcome);
             }
+            Event::AgentResume { .. } => {
+                outcomes.remove(&record.agent);
+            }
             _ => {}
         }
     }
@@ -125,8 +149,8 @@ fn row(agent: &Agent<'_>) -> String {
     )
 }
 
-fn conversation(stored: &StoredSession, agent: &Agent<'_>) -> String {
-    let mut out = format!("=== {} ({})\n", agent.id, status_of(agent.outcome));
+fn conversation(stored: &StoredSession, agent: &Agent<'_>, open: &'static str) -> String {
+    let mut out = format!("=== {} ({})\n", agent.id, status_of(agent.outcome, open));
     if agent.spec.parent.is_some() {
         out.push_str(&told(agent.spec));
     }

@@ -68,11 +68,11 @@ fn the_tree_and_a_conversation() {
     let (_folder, stored) = stored(&session());
     insta::assert_snapshot!(format!(
         "{}\n{}",
-        show::shown(&stored, None).unwrap().replace(&local(START), "TIME"),
-        show::shown(&stored, Some("1.0.0")).unwrap()
+        show::shown(&stored, None, None).unwrap().replace(&local(START), "TIME"),
+        show::shown(&stored, None, Some("1.0.0")).unwrap()
     ));
     assert_eq!(
-        show::shown(&stored, Some("9")).unwrap_err().to_string(),
+        show::shown(&stored, None, Some("9")).unwrap_err().to_string(),
         "error: there is no agent `9` in this session\n\
          hint: `deputize sessions show SESSION` lists them"
     );
@@ -82,7 +82,7 @@ fn the_tree_and_a_conversation() {
 fn what_came_of_children_is_told_child_by_child() {
     let told = |result: &str| {
         let (_folder, stored) = stored(&session_with(result));
-        let text = show::shown(&stored, None).unwrap();
+        let text = show::shown(&stored, None, None).unwrap();
         let lines = text.lines().filter_map(|line| line.strip_prefix("  | "));
         lines.map(str::to_owned).collect::<Vec<_>>()
     };
@@ -137,14 +137,26 @@ fn what_came_of_children_is_told_child_by_child() {
 #[test]
 fn a_session_without_an_agent_is_shown_as_such() {
     let (_folder, stored) = stored(&Tape::default());
-    assert_eq!(show::shown(&stored, None).unwrap(), "no agent is on record\n");
+    assert_eq!(show::shown(&stored, None, None).unwrap(), "no agent is on record\n");
 }
 
 #[test]
 fn of_a_session_that_did_not_end_it_is_told_how_to_go_on() {
     let (_folder, stored) = stored(&session());
-    let text = show::shown(&stored, None).unwrap();
+    let text = show::shown(&stored, None, None).unwrap();
     assert!(text.ends_with("\nunfinished: go on with `deputize run --resume s1`\n"), "{text}");
+}
+
+#[test]
+fn a_running_session_is_shown_as_running_without_the_advice_to_resume_it() {
+    let mut tape = session();
+    tape.records.truncate(tape.records.len() - 1);
+    let (_folder, stored) = stored(&tape);
+    let holder = Holder { session: stored.header.session.clone(), pid: Some(7) };
+    let text = show::shown(&stored, Some(&holder), None).unwrap();
+    assert!(text.contains("=== s1 (running)\n"), "{text}");
+    let advice = "\nrunning in process 7: `deputize agents s1` shows what its agents do\n";
+    assert!(text.ends_with(advice) && !text.contains("--resume"), "{text}");
 }
 
 #[test]
