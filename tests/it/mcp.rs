@@ -9,6 +9,7 @@ mod doctor;
 mod far;
 mod faults;
 mod installed;
+mod once;
 mod real;
 mod runs;
 mod serve;

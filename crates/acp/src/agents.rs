@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use deputize_core::{
     Agent, AgentId, AgentSpec, Authority, BoxFuture, Cancel, ExitReason, External, Host, Outcome,
-    Status, ToolName,
+    Status, ToolName, describe_error,
 };
 use deputize_process::{Owner, ProgramError, Supervisor, SupervisorError, resolve_program};
 
@@ -170,7 +170,7 @@ fn answered(spec: &AgentSpec, text: Option<String>, end: End) -> Outcome {
 }
 
 fn failed(spec: &AgentSpec, text: Option<String>, error: &AcpError, last_words: &str) -> Outcome {
-    let mut why = chain(error);
+    let mut why = describe_error(error);
     if !last_words.is_empty() {
         why.push_str("; its last words on standard error: ");
         why.push_str(last_words);
@@ -180,11 +180,4 @@ fn failed(spec: &AgentSpec, text: Option<String>, error: &AcpError, last_words: 
         _ => Status::Failed,
     };
     Outcome { text, ..Outcome::without_run(spec, status, why) }
-}
-
-/// An error with its causes, in one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |cause| cause.source());
-    let causes = causes.map(ToString::to_string);
-    std::iter::once(error.to_string()).chain(causes).collect::<Vec<_>>().join(": ")
 }

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deputize_core::{
-    Cancel, CancelReason, Effects, Fact, Store, Tool, ToolCallResult, ToolCx, ToolError, ToolOutput,
+    Cancel, CancelReason, Effects, Fact, Store, Tool, ToolCallResult, ToolCx, ToolError,
+    ToolOutput, describe_error,
 };
 use futures_util::FutureExt as _;
 use futures_util::future::join;
@@ -170,7 +171,7 @@ fn works(end: &End, arguments: &Value, limit: Duration, found: &mut Found) -> bo
             {
                 found.broken(Rule::Refusal, format!("{arguments} is refused without a word"));
             }
-            let why = chain(error);
+            let why = describe_error(error);
             // A file that is not there is refused, or an error of the system.
             let of_machine = matches!(error, ToolError::Failed(_)) && !why.contains("o such file");
             let advice = match of_machine {
@@ -202,16 +203,6 @@ fn facts(output: &ToolOutput, found: &mut Found) {
             found.broken(Rule::Facts, format!("it tells of `{path}`, which is no absolute path"));
         }
     }
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut said = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        said = format!("{said}: {cause}");
-        next = cause.source();
-    }
-    said
 }
 
 /// The files below a directory and what is in them, without what the host keeps there.

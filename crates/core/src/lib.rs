@@ -46,6 +46,7 @@ mod catalog;
 mod clock;
 mod context_use;
 pub mod door;
+mod error_text;
 mod event;
 mod external;
 mod file_state;
@@ -80,6 +81,7 @@ pub use clock::{Clock, FixedClock};
 pub use context_use::ContextUse;
 #[cfg(feature = "macros")]
 pub use deputize_macros::{arguments, tool};
+pub use error_text::describe_error;
 pub use event::{
     AgentStart, Endpoint, Event, Journal, JournalError, LogLevel, Observer, Record, SessionStart,
     ToolEnd,

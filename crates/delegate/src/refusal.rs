@@ -145,9 +145,11 @@ fn shown(value: &Value) -> Value {
 
 /// A call that starts no child: at least one error, in the order of the tasks, and the
 /// warnings that came up on the way.
-#[derive(Debug, Clone, PartialEq, Serialize, thiserror::Error)]
-#[error("{error}")]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Refusal {
+    #[serde(skip)]
+    consequence: String,
+    /// The consequence and the number of mistakes; what they are stands in `errors` alone.
     error: String,
     errors: Vec<CallError>,
     warnings: Vec<String>,
@@ -158,22 +160,20 @@ impl Refusal {
         Self::of("no child was started", errors, warnings)
     }
 
-    /// With what comes of it.
-    pub(crate) fn of(comes: &str, mut errors: Vec<CallError>, warnings: Vec<String>) -> Self {
+    /// With what comes of the call.
+    pub(crate) fn of(consequence: &str, mut errors: Vec<CallError>, warnings: Vec<String>) -> Self {
         errors.sort_by_key(|error| error.task_index);
-        let error = match errors.as_slice() {
-            [only] => format!("{comes}: {}", only.remedy),
-            several => {
-                let first = if several.len() > LISTED {
-                    format!("the first {LISTED} are in `errors`")
-                } else {
-                    "see `errors`".to_owned()
-                };
-                format!("{comes}: {} things in this call are wrong, {first}", several.len())
+        let place = match errors.len() {
+            1 => "1 thing in this call is wrong, see `errors`".to_owned(),
+            many @ ..=LISTED => format!("{many} things in this call are wrong, see `errors`"),
+            many => {
+                format!("{many} things in this call are wrong, the first {LISTED} are in `errors`")
             }
         };
+        let error = format!("{consequence}: {place}");
         errors.truncate(LISTED);
-        Self { error, errors, warnings: bounded(warnings) }
+        let consequence = consequence.to_owned();
+        Self { consequence, error, errors, warnings: bounded(warnings) }
     }
 
     /// What is wrong, at least one thing; of very many, the first.
@@ -186,6 +186,17 @@ impl Refusal {
     #[must_use]
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).unwrap_or_else(|error| error.to_string())
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.errors.as_slice() {
+            [only] => write!(f, "{}: {}", self.consequence, only.remedy),
+            _ => f.write_str(&self.error),
+        }
     }
 }
 

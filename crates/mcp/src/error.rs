@@ -134,21 +134,11 @@ impl fmt::Display for Words<'_> {
     }
 }
 
-/// An error with its causes, in one line; what is said already is not said again.
-pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut said = error.to_string();
-    let causes = std::iter::successors(error.source(), |cause| cause.source());
-    for cause in causes.map(ToString::to_string) {
-        if !said.contains(&cause) {
-            said = format!("{said}: {cause}");
-        }
-    }
-    said
-}
-
 #[cfg(test)]
 mod tests {
     use std::error::Error as _;
+
+    use deputize_core::describe_error;
 
     use super::*;
 
@@ -161,7 +151,7 @@ mod tests {
         );
         let error = McpError::new("s", Fault::Directory(std::io::Error::other("no room")));
         let told = "mcp s: the directory that its program is started in cannot be made: no room";
-        assert_eq!(chain(&error), told);
+        assert_eq!(describe_error(&error), told);
         assert_eq!(error.source().unwrap().to_string(), "no room");
     }
 }

@@ -1,5 +1,6 @@
 //! The way to servers that are reached by HTTP.
 
+use deputize_core::describe_error;
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt;
@@ -20,7 +21,7 @@ use rmcp::transport::streamable_http_client::{
 };
 use sse_stream::Sse;
 
-use crate::error::{Fault, chain};
+use crate::error::Fault;
 use crate::lines::LINE_BYTES;
 use crate::post::{mended_events, post};
 use crate::unanswered::Unanswered;
@@ -66,7 +67,7 @@ pub(crate) fn transport(
     // A plain connection needs no authorities, and a machine without any is no hindrance.
     let plain = loopback && address.scheme() == "http";
     let builder = if plain { builder.tls_certs_only([]) } else { builder };
-    let client = builder.build().map_err(|error| Fault::Http(chain(&error)))?;
+    let client = builder.build().map_err(|error| Fault::Http(describe_error(&error)))?;
     let mut config = StreamableHttpClientTransportConfig::with_uri(url);
     config.max_sse_event_size = LINE_BYTES;
     // A new session may be one with another program: it is asked anew what it has.

@@ -1,5 +1,6 @@
 //! A running server, and questions to it.
 
+use deputize_core::describe_error;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -23,7 +24,7 @@ use tokio::sync::broadcast::{Receiver, error::RecvError};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::error::{Fault, Garbage, McpError, chain};
+use crate::error::{Fault, Garbage, McpError};
 use crate::greeting::Greeting;
 use crate::host::{Host, News, Said};
 use crate::lines::{Heard, LastWords, Lines};
@@ -401,10 +402,10 @@ fn said(error: &ClientInitializeError) -> String {
         ClientInitializeError::TransportError { error, .. } => {
             match error.error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
                 Some(StreamableHttpError::Client(error)) => crate::http::root(error),
-                _ => chain(&*error.error),
+                _ => describe_error(&*error.error),
             }
         }
-        other => chain(other),
+        other => describe_error(other),
     }
 }
 

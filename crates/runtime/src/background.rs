@@ -9,11 +9,12 @@ use deputize_core::door::{Source, to_line, to_model};
 use deputize_core::{
     AgentSpec, AgentView, AttachError, BoxFuture, CallId, CancelReason, ChildFound, Delivery,
     Event, ExitReason, JournalError, Outcome, Step, ToolChoice, ToolOutput, UserMessage,
+    describe_error,
 };
 use futures_util::FutureExt as _;
 
 use crate::call::recorded;
-use crate::driver::{Driver, chain, host_fault};
+use crate::driver::{Driver, host_fault};
 use crate::presence::{EndedChild, Presence};
 use crate::resume::settle;
 use crate::shared::Shared;
@@ -146,14 +147,15 @@ impl Driver {
         }
         let authority = shared
             .child_authority(&self.view, &stored.spec.grant)
-            .map_err(|error| chain(&error))?;
+            .map_err(|error| describe_error(&error))?;
         let settled = if shared.play.is_some() {
             stored
         } else {
-            settle(shared, stored).map_err(|error| chain(&error))?
+            settle(shared, stored).map_err(|error| describe_error(&error))?
         };
         let cancel = self.presence.children.child();
-        let driver = shared.revive(settled, authority, cancel).map_err(|error| chain(&error))?;
+        let driver =
+            shared.revive(settled, authority, cancel).map_err(|error| describe_error(&error))?;
         shared.launch_background(driver, &self.view, Arc::clone(&self.presence));
         Ok(())
     }

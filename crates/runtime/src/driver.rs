@@ -11,7 +11,7 @@ use std::time::Duration;
 use deputize_core::{
     AgentSpec, AgentView, BudgetOf, CallId, Cancel, CancelReason, Cost, Delivery, Event,
     ExitReason, Fact, JournalError, LogLevel, Message, Outcome, Receipts, Run, ShellPlace, Status,
-    Step, UserMessage, WrapUp,
+    Step, UserMessage, WrapUp, describe_error,
 };
 use futures_util::FutureExt as _;
 use tokio::time::Instant;
@@ -127,7 +127,7 @@ impl Driver {
         self.end_children().await;
         let fault = match turned {
             Ok(Ok(())) => None,
-            Ok(Err(error)) => Some(chain(&error)),
+            Ok(Err(error)) => Some(describe_error(&error)),
             Err(_) => Some("the agent's loop panicked: this is a bug in deputize".to_owned()),
         };
         // What its tools kept for it ends with it.
@@ -454,16 +454,4 @@ pub(crate) fn outcome_of(spec: &AgentSpec, run: &Run, fault: Option<String>) -> 
 /// The outcome of an agent that the host could not run.
 pub(crate) fn host_fault(spec: &AgentSpec, error: String) -> Outcome {
     Outcome::without_run(spec, Status::Error, error)
-}
-
-/// An error with its causes, in one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
 }

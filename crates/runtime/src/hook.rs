@@ -10,13 +10,14 @@ use deputize_core::door::{Secrets, to_line};
 use deputize_core::{
     AgentSpec, Cancel, CancelReason, Event, Hook, HookAnswer, HookDecision, HookInput, HookPoint,
     HookRun, JournalError, LogLevel, MEMORY_SECONDS, Memory, Moment, Outcome, Status,
+    describe_error,
 };
 use futures_util::FutureExt as _;
 use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::call::{GRACE, settle};
-use crate::driver::{Driver, chain};
+use crate::driver::Driver;
 use crate::shared::Shared;
 use crate::stored::Stored;
 
@@ -223,7 +224,7 @@ async fn remember(
     let told = AssertUnwindSafe(told).catch_unwind();
     match settle(pin!(told), &cancel.child(), Some(limit), MEMORY_GRACE).await {
         Some(Ok(Ok(()))) => Ok(()),
-        Some(Ok(Err(error))) => Err(chain(&*error)),
+        Some(Ok(Err(error))) => Err(describe_error(&*error)),
         Some(Err(_)) => Err("it panicked".to_owned()),
         None => Err(format!("it took longer than {MEMORY_SECONDS} s, or was told to end")),
     }

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use deputize_core::door::{Source, to_line, to_model};
 use deputize_core::{
     AgentId, AgentSpec, AgentView, AttachError, CallId, Cancel, CancelReason, Event, Input,
-    JournalError, Outcome, Status,
+    JournalError, Outcome, Status, describe_error,
 };
 
-use crate::driver::{chain, host_fault, outcome_of};
+use crate::driver::{host_fault, outcome_of};
 use crate::resume::settle;
 use crate::shared::Shared;
 use crate::stored::Stored;
@@ -61,7 +61,7 @@ impl Shared {
                 Ok(()) => shared.end_orphan(stored, Some(why), &signal).await,
                 Err(error) => Err(error),
             };
-            tell(ended.unwrap_or_else(|error| host_fault(&spec, chain(&error))));
+            tell(ended.unwrap_or_else(|error| host_fault(&spec, describe_error(&error))));
         });
     }
 

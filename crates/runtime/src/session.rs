@@ -11,13 +11,13 @@ use deputize_core::{
     AgentId, AgentSpec, AgentView, ApproverMode, AttachError, Authority, Cancel, CancelReason,
     Catalog, Cost, Event, ExitReason, FileLedger, Grant, Journal, JournalError, Limits,
     ModelOptions, Observer, Outcome, Progress, Record, Role, SessionId, SessionStart, SessionView,
-    Status, Store, ToolDecl, Usable,
+    Status, Store, ToolDecl, Usable, describe_error,
 };
 use tokio::sync::Notify;
 use tokio_util::task::TaskTracker;
 
 use crate::bus::Bus;
-use crate::driver::{Driver, chain, host_fault};
+use crate::driver::{Driver, host_fault};
 use crate::gate::Gates;
 use crate::oversee::Overseer;
 use crate::parts::{Parts, SyncMode};
@@ -48,8 +48,8 @@ fn unkept(outcome: Outcome, error: &JournalError) -> Outcome {
         Some(first) if first.contains(&*error.path.to_string_lossy()) => {
             format!("{first}; {unkept}")
         }
-        Some(first) => format!("{first}; {unkept}: {}", chain(error)),
-        None => format!("{unkept}: {}", chain(error)),
+        Some(first) => format!("{first}; {unkept}: {}", describe_error(error)),
+        None => format!("{unkept}: {}", describe_error(error)),
     };
     let (status, exit_reason) = match outcome.status {
         Status::Completed => (Status::Error, ExitReason::Error),
@@ -231,11 +231,11 @@ impl Session {
     /// returns, nothing that the session started still runs.
     pub async fn run(&self, spec: AgentSpec, authority: Authority, cancel: &Cancel) -> Outcome {
         let spec = self.shared.without_secrets(spec);
-        let started = self.record_start(&spec).map_err(|error| chain(&error));
+        let started = self.record_start(&spec).map_err(|error| describe_error(&error));
         let driver = started.and_then(|()| {
             self.shared
                 .start(spec.clone(), authority, self.below(cancel))
-                .map_err(|error| chain(&error))
+                .map_err(|error| describe_error(&error))
         });
         self.finish(&spec, driver).await
     }
@@ -283,7 +283,7 @@ impl Session {
         let driver = self
             .shared
             .revive(stored, authority, self.below(cancel))
-            .map_err(|error| chain(&error));
+            .map_err(|error| describe_error(&error));
         self.finish(&spec, driver).await
     }
 

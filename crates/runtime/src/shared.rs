@@ -10,14 +10,14 @@ use deputize_core::door::{FrameSecret, Secrets};
 use deputize_core::{
     AgentId, AgentSpec, AgentView, Approver, AttachError, Authority, Cancel, Catalog, Endpoint,
     Event, External, Grant, Handoff, Hook, LogLevel, Memory, Policy, RateGate, RetryPolicy, Run,
-    SessionView, ShellPlace, Store, ToolSource,
+    SessionView, ShellPlace, Store, ToolSource, describe_error,
 };
 use tokio::sync::{Notify, oneshot};
 use tokio_util::task::TaskTracker;
 
 use crate::background::Tell;
 use crate::bus::Bus;
-use crate::driver::{Driver, chain};
+use crate::driver::Driver;
 use crate::parts::{Models, Route, SyncMode};
 use crate::pulse::Pulse;
 use crate::purse::{Budgets, Purses};
@@ -192,7 +192,7 @@ impl Shared {
         if self.play.is_none() {
             self.bus
                 .start_agent(&view.spec, &view.declared)
-                .map_err(|error| AttachError::Journal(chain(&error)))?;
+                .map_err(|error| AttachError::Journal(describe_error(&error)))?;
         }
         let run = Run::of(&view.spec);
         Ok(Driver::new(Arc::clone(self), view, run, routes, cancel))

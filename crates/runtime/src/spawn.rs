@@ -5,11 +5,11 @@ use std::sync::{Arc, Weak};
 
 use deputize_core::{
     Agent, AgentId, AgentSpec, AgentView, AttachError, BoxFuture, CallId, Cancel, CancelReason,
-    Catalog, Delivery, Glance, Grant, Outcome, Spawn,
+    Catalog, Delivery, Glance, Grant, Outcome, Spawn, describe_error,
 };
 use tokio::sync::oneshot;
 
-use crate::driver::{Driver, chain, host_fault};
+use crate::driver::{Driver, host_fault};
 use crate::shared::Shared;
 use crate::stored::Stored;
 
@@ -73,7 +73,7 @@ impl Spawn for Spawner {
                     stored
                 } else {
                     crate::resume::settle(&shared, stored)
-                        .map_err(|error| AttachError::Journal(chain(&error)))?
+                        .map_err(|error| AttachError::Journal(describe_error(&error)))?
                 };
                 let driver = shared.revive(settled, authority, cancel.child())?;
                 Ok(Box::new(shared.launch(driver)))

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use deputize_core::{
     BoxFuture, Effects, Example, Fact, ModelText, Resource, ToolCallResult, ToolCx, ToolError,
-    ToolOutput, ToolSpec, TypedTool, spec_of,
+    ToolOutput, ToolSpec, TypedTool, describe_error, spec_of,
 };
 use deputize_process::{
     Background, Exit, Finished, Owner, Script, Shell, ShellFinished, ShellState, Spill,
@@ -123,7 +123,7 @@ impl Running {
         let (state, news) = match shell_state::load(&shell_state::path(cx), &env) {
             Ok(None) => (fresh, None),
             Ok(Some(state)) => (state, Some(News::Restored)),
-            Err(error) => (fresh, Some(News::Lost(chain(&error)))),
+            Err(error) => (fresh, Some(News::Lost(describe_error(&error)))),
         };
         Ok(Self { owner: supervisor.owner(), shell, state, base: env, news })
     }
@@ -172,7 +172,7 @@ impl Running {
         let ShellFinished { finished, state, .. } = match done {
             Ok(done) => done,
             Err(_) if cx.cancel.is_cancelled() => return Err(ToolError::Cancelled(Box::default())),
-            Err(error) => return Err(ToolError::refused(chain(&error))),
+            Err(error) => return Err(ToolError::refused(describe_error(&error))),
         };
         let mut output = output(&finished, not_kept);
         let restored = self.news.take().is_some();
@@ -245,7 +245,10 @@ fn output(finished: &Finished, not_kept: Option<NotKept>) -> ToolOutput {
     if left_out > 0 {
         output.notes.push(rest(written.total, left_out, finished.spill.as_ref(), not_kept));
     }
-    output.notes.push(finished.exit.to_string());
+    // Of the other ends the refusal itself tells.
+    if let Exit::Code(_) | Exit::Signal(_) = finished.exit {
+        output.notes.push(finished.exit.to_string());
+    }
     match finished.background {
         Background::None => {}
         Background::Discarded => output.notes.push(
@@ -275,14 +278,19 @@ fn rest(total: u64, left_out: u64, spill: Option<&Spill>, not_kept: Option<NotKe
     let head = format!("{left_out} of {total} bytes of output left out");
     match spill {
         None => {
-            let why = not_kept.map_or_else(String::new, |why| format!(": {}", chain(&why)));
+            let why =
+                not_kept.map_or_else(String::new, |why| format!(": {}", describe_error(&why)));
             format!("{head}; they are not kept{why}")
         }
         Some(Spill { path, written, problem: None, .. }) => {
             format!("{head}; all {written} are in {}", path.display())
         }
         Some(Spill { path, written, problem: Some(problem), .. }) => {
-            format!("{head}; the first {written} are in {}: {}", path.display(), chain(problem))
+            format!(
+                "{head}; the first {written} are in {}: {}",
+                path.display(),
+                describe_error(problem)
+            )
         }
     }
 }
@@ -302,19 +310,7 @@ fn state_notes(state: &StateChange) -> Option<String> {
 }
 
 fn unavailable(error: &dyn Error) -> ToolError {
-    ToolError::refused(format!("terminal unavailable: {}", chain(error)))
-}
-
-/// An error with its causes, on one line.
-fn chain(error: &dyn Error) -> String {
-    let mut words = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        words.push_str(": ");
-        words.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    words
+    ToolError::refused(format!("terminal unavailable: {}", describe_error(error)))
 }
 
 #[cfg(test)]
@@ -467,7 +463,7 @@ mod tests {
         assert_eq!(
             bench.call(TerminalTool, arguments).await,
             "refused: timed out after 1 second; the command and all that it started were ended\n\
-             begun\n\n[ended at the time limit]\n\
+             begun\n\n\
              [the directory and variables are those from before this command: it did not finish]"
         );
         assert!(!alive(&String::from_utf8(bench.get("pid")).unwrap()));
@@ -505,7 +501,7 @@ mod tests {
             }
         );
         let text = show(&result);
-        assert!(text.starts_with("cancelled\nsome\n\n[cancelled]"), "{text}");
+        assert!(text.starts_with("cancelled\nsome\n") && !text.contains("[cancelled]"), "{text}");
         assert!(!alive(&pid));
         bench.cx.agent.store.close().await;
     }

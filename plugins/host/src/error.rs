@@ -149,17 +149,3 @@ fn with(others: usize) -> String {
         more => format!(", with {more} other calls in it"),
     }
 }
-
-/// An error with its causes, in one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut said = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let text = cause.to_string();
-        if !said.contains(&text) {
-            said = format!("{said}: {text}");
-        }
-        next = cause.source();
-    }
-    said
-}

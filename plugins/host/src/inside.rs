@@ -4,13 +4,13 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use deputize_core::{BoxFuture, ToolCx};
+use deputize_core::{BoxFuture, ToolCx, describe_error};
 use deputize_plugin::{CallContext, Plugin};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
 use crate::boundary::{Boundary, DESCRIBE_LIMIT, MAX_NOTES, PluginCall, SETTLE, Settled};
-use crate::error::{PluginError, chain};
+use crate::error::PluginError;
 use crate::file::PluginFile;
 use crate::load::load;
 
@@ -43,7 +43,7 @@ impl Inside {
 impl Shared {
     fn plugin(&self) -> Result<Plugin, PluginError> {
         let load = || load(&PluginFile::read(&self.path)?.pinned(&self.sha256)?);
-        let loaded = self.plugin.get_or_init(|| load().map_err(|error| chain(&error)));
+        let loaded = self.plugin.get_or_init(|| load().map_err(|error| describe_error(&error)));
         loaded.clone().map_err(PluginError::Told)
     }
 }

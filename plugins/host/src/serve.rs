@@ -1,5 +1,6 @@
 //! The host process: loads one plugin and makes its calls for the program that started it.
 
+use deputize_core::describe_error;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
@@ -12,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use deputize_plugin::{CallContext, Plugin};
 
 use crate::boundary::MAX_NOTES;
-use crate::error::{PluginError, chain};
+use crate::error::PluginError;
 use crate::file::PluginFile;
 use crate::load::load;
 use crate::memory::limit_memory;
@@ -87,7 +88,7 @@ impl Shared {
     fn answer(&self, id: u64, answer: Result<String, PluginError>) {
         match answer {
             Ok(text) => self.tell(&Tell::Answer { id }, &text),
-            Err(error) => self.tell(&Tell::Failed { id }, &chain(&error)),
+            Err(error) => self.tell(&Tell::Failed { id }, &describe_error(&error)),
         }
     }
 

@@ -5,7 +5,9 @@ use std::ffi::OsString;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use deputize_core::{BoxFuture, Cancel, Hook, HookAnswer, HookDecision, HookInput, HookPoint};
+use deputize_core::{
+    BoxFuture, Cancel, Hook, HookAnswer, HookDecision, HookInput, HookPoint, describe_error,
+};
 use deputize_process::{
     Command, DRAIN_LIMIT, Exit, Owner, Service, SpawnError, SupervisorError, base_env, drop_hooks,
 };
@@ -100,7 +102,7 @@ impl Hook for ShellHook {
         Box::pin(async move {
             match self.start(input).await {
                 Ok(service) => converse(service, &document(input), cancel).await,
-                Err(error) => HookAnswer::error(chain(&error)),
+                Err(error) => HookAnswer::error(describe_error(&error)),
             }
         })
     }
@@ -208,13 +210,6 @@ impl Heard {
             self.kept.extend(chunk.iter().take(read.min(room)));
         }
     }
-}
-
-/// An error with its causes, in one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |cause| cause.source());
-    let causes = causes.map(ToString::to_string);
-    std::iter::once(error.to_string()).chain(causes).collect::<Vec<_>>().join(": ")
 }
 
 #[cfg(test)]

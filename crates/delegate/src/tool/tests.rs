@@ -304,7 +304,7 @@ async fn a_child_that_fails_costs_the_others_nothing() {
 async fn a_wrong_call_is_answered_with_an_object_of_errors() {
     let rig = Rig::new(Policy::default());
     let refused = refusal(rig.call(json!({"goal": "A", "quarantine": true})).await);
-    insta::assert_snapshot!(refused, @r#"{"error":"no child was started: `quarantine` is not in this version; leave it out","errors":[{"code":"E_NOT_IN_THIS_VERSION","task_index":null,"task":null,"field":"quarantine","value":true,"remedy":"`quarantine` is not in this version; leave it out"}],"warnings":[]}"#);
+    insta::assert_snapshot!(refused, @r#"{"error":"no child was started: 1 thing in this call is wrong, see `errors`","errors":[{"code":"E_NOT_IN_THIS_VERSION","task_index":null,"task":null,"field":"quarantine","value":true,"remedy":"`quarantine` is not in this version; leave it out"}],"warnings":[]}"#);
     assert_eq!(rig.attached(), [] as [&str; 0]);
 }
 

@@ -7,10 +7,11 @@ use std::time::Duration;
 use deputize_core::door::{Source, clean, to_line, to_model};
 use deputize_core::{
     CallStatus, Display, Fact, ModelText, ToolCall, ToolCallResult, ToolError, ToolOutput,
+    describe_error,
 };
 use sha2::{Digest as _, Sha256};
 
-use crate::driver::{Driver, chain};
+use crate::driver::Driver;
 
 /// The most bytes of what we say ourselves of a call that did not run.
 const MOST_OWN_BYTES: usize = 8 * 1024;
@@ -112,12 +113,12 @@ impl Driver {
                 (CallStatus::Cancelled, Some(lead), *output, None)
             }
             Err(ToolError::Unavailable { text, source }) => {
-                let failed = chain(&ToolError::Failed(source));
+                let failed = describe_error(&ToolError::Failed(source));
                 (CallStatus::Error, Some(text.into_string()), ToolOutput::default(), Some(failed))
             }
             Err(error) => {
                 let lead = "the tool failed for a reason of this machine; the person was told. Try another way.".to_owned();
-                (CallStatus::Error, Some(lead), ToolOutput::default(), Some(chain(&error)))
+                (CallStatus::Error, Some(lead), ToolOutput::default(), Some(describe_error(&error)))
             }
         };
         let (text, fingerprint) = self.text(call, lead.as_deref(), &output);

@@ -36,7 +36,7 @@ async fn of_more_calls_than_may_run_the_first_ones_do() {
         third
     );
     assert!(one.is_ok() && two.is_ok());
-    insta::assert_snapshot!(refused, @r#"{"error":"no child was started: 2 calls of `delegate_task` are running, which is the limit: put the work into one call with `tasks`, make this call when one of them has ended, or have the person raise delegation.max_concurrent_children","errors":[{"code":"E_TOO_MANY_CALLS","task_index":null,"task":null,"field":"goal","value":"c","remedy":"2 calls of `delegate_task` are running, which is the limit: put the work into one call with `tasks`, make this call when one of them has ended, or have the person raise delegation.max_concurrent_children"}],"warnings":[]}"#);
+    insta::assert_snapshot!(refused, @r#"{"error":"no child was started: 1 thing in this call is wrong, see `errors`","errors":[{"code":"E_TOO_MANY_CALLS","task_index":null,"task":null,"field":"goal","value":"c","remedy":"2 calls of `delegate_task` are running, which is the limit: put the work into one call with `tasks`, make this call when one of them has ended, or have the person raise delegation.max_concurrent_children"}],"warnings":[]}"#);
     assert_eq!(rig.attached(), ["wait a", "wait b"]);
     // Those that ended make room.
     assert!(rig.call(json!({"goal": "d"})).await.is_ok());
@@ -46,7 +46,7 @@ async fn of_more_calls_than_may_run_the_first_ones_do() {
 async fn a_session_has_so_many_children_and_a_call_over_that_starts_none() {
     let rig = Rig::new(Policy { max_children_per_session: 4, ..Policy::default() });
     assert!(rig.call(tasks(&["a", "b"])).await.is_ok());
-    insta::assert_snapshot!(refusal(rig.call(tasks(&["c", "d", "e"])).await), @r#"{"error":"no child was started: this call would start 3 children, which is too many: 2 were started and the limit is 4 (delegation.max_children_per_session); work with the results there are, or send fewer tasks","errors":[{"code":"E_TOO_MANY_CHILDREN","task_index":null,"task":null,"field":"tasks","value":3,"remedy":"this call would start 3 children, which is too many: 2 were started and the limit is 4 (delegation.max_children_per_session); work with the results there are, or send fewer tasks"}],"warnings":[]}"#);
+    insta::assert_snapshot!(refusal(rig.call(tasks(&["c", "d", "e"])).await), @r#"{"error":"no child was started: 1 thing in this call is wrong, see `errors`","errors":[{"code":"E_TOO_MANY_CHILDREN","task_index":null,"task":null,"field":"tasks","value":3,"remedy":"this call would start 3 children, which is too many: 2 were started and the limit is 4 (delegation.max_children_per_session); work with the results there are, or send fewer tasks"}],"warnings":[]}"#);
     assert_eq!(rig.attached(), ["a", "b"]);
     assert!(rig.call(tasks(&["c", "d"])).await.is_ok());
     // Repeating a call costs nothing, since it attaches the same children.
