@@ -233,14 +233,14 @@ fn linked() -> io::Result<Catalog> {
 struct Served(Bench);
 
 impl Work for Served {
-    fn offers(&self) -> Vec<Offered> {
+    fn offers(&self) -> BoxFuture<'_, Vec<Offered>> {
         let decl = self.0.agent().catalog.get(TOOL).map(|entry| entry.tool.spec().decl.clone());
         let offered = decl.map(|decl| Offered {
             name: TOOL,
             description: decl.description,
             parameters: decl.parameters.to_value().as_object().cloned().unwrap_or_default(),
         });
-        offered.into_iter().collect()
+        Box::pin(std::future::ready(offered.into_iter().collect()))
     }
 
     fn call<'a>(

@@ -31,5 +31,6 @@ mod replay;
 mod responses;
 mod resume;
 mod rights;
+mod screens;
 mod signals;
 mod simulated;

@@ -9,12 +9,14 @@ use deputize_core::SessionId;
 use deputize_core::door::to_screen;
 use deputize_process::{OpenFiles, raise_open_files};
 use deputize_runtime::SessionDir;
+use rustix::termios::tcgetwinsize;
 
 use crate::args::Settings;
 use crate::command::sessions::candidates;
 use crate::config::{FlagValue, Loaded, Sources, load};
 use crate::exit::CliError;
 use crate::own::Own;
+use crate::screen::line::{Line, Style};
 
 /// The environment, the working directory, and which of the standard streams are terminals.
 pub(crate) struct Surroundings {
@@ -226,9 +228,23 @@ pub(crate) fn session_named(dir: &SessionDir, name: &str) -> Result<SessionId, C
     }
 }
 
-/// Tells the person at standard error. Whether anyone reads it does not matter.
+/// Columns and rows of the terminal that standard error is; `None` where it is none, or does not
+/// say.
+pub(crate) fn terminal_size() -> Option<(usize, usize)> {
+    let size = tcgetwinsize(io::stderr()).ok()?;
+    (size.ws_col > 0).then(|| (size.ws_col.into(), size.ws_row.into()))
+}
+
+/// Tells the person at standard error, wrapped where that is a terminal. Whether anyone reads it
+/// does not matter.
 pub(crate) fn tell(text: &str) {
-    let _unread = writeln!(io::stderr(), "{}", to_screen(text));
+    let columns = terminal_size().map_or(usize::MAX, |(columns, _)| columns.saturating_sub(1));
+    let text = to_screen(text);
+    let rows = text.lines().flat_map(|line| {
+        let rows = Line::default().with(Style::Plain, line).wrap(columns);
+        rows.into_iter().map(|row| row.render(false) + "\n")
+    });
+    let _unread = io::stderr().write_all(rows.collect::<String>().as_bytes());
 }
 
 /// Prints on standard output. A reader that has gone is no failure.

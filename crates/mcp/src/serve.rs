@@ -70,8 +70,9 @@ pub type Notes = Arc<dyn Fn(String) + Send + Sync>;
 
 /// Does what other agents ask for.
 pub trait Work: Send + Sync + 'static {
-    /// What there is to be asked for; the same as long as it is served.
-    fn offers(&self) -> Vec<Offered>;
+    /// Lists what can be asked for now. Each list and each call asks anew, so that both follow a
+    /// changed setting.
+    fn offers(&self) -> BoxFuture<'_, Vec<Offered>>;
 
     /// Does one call. When `cancel` is signalled it settles soon.
     fn call<'a>(
@@ -153,9 +154,9 @@ impl Desk {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResult, ErrorData> {
-        let known = self.work.offers().iter().any(|offered| offered.name == request.name);
-        if !known {
-            let names: Vec<&str> = self.work.offers().iter().map(|offered| offered.name).collect();
+        let offers = self.work.offers().await;
+        if !offers.iter().any(|offered| offered.name == request.name) {
+            let names: Vec<&str> = offers.iter().map(|offered| offered.name).collect();
             let text =
                 format!("there is no tool \"{}\"; there are: {}", request.name, names.join(", "));
             return Err(ErrorData::invalid_params(text, None));
@@ -246,7 +247,8 @@ impl ServerHandler for Desk {
         let tool = |offered: Offered| {
             Tool::new(offered.name, offered.description, Arc::new(offered.parameters))
         };
-        Ok(ListToolsResult::with_all_items(self.work.offers().into_iter().map(tool).collect()))
+        let offers = self.work.offers().await;
+        Ok(ListToolsResult::with_all_items(offers.into_iter().map(tool).collect()))
     }
 
     async fn on_custom_request(
@@ -283,9 +285,10 @@ mod tests {
     struct Silent;
 
     impl Work for Silent {
-        fn offers(&self) -> Vec<Offered> {
+        fn offers(&self) -> BoxFuture<'_, Vec<Offered>> {
             let (description, parameters) = (String::new(), Map::new());
-            vec![Offered { name: "silent", description, parameters }]
+            let silent = Offered { name: "silent", description, parameters };
+            Box::pin(std::future::ready(vec![silent]))
         }
 
         fn call<'a>(

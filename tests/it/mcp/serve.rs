@@ -72,7 +72,7 @@ async fn a_run_gives_its_answer_as_text_and_data_and_tells_of_its_progress() {
     assert_eq!(result["isError"], json!(false));
     let data = &result["structuredContent"];
     assert_eq!((&data["status"], &data["session"]), (&json!("completed"), &json!(lab.session())));
-    assert_eq!(seen["progress"][0], "read_file a.txt");
+    assert_eq!(seen["progress"][0], "read a.txt");
     assert_eq!(lab.processes(), []);
 }
 
@@ -94,6 +94,54 @@ async fn a_delegation_gives_an_entry_for_each_child() {
     for words in ["[1/2] First: begins", "[2/2] Second: completed after 1 calls"] {
         assert!(progress.iter().any(|said| said == words), "{words}: {progress:?}");
     }
+}
+
+#[tokio::test]
+async fn what_is_offered_follows_a_changed_setting_as_calls_do() {
+    let (lab, server) = (Lab::new(), reader().await);
+    let (seen, _) = client(&lab, &server, "changed", &[]).await;
+    let lists: Vec<Vec<Value>> = serde_json::from_value(seen["lists"].clone()).unwrap();
+    let names = |list: &Vec<Value>| list.iter().map(|tool| tool["name"].clone()).collect();
+    let names: Vec<Vec<Value>> = lists.iter().map(names).collect();
+    // A configuration that cannot be read changes nothing.
+    assert_eq!(
+        names,
+        [vec![json!("run"), json!("delegate")], vec![json!("run")], vec![json!("run")]]
+    );
+    let sets = |list: &[Value]| {
+        let sets = &list[0]["inputSchema"]["properties"]["toolsets"]["description"];
+        sets.as_str().unwrap().rsplit(": ").next().unwrap().to_owned()
+    };
+    assert_eq!(sets(&lists[0]), "delegation, file, terminal.");
+    assert_eq!(sets(&lists[1]), "file.");
+    let error = seen["error"].as_str().unwrap();
+    assert!(error.contains("there is no tool \"delegate\"; there are: run"), "{error}");
+}
+
+#[tokio::test]
+async fn a_session_of_delegate_is_named_by_its_tasks_and_fails_where_it_is_refused() {
+    let (lab, server) = (Lab::new(), reader().await);
+    fs::write(lab.work("a.txt"), "forty-two\n").unwrap();
+    let listed = async || {
+        let listed = Running::start(lab.deputize(&["sessions", "list", "--json"]));
+        let listed: Value = serde_json::from_str(&listed.end().await.with_code(0).out).unwrap();
+        let row = |row: &Value| (row["goal"].clone(), row["status"].clone());
+        let mut rows: Vec<_> = listed.as_array().unwrap().iter().map(row).collect();
+        rows.sort_by_key(|(goal, _)| goal.to_string());
+        rows
+    };
+    let (seen, _) = client(&lab, &server, "refused", &[]).await;
+    assert_eq!(seen["result"]["isError"], true, "{seen}");
+    let text = seen["result"]["content"][0]["text"].as_str().unwrap();
+    assert!(text.contains("there is no toolset `nope`"), "{text}");
+    let refused = (json!("Sort the imports"), json!("failed"));
+    assert_eq!(listed().await, [refused.clone()]);
+    client(&lab, &server, "delegate", &[]).await;
+    let done = (json!("2 tasks: First; Second"), json!("completed"));
+    assert_eq!(listed().await, [done.clone(), refused.clone()]);
+    client(&lab, &server, "run", &[]).await;
+    let run = (json!("Say what is in a.txt"), json!("completed"));
+    assert_eq!(listed().await, [done, run, refused]);
 }
 
 #[tokio::test]

@@ -28,6 +28,7 @@ fn terminal() -> (File, Person) {
     let screen = Screen::start(Surface {
         out: Box::new(io::sink()),
         size: None,
+        live: false,
         colour: false,
         detail: Detail::Quiet,
         cwd: PathBuf::from("/"),

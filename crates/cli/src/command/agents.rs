@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::agent_name::AgentName;
 use crate::args::{Agents, AgentsCommand};
+use crate::command::sessions::NO_SESSIONS;
 use crate::command::table;
 use crate::control::client::ask;
 use crate::control::running::{Holder, running};
@@ -71,7 +72,7 @@ fn once(dir: &SessionDir, named: &[String], as_json: bool) -> Result<(), CliErro
         return print(&format!("{:#}\n", json!({ "sessions": all })));
     }
     if seen.is_empty() {
-        tell("there are no sessions yet");
+        tell(NO_SESSIONS);
     }
     seen.iter().try_for_each(|seen| print(&seen.text(now)))
 }
@@ -137,7 +138,11 @@ impl Seen {
         if let Some(total) = self.family.total() {
             head.push_str(&format!(": {total}"));
         }
-        format!("{head}\n{}", table(COLUMNS, self.family.rows(self.runs, now)))
+        let rows = self.family.rows(self.runs, now);
+        if rows.is_empty() {
+            return format!("{head}\nno agent of it has started\n");
+        }
+        format!("{head}\n{}", table(COLUMNS, rows))
     }
 }
 

@@ -10,7 +10,7 @@ use deputize_tools::Processes;
 use serde_json::{Value, json};
 
 use crate::args::{Mcp, Settings, View};
-use crate::command::table;
+use crate::command::print_table;
 use crate::compose::mcp::{cards, not_given, server};
 use crate::config::{Config, Loaded, Sources, nearest};
 use crate::exit::CliError;
@@ -108,11 +108,10 @@ fn list(around: &Surroundings, view: &View) -> Result<(), CliError> {
         let rows: Vec<Value> = rows.iter().map(Row::json).collect();
         return print(&format!("{:#}\n", json!(rows)));
     }
-    if rows.is_empty() {
-        tell("no MCP server is configured; add one with: deputize mcp add NAME -- COMMAND");
-    }
     let rows = rows.iter().map(Row::cells).collect();
-    print(&table(["SERVER", "IS", "REACHED BY", "TOOLS", "STATE"], rows))
+    let head = ["SERVER", "IS", "REACHED BY", "TOOLS", "STATE"];
+    let if_empty = "there are no MCP servers: `deputize mcp add NAME -- COMMAND` adds one";
+    print_table(head, rows, if_empty)
 }
 
 /// How a server stands.

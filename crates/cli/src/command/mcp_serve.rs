@@ -1,6 +1,5 @@
 //! `deputize mcp-serve`: this agent for other agents, over MCP.
 
-use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 
@@ -8,10 +7,7 @@ use deputize_core::{Cancel, ToolCrate};
 use deputize_mcp::serve::{Desk, Who, bind};
 
 use crate::args::McpServe;
-use crate::command::run::{flags, overrides};
 use crate::compose::mcp_serve::{Office, Served};
-use crate::compose::serve::House;
-use crate::compose::{Composition, Ingredients, mcp};
 use crate::exit::{CliError, Exit};
 use crate::processes::enough_open_files;
 use crate::runtime::{STUCK, enough_threads, own, take_stdout, threads};
@@ -43,7 +39,7 @@ pub(crate) fn mcp_serve(
         Some(_) => None,
         None => Some(take_stdout()?),
     };
-    let office = office(links, around, args)?;
+    let office = Office::new(links, around, args)?;
     let runtime = threads()?;
     let code = runtime.block_on(async {
         let mut signals = Signals::listen().map_err(CliError::failed)?;
@@ -51,7 +47,7 @@ pub(crate) fn mcp_serve(
         let who = Who {
             name: "deputize",
             version: env!("CARGO_PKG_VERSION"),
-            instructions: if office.delegate.is_some() { INSTRUCTIONS } else { OF_RUN }.to_owned(),
+            instructions: if office.delegates() { INSTRUCTIONS } else { OF_RUN }.to_owned(),
         };
         let desk = Desk::new(who, Arc::new(Served(Arc::new(office))), end.clone());
         let served = async {
@@ -80,32 +76,4 @@ pub(crate) fn mcp_serve(
     });
     runtime.shutdown_timeout(STUCK);
     code
-}
-
-/// What all calls share. That a run can begin at all is seen here, and not at the first call.
-fn office(links: &[ToolCrate], around: Surroundings, args: &McpServe) -> Result<Office, CliError> {
-    let options = args.options();
-    let sources = around.sources(&options.settings, flags(&options))?;
-    let loaded = around.load(&sources)?;
-    let overrides = overrides(&options.model);
-    let here = Ingredients::here(links, &loaded.config, &around, &sources);
-    let ingredients = Ingredients { overrides: overrides.clone(), ..here };
-    let composition = Composition::new(&ingredients)?;
-    composition.models(&overrides, &around)?;
-    let tool = composition.delegation.tool();
-    let entry = composition.catalog.get(tool.as_str());
-    let entry = entry.filter(|_| composition.tools.contains(&tool));
-    let delegate = entry.and_then(|entry| {
-        let parameters = composition.declared(entry).parameters.to_value();
-        Some((tool.to_string(), parameters.as_object()?.clone()))
-    });
-    let root = sources.cwd.clone();
-    // Of a server that has not answered yet more may be known at a later call.
-    let sets = composition.toolsets.iter().map(ToString::to_string);
-    let toolsets = match loaded.config.toolsets.as_slice() {
-        [] => sets.chain(mcp::toolsets(&loaded.config)).collect(),
-        named => named.iter().cloned().collect::<BTreeSet<_>>(),
-    };
-    let house = House::new(links, around, options)?;
-    Ok(Office { house, root, toolsets: toolsets.into_iter().collect(), delegate })
 }

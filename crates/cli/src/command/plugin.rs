@@ -6,7 +6,7 @@ use deputize_plugin_host::Description;
 use serde_json::{Value, json};
 
 use crate::args::{Plugin, View};
-use crate::command::{new, table};
+use crate::command::{new, print_table};
 use crate::compose::{Ingredients, plugins, without_plugins};
 use crate::config::{Config, PluginEntry};
 use crate::exit::CliError;
@@ -45,14 +45,14 @@ fn list(links: &[ToolCrate], around: &Surroundings, view: &View) -> Result<u8, C
     if view.json {
         let rows: Vec<Value> = rows.iter().map(Row::json).collect();
         print(&format!("{:#}\n", json!(rows)))?;
-    } else if rows.is_empty() {
-        print("there are no plugins: `deputize plugin check FILE` prints the entry of one\n")?;
     } else {
         // Why one cannot be used is a sentence, and would make its column as wide.
         let why = rows.iter().filter_map(Row::why_not).collect::<String>();
         let rows = rows.iter().map(Row::cells).collect();
-        let table = table(["PLUGIN", "VERSION", "RUNS", "USABLE", "TOOLS", "FILE"], rows);
-        print(&format!("{table}{why}"))?;
+        let head = ["PLUGIN", "VERSION", "RUNS", "USABLE", "TOOLS", "FILE"];
+        let if_empty = "there are no plugins: `deputize plugin check FILE` prints the entry of one";
+        print_table(head, rows, if_empty)?;
+        print(&why)?;
     }
     Ok(code)
 }

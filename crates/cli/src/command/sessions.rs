@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::agent_name::AgentName;
 use crate::args::{ExportFormat, Sessions};
-use crate::command::table;
+use crate::command::{print_table, table};
 use crate::compose::environment_secrets;
 use crate::control::running::{Holder, holder, running};
 use crate::exit::CliError;
@@ -35,6 +35,8 @@ const CWD_CHARS: usize = 30;
 const UNFINISHED: &str = "unfinished";
 /// The status of a session that a process works on.
 const RUNNING: &str = "running";
+/// Said where a list of sessions is empty.
+pub(crate) const NO_SESSIONS: &str = "there are no sessions yet";
 
 /// Does what the command says; `resume` is a run and done elsewhere.
 pub(crate) fn sessions(around: &Surroundings, command: &Sessions) -> Result<(), CliError> {
@@ -208,13 +210,9 @@ fn list(dir: &SessionDir, as_json: bool) -> Result<(), CliError> {
         let all: Vec<Value> = glances.iter().map(Glance::json).collect();
         return print(&format!("{:#}\n", json!(all)));
     }
-    if glances.is_empty() {
-        tell("there are no sessions yet");
-        return Ok(());
-    }
     let rows = glances.iter().map(Glance::row).collect();
     let head = ["SESSION", "WHEN", "STATUS", "CHILDREN", "TOKENS", "MODEL", "DIRECTORY", "GOAL"];
-    print(&table(head, rows))
+    print_table(head, rows, NO_SESSIONS)
 }
 
 /// Tells the sessions that a process works on from those that broke off.

@@ -1,6 +1,22 @@
 //! Columns of text.
 
+use crate::exit::CliError;
 use crate::screen::line::width;
+use crate::surroundings::{print, tell};
+
+/// Prints a table. One without rows is not printed; words that say so go to standard error, so
+/// that a script that reads the rows gets none.
+pub(crate) fn print_table<const N: usize>(
+    head: [&str; N],
+    rows: Vec<[String; N]>,
+    if_empty: &str,
+) -> Result<(), CliError> {
+    if rows.is_empty() {
+        tell(if_empty);
+        return Ok(());
+    }
+    print(&table(head, rows))
+}
 
 /// Rows under a head, each column as wide as its widest cell. The last one is not padded.
 pub(crate) fn table<const N: usize>(head: [&str; N], rows: Vec<[String; N]>) -> String {

@@ -5,7 +5,7 @@ use deputize_core::{Entry, ToolCrate, Usable, headline};
 use serde_json::{Value, json};
 
 use crate::args::{Settings, Tools, Toolsets};
-use crate::command::table;
+use crate::command::print_table;
 use crate::compose::{Composition, Ingredients};
 use crate::config::nearest;
 use crate::exit::CliError;
@@ -38,7 +38,8 @@ pub(crate) fn tools(
                 return print(&format!("{:#}\n", json!(tools)));
             }
             let rows = composition.catalog.iter().map(|entry| row(entry, &composition)).collect();
-            print(&table(["TOOL", "TOOLSET", "FROM", "USABLE", "WHAT IT DOES"], rows))
+            let head = ["TOOL", "TOOLSET", "FROM", "USABLE", "WHAT IT DOES"];
+            print_table(head, rows, "there are no tools")
         }
         Tools::Show { name, view } => {
             let composition = compose(links, around, &view.settings)?;
@@ -87,7 +88,7 @@ pub(crate) fn toolsets(
             [set.clone(), enabled.to_owned(), tools.join(", ")]
         })
         .collect();
-    print(&table(["TOOLSET", "ENABLED", "TOOLS"], rows))
+    print_table(["TOOLSET", "ENABLED", "TOOLS"], rows, "there are no toolsets")
 }
 
 fn compose(

@@ -20,7 +20,7 @@ use crate::control::server::Server as Control;
 use crate::exit::{CliError, Exit};
 use crate::idle::Idle;
 use crate::output::events::time;
-use crate::screen::summary::of_call;
+use crate::screen::call::of_call;
 use crate::surroundings::tell;
 
 mod servers;

@@ -1,11 +1,12 @@
 //! What other agents have of this program over MCP: a whole run, and children for a task of theirs.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use deputize_core::{
-    ApproverMode, BoxFuture, Cancel, Clock as _, Delta, Message, Model, ModelError, Observer,
-    Outcome, Reply, Request, Resource as _, SessionId, Status,
+    ApproverMode, BoxFuture, CallStatus, Cancel, Clock as _, Delta, Finish, Message, Model,
+    ModelError, Observer, Outcome, Reply, Request, Resource as _, SessionId, Status, ToolCrate,
 };
 use deputize_mcp::serve::{Answer, Notes, Offered, Work, Wrong};
 use deputize_runtime::{Session, SystemClock};
@@ -13,25 +14,53 @@ use serde_json::{Map, Value, json};
 use tokio::task::spawn_blocking;
 
 use super::serve::{Begun, House, unasked, while_active};
+use super::{Composition, mcp};
+use crate::args::McpServe;
 use crate::command::mcp_serve::progress::Progress;
-use crate::command::run::new_session;
-use crate::config::Config;
+use crate::command::run::{new_session, overrides};
+use crate::config::{Config, load};
 use crate::exit::CliError;
 use crate::idle::Idle;
 use crate::output::json::Children;
 use crate::output::to_json_line;
-use crate::surroundings::tell;
+use crate::screen::call::of_tasks;
+use crate::surroundings::{Surroundings, tell};
 
 /// What all calls of other agents share.
 pub(crate) struct Office {
     pub(crate) house: House,
     /// The directory that calls work in or below.
     pub(crate) root: PathBuf,
+    /// What the configuration offered when it could last be read.
+    last: Mutex<Services>,
+}
+
+/// What can be asked for under a configuration.
+#[derive(Clone)]
+struct Services {
     /// The toolsets that a call may name, those of servers among them.
-    pub(crate) toolsets: Vec<String>,
-    /// The arguments of `delegate`, which are those of the tool that hands work on; nothing where
-    /// there is no such tool.
-    pub(crate) delegate: Option<(String, Map<String, Value>)>,
+    toolsets: Vec<String>,
+    /// The arguments of `delegate`, which are those of the tool that delegates; `None` where there
+    /// is no such tool.
+    delegate: Option<Map<String, Value>>,
+}
+
+impl Services {
+    fn of(config: &Config, composition: &Composition) -> Self {
+        let tool = composition.delegation.tool();
+        let entry = composition.catalog.get(tool.as_str());
+        let entry = entry.filter(|_| composition.tools.contains(&tool));
+        let delegate = entry.and_then(|entry| {
+            composition.declared(entry).parameters.to_value().as_object().cloned()
+        });
+        // Of a server that has not answered yet more may be known at a later call.
+        let sets = composition.toolsets.iter().map(ToString::to_string);
+        let toolsets: BTreeSet<String> = match config.toolsets.as_slice() {
+            [] => sets.chain(mcp::toolsets(config)).collect(),
+            named => named.iter().cloned().collect(),
+        };
+        Self { toolsets: toolsets.into_iter().collect(), delegate }
+    }
 }
 
 /// The work that other agents ask this program for.
@@ -49,50 +78,14 @@ const DELEGATE_ABOUT: &str = "Hand one task, or several at once, to agents of th
     `run`, no agent stands between you and them.";
 
 impl Work for Served {
-    fn offers(&self) -> Vec<Offered> {
-        let cwd = json!({
-            "type": "string",
-            "description": format!(
-                "Where to work: an absolute directory, {} or one below it [default: that].",
-                self.0.root.display()
-            ),
-        });
-        let run = json!({
-            "type": "object",
-            "properties": {
-                "prompt": {"type": "string", "description": "What to do, with all that must be known."},
-                "cwd": cwd.clone(),
-                "toolsets": {
-                    "type": "array",
-                    "items": {"type": "string"},
-                    "minItems": 1,
-                    "description": format!(
-                        "Give the agent these toolsets only [default: all of them]: {}.",
-                        self.0.toolsets.join(", ")
-                    ),
-                },
-                "max_iterations": {
-                    "type": "integer",
-                    "minimum": 1,
-                    "description": "Model requests that it may make at most.",
-                },
-            },
-            "required": ["prompt"],
-            "additionalProperties": false,
-        });
-        let run = Offered {
-            name: RUN,
-            description: RUN_ABOUT.to_owned(),
-            parameters: run.as_object().cloned().unwrap_or_default(),
-        };
-        let delegate = self.0.delegate.as_ref().map(|(_, parameters)| {
-            let mut parameters = parameters.clone();
-            if let Some(Value::Object(properties)) = parameters.get_mut("properties") {
-                properties.insert("cwd".to_owned(), cwd);
-            }
-            Offered { name: DELEGATE, description: DELEGATE_ABOUT.to_owned(), parameters }
-        });
-        std::iter::once(run).chain(delegate).collect()
+    /// Offers what the next call would find: the configuration is read anew. One that cannot be
+    /// read changes nothing here; the next call says what is wrong with it.
+    fn offers(&self) -> BoxFuture<'_, Vec<Offered>> {
+        let office = Arc::clone(&self.0);
+        Box::pin(async move {
+            let read = spawn_blocking(move || office.services()).await;
+            read.map(|services| self.0.offered(services)).unwrap_or_default()
+        })
     }
 
     fn call<'a>(
@@ -131,7 +124,93 @@ fn refused(error: &CliError) -> Answer {
     failed(error.to_string())
 }
 
+impl House {
+    /// What a session that works there could be asked for.
+    fn services(&self, cwd: &Path) -> Result<(Composition, Services), CliError> {
+        let sources = self.sources(cwd)?;
+        let loaded = load(&sources).map_err(CliError::usage)?;
+        let composition = self.compose(&sources, &loaded.config)?;
+        let services = Services::of(&loaded.config, &composition);
+        Ok((composition, services))
+    }
+}
+
 impl Office {
+    /// Seen here, and not at the first call, is that a run can begin at all.
+    pub(crate) fn new(
+        links: &[ToolCrate],
+        around: Surroundings,
+        args: &McpServe,
+    ) -> Result<Self, CliError> {
+        let house = House::new(links, around, args.options())?;
+        let root = house.around.cwd(args.options().settings.cwd.as_deref())?;
+        // Its warnings are told once, here.
+        house.load(&root)?;
+        let (composition, services) = house.services(&root)?;
+        composition.models(&overrides(&args.options().model), &house.around)?;
+        Ok(Self { house, root, last: Mutex::new(services) })
+    }
+
+    /// Whether tasks can be delegated without an agent in between.
+    pub(crate) fn delegates(&self) -> bool {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner).delegate.is_some()
+    }
+
+    /// What the configuration offers now, or offered when it could last be read.
+    fn services(&self) -> Services {
+        let now = self.house.services(&self.root);
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Ok((_, services)) = now {
+            *last = services;
+        }
+        last.clone()
+    }
+
+    fn offered(&self, Services { toolsets, delegate }: Services) -> Vec<Offered> {
+        let cwd = json!({
+            "type": "string",
+            "description": format!(
+                "Where to work: an absolute directory, {} or one below it [default: that].",
+                self.root.display()
+            ),
+        });
+        let run = json!({
+            "type": "object",
+            "properties": {
+                "prompt": {"type": "string", "description": "What to do, with all that must be known."},
+                "cwd": cwd.clone(),
+                "toolsets": {
+                    "type": "array",
+                    "items": {"type": "string"},
+                    "minItems": 1,
+                    "description": format!(
+                        "Give the agent these toolsets only [default: all of them]: {}.",
+                        toolsets.join(", ")
+                    ),
+                },
+                "max_iterations": {
+                    "type": "integer",
+                    "minimum": 1,
+                    "description": "Model requests that it may make at most.",
+                },
+            },
+            "required": ["prompt"],
+            "additionalProperties": false,
+        });
+        let run = Offered {
+            name: RUN,
+            description: RUN_ABOUT.to_owned(),
+            parameters: run.as_object().cloned().unwrap_or_default(),
+        };
+        let delegate = delegate.map(|mut parameters| {
+            if let Some(Value::Object(properties)) = parameters.get_mut("properties") {
+                properties.insert("cwd".to_owned(), cwd);
+            }
+            Offered { name: DELEGATE, description: DELEGATE_ABOUT.to_owned(), parameters }
+        });
+        std::iter::once(run).chain(delegate).collect()
+    }
+
     /// Where a call works: in the directory of this program, or below it.
     fn place(&self, given: Option<Value>) -> Result<PathBuf, Wrong> {
         let path = match given {
@@ -242,6 +321,10 @@ impl Prepared {
         let session = session.map_err(CliError::failed)?;
         let Begun { composition, chosen, .. } = &self.begun;
         let mut spec = composition.top_agent(&self.id, &chosen.name, &task, self.mode);
+        if let Job::Delegate(Value::Object(arguments)) = &self.job {
+            // What the session is listed by.
+            spec.goal = of_tasks(arguments).unwrap_or(spec.goal);
+        }
         spec.options = chosen.options.clone();
         let authority = composition.authority(self.mode, self.cwd.clone());
         let run = session.run(spec, authority, cancel);
@@ -331,12 +414,16 @@ impl Handover {
             return None;
         }
         let result = request.messages.iter().rev().find_map(|message| match &**message {
-            Message::Tool(result) => Some(result.text.as_str()),
+            Message::Tool(result) => Some(result),
             _ => None,
         });
         Some(match result {
             None => Reply::calls(request.model, [(tool.as_str(), arguments.clone())]),
-            Some(result) => Reply::text(request.model, result),
+            Some(result) => {
+                let refused = result.status != CallStatus::Ok;
+                let finish = if refused { Finish::Undone } else { Finish::Stop };
+                Reply { finish, ..Reply::text(request.model, result.text.as_str()) }
+            }
         })
     }
 }

@@ -59,12 +59,29 @@ impl House {
         })
     }
 
+    /// Where the configuration of a session that works there comes from.
+    pub(super) fn sources(&self, cwd: &Path) -> Result<Sources, CliError> {
+        let settings = Settings { cwd: Some(cwd.to_owned()), ..self.options.settings.clone() };
+        self.around.sources(&settings, flags(&self.options))
+    }
+
     /// The configuration of a session that works there.
     pub(super) fn load(&self, cwd: &Path) -> Result<(Sources, Loaded), CliError> {
-        let settings = Settings { cwd: Some(cwd.to_owned()), ..self.options.settings.clone() };
-        let sources = self.around.sources(&settings, flags(&self.options))?;
+        let sources = self.sources(cwd)?;
         let loaded = self.around.load(&sources)?;
         Ok((sources, loaded))
+    }
+
+    /// What a session is made of, without asking servers for what is not known of them.
+    pub(super) fn compose(
+        &self,
+        sources: &Sources,
+        config: &Config,
+    ) -> Result<Composition, CliError> {
+        Composition::new(&Ingredients {
+            overrides: overrides(&self.options.model),
+            ..Ingredients::here(&self.links, config, &self.around, sources)
+        })
     }
 
     /// Puts a session together, with what an earlier one is gone on with.

@@ -108,7 +108,7 @@ impl Drawer {
         if state.lines.is_empty() && tree == self.drawn && columns == self.drawn_columns {
             return Vec::new();
         }
-        let above = state.lines.take();
+        let above = wrapped(state.lines.take(), columns);
         let frame = frame(&self.drawn, &above, &tree, columns + 1, self.surface.colour);
         self.drawn = tree;
         self.drawn_columns = columns;
@@ -119,25 +119,26 @@ impl Drawer {
     fn lines(&mut self, state: &mut State) -> Vec<u8> {
         state.dirty = false;
         let columns = self.size().0;
-        let lines = state.lines.take();
+        let lines = wrapped(state.lines.take(), columns.saturating_sub(1));
         let drawn = std::mem::take(&mut self.drawn);
         frame(&drawn, &lines, &[], columns, self.surface.colour)
     }
 
-    /// The end: the tree as it ended, for good, and what was changed.
+    /// The end: the tree as it ended, for good, what was changed, and which agents failed.
     fn last(&mut self, state: &mut State) -> Vec<u8> {
         let mut out = self.lines(state);
         state.end = End::Drawn;
-        if state.detail == Detail::Quiet {
-            return out;
-        }
         let columns = self.size().0;
         let mut lines = Vec::new();
         if state.live {
             let now = self.surface.clock.now_ms();
             lines = layout::lines(&state.tree, now, columns.saturating_sub(1), MOST_LINES);
         }
-        lines.extend(state.changes.lines(&self.surface.cwd));
+        if state.detail != Detail::Quiet {
+            lines.extend(state.changes.lines(&self.surface.cwd));
+        }
+        lines.extend(state.failures.lines(&state.tree));
+        let lines = wrapped(lines, columns.saturating_sub(1));
         out.extend(frame(&[], &lines, &[], columns, self.surface.colour));
         out
     }
@@ -145,4 +146,9 @@ impl Drawer {
     fn size(&self) -> (usize, usize) {
         self.surface.size.as_ref().map_or((usize::MAX, usize::MAX), |size| size())
     }
+}
+
+/// Lines as they stand on a terminal of so many columns.
+fn wrapped(lines: Vec<Line>, columns: usize) -> Vec<Line> {
+    lines.into_iter().flat_map(|line| line.wrap(columns)).collect()
 }

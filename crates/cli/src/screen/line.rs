@@ -30,6 +30,8 @@ impl Style {
 }
 
 const RESET: &str = "\u{1b}[0m";
+/// Columns by which the rows of a wrapped line are indented below its first one.
+const HANGING: usize = 2;
 
 /// A piece of a line. Its text has been through a door: nothing in it moves a cursor.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,6 +90,71 @@ impl Line {
         fitted
     }
 
+    /// The line in rows of at most so many columns, broken between words; those below the first
+    /// are indented. A word that is wider than a row stays whole, for it may be a path or an
+    /// address that is to be copied; so does a command in backticks that fits into a row.
+    pub(crate) fn wrap(self, columns: usize) -> Vec<Self> {
+        if self.width() <= columns {
+            return vec![self];
+        }
+        let lead: String = self.chars().map(|(c, _)| c).take_while(|c| *c == ' ').collect();
+        let indent = (lead.len() + HANGING).min(columns / 2);
+        let (mut rows, mut row, mut gap) = (Vec::new(), Self::default(), Self::default());
+        let mut has_word = false;
+        for Word { line, is_gap } in self.words(columns.saturating_sub(indent)) {
+            if is_gap {
+                gap = line;
+                continue;
+            }
+            if has_word && row.width() + gap.width() + line.width() > columns {
+                let next = Self::default().with(Style::Plain, " ".repeat(indent));
+                rows.push(std::mem::replace(&mut row, next));
+            } else {
+                row.spans.append(&mut gap.spans);
+            }
+            gap = Self::default();
+            row.spans.extend(line.spans);
+            has_word = true;
+        }
+        rows.push(row);
+        rows
+    }
+
+    /// Its words and the gaps between them. What stands in backticks is one word where it takes
+    /// at most so many columns.
+    fn words(&self, most: usize) -> Vec<Word> {
+        let mut words: Vec<Word> = Vec::new();
+        let text: String = self.chars().map(|(c, _)| c).collect();
+        // Characters that are left of what stands in backticks, and whether it stays whole.
+        let (mut rest, mut quoted, mut is_whole) = (text.as_str(), 0_usize, false);
+        for (c, style) in self.chars() {
+            if c == '`' && quoted == 0 {
+                let quotation = quotation(rest).unwrap_or_default();
+                (quoted, is_whole) = (quotation.chars().count(), width(quotation) <= most);
+            }
+            let is_gap = c == ' ' && (quoted == 0 || !is_whole);
+            quoted = quoted.saturating_sub(1);
+            rest = rest.get(c.len_utf8()..).unwrap_or_default();
+            match words.last_mut() {
+                Some(word) if word.is_gap == is_gap => word.line.add(style, c),
+                _ => words.push(Word { line: Self::default().with(style, c), is_gap }),
+            }
+        }
+        words
+    }
+
+    fn chars(&self) -> impl Iterator<Item = (char, Style)> {
+        self.spans.iter().flat_map(|span| span.text.chars().map(|c| (c, span.style)))
+    }
+
+    /// Adds a character, to the last piece where that looks the same.
+    fn add(&mut self, style: Style, c: char) {
+        match self.spans.last_mut() {
+            Some(span) if span.style == style => span.text.push(c),
+            _ => self.push(style, c),
+        }
+    }
+
     /// The text, with colours or without.
     pub(crate) fn render(&self, colour: bool) -> String {
         let mut out = String::new();
@@ -101,6 +168,18 @@ impl Line {
         }
         out
     }
+}
+
+/// A word of a line, or the gap between two.
+struct Word {
+    line: Line,
+    is_gap: bool,
+}
+
+/// The beginning of a text that stands in backticks, with both of them.
+fn quotation(text: &str) -> Option<&str> {
+    let inside = text.strip_prefix('`')?.find('`')?;
+    text.get(..inside + 2)
 }
 
 /// The columns of a text. Every character is counted alone: a terminal that does not join a
@@ -142,6 +221,38 @@ mod tests {
         assert_eq!(cut("漢", 1), "…");
         assert_eq!(cut("漢", 0), "");
         assert_eq!(width(&cut("a漢b漢c", 4)), 4);
+    }
+
+    fn wrapped(text: &str, columns: usize) -> Vec<String> {
+        let line = Line::default().with(Style::Plain, text);
+        line.wrap(columns).iter().map(|row| row.render(false)).collect()
+    }
+
+    #[test]
+    fn a_line_is_wrapped_between_words_and_goes_on_indented() {
+        let text = "warning: the project configuration is ignored";
+        assert_eq!(wrapped(text, 45), [text]);
+        assert_eq!(wrapped(text, 30), ["warning: the project", "  configuration is ignored"]);
+        assert_eq!(wrapped("  rm  -rf  x", 9), ["  rm  -rf", "    x"]);
+        let path = "/a/very/long/path/to/somewhere";
+        assert_eq!(wrapped(&format!("see {path} now"), 10), ["see", &format!("  {path}"), "  now"]);
+        assert_eq!(wrapped("漢字 漢字 漢字", 9), ["漢字 漢字", "  漢字"]);
+        assert_eq!(wrapped("a b", 0), ["a", "b"]);
+    }
+
+    #[test]
+    fn a_command_in_backticks_stays_on_one_row_where_it_fits() {
+        let hint = "hint: go on with `deputize run --resume s1` or leave it";
+        let rows = ["hint: go on with", "  `deputize run --resume s1` or", "  leave it"];
+        assert_eq!(wrapped(hint, 32), rows);
+        assert_eq!(wrapped("one `two three` `four", 9), ["one `two", "  three`", "  `four"]);
+    }
+
+    #[test]
+    fn a_wrapped_line_keeps_its_styles() {
+        let line = Line::default().with(Style::Bad, "error: ").with(Style::Plain, "ab cd");
+        let rows: Vec<String> = line.wrap(10).iter().map(|row| row.render(true)).collect();
+        assert_eq!(rows, ["\u{1b}[31merror:\u{1b}[0m\u{1b}[31m \u{1b}[0mab", "  cd"]);
     }
 
     #[test]

@@ -13,6 +13,7 @@ use tokio::sync::Notify;
 use super::Detail;
 use super::changes::Changes;
 use super::drawer::{Drawer, Next};
+use super::failures::{Failures, is_failure};
 use super::line::Line;
 use super::plain::{Plain, has_no_row, progressed};
 use super::tree::Tree;
@@ -25,9 +26,10 @@ const LOOK: Duration = Duration::from_millis(50);
 pub(crate) struct Surface {
     /// Standard error.
     pub(crate) out: Box<dyn Write + Send>,
-    /// Columns and rows of the terminal, asked anew for each drawing. Nothing: it is no
-    /// terminal that a cursor can be moved on, and lines are printed instead.
+    /// Columns and rows of the terminal, asked anew for each drawing; `None` where it is none.
     pub(crate) size: Option<Size>,
+    /// Whether a tree is drawn on it. Otherwise lines are printed.
+    pub(crate) live: bool,
     /// Whether colours may be used.
     pub(crate) colour: bool,
     /// How much is told.
@@ -66,6 +68,7 @@ pub(super) struct State {
     pub(super) tree: Tree,
     plain: Plain,
     pub(super) changes: Changes,
+    pub(super) failures: Failures,
     /// Why a model was last waited for.
     waits_for: Option<String>,
     /// Lines that wait to be printed, for good.
@@ -94,10 +97,8 @@ pub(super) enum End {
 impl Screen {
     /// A screen that shows nothing yet. It draws from a thread of its own.
     pub(crate) fn start(mut surface: Surface) -> io::Result<Self> {
-        if surface.detail == Detail::Quiet {
-            surface.size = None;
-        }
-        let mut state = State::new(surface.detail, surface.size.is_some());
+        surface.live &= surface.detail != Detail::Quiet;
+        let mut state = State::new(surface.detail, surface.live);
         state.plain = Plain::new(surface.unasked);
         let shared = Arc::new(Shared {
             state: Mutex::new(state),
@@ -289,6 +290,7 @@ impl State {
             tree: Tree::default(),
             plain: Plain::default(),
             changes: Changes::default(),
+            failures: Failures::default(),
             waits_for: None,
             lines: Waiting::default(),
             pauses: 0,
@@ -303,11 +305,14 @@ impl State {
     pub(super) fn see(&mut self, record: &Record) {
         self.tree.apply(record);
         self.changes.apply(record);
+        self.failures.apply(record);
         let lines = self.plain.lines(&self.tree, record, self.detail);
         // A live tree tells what plain lines tell; what it has no place for stands above it.
         let remark = match &record.event {
             Event::Log { .. } | Event::Hook(_) | Event::SpawnPaused { .. } => true,
             Event::ToolEnd(end) => has_no_row(end),
+            // The row has room for the beginning of a reason alone.
+            Event::AgentEnd(outcome) => record.depth > 0 && is_failure(outcome.status),
             // The row has room for the count alone; why it waits is told once for all who do.
             Event::ModelRetry { reason, .. } => {
                 self.waits_for.replace(reason.clone()).as_ref() != Some(reason)

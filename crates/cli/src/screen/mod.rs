@@ -1,7 +1,9 @@
 //! What a person sees on standard error while agents work.
 
+pub(crate) mod call;
 pub(crate) mod changes;
 mod drawer;
+mod failures;
 mod frame;
 pub(crate) mod layout;
 pub(crate) mod line;

@@ -10,8 +10,9 @@ use deputize_core::{
 use serde_json::Value;
 
 use super::Detail;
+use super::call::{of_call, of_result};
 use super::line::{Line, Style};
-use super::summary::{as_is, count, dollars, of_call, seconds};
+use super::summary::{as_is, count, dollars, seconds};
 use super::tree::Tree;
 use crate::approve::NO_TERMINAL;
 
@@ -248,7 +249,7 @@ fn returned(line: Line, end: &ToolEnd, detail: Detail) -> Option<Line> {
     }
     let refused = refusal(end);
     let why = refused.as_deref().or(end.error.as_deref());
-    let why = to_line(why.unwrap_or(&end.content()), REMARK_CHARS);
+    let why = of_result(why.unwrap_or(&end.content()), REMARK_CHARS);
     let said = if why.starts_with(status.as_str()) { "" } else { status.as_str() };
     let sep = if said.is_empty() { "" } else { ": " };
     Some(line.with(Style::Bad, format!("{tool} {said}{sep}")).with(Style::Plain, why))
@@ -306,7 +307,7 @@ fn finished(tree: &Tree, record: &Record, outcome: &Outcome) -> Line {
     line.push(Style::Dim, format!(" ({}{cost})", seconds(outcome.duration_ms)));
     // What the top agent failed of is told at the very end.
     if let (Some(error), false) = (&outcome.error, tag.is_empty()) {
-        line.push(Style::Plain, format!(": {}", to_line(error, REMARK_CHARS)));
+        line.push(Style::Plain, format!(": {}", to_line(error, error.len())));
     }
     line
 }

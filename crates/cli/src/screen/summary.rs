@@ -1,72 +1,10 @@
-//! A call, a number of tokens, a time: each in a few words.
+//! A command, a number of tokens, a time: each in a few words.
 
 use deputize_core::Outcome;
 use deputize_core::door::{to_line, to_question};
-use serde_json::Value;
 
-/// The most characters of a call in words.
-const CALL_CHARS: usize = 120;
-/// The most characters of a regular expression, or of a pattern of names: they are means, and
-/// often long ones.
-const MEANS_CHARS: usize = 40;
-/// Arguments that tell most about a call, the first one that is there.
-const TELLING: [&str; 10] =
-    ["command", "goal", "pattern", "glob", "path", "query", "url", "name", "file", "text"];
-
-/// The form of `delegate_task` with one text.
-const TASK: &str = "task";
-
-/// A call in words: the tool, and the one argument that tells most.
-pub(crate) fn of_call(tool: &str, arguments: &str) -> String {
-    let name = tool;
-    let tool = as_is(tool, CALL_CHARS / 2);
-    let value = serde_json::from_str::<Value>(arguments).ok();
-    let what = value
-        .as_ref()
-        .and_then(|value| telling(name, value))
-        .unwrap_or_else(|| arguments.to_owned());
-    match what.trim() {
-        "" | "{}" => tool,
-        what => as_is(&format!("{tool} {what}"), CALL_CHARS),
-    }
-}
-
-fn telling(tool: &str, value: &Value) -> Option<String> {
-    let map = value.as_object()?;
-    if tool == TASK {
-        return map.get("description")?.as_str().map(str::to_owned);
-    }
-    if let Some(Value::Array(tasks)) = map.get("tasks") {
-        return Some(match tasks.as_slice() {
-            [one] => goal(one).unwrap_or_else(|| "1 task".to_owned()),
-            several => count(several.len(), "task"),
-        });
-    }
-    let (key, text) = TELLING.iter().find_map(|key| Some((*key, map.get(*key)?.as_str()?)))?;
-    Some(match key {
-        "pattern" => title(text).unwrap_or_else(|| short(text)),
-        "glob" => short(text),
-        _ => text.to_owned(),
-    })
-}
-
-fn goal(task: &Value) -> Option<String> {
-    task.get("goal")?.as_str().map(str::to_owned)
-}
-
-/// What a regular expression that begins with a named group looks for, in the words of its name.
-fn title(pattern: &str) -> Option<String> {
-    let rest = pattern.strip_prefix("(?<").or_else(|| pattern.strip_prefix("(?P<"))?;
-    let (name, _) = rest.split_once('>')?;
-    let plain = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-    plain.then(|| format!("({})", name.replace('_', " ")))
-}
-
-/// The beginning of something that is only a means.
-fn short(text: &str) -> String {
-    let (line, rest) = beginning(text, MEANS_CHARS);
-    if rest > 0 { format!("{line}…") } else { line }
-}
+/// The most characters of the name of a file.
+const NAME_CHARS: usize = 120;
 
 /// What was really called or run, on one line: nothing of it is left out or smoothed, all that
 /// a terminal would obey or hide is written out, and the end of a line is `⏎`. What comes after
@@ -79,7 +17,7 @@ pub(crate) fn as_is(text: &str, most: usize) -> String {
 }
 
 /// At most so many characters of a text on one line, and how many there are after them.
-fn beginning(text: &str, most: usize) -> (String, usize) {
+pub(super) fn beginning(text: &str, most: usize) -> (String, usize) {
     let (mut line, mut length) = (String::new(), 0);
     let mut rest = text.trim().chars();
     while let Some(c) = rest.clone().next() {
@@ -144,7 +82,7 @@ pub(crate) fn unseen(outcome: &Outcome) -> Option<String> {
     const NAMED: usize = 5;
     let names = &outcome.found.as_ref()?.unseen_writes;
     let shown: Vec<String> =
-        names.iter().take(NAMED).map(|name| format!("`{}`", to_line(name, CALL_CHARS))).collect();
+        names.iter().take(NAMED).map(|name| format!("`{}`", to_line(name, NAME_CHARS))).collect();
     let more = match names.len().saturating_sub(NAMED) {
         0 => String::new(),
         more => format!(" and {more} more"),
@@ -163,38 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_is_told_by_what_matters_in_it() {
-        assert_eq!(of_call("read_file", r#"{"limit":3,"path":"src/a.rs"}"#), "read_file src/a.rs");
-        assert_eq!(of_call("terminal", r#"{"command":"ls\n-l\n"}"#), "terminal ls ⏎ -l");
-        assert_eq!(of_call("delegate_task", r#"{"tasks":[{},{}]}"#), "delegate_task 2 tasks");
-        let stray = r#"{"goal":"Not read","description":"Count the tests"}"#;
-        assert_eq!(of_call("task", stray), "task Count the tests");
-        assert_eq!(of_call("now", "{}"), "now");
-        let search = format!(r#"{{"path":"src","pattern":"{}"}}"#, "a|".repeat(60));
-        let shown = format!("search_files {}…", "a|".repeat(20));
-        assert_eq!(of_call("search_files", &search), shown);
-        let names = format!(r#"{{"glob":"{{{}}}/**"}}"#, "src,".repeat(20));
-        assert_eq!(
-            of_call("search_files", &names),
-            format!("search_files {{{}src…", "src,".repeat(9))
-        );
-        let named = r#"{"pattern":"(?<public_items>(?-u)^\\s*pub\\s+)"}"#;
-        assert_eq!(of_call("search_files", named), "search_files (public items)");
-        let odd = r#"{"pattern":"(?<a\u001b[2J>x)"}"#;
-        assert_eq!(of_call("search_files", odd), r"search_files (?<a\u{1b}[2J>x)");
-        let one = r#"{"tasks":[{"goal":"Sort the imports"}]}"#;
-        assert_eq!(of_call("delegate_task", one), "delegate_task Sort the imports");
-        assert_eq!(of_call("delegate_task", r#"{"tasks":[7]}"#), "delegate_task 1 task");
-        assert_eq!(of_call("odd", r#"{"n":1}"#), r#"odd {"n":1}"#);
-        assert_eq!(of_call("bad", r#"{"path": "#), r#"bad {"path":"#);
-        assert_eq!(of_call("bad", ""), "bad");
-    }
-
-    #[test]
-    fn what_is_told_of_a_call_is_the_call() {
-        assert_eq!(of_call("t\u{1b}[2J", r#"{"path":"\u001b[31mx"}"#), r"t\u{1b}[2J \u{1b}[31mx");
-        let command = r#"{"command":"rm  -rf \u001b[2K\u202e\u200b\r/"}"#;
-        assert_eq!(of_call("sh", command), r"sh rm  -rf \u{1b}[2K\u{202e}\u{200b}\u{d}/");
+    fn of_a_command_each_character_is_told() {
         for (text, line) in [
             ("abcd", "abcd"),
             ("abcde", "abcd… (1 more characters)"),

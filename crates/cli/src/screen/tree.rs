@@ -7,7 +7,8 @@ use deputize_core::{
     AgentId, AgentStart, CallId, Cost, Event, Outcome, Record, Reply, Status, Usage,
 };
 
-use super::summary::{as_is, of_call};
+use super::call::of_call;
+use super::summary::as_is;
 use crate::task::material::words_of;
 
 /// The most characters that are kept of a goal.
@@ -34,7 +35,7 @@ pub(crate) struct Node {
     pub(crate) tag: String,
     /// How it ended, if it has.
     pub(crate) ended: Option<Status>,
-    /// Why it did not complete.
+    /// Why it did not complete, whole, on one line.
     pub(crate) error: Option<String>,
     /// What it does now.
     pub(crate) doing: Doing,
@@ -196,6 +197,16 @@ impl Tree {
         self.agents.get(id)
     }
 
+    /// All agents, each before its children.
+    pub(crate) fn top_down(&self) -> impl Iterator<Item = (&AgentId, &Node)> {
+        let mut open: Vec<&AgentId> = self.top.iter().collect();
+        std::iter::from_fn(move || {
+            let (id, node) = self.agents.get_key_value(open.pop()?)?;
+            open.extend(node.children.iter().rev());
+            Some((id, node))
+        })
+    }
+
     /// Whether any agent has not ended.
     pub(crate) fn is_running(&self) -> bool {
         self.agents.values().any(|node| node.ended.is_none())
@@ -233,7 +244,7 @@ impl Node {
         // What it cost nobody here knows.
         self.cost.unpriced |= outcome.external;
         self.ended = Some(outcome.status);
-        self.error = outcome.error.as_deref().map(|error| to_line(error, GOAL_CHARS));
+        self.error = outcome.error.as_deref().map(|error| to_line(error, error.len()));
         self.finished = at;
         self.calls.clear();
         self.progress.clear();

@@ -161,8 +161,8 @@ mod tests {
     struct Idle;
 
     impl Work for Idle {
-        fn offers(&self) -> Vec<Offered> {
-            Vec::new()
+        fn offers(&self) -> BoxFuture<'_, Vec<Offered>> {
+            Box::pin(std::future::ready(Vec::new()))
         }
 
         fn call<'a>(

@@ -8,7 +8,7 @@ use deputize_core::door::to_line;
 use deputize_core::{AgentId, Event, Observer, Record};
 use deputize_mcp::serve::Notes;
 
-use crate::screen::summary::of_call;
+use crate::screen::call::of_call;
 use crate::surroundings::tell;
 
 /// After so many calls of a child there is a note.
@@ -17,6 +17,8 @@ const CALLS: u32 = 5;
 const PAUSE_MS: u64 = 2000;
 /// The most characters of a child's goal.
 const GOAL_CHARS: usize = 60;
+/// The most characters of why a child failed.
+const ERROR_CHARS: usize = 500;
 
 /// Makes notes of records.
 pub(crate) struct Progress {
@@ -67,7 +69,9 @@ impl Progress {
             Event::AgentEnd(outcome) => {
                 let child = children.remove(&record.agent)?;
                 let status = outcome.status.as_str();
-                Some(format!("{}: {status} after {} calls", child.name, child.calls))
+                let why = outcome.error.as_deref().map(|error| to_line(error, ERROR_CHARS));
+                let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+                Some(format!("{}: {status} after {} calls{why}", child.name, child.calls))
             }
             _ => None,
         }
@@ -127,11 +131,11 @@ mod tests {
         assert_eq!(
             told,
             [
-                "read_file 1".to_owned(),
+                "read 1".to_owned(),
                 of_child("begins"),
-                of_child("5 calls, now read_file 5"),
-                of_child("10 calls, now read_file 10"),
-                of_child("12 calls, now read_file 12"),
+                of_child("5 calls, now read 5"),
+                of_child("10 calls, now read 10"),
+                of_child("12 calls, now read 12"),
                 of_child("completed after 12 calls"),
             ]
         );

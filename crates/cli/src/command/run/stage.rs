@@ -13,7 +13,6 @@ use deputize_runtime::{
     Continue, MESSAGE_BLOCKED, Parts, Recovery, ResumeError, SLOW_SYNC, Session, SessionDir,
     SystemClock, Tape,
 };
-use rustix::termios::tcgetwinsize;
 
 use super::last::Ending;
 use super::recording;
@@ -30,11 +29,11 @@ use crate::output::stream::EventStream;
 use crate::processes::enough_open_files;
 use crate::runtime::{STUCK, enough_threads, own, threads};
 use crate::screen::Detail;
+use crate::screen::call::of_call;
 use crate::screen::line::{Line, Style};
 use crate::screen::live::{Screen, Size, Surface};
-use crate::screen::summary::of_call;
 use crate::stop::{Heard, Signals};
-use crate::surroundings::{PrintError, Surroundings};
+use crate::surroundings::{PrintError, Surroundings, terminal_size};
 use crate::task::material::{Material, message};
 
 /// How long the screen may take to show how a run stood that was left before its end.
@@ -344,14 +343,12 @@ fn surface(
     // Event lines and a tree on the same terminal would write over each other.
     let mixed = options.output == OutputFormat::Events && around.stdout_is_terminal;
     let live = around.stderr_is_terminal && around.moves_cursor() && !mixed;
-    let size: Size = Box::new(|| match tcgetwinsize(io::stderr()) {
-        Ok(size) if size.ws_col > 0 => (size.ws_col.into(), size.ws_row.into()),
-        _ => (80, 24),
-    });
+    let size: Size = Box::new(|| terminal_size().unwrap_or((80, 24)));
     let asks = composition.config.approvals.mode != ApprovalMode::Deny;
     Ok(Surface {
         out: Box::new(own(io::stderr())?),
-        size: live.then_some(size),
+        size: around.stderr_is_terminal.then_some(size),
+        live,
         colour: around.stderr_is_terminal && around.colour(),
         detail,
         cwd: cwd.to_owned(),

@@ -11,7 +11,8 @@ use super::{Glance, RUNNING, UNFINISHED, has_ended, local, mark, said, status_of
 use crate::agent_name::{AgentName, short};
 use crate::control::running::Holder;
 use crate::exit::CliError;
-use crate::screen::summary::{dollars, of_call, seconds, tokens, unseen};
+use crate::screen::call::of_call;
+use crate::screen::summary::{dollars, seconds, tokens, unseen};
 use crate::surroundings::print;
 
 /// The most characters of a goal in the tree.
@@ -140,12 +141,15 @@ fn place(id: &AgentId) -> Vec<u32> {
 fn row(agent: &Agent<'_>) -> String {
     let indent = "  ".repeat(agent.depth as usize);
     let time = agent.outcome.map(|outcome| format!(" ({})", seconds(outcome.duration_ms)));
+    let error = agent.outcome.and_then(|outcome| outcome.error.as_deref());
+    let error = error.map(|error| format!("{indent}  {}\n", to_line(error, error.len())));
     format!(
-        "{indent}{} {}  {}{}\n",
+        "{indent}{} {}  {}{}\n{}",
         mark(agent.outcome),
         short(agent.id),
         to_line(&agent.spec.goal, GOAL_CHARS),
-        time.unwrap_or_default()
+        time.unwrap_or_default(),
+        error.unwrap_or_default()
     )
 }
 

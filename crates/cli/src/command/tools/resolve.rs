@@ -5,8 +5,8 @@ use deputize_delegate::{Dropped, Parent, Plan};
 use serde_json::{Value, json};
 
 use crate::args::ChildTools;
+use crate::command::print_table;
 use crate::command::prompt::{above, named, planned, role_word};
-use crate::command::table;
 use crate::compose::Composition;
 use crate::exit::CliError;
 use crate::surroundings::{print, tell};
@@ -75,5 +75,6 @@ pub(super) fn resolve(
     }
     warnings.iter().for_each(|warning| tell(&format!("note: {warning}")));
     print(&format!("{} at depth {}\n", spec.role.as_str(), spec.depth))?;
-    print(&table(["TOOL", "TOOLSET", "CHILD HAS IT", "WHY"], rows))
+    let head = ["TOOL", "TOOLSET", "CHILD HAS IT", "WHY"];
+    print_table(head, rows, "the child has no tools: its parent has none")
 }

@@ -126,7 +126,7 @@ fn a_question_and_its_answer() {
     assert!(draw(&tape, 60, 5).starts_with("? Ship it  asks: git push"));
     let (decision, by) = ("deny".to_owned(), "user".to_owned());
     tape.add(&root(), Event::ApprovalDecision { call: CALL, decision, by });
-    assert!(draw(&tape, 60, 5).starts_with("● Ship it  terminal git push"));
+    assert!(draw(&tape, 60, 5).starts_with("● Ship it  run git push"));
     tape.add(&root(), returned(CALL, "terminal", CallStatus::Denied, "no", Vec::new()));
     assert!(draw(&tape, 60, 5).starts_with("● Ship it  thinking"));
 }
@@ -138,7 +138,7 @@ fn calls_side_by_side_are_counted() {
     for slot in 0..3 {
         tape.add(&root(), called(CallId { step: 1, slot }, "read_file", r#"{"path":"a"}"#));
     }
-    assert!(draw(&tape, 60, 5).contains("read_file a (+2)"));
+    assert!(draw(&tape, 60, 5).contains("read a (+2)"));
 }
 
 /// A tree of three levels: for each child whether it ended, and how many children it has.

@@ -4,7 +4,7 @@ use deputize_core::{
 
 use super::super::frame::frame;
 use super::*;
-use crate::fixture::{CALL, START, Tape, called, child, ended, returned, root, started};
+use crate::fixture::{CALL, START, Tape, called, child, ended, outcome, returned, root, started};
 use crate::output::outlet::tests::{stalled, wait};
 use crate::screen::line::{Style, width};
 
@@ -130,6 +130,7 @@ fn surface(out: Box<dyn Write + Send>, detail: Detail, live: bool) -> Surface {
     Surface {
         out,
         size: live.then_some(size),
+        live,
         colour: false,
         detail,
         cwd: PathBuf::from("/repo/project"),
@@ -173,6 +174,34 @@ fn a_live_run_leaves_its_remarks_and_the_last_tree() {
     └─ ✓ [1/3] Sort                       0 steps · 0 tok · 0 s
     hint: go on
     ");
+}
+
+#[test]
+fn why_a_child_failed_stands_above_the_tree_and_whole_at_the_end() {
+    let reason =
+        "the provider does not know the model `m-9`: it was taken out of service last week";
+    let failed = |agent: &AgentId| {
+        let mut outcome = outcome(agent, Status::Failed, ExitReason::Error);
+        outcome.error = Some(reason.to_owned());
+        Event::AgentEnd(Box::new(outcome))
+    };
+    let below = child(1).child(CALL, 0);
+    let mut tape = Tape::default();
+    tape.add(&root(), started(&root(), "Tidy up"));
+    tape.add(&child(1), started(&child(1), "Sort the imports"));
+    tape.add(&below, started(&below, "Check that they are sorted"));
+    tape.add(&below, failed(&below));
+    tape.add(&child(1), ended(&child(1), Status::Completed, ExitReason::Completed));
+    tape.add(&root(), ended(&root(), Status::Completed, ExitReason::Completed));
+    let (live, sink) = screen(Detail::Normal, true);
+    tape.records.iter().for_each(|record| live.see(record));
+    end(&live);
+    insta::assert_snapshot!(Terminal::show(60, &sink.0.lock().unwrap()));
+    // What fails is told also where little is.
+    let (quiet, sink) = screen(Detail::Quiet, true);
+    tape.records.iter().for_each(|record| quiet.see(record));
+    end(&quiet);
+    insta::assert_snapshot!(Terminal::show(60, &sink.0.lock().unwrap()));
 }
 
 #[test]
@@ -244,7 +273,7 @@ fn plain_lines_are_printed_at_once() {
     let tape = session();
     tape.records.iter().take(2).for_each(|record| screen.see(record));
     wait(screen.settled());
-    assert_eq!(sink.0.lock().unwrap().as_slice(), b"delegate_task a\n");
+    assert_eq!(sink.0.lock().unwrap().as_slice(), b"delegate: a\n");
 }
 
 #[test]
@@ -253,7 +282,7 @@ fn lines_that_follow_fast_are_written_together_and_wake_nobody() {
     let mut state = State::new(Detail::Normal, false);
     let tape = session();
     tape.records.iter().take(2).for_each(|record| state.see(record));
-    assert_eq!(drawer.next(&mut state), Next::Write(b"delegate_task a\n".to_vec()));
+    assert_eq!(drawer.next(&mut state), Next::Write(b"delegate: a\n".to_vec()));
     assert!(matches!(drawer.next(&mut state), Next::Wait(Some(_))));
     assert!(state.dirty, "as if the drawer knew of news");
     tape.records.iter().skip(2).for_each(|record| state.see(record));

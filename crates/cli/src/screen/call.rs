@@ -1,0 +1,286 @@
+//! A tool call, and what came of it, in words for a person.
+
+use deputize_core::door::to_line;
+use deputize_delegate::{CONTROL, TASK, TOOL};
+use serde_json::{Map, Value};
+
+use super::summary::{as_is, beginning, count};
+
+/// The most characters of a call in words.
+const CALL_CHARS: usize = 120;
+/// The most characters of one value, where a call has several.
+const VALUE_CHARS: usize = 60;
+/// The most characters of a regular expression, or of a pattern of names: they are means, and
+/// often long ones.
+const MEANS_CHARS: usize = 40;
+/// How deep values are told that lie inside others.
+const DEPTH: usize = 3;
+
+/// A call in a short phrase: what a built-in tool does to what, and of any other tool its name and
+/// its arguments.
+pub(crate) fn of_call(tool: &str, arguments: &str) -> String {
+    let parsed = serde_json::from_str::<Value>(arguments);
+    if let Ok(Value::Object(map)) = &parsed {
+        return phrase(tool, map).unwrap_or_else(|| {
+            let tool = as_is(tool, CALL_CHARS / 2);
+            cut(&format!("{tool} {}", pairs(map, DEPTH)), CALL_CHARS)
+        });
+    }
+    let tool = as_is(tool, CALL_CHARS / 2);
+    cut(&format!("{tool} {}", visible(arguments)), CALL_CHARS)
+}
+
+/// What a built-in tool does with these arguments; nothing where the tool is none, or lacks what
+/// the phrase is about.
+fn phrase(tool: &str, map: &Map<String, Value>) -> Option<String> {
+    let text = |key: &str| map.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let told = |verb: &str, key: &str| Some(format!("{verb} {}", visible(text(key)?)));
+    let words = match tool {
+        // Of a command each character counts.
+        "terminal" => return Some(as_is(&format!("run {}", text("command")?), CALL_CHARS)),
+        "read_file" => match map.get("offset").and_then(Value::as_u64) {
+            Some(line @ 2..) => format!("{} from line {line}", told("read", "path")?),
+            _ => told("read", "path")?,
+        },
+        "write_file" => told("write", "path")?,
+        "edit_file" => told("edit", "path")?,
+        "list_dir" => format!("list {}", visible(text("path").unwrap_or("."))),
+        "search_files" => search(text("pattern"), text("glob"), text("path"))?,
+        _ if tool == TOOL.as_str() => delegated(map)?,
+        _ if tool == TASK.as_str() => told("delegate:", "description")?,
+        _ if tool == CONTROL.as_str() => {
+            let agents = map.get("agents").map(|agents| format!(" {}", value_words(agents, DEPTH)));
+            format!("{} children{}", visible(text("action")?), agents.unwrap_or_default())
+        }
+        _ => return None,
+    };
+    Some(cut(&words, CALL_CHARS))
+}
+
+fn search(pattern: Option<&str>, glob: Option<&str>, path: Option<&str>) -> Option<String> {
+    let means = |text: &str| cut(&visible(text), MEANS_CHARS);
+    let place = path.map(|path| format!(" in {}", visible(path))).unwrap_or_default();
+    let Some(pattern) = pattern else {
+        return Some(format!("find {}{place}", means(glob?)));
+    };
+    let what = title(pattern).unwrap_or_else(|| format!("\"{}\"", means(pattern)));
+    let names = glob.map(|glob| format!(" ({})", means(glob))).unwrap_or_default();
+    Some(format!("search {what}{place}{names}"))
+}
+
+/// What a regular expression that begins with a named group looks for, in the words of its name.
+fn title(pattern: &str) -> Option<String> {
+    let rest = pattern.strip_prefix("(?<").or_else(|| pattern.strip_prefix("(?P<"))?;
+    let (name, _) = rest.split_once('>')?;
+    let plain = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    plain.then(|| format!("({})", name.replace('_', " ")))
+}
+
+/// The tasks of a call that hands work on, by their goals.
+fn delegated(map: &Map<String, Value>) -> Option<String> {
+    let several = map.get("tasks").and_then(Value::as_array).is_some_and(|tasks| tasks.len() != 1);
+    let colon = if several { "" } else { ":" };
+    Some(format!("delegate{colon} {}", of_tasks(map)?))
+}
+
+/// The tasks that the arguments of such a call name: the goal of one, or the number and the goals
+/// of several.
+pub(crate) fn of_tasks(map: &Map<String, Value>) -> Option<String> {
+    let goal = |task: &Value| Some(visible(task.get("goal")?.as_str()?));
+    let Some(tasks) = map.get("tasks").and_then(Value::as_array) else {
+        return Some(visible(map.get("goal")?.as_str()?));
+    };
+    match tasks.as_slice() {
+        [only] => goal(only),
+        several => {
+            let goals: Vec<String> =
+                several.iter().filter_map(goal).map(|goal| cut(&goal, VALUE_CHARS)).collect();
+            let colon = if goals.is_empty() { "" } else { ": " };
+            Some(format!("{}{colon}{}", count(several.len(), "task"), goals.join("; ")))
+        }
+    }
+}
+
+/// What came of a call, in words: data as pairs, all else as it is.
+pub(crate) fn of_result(text: &str, most: usize) -> String {
+    let line = |line: &str| match serde_json::from_str(line) {
+        Ok(value @ (Value::Object(_) | Value::Array(_))) => value_words(&value, DEPTH),
+        _ => line.to_owned(),
+    };
+    let (lead, rest) = match text.strip_prefix("error: ") {
+        Some(rest) => ("error: ", rest),
+        None => ("", text),
+    };
+    let words = match serde_json::from_str(rest) {
+        Ok(value @ (Value::Object(_) | Value::Array(_))) => value_words(&value, DEPTH),
+        _ => rest.lines().map(line).collect::<Vec<_>>().join(" "),
+    };
+    cut(&to_line(&format!("{lead}{words}"), text.len() + lead.len()), most)
+}
+
+/// `key: value` for each argument.
+fn pairs(map: &Map<String, Value>, depth: usize) -> String {
+    let pair = |(key, value): (&String, &Value)| {
+        format!("{}: {}", visible(key), value_words(value, depth))
+    };
+    map.iter().map(pair).collect::<Vec<_>>().join(", ")
+}
+
+fn value_words(value: &Value, depth: usize) -> String {
+    match value {
+        Value::Null => "none".to_owned(),
+        Value::Bool(value) => value.to_string(),
+        Value::Number(number) => number.to_string(),
+        Value::String(text) => cut(&visible(text), VALUE_CHARS),
+        Value::Array(all) if all.is_empty() => "nothing".to_owned(),
+        Value::Array(all) if depth == 0 => count(all.len(), "value"),
+        Value::Object(map) if depth == 0 => count(map.len(), "value"),
+        Value::Array(all) => {
+            let all = all.iter().map(|value| value_words(value, depth - 1));
+            format!("[{}]", all.collect::<Vec<_>>().join(", "))
+        }
+        Value::Object(map) => format!("({})", pairs(map, depth - 1)),
+    }
+}
+
+/// A text on one line, with everything that a terminal would obey or hide written out.
+fn visible(text: &str) -> String {
+    beginning(text, CALL_CHARS * 4).0
+}
+
+/// A line of at most so many characters: whole words, and `…` for the rest.
+fn cut(text: &str, most: usize) -> String {
+    let text = text.trim_end();
+    let Some((end, _)) = text.char_indices().nth(most) else { return text.to_owned() };
+    let (head, rest) = text.split_at(end);
+    let whole =
+        if rest.starts_with(' ') { head } else { head.rsplit_once(' ').map_or(head, |it| it.0) };
+    // One word that is longer than the rest of the line is cut all the same.
+    let kept = if whole.chars().count() < most / 2 { head } else { whole };
+    format!("{}…", kept.trim_end_matches([' ', ',', ';', ':']))
+}
+
+#[cfg(test)]
+mod tests {
+    use deputize_core::Catalog;
+
+    use super::*;
+
+    #[test]
+    fn a_call_of_a_built_in_tool_is_a_short_phrase() {
+        let long = "a|".repeat(60);
+        let search = format!(r#"{{"path":"src","pattern":"{long}"}}"#);
+        let searched = format!("search \"{}…\" in src", "a|".repeat(20));
+        for (tool, arguments, words) in [
+            ("read_file", r#"{"limit":3,"path":"src/main.rs"}"#, "read src/main.rs"),
+            ("read_file", r#"{"offset":120,"path":"a.rs"}"#, "read a.rs from line 120"),
+            ("list_dir", "{}", "list ."),
+            ("list_dir", r#"{"path":"src","depth":2}"#, "list src"),
+            ("write_file", r#"{"content":"a\nb","path":"a.md"}"#, "write a.md"),
+            ("edit_file", r#"{"new":"x","old":"y","path":"a.md"}"#, "edit a.md"),
+            ("search_files", r#"{"pattern":"unwrap","path":"src"}"#, "search \"unwrap\" in src"),
+            ("search_files", r#"{"pattern":"a b","glob":"*.rs"}"#, "search \"a b\" (*.rs)"),
+            ("search_files", r#"{"glob":"*.rs","path":"src"}"#, "find *.rs in src"),
+            ("search_files", &search, &searched),
+            (
+                "search_files",
+                r#"{"pattern":"(?<public_items>(?-u)^\\s*pub\\s+)"}"#,
+                "search (public items)",
+            ),
+            ("search_files", r#"{"pattern":"(?<a\u001b[2J>x)"}"#, r#"search "(?<a\u{1b}[2J>x)""#),
+            ("terminal", r#"{"command":"ls\n-l\n"}"#, "run ls ⏎ -l"),
+            ("delegate_task", r#"{"goal":"Sort"}"#, "delegate: Sort"),
+            (
+                "delegate_task",
+                r#"{"tasks":[{"goal":"Sort the imports"}]}"#,
+                "delegate: Sort the imports",
+            ),
+            ("delegate_task", r#"{"tasks":[{"goal":"a"},{"goal":"b"}]}"#, "delegate 2 tasks: a; b"),
+            ("delegate_task", r#"{"tasks":[{},{}]}"#, "delegate 2 tasks"),
+            ("delegate_task", r#"{"tasks":[7]}"#, "delegate_task tasks: [7]"),
+            (
+                "delegate_control",
+                r#"{"action":"stop","agents":["s/1.0.0"]}"#,
+                "stop children [s/1.0.0]",
+            ),
+            ("delegate_control", r#"{"action":"list"}"#, "list children"),
+            (
+                "task",
+                r#"{"goal":"No","description":"Count the tests"}"#,
+                "delegate: Count the tests",
+            ),
+        ] {
+            assert_eq!(of_call(tool, arguments), words, "{tool} {arguments}");
+        }
+    }
+
+    /// A new tool needs its phrase here, until tools describe their calls themselves.
+    #[test]
+    fn every_built_in_tool_has_a_phrase() {
+        let catalog = Catalog::linked(&[deputize_tools::LINK]).unwrap();
+        let arguments = serde_json::json!({
+            "path": "a", "pattern": "a", "command": "a", "content": "a", "old": "a", "new": "b",
+        });
+        for entry in catalog.iter() {
+            let name = entry.name().as_str();
+            let words = of_call(name, &arguments.to_string());
+            assert!(!words.contains(name) && !words.contains(": "), "{name}: {words}");
+        }
+    }
+
+    #[test]
+    fn a_call_of_another_tool_is_its_arguments_in_words() {
+        assert_eq!(of_call("now", "{}"), "now");
+        assert_eq!(of_call("odd", r#"{"n":1}"#), "odd n: 1");
+        assert_eq!(
+            of_call(
+                "files__move",
+                r#"{"from":"a.txt","to":["b","c"],"how":{"force":true,"x":null}}"#
+            ),
+            "files__move from: a.txt, to: [b, c], how: (force: true, x: none)"
+        );
+        let text = "Write a long letter to the whole team about what changed, and why it did";
+        let letter = format!(r#"{{"body":"{text}","subject":"News of the week"}}"#);
+        assert_eq!(
+            of_call("mail__send", &letter),
+            "mail__send body: Write a long letter to the whole team about what changed…, \
+             subject: News of the week"
+        );
+        let words =
+            of_call("mail__send", &format!(r#"{{"all":{}}}"#, serde_json::json!(vec![text; 9])));
+        assert!(words.ends_with('…') && !words.ends_with("W…"), "{words}");
+        assert!(words.chars().count() <= CALL_CHARS + 1, "{words}");
+        assert_eq!(of_call("bad", r#"{"path": "#), r#"bad {"path":"#);
+        assert_eq!(of_call("bad", ""), "bad");
+        let deep = format!("{}1{}", r#"{"a":"#.repeat(50), "}".repeat(50));
+        assert_eq!(of_call("odd", &deep), "odd a: (a: (a: (a: 1 value)))");
+    }
+
+    #[test]
+    fn what_is_told_of_a_call_is_the_call() {
+        let words = of_call("t\u{1b}[2J", r#"{"path":"\u001b[31mx"}"#);
+        assert_eq!(words, r"t\u{1b}[2J path: \u{1b}[31mx");
+        let command = r#"{"command":"rm  -rf \u001b[2K\u202e\u200b\r/"}"#;
+        assert_eq!(of_call("terminal", command), r"run rm  -rf \u{1b}[2K\u{202e}\u{200b}\u{d}/");
+        let word = "x".repeat(500);
+        let cut = of_call("read_file", &format!(r#"{{"path":"{word}"}}"#));
+        assert_eq!(cut, format!("read {}…", "x".repeat(CALL_CHARS - 5)));
+    }
+
+    #[test]
+    fn what_came_of_a_call_is_told_in_words() {
+        let refused = r#"error: {"error":"no child was started","errors":[{"code":"E_GOAL"}]}"#;
+        assert_eq!(
+            of_result(refused, 300),
+            "error: (error: no child was started, errors: [(code: E_GOAL)])"
+        );
+        assert_eq!(
+            of_result("error: gone\n{\"found\": [1, 2]}\n", 300),
+            "error: gone (found: [1, 2])"
+        );
+        let many = format!(r#"{{"text": "{}"}}"#, "word ".repeat(100));
+        let words = of_result(&many, 30);
+        assert_eq!(words, "(text: word word word word…");
+        assert_eq!(of_result("not found: a.md", 300), "not found: a.md");
+    }
+}
