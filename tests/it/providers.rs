@@ -1,6 +1,7 @@
 //! Chat Completions over real connections: what is sent, what comes of odd answers, and that
 //! every exchange ends.
 
+mod address;
 mod documented;
 mod faults;
 mod keys;

@@ -125,24 +125,25 @@ impl Asked {
     /// When one of them cannot be reached; see [`ResolveError`].
     pub(crate) fn of(config: &Config, overrides: &ModelOverrides) -> Result<Self, ResolveError> {
         let top = resolve_model(config, overrides)?;
+        let main = top.clone();
+        let other = |name: &String| resolve_model(config, &overrides.for_model(&main, name));
         let mut asked = Self::new(&name(&top), options(config, top.max_output_tokens));
-        let inherited = top.model.clone();
         asked.add(top, Use::Own);
         // Children that are another program ask none of these.
         if external::name(config).is_none() {
-            match resolve_child_model(config, &inherited)? {
+            match resolve_child_model(config, &main, overrides)? {
                 Some(child) => asked.add_for_children(child, Use::Own),
                 None => _ = asked.for_children.insert(asked.name.clone()),
             }
             for offered in &config.delegation.models {
-                asked.add_for_children(listed(config, offered)?, Use::Offered);
+                asked.add_for_children(other(offered)?, Use::Offered);
             }
             for fallback in &config.delegation.fallback_models {
-                asked.add(listed(config, fallback)?, Use::ChildFallback);
+                asked.add(other(fallback)?, Use::ChildFallback);
             }
         }
         for fallback in &config.fallback_models {
-            asked.add(listed(config, fallback)?, Use::Fallback);
+            asked.add(other(fallback)?, Use::Fallback);
         }
         Ok(asked)
     }
@@ -199,12 +200,6 @@ impl Asked {
     }
 }
 
-/// A model that a list of the configuration names.
-fn listed(config: &Config, name: &str) -> Result<ModelChoice, ResolveError> {
-    let model = Some(name.to_owned());
-    resolve_model(config, &ModelOverrides { model, ..ModelOverrides::default() })
-}
-
 /// Why a model that a list of the configuration names cannot be asked, if it cannot: its provider
 /// is not known, or its key is not set.
 pub(crate) fn unreachable(
@@ -213,9 +208,16 @@ pub(crate) fn unreachable(
     model: &str,
     surroundings: &Surroundings,
 ) -> Option<String> {
-    // The run's own model is reached as the command line says.
-    let own = resolve_model(config, overrides).ok().filter(|own| name(own) == model);
-    match own.map_or_else(|| listed(config, model), Ok) {
+    // Its own model, and those of the same provider, are reached as the command line says.
+    let choice = match resolve_model(config, overrides) {
+        Ok(main) if name(&main) == model => Ok(main),
+        Ok(main) => resolve_model(config, &overrides.for_model(&main, model)),
+        Err(_) => {
+            let model = Some(model.to_owned());
+            resolve_model(config, &ModelOverrides { model, ..ModelOverrides::default() })
+        }
+    };
+    match choice {
         Ok(choice) => missing_key(&choice, surroundings).map(|missing| missing.to_string()),
         Err(error) => Some(error.to_string()),
     }

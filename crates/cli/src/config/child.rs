@@ -48,35 +48,53 @@ fn is_whole(config: &Config) -> bool {
 }
 
 /// The model of children and how it is reached; nothing: their parent's. Where only a provider
-/// or an address is configured, they have the model of this name.
+/// or an address is configured, they have the model of the main model's name.
+///
+/// An address that the command line gives for their provider holds for them too, unless they have
+/// one of their own (`delegation.base_url`). A key that is configured for children is meant for the
+/// address that is configured, and is not sent to another.
 ///
 /// # Errors
 /// When it cannot be reached in this version; see [`ResolveError`].
 pub(crate) fn resolve_child_model(
     config: &Config,
-    inherited: &str,
+    main: &ModelChoice,
+    given: &ModelOverrides,
 ) -> Result<Option<ModelChoice>, ResolveError> {
     let Some(alias) = child_model_name(config) else { return Ok(None) };
     let set = &config.delegation;
     if !has_own_way(config) {
-        let overrides = ModelOverrides { model: Some(alias), ..ModelOverrides::default() };
-        return resolve_model(config, &overrides).map(Some);
+        return resolve_model(config, &given.for_model(main, &alias)).map(Some);
     }
     if set.provider == OFFLINE {
         return offline(config).map(Some);
     }
-    let model = if set.model.is_empty() { inherited } else { &set.model };
-    let given = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
-    let provider = given(&set.provider).unwrap_or_else(|| ANY_SERVER.to_owned());
+    let model = if set.model.is_empty() { &main.model } else { &set.model };
+    let set_to = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
+    let provider = set_to(&set.provider).unwrap_or_else(|| ANY_SERVER.to_owned());
+    let name = if is_whole(config) { format!("{provider}/{model}") } else { model.to_owned() };
+    let for_run = given.for_model(main, &name);
+    let has_key = !set.api_key_env.is_empty() || set.api_key.is_some();
     let overrides = ModelOverrides {
-        model: Some(if is_whole(config) {
-            format!("{provider}/{model}")
-        } else {
-            model.to_owned()
-        }),
-        base_url: given(&set.base_url),
-        api_key_env: given(&set.api_key_env),
+        model: Some(name),
+        base_url: set_to(&set.base_url),
+        api_key_env: match &for_run {
+            ModelOverrides { base_url: None, api_key_env, .. }
+                if !has_key && set.base_url.is_empty() =>
+            {
+                api_key_env.clone()
+            }
+            _ => set_to(&set.api_key_env),
+        },
     };
+    if set.base_url.is_empty() && for_run.base_url.is_some() {
+        let moved = resolve_model(config, &for_run)?;
+        let stays = resolve_model(config, &overrides);
+        let stays = has_key && stays.is_ok_and(|own| own.base_url() == moved.base_url());
+        if !stays {
+            return Ok(Some(ModelChoice { alias: Some(alias), ..moved }));
+        }
+    }
     let mut choice = if is_whole(config) && set.provider.is_empty() {
         // No provider's settings are meant for this address.
         let others = Config { providers: BTreeMap::new(), ..config.clone() };
@@ -89,7 +107,7 @@ pub(crate) fn resolve_child_model(
         if is_whole(config) && set.provider.is_empty() {
             at.api = Api::OpenaiChat;
             // Not even the known key of a known address, unless it is named.
-            at.api_key_envs = given(&set.api_key_env).into_iter().collect();
+            at.api_key_envs = set_to(&set.api_key_env).into_iter().collect();
         }
         if let Some(key) = &set.api_key {
             at.api_key_envs = Vec::new();
@@ -119,6 +137,11 @@ mod tests {
 
     /// How children are reached under these settings, in one line.
     fn reached(set: &[&str]) -> String {
+        reached_with(set, &ModelOverrides::default())
+    }
+
+    /// The same where the command line gives this.
+    fn reached_with(set: &[&str], given: &ModelOverrides) -> String {
         let providers = "providers={near: {base_url: 'http://127.0.0.1:1/v1', api_key_env: NEAR, \
                          headers: {x-own: secret}}, openai: {api: openai-responses, api_key_env: MINE}}";
         let mut all = vec!["model=openai/top/one".to_owned(), providers.to_owned()];
@@ -128,7 +151,8 @@ mod tests {
             Err(error) => return error.to_string(),
         };
         let name = child_model_name(&loaded.config);
-        match resolve_child_model(&loaded.config, "top/one") {
+        let main = resolve_model(&loaded.config, given).unwrap();
+        match resolve_child_model(&loaded.config, &main, given) {
             Ok(None) => "the parent's".to_owned(),
             Err(error) => error.to_string(),
             Ok(Some(choice)) => {
@@ -172,5 +196,36 @@ mod tests {
         ];
         let shown = lines.map(|set| format!("{}\n  {}", set.join(" "), reached(set)));
         insta::assert_snapshot!(shown.join("\n"));
+    }
+
+    #[test]
+    fn an_address_given_for_a_provider_holds_for_children_and_their_key_goes_nowhere_else() {
+        let near = |base_url: Option<&str>, api_key_env: Option<&str>| ModelOverrides {
+            model: Some("near/m1".to_owned()),
+            base_url: base_url.map(str::to_owned),
+            api_key_env: api_key_env.map(str::to_owned),
+        };
+        let there = near(Some("http://127.0.0.1:9/v1"), None);
+        let with_key = near(Some("http://127.0.0.1:9/v1"), Some("GIVEN"));
+        let same = near(Some("http://127.0.0.1:1/v1/"), None);
+        let key_alone = near(None, Some("GIVEN"));
+        let mut shown = String::new();
+        for set in [
+            &["model=near/m"][..],
+            &["provider=near", "model=m"],
+            &["provider=near"],
+            &["provider=near", "model=m", "api_key_env=OTHER"],
+            &["provider=near", "model=m", "api_key=k"],
+            &["model=near/m", "api_key_env=OTHER"],
+            &["provider=near", "model=m", "base_url=http://127.0.0.1:2/v1"],
+            &["base_url=http://127.0.0.1:2/v1", "model=m"],
+            &["model=openai/m"],
+        ] {
+            shown += &format!("{}\n", set.join(" "));
+            for given in [&there, &with_key, &same, &key_alone] {
+                shown += &format!("  {}\n", reached_with(set, given));
+            }
+        }
+        insta::assert_snapshot!(shown);
     }
 }

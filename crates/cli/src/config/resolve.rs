@@ -20,7 +20,8 @@ const FIRST_BYTE_SECONDS: u32 = 60;
 const FIRST_BYTE_SECONDS_SLOW: u32 = 600;
 const STREAM_IDLE_SECONDS: u32 = 90;
 
-/// What the command line says of the model, stronger than the configuration.
+/// What the command line says of the model, stronger than the configuration. An address and a key
+/// hold for every model of the main model's provider: see [`ModelOverrides::for_model`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ModelOverrides {
     /// `--model`, as PROVIDER/MODEL.
@@ -29,6 +30,21 @@ pub struct ModelOverrides {
     pub base_url: Option<String>,
     /// `--api-key-env`.
     pub api_key_env: Option<String>,
+}
+
+impl ModelOverrides {
+    /// Returns what holds for another model of the same run. The address and the key that were
+    /// given with the main model hold for all models of its provider, and for no others.
+    #[must_use]
+    pub fn for_model(&self, main: &ModelChoice, model: &str) -> Self {
+        let provider = known::split_model(model).map(|(provider, _)| provider);
+        let given = Some(self).filter(|_| provider == Some(main.provider.as_str()));
+        Self {
+            model: Some(model.to_owned()),
+            base_url: given.and_then(|given| given.base_url.clone()),
+            api_key_env: given.and_then(|given| given.api_key_env.clone()),
+        }
+    }
 }
 
 /// The model that a run uses, and how it is reached.
@@ -46,6 +62,17 @@ pub struct ModelChoice {
     pub context_window: Option<u32>,
     /// The name by which agents know it, where that is not PROVIDER/MODEL.
     pub alias: Option<String>,
+}
+
+impl ModelChoice {
+    /// Returns the address of its endpoint; `None` where there is no network.
+    #[must_use]
+    pub fn base_url(&self) -> Option<&str> {
+        match &self.endpoint {
+            Endpoint::Offline => None,
+            Endpoint::Http(at) => Some(&at.base_url),
+        }
+    }
 }
 
 /// How a model is reached.
