@@ -15,6 +15,12 @@ wire!(
         ("data: {\"x\":\"", "x"),
         ("", "data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n"),
         ("", "data: {\"choices\":[{\"delta\":{\"content\":\"\\ud83d\"}}]}\n\n"),
+        ("", "data: {\"choices\":[{\"delta\":{\"content\":\" \"}}]}\n\n"),
+        (
+            "data: {\"choices\":[{\"delta\":{\"content\":\"<think>\"}}]}\n\n",
+            "data: {\"choices\":[{\"delta\":{\"content\":\"x</thin\"}}]}\n\n",
+        ),
+        ("", "data: {\"choices\":[{\"delta\":{\"extra_content\":{\"x\":\"y\"}}}]}\n\n"),
         ("", "data: {\"choices\":[{\"delta\":{\"refusal\":\"x\"}}]}\n\n"),
         ("", "data: {\"choices\":[{\"delta\":{\"reasoning\":\"x\"}}]}\n\n"),
         (

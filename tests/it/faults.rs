@@ -6,3 +6,4 @@ mod provider;
 mod reader;
 mod short;
 mod tree;
+mod vendor;

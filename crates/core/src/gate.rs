@@ -310,7 +310,10 @@ impl GateState {
         }
         let in_time = |wait: &Duration| now + *wait <= self.failing_since + self.policy.total_wait;
         let wait = self.policy.wait(self.failures, error, jitter).filter(in_time);
-        match wait.filter(|_| self.failures < self.policy.attempts) {
+        // While others are answered, what one request was told does not end the rest.
+        let attempts =
+            if queues { self.policy.attempts } else { self.policy.attempts_after(error) };
+        match wait.filter(|_| self.failures < attempts) {
             Some(wait) => {
                 self.closed_until = now + wait;
                 if queues { Next::Queue(wait) } else { Next::Wait(wait) }
@@ -438,6 +441,18 @@ mod tests {
         gate.unused(long);
         let leave = go(&mut gate, now);
         assert_eq!(gate.leave(leave, now, Err(&failure(429)), 0), Next::GiveUp);
+    }
+
+    #[test]
+    fn it_gives_up_as_soon_as_the_failure_bounds_the_attempts() {
+        let mut gate = GateState::new(POLICY);
+        let refused = ModelError { most_attempts: Some(2), ..failure(0) };
+        let leave = go(&mut gate, secs(0));
+        assert_eq!(gate.leave(leave, secs(0), Err(&refused), 0), Next::Wait(secs(1)));
+        let waiting = gate.ticket();
+        let leave = go(&mut gate, secs(1));
+        assert_eq!(gate.leave(leave, secs(1), Err(&refused), 0), Next::GiveUp);
+        assert_eq!(gate.enter(waiting, secs(1)), Admission::GivenUp(refused));
     }
 
     #[test]

@@ -278,6 +278,9 @@ pub struct ModelError {
     /// Whether the next attempt goes out with another key, so that there is nothing to wait for.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub other_key: bool,
+    /// Upper bound on the attempts of this request, where the failure says that more are of no use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub most_attempts: Option<u32>,
 }
 
 impl ModelError {
@@ -295,6 +298,7 @@ impl ModelError {
             usage: None,
             estimated: false,
             other_key: false,
+            most_attempts: None,
         }
     }
 

@@ -32,6 +32,12 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
+    /// Returns how many attempts a request has that failed so: its own bound where it is lower.
+    #[must_use]
+    pub fn attempts_after(&self, error: &ModelError) -> u32 {
+        error.most_attempts.map_or(self.attempts, |most| most.min(self.attempts))
+    }
+
     /// The wait after this many failures in a row.
     ///
     /// `jitter` in 0..=1000 spreads the waits of many agents: it adds up to half of the wait.
@@ -84,6 +90,9 @@ pub fn retry_wait(
     if error.other_key {
         return Some(Duration::ZERO);
     }
+    if attempt >= policy.attempts_after(error) {
+        return None;
+    }
     policy.wait(attempt, error, jitter)
 }
 
@@ -132,6 +141,18 @@ mod tests {
         let error = ModelError { other_key: true, ..ModelError::new(FailureKind::Transient, "x") };
         assert_eq!(retry_wait(&RetryPolicy::default(), 1, &error, 9), Some(Duration::ZERO));
         assert_eq!(retry_wait(&RetryPolicy::default(), 5, &error, 9), None);
+    }
+
+    #[test]
+    fn a_failure_may_bound_its_attempts_but_not_those_with_another_key() {
+        let wait = |attempt, most, other_key| {
+            let error = ModelError::new(FailureKind::Transient, "x");
+            let error = ModelError { most_attempts: Some(most), other_key, ..error };
+            retry_wait(&RetryPolicy::default(), attempt, &error, 0).is_some()
+        };
+        assert_eq!([wait(1, 2, false), wait(2, 2, false), wait(1, 1, false)], [true, false, false]);
+        assert_eq!([wait(4, 9, false), wait(5, 9, false)], [true, false], "never more than all");
+        assert!(wait(1, 1, true), "another key is another account");
     }
 
     #[test]

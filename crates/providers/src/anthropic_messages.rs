@@ -19,13 +19,14 @@
 //! | --- | --- |
 //! | `end_turn`, `tool_use`, `stop_sequence`, unknown ones | done |
 //! | `max_tokens` | cut: it is not at its end |
-//! | `pause_turn` (unless there are calls to run) | paused: it goes back, and the model goes on |
+//! | `pause_turn`, `compaction` (unless there are calls to run) | paused: it goes back, and the model goes on |
 //! | `model_context_window_exceeded` | a context overflow; what had arrived is partial |
 //! | `refusal` | refused; calls of it do not run |
 //!
 //! # Blocks that go back
 //!
-//! Thinking, redacted thinking and blocks that this wire does not know are kept as
+//! Thinking, redacted thinking, the server's compaction of the conversation, and blocks that this
+//! wire does not know are kept as
 //! [`Opaque`](deputize_core::Opaque) of the wire `anthropic-messages`: as received, or, where
 //! they came in pieces, as the block of a document with the same texts. Blocks go back in the
 //! order opaque ones, text, calls. Where the reply had another order (thinking between calls),

@@ -8,6 +8,7 @@ use reqwest::Url;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue, InvalidHeaderValue};
 use serde_json::Value;
 
+use crate::limits::ReplyLimit;
 use crate::secret::{Key, without};
 
 /// An address that speaks one wire, with the key and the limits of time for it.
@@ -40,6 +41,8 @@ pub struct Endpoint {
     pub first_byte_timeout: Duration,
     /// The longest wait between data of the reply; comments do not count.
     pub idle_timeout: Duration,
+    /// The most that a reply may hold.
+    pub reply_limit: ReplyLimit,
     /// Whether the reply is asked for as a stream.
     pub streaming: bool,
     /// Whether reasoning goes back with a message that made calls, in Chat Completions;
@@ -145,6 +148,7 @@ impl Endpoint {
             connect_timeout: Duration::from_secs(10),
             first_byte_timeout: Duration::from_secs(if local { 600 } else { 60 }),
             idle_timeout: Duration::from_secs(90),
+            reply_limit: ReplyLimit::default(),
             streaming: true,
             echo_reasoning: None,
             extra: BTreeMap::new(),

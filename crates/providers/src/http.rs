@@ -13,16 +13,18 @@ use std::future::ready;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use deputize_core::{Cancel, ModelError, Reply, kept_partial};
+use deputize_core::{Cancel, Finish, ModelError, RawCall, Reply, kept_partial};
 use futures_util::stream;
 use reqwest::header::{self, HeaderMap};
 use reqwest::{Body, Client, Response, Url, Version};
 use tokio::time::{Instant, timeout_at};
 
 use crate::endpoint::{Endpoint, EndpointError, Way};
-use crate::limits::{AFTER_DONE, AFTER_FINISH, AT_ONCE, ERROR_BODY_BYTES};
+use crate::limits::{
+    AFTER_DONE, AFTER_FINISH, AT_ONCE, ERROR_BODY_BYTES, UNREADABLE_CALL_BODY_BYTES,
+};
 use crate::retry_after;
-use crate::server_error::ServerError;
+use crate::server_error::{ServerError, UNREADABLE_CALL};
 use crate::stream::{Ending, EventParser, Flow, Live, ReplyBytes};
 use client::Keep;
 pub use client::{HttpClient, http_client};
@@ -163,7 +165,8 @@ pub(crate) async fn exchange<P: EventParser>(
     cancel: &Cancel,
 ) -> Result<Reply, ModelError> {
     let start = Instant::now();
-    let mut bytes = ReplyBytes::new(ask.parser);
+    let limit = remote.endpoint.reply_limit.clone();
+    let mut bytes = ReplyBytes::new(ask.parser).within(limit);
     let taken = remote.keys.take(start);
     let ended = tokio::select! {
         biased;
@@ -192,6 +195,11 @@ pub(crate) async fn exchange<P: EventParser>(
         }
         Err(failure) => Err(failure),
     };
+    // The model made a bad call, and the server tells of that as of a failure of the request.
+    let reply = reply.or_else(|failure| {
+        let call = failure.server().and_then(ServerError::unreadable_call);
+        call.map(|call| reply_with(call, &told)).ok_or(failure)
+    });
     if reply.is_ok() {
         remote.keys.answered();
     }
@@ -201,6 +209,19 @@ pub(crate) async fn exchange<P: EventParser>(
         let turn = turn.and_then(|(used, fault)| remote.keys.failed(used, fault, Instant::now()));
         failure.tell(told, turn.as_ref())
     })
+}
+
+/// The reply of a model whose call the server could not read.
+fn reply_with(call: RawCall, told: &Told<'_>) -> Reply {
+    Reply {
+        model: told.served.clone(),
+        text: told.partial.clone(),
+        reasoning: String::new(),
+        calls: vec![call],
+        opaque: Vec::new(),
+        finish: Finish::Stop,
+        usage: told.usage,
+    }
 }
 
 /// Sends, and feeds what comes until the reply or the body ends.
@@ -297,14 +318,15 @@ async fn refusal(remote: &Remote, mut response: Response) -> Failure {
     // The status has said what matters: words that do not come are not waited for.
     let until = Instant::now() + AFTER_FINISH.min(remote.endpoint.idle_timeout);
     let mut body = Vec::new();
-    while body.len() < ERROR_BODY_BYTES {
+    while body.len() < most_read(&body) {
         match timeout_at(until, response.chunk()).await {
             Ok(Ok(Some(chunk))) => body.extend_from_slice(&chunk),
             Ok(Ok(None) | Err(_)) | Err(_) => break,
         }
     }
-    let cut = body.len() >= ERROR_BODY_BYTES;
-    body.truncate(ERROR_BODY_BYTES);
+    let most = most_read(&body);
+    let cut = body.len() >= most;
+    body.truncate(most);
     let unreadable = match coding(&headers) {
         Some(coding) => Some(format!("a compressed body ({})", crate::line::shown(&coding))),
         None if is_binary(&body) => {
@@ -316,7 +338,10 @@ async fn refusal(remote: &Remote, mut response: Response) -> Failure {
     if unreadable.is_some() {
         body.clear();
     }
-    let mut error = ServerError::of_answer(status, &String::from_utf8_lossy(&body), waits);
+    let text = String::from_utf8_lossy(&body);
+    let of_call = cut.then(|| ServerError::of_cut_call(status, &text)).flatten();
+    let mut error = of_call.unwrap_or_else(|| ServerError::of_answer(status, &text, waits));
+    error.should_retry = should_retry(header("x-should-retry").as_deref());
     if let Some(unreadable) = unreadable {
         error.message = unreadable;
     } else if cut {
@@ -327,6 +352,23 @@ async fn refusal(remote: &Remote, mut response: Response) -> Failure {
         error.message = format!("a redirect to {target}, which is not followed");
     }
     Failure::Refused(error)
+}
+
+/// How much is read of the body of a failed answer: a call that the server could not read may be
+/// long, and follows its code.
+fn most_read(body: &[u8]) -> usize {
+    let head = body.get(..ERROR_BODY_BYTES);
+    let holds = |head: &[u8]| String::from_utf8_lossy(head).contains(UNREADABLE_CALL);
+    if head.is_some_and(holds) { UNREADABLE_CALL_BODY_BYTES } else { ERROR_BODY_BYTES }
+}
+
+/// What the header `x-should-retry` says.
+fn should_retry(header: Option<&str>) -> Option<bool> {
+    match header?.trim() {
+        "true" => Some(true),
+        "false" => Some(false),
+        _ => None,
+    }
 }
 
 /// Whether a body is no text that a person could read, in whatever charset.

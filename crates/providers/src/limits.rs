@@ -2,14 +2,34 @@
 
 use std::time::Duration;
 
+/// Upper bound on the text, reasoning and calls of one reply.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ReplyLimit {
+    /// In bytes.
+    pub bytes: usize,
+    /// The setting that changes it, as errors name it; empty: errors name none.
+    pub setting: String,
+}
+
+impl Default for ReplyLimit {
+    fn default() -> Self {
+        Self { bytes: CONTENT_BYTES, setting: String::new() }
+    }
+}
+
 /// Bytes of one event of a stream.
 pub const EVENT_BYTES: usize = 1024 * 1024;
 /// Bytes of one reply on the wire.
 pub const BODY_BYTES: usize = 32 * 1024 * 1024;
-/// Bytes of text, reasoning and calls of one reply: ten times what any model says at once. Of a
+/// Bytes of text, reasoning and calls of one reply, unless [`ReplyLimit`] says otherwise: ten times what any model says at once. Of a
 /// reply that is whole there are copies on its way to the record and the screen.
 pub const CONTENT_BYTES: usize = 4 * 1024 * 1024;
-/// Bytes of a reply that comes as one JSON document instead of a stream.
+/// Bytes that are kept of a call that the server itself could not read.
+pub const UNREADABLE_CALL_BYTES: usize = 4 * 1024;
+/// Bytes that are read of the body of a failed answer that holds such a call.
+pub const UNREADABLE_CALL_BODY_BYTES: usize = 256 * 1024;
+/// Bytes of a reply that comes as one JSON document instead of a stream, or twice the bytes of a
+/// reply where that is more.
 pub const DOCUMENT_BYTES: usize = 8 * 1024 * 1024;
 /// Nesting of one JSON text, which must stay below this.
 pub const JSON_DEPTH: usize = 128;

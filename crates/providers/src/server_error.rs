@@ -3,14 +3,15 @@
 use std::fmt;
 use std::time::Duration;
 
-use deputize_core::FailureKind;
+use deputize_core::{FailureKind, RawCall};
 use serde_json::Value;
 
+use crate::limits::UNREADABLE_CALL_BYTES;
 use crate::line::{page_title, shown};
 use crate::retry_after;
 
 /// A failure in a server's own words.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ServerError {
     /// The HTTP status, of the answer or as named inside a reply.
     pub status: Option<u16>,
@@ -20,6 +21,10 @@ pub struct ServerError {
     pub message: String,
     /// How long to wait, if it says so.
     pub retry_after: Option<Duration>,
+    /// Whether it says itself that the request is worth another try.
+    pub should_retry: Option<bool>,
+    /// What the model wrote where it meant to call a tool, if the server could not read that.
+    pub failed_generation: Option<String>,
 }
 
 impl fmt::Display for ServerError {
@@ -71,6 +76,9 @@ const CODES: [(&str, u16); 32] = [
     ("badrequesterror", 400),
     ("bad_request", 400),
 ];
+
+/// The code of a call that the server could not read, as Groq has it.
+pub(crate) const UNREADABLE_CALL: &str = "tool_use_failed";
 
 const CONTEXT_CODES: [&str; 4] = [
     "context_length_exceeded",
@@ -152,7 +160,7 @@ impl ServerError {
         let message =
             if text.trim_start().starts_with('<') { page_title(text) } else { shown(text) };
         let retry_after = retry_after::from_words(&message);
-        Self { status: None, code: String::new(), message, retry_after }
+        Self { message, retry_after, ..Self::default() }
     }
 
     /// From an error object inside a reply, or the words in its place.
@@ -183,7 +191,39 @@ impl ServerError {
             retry_after: waits(error).or_else(|| retry_after::from_words(&message)),
             code: shown(code),
             message,
+            should_retry: None,
+            failed_generation: word("failed_generation").map(str::to_owned),
         }
+    }
+
+    /// From the body of an answer that was not read to its end, if it tells of a call that the
+    /// server could not read: the code and what there is of the call.
+    pub(crate) fn of_cut_call(status: u16, body: &str) -> Option<Self> {
+        if !body.contains(UNREADABLE_CALL) {
+            return None;
+        }
+        let written = body.split_once("\"failed_generation\"");
+        let written = written.and_then(|(_, rest)| rest.split_once('"')).map(|(_, rest)| rest);
+        Some(Self {
+            status: Some(status),
+            code: UNREADABLE_CALL.to_owned(),
+            failed_generation: written.map(str::to_owned),
+            ..Self::default()
+        })
+    }
+
+    /// Returns the call that the model meant to make, where the server could not read it: without
+    /// a name, so that no tool runs, and with the server's words, from which the model learns what
+    /// was wrong.
+    pub(crate) fn unreadable_call(&self) -> Option<RawCall> {
+        if self.code != UNREADABLE_CALL {
+            return None;
+        }
+        let written = self.failed_generation.as_deref().unwrap_or_default();
+        let written = written.get(..written.floor_char_boundary(UNREADABLE_CALL_BYTES));
+        let parts = [self.message.as_str(), written.unwrap_or_default()];
+        let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        Some(RawCall { name: String::new(), arguments: parts.join(" | ") })
     }
 
     /// The failure that a part of a reply tells of, if it does.
@@ -249,6 +289,12 @@ impl ServerError {
         ["policy", "invalid", "unsupported"].iter().any(|word| code.contains(word))
     }
 
+    /// Whether its status is that of a request that is wrong in itself.
+    fn is_fatal(&self) -> bool {
+        let other = [401, 402, 403, 404, 405, 407, 408, 409, 410, 425, 429];
+        self.meaning().is_some_and(|n| (400..500).contains(&n) && !other.contains(&n))
+    }
+
     /// What kind of failure it is.
     #[must_use]
     pub fn kind(&self) -> FailureKind {
@@ -259,6 +305,7 @@ impl ServerError {
             return FailureKind::ContextOverflow;
         }
         match self.meaning() {
+            Some(_) if self.should_retry == Some(true) && self.is_fatal() => FailureKind::Transient,
             Some(300..=399 | 401 | 402 | 403 | 404 | 405 | 407 | 410) => FailureKind::Unavailable,
             None if self.blames_the_request() => FailureKind::Fatal,
             Some(408 | 409 | 425 | 429 | 500..) | None => FailureKind::Transient,
@@ -480,6 +527,39 @@ mod tests {
             kind(500, &error("model_not_found")),
             "Transient | HTTP 500 `model_not_found`: x"
         );
+    }
+
+    #[test]
+    fn a_call_that_the_server_cannot_read_is_given_back_and_names_no_tool() {
+        let told = |message: &str, written: &str| {
+            let error = serde_json::json!({"message": message, "type": "invalid_request_error",
+                "code": "tool_use_failed", "failed_generation": written});
+            ServerError::of_answer(400, &serde_json::json!({ "error": error }).to_string(), None)
+        };
+        let call = told("Missing 'path'.", "<function=f>{}").unreadable_call().unwrap();
+        assert_eq!(
+            call,
+            RawCall { name: String::new(), arguments: "Missing 'path'. | <function=f>{}".into() }
+        );
+        let long = told("x", &"é".repeat(UNREADABLE_CALL_BYTES)).unreadable_call().unwrap();
+        assert!(long.arguments.len() <= UNREADABLE_CALL_BYTES + 4);
+        let cut = r#"{"error":{"code":"tool_use_failed","failed_generation":"<function=f>{\"a"#;
+        let cut = ServerError::of_cut_call(400, cut).unwrap().unreadable_call().unwrap();
+        assert_eq!(cut.arguments, r#"<function=f>{\"a"#);
+        assert_eq!(ServerError::of_cut_call(400, "{\"error\":{"), None);
+        assert_eq!(ServerError::words("tool_use_failed").unreadable_call(), None);
+    }
+
+    #[test]
+    fn a_server_may_say_that_another_try_is_worth_it() {
+        let kind = |status, should_retry| {
+            let error = ServerError::of_answer(status, "", None);
+            ServerError { should_retry, ..error }.kind()
+        };
+        assert_eq!(kind(400, Some(true)), FailureKind::Transient);
+        assert_eq!(kind(400, None), FailureKind::Fatal);
+        assert_eq!(kind(401, Some(true)), FailureKind::Unavailable);
+        assert_eq!(kind(429, Some(false)), FailureKind::Transient);
     }
 
     #[test]

@@ -7,6 +7,11 @@
 use crate::limits::EVENT_BYTES;
 use crate::stream::{Flow, StreamError};
 
+/// The fields of a line.
+const FIELDS: [&[u8]; 4] = [b"data", b"event", b"id", b"retry"];
+/// How much is kept of a body that is no stream of events.
+const PLAIN_BYTES: usize = 4 * 1024;
+
 /// One event: its name (mostly empty) and its data.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SseEvent<'e> {
@@ -27,6 +32,10 @@ pub(crate) struct SseDecoder {
     /// The data lines of the event that is not at its end, each with a line feed.
     data: Vec<u8>,
     name: Vec<u8>,
+    /// Whether some line was one of this format.
+    is_known: bool,
+    /// The beginning of lines that are none, until one is.
+    plain: Vec<u8>,
 }
 
 impl SseDecoder {
@@ -68,6 +77,12 @@ impl SseDecoder {
         }
     }
 
+    /// What came, where no line of it was one of this format and some was not empty.
+    pub(crate) fn plain_text(&self) -> Option<String> {
+        let text = String::from_utf8_lossy(&self.plain);
+        (!self.is_known && !text.trim().is_empty()).then(|| text.into_owned())
+    }
+
     fn extend(&mut self, bytes: &[u8]) -> Result<(), StreamError> {
         self.in_comment |= self.line.is_empty() && bytes.first() == Some(&b':');
         if self.in_comment {
@@ -83,6 +98,7 @@ impl SseDecoder {
 
     fn end_line(&mut self, sink: &mut Sink<'_>) -> Result<Flow, StreamError> {
         if std::mem::take(&mut self.in_comment) {
+            self.is_known = true;
             return Ok(Flow::More);
         }
         let line = std::mem::take(&mut self.line);
@@ -90,22 +106,35 @@ impl SseDecoder {
         match line.iter().position(|byte| *byte == b':') {
             _ if line.is_empty() => flow = self.dispatch(sink)?,
             // No field begins so: a server that forgot the `data:`, mostly before an error.
-            _ if line.starts_with(b"{") => self.push_data(&line),
+            _ if line.starts_with(b"{") => {
+                self.is_known = true;
+                self.push_data(&line);
+            }
             Some(colon) => {
                 let (field, value) = line.split_at(colon);
                 let value = value.get(1..).unwrap_or_default();
                 let value = value.strip_prefix(b" ").unwrap_or(value);
+                self.is_known |= FIELDS.contains(&field);
                 match field {
                     b"data" => self.push_data(value),
                     b"event" => value.clone_into(&mut self.name),
-                    _ => {}
+                    _ => self.keep_plain(&line),
                 }
             }
-            None => {}
+            None => self.keep_plain(&line),
         }
         self.line = line;
         self.line.clear();
         Ok(flow)
+    }
+
+    /// Keeps the beginning of a line that is none of this format.
+    fn keep_plain(&mut self, line: &[u8]) {
+        if !self.is_known && self.plain.len() < PLAIN_BYTES {
+            let room = PLAIN_BYTES.saturating_sub(self.plain.len());
+            self.plain.extend_from_slice(line.get(..room).unwrap_or(line));
+            self.plain.push(b'\n');
+        }
     }
 
     fn push_data(&mut self, value: &[u8]) {

@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use crate::json::{self, JsonError};
 use crate::limits::{
-    BODY_BYTES, CALLS, CONTENT_BYTES, DOCUMENT_BYTES, ERROR_BODY_BYTES, ITEMS, JSON_DEPTH,
-    JSON_VALUES, PARTS,
+    BODY_BYTES, CALLS, DOCUMENT_BYTES, ERROR_BODY_BYTES, ITEMS, JSON_DEPTH, JSON_VALUES, PARTS,
+    ReplyLimit,
 };
 use crate::line::{page_title, shown};
 use crate::server_error::ServerError;
@@ -55,6 +55,35 @@ pub enum StreamError {
     /// There was nothing in it.
     #[error("the reply is empty")]
     Empty,
+    /// There is no answer in it, though it is of this API.
+    #[error("the reply has no choices")]
+    NoChoices,
+    /// It is bare text.
+    #[error("the answer is text and no reply of a model: {shown}; check base_url")]
+    PlainText {
+        /// The beginning of it.
+        shown: String,
+    },
+    /// The server works on it after it has answered.
+    #[error(
+        "the server works on the reply in the background (status `{status}`), which is not \
+         supported: it is not asked again, because each request is paid; leave out `background`"
+    )]
+    Background {
+        /// What it says of the reply.
+        status: String,
+    },
+    /// The whole body is one JSON text that was cut off, or is none.
+    #[error("{problem}: {shown}")]
+    Document {
+        /// Which of the two.
+        problem: &'static str,
+        /// The beginning of it.
+        shown: String,
+        /// Why.
+        #[source]
+        source: serde_json::Error,
+    },
     /// The server told of a failure inside the reply.
     #[error("{0}")]
     Server(ServerError),
@@ -103,9 +132,14 @@ pub enum StreamError {
     },
     /// There is too much in it.
     #[error(
-        "the reply holds more than {CONTENT_BYTES} bytes of text and calls, which is the limit"
+        "the reply holds more than {limit} bytes of text and calls, which is the limit{setting}"
     )]
-    TooMuch,
+    TooMuch {
+        /// The limit.
+        limit: usize,
+        /// Which setting changes it, in brackets, or nothing.
+        setting: String,
+    },
     /// JSON is nested too deeply.
     #[error("JSON of the reply is nested {JSON_DEPTH} levels or more; the limit is below that")]
     TooDeep,
@@ -128,8 +162,13 @@ impl StreamError {
     #[must_use]
     pub fn kind(&self, output: bool) -> FailureKind {
         match self {
-            Self::Empty | Self::GatewayPage { .. } => FailureKind::Transient,
-            Self::NoEndMark | Self::NotJson { .. } => FailureKind::Incomplete,
+            Self::Empty | Self::NoChoices | Self::PlainText { .. } | Self::GatewayPage { .. } => {
+                FailureKind::Transient
+            }
+            Self::NoEndMark | Self::NotJson { .. } | Self::Document { .. } => {
+                FailureKind::Incomplete
+            }
+            Self::Background { .. } => FailureKind::Fatal,
             Self::Server(error) => match error.kind() {
                 FailureKind::Transient if output => FailureKind::Incomplete,
                 kind => kind,
@@ -139,7 +178,7 @@ impl StreamError {
             | Self::OtherApi { .. }
             | Self::EventTooLong { .. }
             | Self::BodyTooLong { .. }
-            | Self::TooMuch
+            | Self::TooMuch { .. }
             | Self::TooDeep
             | Self::TooManyValues
             | Self::TooManyCalls
@@ -153,6 +192,18 @@ impl StreamError {
             JsonError::TooDeep => Self::TooDeep,
             JsonError::TooManyValues => Self::TooManyValues,
             JsonError::Syntax(source) => Self::NotJson { shown: shown(text), source },
+        }
+    }
+
+    /// The same of a body that is one JSON text: it has no events.
+    fn of_document(self) -> Self {
+        match self {
+            Self::NotJson { shown, source } => {
+                let problem =
+                    if source.is_eof() { "the reply was cut off" } else { "the reply is no JSON" };
+                Self::Document { problem, shown, source }
+            }
+            other => other,
         }
     }
 }
@@ -214,6 +265,7 @@ enum Body {
 pub(crate) struct ReplyBytes<P> {
     parser: P,
     body: Body,
+    limit: ReplyLimit,
     received: usize,
     /// Bytes of events since it was looked how much is held, which takes a while.
     unmeasured: usize,
@@ -225,8 +277,13 @@ pub(crate) struct ReplyBytes<P> {
 
 impl<P: EventParser> ReplyBytes<P> {
     pub(crate) fn new(parser: P) -> Self {
-        let body = Body::Unknown(Vec::new());
-        Self { parser, body, received: 0, unmeasured: 0, solid: 0, other_api: None }
+        let (body, limit) = (Body::Unknown(Vec::new()), ReplyLimit::default());
+        Self { parser, body, limit, received: 0, unmeasured: 0, solid: 0, other_api: None }
+    }
+
+    /// The same with another limit.
+    pub(crate) fn within(self, limit: ReplyLimit) -> Self {
+        Self { limit, ..self }
     }
 
     pub(crate) fn parser(&self) -> &P {
@@ -263,7 +320,7 @@ impl<P: EventParser> ReplyBytes<P> {
             Body::Unknown(_) => Ok(Flow::More),
             Body::Events(decoder) => {
                 let (parser, other_api) = (&mut self.parser, &mut self.other_api);
-                let unmeasured = &mut self.unmeasured;
+                let (unmeasured, limit) = (&mut self.unmeasured, &self.limit);
                 decoder.feed(bytes, &mut |event| {
                     if parser.moves() == 0 && other_api.is_none() {
                         *other_api = other_than(P::API, event.data);
@@ -272,7 +329,7 @@ impl<P: EventParser> ReplyBytes<P> {
                     let flow = parser.event(event, live)?;
                     if *unmeasured >= MEASURE_EVERY {
                         *unmeasured = 0;
-                        within_limit(parser)?;
+                        check_limit(parser, limit)?;
                     }
                     Ok(flow)
                 })
@@ -280,8 +337,9 @@ impl<P: EventParser> ReplyBytes<P> {
             Body::Document(document) => {
                 document.extend_from_slice(bytes);
                 let found = document.len();
-                if found > DOCUMENT_BYTES {
-                    return Err(StreamError::BodyTooLong { limit: DOCUMENT_BYTES, found });
+                let limit = DOCUMENT_BYTES.max(self.limit.bytes.saturating_mul(2));
+                if found > limit {
+                    return Err(StreamError::BodyTooLong { limit, found });
                 }
                 Ok(Flow::More)
             }
@@ -309,9 +367,8 @@ impl<P: EventParser> ReplyBytes<P> {
                     StreamError::NotAReply { .. } => {
                         other_than(P::API, &text).map_or(error, |api| StreamError::OtherApi { api })
                     }
-                    error => error,
-                })?;
-                within_limit(&self.parser)
+                    error => error.of_document(),
+                })
             }
             Body::Page(page) => Err(page_error(page)),
         }
@@ -319,10 +376,15 @@ impl<P: EventParser> ReplyBytes<P> {
 
     /// The reply, if it is complete.
     pub(crate) fn finish(self, ending: Ending) -> Result<Reply, StreamError> {
-        let Self { parser, other_api, .. } = self;
-        parser.finish(ending).map_err(|error| match (error, other_api) {
-            (StreamError::Empty, Some(api)) => StreamError::OtherApi { api },
-            (error, _) => error,
+        let Self { parser, other_api, body, limit, .. } = self;
+        check_limit(&parser, &limit)?;
+        let text = if let Body::Events(decoder) = &body { decoder.plain_text() } else { None };
+        parser.finish(ending).map_err(|error| match (error, other_api, text) {
+            (StreamError::Empty, Some(api), _) => StreamError::OtherApi { api },
+            (StreamError::Empty, None, Some(text)) => {
+                StreamError::PlainText { shown: shown(&text) }
+            }
+            (error, _, _) => error,
         })
     }
 }
@@ -330,8 +392,15 @@ impl<P: EventParser> ReplyBytes<P> {
 /// After how many bytes of events it is looked again how much of a reply is held.
 const MEASURE_EVERY: usize = 64 * 1024;
 
-fn within_limit(parser: &impl EventParser) -> Result<(), StreamError> {
-    if parser.held() > CONTENT_BYTES { Err(StreamError::TooMuch) } else { Ok(()) }
+fn check_limit(parser: &impl EventParser, limit: &ReplyLimit) -> Result<(), StreamError> {
+    if parser.held() <= limit.bytes {
+        return Ok(());
+    }
+    let setting = match limit.setting.as_str() {
+        "" => String::new(),
+        setting => format!(" ({setting})"),
+    };
+    Err(StreamError::TooMuch { limit: limit.bytes, setting })
 }
 
 pub(crate) const OPENAI_CHAT: &str = "openai-chat";

@@ -215,7 +215,8 @@ impl Driver {
         let spec = &self.view.spec;
         let bus = &self.shared.bus;
         let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
-        let (of, reason) = (self.shared.parts.retry.attempts, error.message.clone());
+        let of = self.shared.parts.retry.attempts_after(&error);
+        let reason = error.message.clone();
         bus.record(spec, Event::ModelRetry { attempt: following, of, reason, wait_ms })?;
         self.waited += wait;
         if self.rest(wait).await {

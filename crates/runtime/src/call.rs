@@ -27,6 +27,8 @@ use result::Done;
 
 /// How long a call may take to settle after it was told to end.
 pub(crate) const GRACE: Duration = Duration::from_millis(1200);
+/// How many characters are repeated of a call that names no tool.
+const UNREADABLE_CHARS: usize = 600;
 /// How much longer for each level of agents that may be below it.
 const GRACE_PER_LEVEL: Duration = Duration::from_millis(150);
 
@@ -248,6 +250,14 @@ impl Driver {
                     format!("you may not use `{}`: use {}", call.name, mine.join(", "))
                 }
             });
+        }
+        if call.name.trim().is_empty() {
+            let written = to_line(&call.arguments, UNREADABLE_CHARS);
+            return Err(format!(
+                "this call could not be read, so nothing ran: it names no tool. It was: {written}\n\
+                 Call a tool by its name, with one JSON object that fits its schema. You have: {}.",
+                mine.join(", ")
+            ));
         }
         let score = |name: &str| strsim::jaro_winkler(name, &call.name);
         let near = mine.iter().copied().max_by(|a, b| score(a).total_cmp(&score(b)));

@@ -95,7 +95,7 @@ async fn what_no_retry_heals_ends_at_once_and_says_what_to_do() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_waited_for_and_told_with_what_to_check() {
+async fn a_server_that_is_not_there_is_tried_twice_and_told_with_what_to_check() {
     let lab = Lab::new();
     let server = MockServer::start([]).await.unwrap();
     let command = lab.run_command(&server, &["--output", "events", "Answer me"]);
@@ -108,7 +108,11 @@ async fn a_server_that_is_not_there_is_waited_for_and_told_with_what_to_check() 
     let ended = Running::start(command).end().await.with_code(3);
     let told = format!("connection refused; is the server running at http://{address}/v1");
     let errors = ended.events("model.error");
-    assert_eq!(errors.len(), 5, "it may be about to start: {ended:#?}");
+    assert_eq!(errors.len(), 2, "on this machine nothing comes of waiting: {ended:#?}");
+    let waits = ended.events("model.retry");
+    assert_eq!(waits.len(), 1);
+    assert!(waits[0]["wait_ms"].as_u64().unwrap() <= 750, "{waits:?}");
+    assert_eq!((&waits[0]["attempt"], &waits[0]["of"]), (&json!(2), &json!(2)));
     assert!(errors.iter().all(|it| it["message"].as_str().unwrap().contains(&told)), "{errors:?}");
 }
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use deputize_core::door::Secrets;
 use deputize_core::{Model, ModelOptions, Request};
 use deputize_offline::{NAME, Offline};
+use deputize_providers::limits::ReplyLimit;
 use deputize_providers::{
     Authorities, Dialect, Endpoint as HttpEndpoint, HttpClient, Key, Secret, Wire,
 };
@@ -243,6 +244,7 @@ fn endpoint(choice: &ModelChoice, at: &config::HttpEndpoint) -> HttpEndpoint {
         connect_timeout: at.connect_timeout,
         first_byte_timeout: at.first_byte_timeout,
         idle_timeout: at.stream_idle_timeout,
+        reply_limit: ReplyLimit { bytes: at.reply_bytes, setting: "limits.reply_bytes".to_owned() },
         streaming: at.streaming,
         echo_reasoning: at.echo_reasoning,
         extra: at.extra.clone(),

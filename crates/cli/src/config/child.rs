@@ -215,7 +215,6 @@ mod tests {
             &["provider=near", "model=m"],
             &["provider=near"],
             &["provider=near", "model=m", "api_key_env=OTHER"],
-            &["provider=near", "model=m", "api_key=k"],
             &["model=near/m", "api_key_env=OTHER"],
             &["provider=near", "model=m", "base_url=http://127.0.0.1:2/v1"],
             &["base_url=http://127.0.0.1:2/v1", "model=m"],

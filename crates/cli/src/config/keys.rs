@@ -56,7 +56,7 @@ pub struct Config {
     pub max_output_tokens: u32,
     /// How a conversation that grows too long is shortened.
     pub compaction: Compaction,
-    /// What a tool result may hold.
+    /// What a tool result and a reply of a model may hold.
     pub limits: Limits,
     /// The interactive session.
     pub chat: Chat,
@@ -229,10 +229,13 @@ pub struct Limits {
     /// Bytes of one read.
     #[schemars(range(min = 1))]
     pub read_bytes: u32,
+    /// Bytes of text, reasoning and calls of one reply of a model.
+    #[schemars(range(min = 65_536, max = 33_554_432))]
+    pub reply_bytes: u32,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { read_lines: 2000, read_bytes: 262_144 }
+        Self { read_lines: 2000, read_bytes: 262_144, reply_bytes: 4_194_304 }
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use deputize_providers::limits::CONTENT_BYTES;
 use deputize_providers::{KeyHeader, Proxy};
 use serde_json::Value;
 use url::Url;
@@ -117,6 +118,8 @@ pub struct HttpEndpoint {
     pub first_byte_timeout: Duration,
     /// How long an answer may pause.
     pub stream_idle_timeout: Duration,
+    /// Bytes of text, reasoning and calls of one answer.
+    pub reply_bytes: usize,
 }
 
 impl HttpEndpoint {
@@ -239,7 +242,11 @@ pub fn resolve_model(
     let entry = entry.unwrap_or(&empty);
     let endpoint = match provider {
         OFFLINE => offline(overrides)?,
-        _ => Endpoint::Http(Box::new(http(provider, entry, overrides)?)),
+        _ => {
+            let reply_bytes = config.limits.reply_bytes as usize;
+            let at = http(provider, entry, overrides)?;
+            Endpoint::Http(Box::new(HttpEndpoint { reply_bytes, ..at }))
+        }
     };
     let tokens = [entry.max_output_tokens, config.max_output_tokens];
     Ok(ModelChoice {
@@ -308,6 +315,7 @@ fn http(
         stream_idle_timeout: seconds(
             entry.stream_idle_timeout_seconds.unwrap_or(STREAM_IDLE_SECONDS),
         ),
+        reply_bytes: CONTENT_BYTES,
     })
 }
 

@@ -26,10 +26,23 @@ const HELD_BYTES: usize = 2000;
 /// Told to the person where the model is told that nobody is asked.
 const UNASKED: &str = "denied: there is no terminal to ask at; `--approve auto` allows it";
 
+/// For how long a model may be waited for before that is shown though little is to be told.
+const QUIET_WAIT_MS: u64 = 5000;
+
+/// A time in which an agent gets no reply because its requests fail.
+#[derive(Debug)]
+struct Outage {
+    agent: AgentId,
+    /// When the first of them failed, in milliseconds since 1970.
+    since: u64,
+    is_shown: bool,
+}
+
 /// What of a reply has arrived and was not shown.
 #[derive(Debug, Default)]
 pub(crate) struct Plain {
     arriving: BTreeMap<AgentId, String>,
+    outage: Option<Outage>,
     /// There is no terminal to ask at.
     unasked: bool,
     /// The top agent's calls that were denied for want of one.
@@ -50,6 +63,9 @@ impl Plain {
         {
             lines.extend(not_begun(&prefixed(tree, &record.agent), end));
         }
+        if detail == Detail::Quiet {
+            lines.extend(self.long_wait(tree, record));
+        }
         match &record.event {
             Event::ApprovalDecision { call, decision, by } if self.is_unasked(record, by) => {
                 if decision == "deny" {
@@ -66,6 +82,36 @@ impl Plain {
             _ => lines.extend(worth(tree, record, detail)),
         }
         lines
+    }
+
+    /// The line for a wait that goes beyond what is borne in silence: one for all agents, until the
+    /// first of them has its reply.
+    fn long_wait(&mut self, tree: &Tree, record: &Record) -> Option<Line> {
+        let is_over = matches!(
+            &record.event,
+            Event::ModelResponse { .. }
+                | Event::AgentEnd(_)
+                | Event::ModelError { retried: false, .. }
+        );
+        if is_over && self.outage.as_ref().is_some_and(|outage| outage.agent == record.agent) {
+            self.outage = None;
+        }
+        let Event::ModelRetry { attempt, of, reason, wait_ms } = &record.event else { return None };
+        let outage = self.outage.get_or_insert_with(|| Outage {
+            agent: record.agent.clone(),
+            since: record.at,
+            is_shown: false,
+        });
+        let until = record.at.saturating_add(*wait_ms);
+        if outage.is_shown || until.saturating_sub(outage.since) <= QUIET_WAIT_MS {
+            return None;
+        }
+        outage.is_shown = true;
+        let again = again((*attempt, *of), *wait_ms, &to_line(reason, REMARK_CHARS));
+        Some(
+            prefixed(tree, &record.agent)
+                .with(Style::Asking, format!("waiting for the model: {again}")),
+        )
     }
 
     /// Whether the answer on a command of the top agent was given because nobody could be asked.
@@ -417,6 +463,38 @@ mod tests {
                     delegate_task error: a; b";
         assert_eq!(print(&tape, Detail::Normal), told);
         assert_eq!(print(&tape, Detail::Quiet), "");
+    }
+
+    #[test]
+    fn quiet_tells_once_that_a_model_is_waited_for_beyond_five_seconds() {
+        let retry = |attempt, wait_ms| Event::ModelRetry {
+            attempt,
+            of: 5,
+            reason: "provider local: HTTP 503: busy".to_owned(),
+            wait_ms,
+        };
+        let shown = |waits: &[u64]| {
+            let mut tape = Tape::default();
+            tape.add(&root(), started(&root(), "Go"));
+            for (n, wait) in (2..).zip(waits) {
+                tape.add(&root(), retry(n, *wait));
+            }
+            print(&tape, Detail::Quiet)
+        };
+        assert_eq!(shown(&[500, 1500]), "", "that is soon over");
+        assert_eq!(
+            shown(&[500, 1500, 5200, 13_500]),
+            "waiting for the model: attempt 4 of 5 in 5.2 s: provider local: HTTP 503: busy"
+        );
+        assert!(shown(&[60_000]).starts_with("waiting for the model: attempt 2 of 5 in 60"));
+
+        let mut tape = Tape::default();
+        tape.add(&root(), started(&root(), "Go"));
+        for _ in 0..2 {
+            tape.add(&root(), retry(2, 6000)).add(&root(), retry(3, 6000));
+            tape.add(&root(), replied(1, "Fine.", &[]));
+        }
+        assert_eq!(print(&tape, Detail::Quiet).lines().count(), 2, "once for each outage");
     }
 
     #[test]

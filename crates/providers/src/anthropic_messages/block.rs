@@ -43,13 +43,24 @@ pub(super) struct Call {
 }
 
 /// A block that goes back as it came.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Other {
     pub(super) raw: String,
     /// Arguments of a server's own tool.
     pub(super) input: Text,
+    /// What came of a summary in pieces.
+    pub(super) compaction: Option<Compaction>,
     /// Whether pieces came that are not understood.
     pub(super) unknown: bool,
+}
+
+/// A summary that the server made of the conversation before, as far as it came in pieces.
+#[derive(Debug, Default)]
+pub(super) struct Compaction {
+    /// Nothing: it failed.
+    pub(super) content: Option<Text>,
+    /// Only the server reads it; the last one holds.
+    pub(super) encrypted: String,
 }
 
 impl Block {
@@ -62,7 +73,9 @@ impl Block {
                 raw + it.rest.len() + it.signature.as_ref().map_or(0, Text::len)
             }
             Kind::Call(it) => it.id.len() + it.name.len() + it.whole.len() + it.pieces.len(),
-            Kind::Other(it) => it.raw.len() + it.input.len(),
+            Kind::Other(it) => {
+                it.raw.len() + it.input.len() + it.compaction.as_ref().map_or(0, Compaction::held)
+            }
         };
         own + size_of::<Self>()
     }
@@ -109,8 +122,33 @@ impl Call {
     }
 }
 
+impl Compaction {
+    fn held(&self) -> usize {
+        self.content.as_ref().map_or(0, Text::len) + self.encrypted.len()
+    }
+
+    /// The block as a document would hold it. `raw` is what it began with.
+    fn finish(self, raw: &str) -> Option<String> {
+        let mut block = serde_json::from_str::<Map<String, Value>>(raw).ok()?;
+        if let Some(text) = self.content {
+            let begun = block.get("content").and_then(Value::as_str).unwrap_or_default();
+            block.insert(
+                "content".to_owned(),
+                Value::from(format!("{begun}{}", text.into_string())),
+            );
+        }
+        if !self.encrypted.is_empty() {
+            block.insert("encrypted_content".to_owned(), Value::from(self.encrypted));
+        }
+        Some(Value::Object(block).to_string())
+    }
+}
+
 impl Other {
     pub(super) fn finish(self) -> Option<String> {
+        if let Some(compaction) = self.compaction.filter(|_| !self.unknown) {
+            return compaction.finish(&self.raw);
+        }
         let input = self.input.into_string();
         if self.unknown || input.trim().is_empty() {
             return (!self.unknown).then_some(self.raw);

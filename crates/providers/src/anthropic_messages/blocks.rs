@@ -86,6 +86,7 @@ impl Blocks {
             }
             "input_json_delta" => self.argue(index, piece, live),
             "citations_delta" => Ok(false),
+            "compaction_delta" => Ok(self.compact(index, piece)),
             "" if has("text") => self.say(index, piece.word("text"), piece.marked, live),
             "" if has("partial_json") => self.argue(index, piece, live),
             _ => Ok(self.mystify(index)),
@@ -296,8 +297,26 @@ impl Blocks {
         if again.is_some_and(|it| matches!(&it.kind, Kind::Other(other) if other.raw == raw)) {
             return Ok(());
         }
-        let other = Other { raw, input: Text::default(), unknown: false };
+        let other = Other { raw, ..Other::default() };
         self.push(index, Kind::Other(other))
+    }
+
+    /// Takes a piece of the summary that the server made of the conversation before.
+    fn compact(&mut self, index: Option<u64>, piece: &Piece<'_>) -> bool {
+        let found = self.find(index, |kind| match kind {
+            Kind::Other(other) => Some(other),
+            Kind::Text { .. } | Kind::Thinking(_) | Kind::Call(_) => None,
+        });
+        let Some(other) = found else { return false };
+        let compaction = other.compaction.get_or_insert_default();
+        if let Some(text) = piece.value.get("content").and_then(Value::as_str) {
+            compaction.content.get_or_insert_default().push(text, piece.marked);
+        }
+        let encrypted = piece.word("encrypted_content");
+        if !encrypted.is_empty() {
+            encrypted.clone_into(&mut compaction.encrypted);
+        }
+        true
     }
 
     /// A piece of a kind that is not known: its block cannot be put together.

@@ -339,7 +339,7 @@ fn stop(reason: &str) -> Result<Option<Stop>, StreamError> {
         "" | "null" => None,
         "max_tokens" | "length" => Some(Stop::Limit),
         "model_context_window_exceeded" => Some(Stop::Window),
-        "pause_turn" => Some(Stop::Pause),
+        "pause_turn" | "compaction" => Some(Stop::Pause),
         "refusal" | "content_filter" => Some(Stop::Refusal),
         "error" | "abort" | "network_error" => {
             return Err(StreamError::Server(ServerError {

@@ -13,12 +13,19 @@ pub(super) struct Counted {
     written: u64,
     output: u64,
     reasoning: u64,
+    /// The sum over the requests that the server made for this one, where it lists them: with
+    /// compaction the numbers beside the list are those of the last one alone.
+    iterations: Option<Box<Self>>,
 }
 
 impl Counted {
     /// Takes a `usage` object, or what is in its place.
     pub(super) fn take(&mut self, usage: Option<&Value>) {
         let Some(usage) = usage else { return };
+        if let Some([_, ..]) = usage.get("iterations").and_then(Value::as_array).map(Vec::as_slice)
+        {
+            self.iterations = Some(Box::new(Self::sum(usage.get("iterations"))));
+        }
         let number = |key: &str| usage.get(key).and_then(Value::as_u64);
         let within = |group: &str, key: &str| usage.get(group)?.get(key)?.as_u64();
         let lived = ["ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens"];
@@ -40,8 +47,27 @@ impl Counted {
         }
     }
 
+    /// The sum over a list of usages.
+    fn sum(iterations: Option<&Value>) -> Self {
+        let mut sum = Self::default();
+        for usage in iterations.and_then(Value::as_array).into_iter().flatten() {
+            let mut one = Self::default();
+            one.take(Some(usage));
+            sum.input = sum.input.saturating_add(one.input);
+            sum.read = sum.read.saturating_add(one.read);
+            sum.written = sum.written.saturating_add(one.written);
+            sum.output = sum.output.saturating_add(one.output);
+            sum.reasoning = sum.reasoning.saturating_add(one.reasoning);
+        }
+        sum
+    }
+
     /// The sum: this wire counts cached input beside the input.
     pub(super) fn usage(&self) -> Usage {
+        if let Some(iterations) = &self.iterations {
+            let all = iterations.usage();
+            return Usage { reasoning: all.reasoning.max(self.reasoning), ..all };
+        }
         Usage {
             input: self.input.saturating_add(self.read).saturating_add(self.written),
             cached: self.read,

@@ -8,11 +8,15 @@ use deputize_core::{FailureKind, ModelError, Usage};
 use reqwest::Url;
 
 use super::keys::{Next, Turn};
-use crate::endpoint::{Endpoint, Proxy};
+use crate::endpoint::{Endpoint, Proxy, is_loopback};
 use crate::line::shown;
 use crate::retry_after;
 use crate::server_error::ServerError;
 use crate::stream::StreamError;
+
+/// Attempts where nothing listens at a port of this machine: one more, for a server that is just
+/// being restarted.
+const ATTEMPTS_ON_THIS_MACHINE: u32 = 2;
 
 /// Why there is no reply.
 #[derive(Debug)]
@@ -71,6 +75,7 @@ impl Failure {
         if let Self::KeysRest(_, wait) = &self {
             waits = Some(*wait);
         }
+        let most_attempts = self.most_attempts(&told);
         let mut kind = self.kind(told.output);
         let mut message = self.message(&told);
         let next = turn.and_then(|turn| turn.next.as_ref());
@@ -95,6 +100,7 @@ impl Failure {
             partial_left_out: told.partial_left_out,
             usage: Some(told.usage).filter(|usage| *usage != Usage::default()).map(Box::new),
             other_key: next.is_some_and(|next| next.wait.is_zero() && !next.tried),
+            most_attempts,
             ..ModelError::new(kind, told.endpoint.scrub(&message))
         }
     }
@@ -110,6 +116,17 @@ impl Failure {
             Self::Broken(_) if !output => FailureKind::Transient,
             Self::Broken(_) | Self::Idle => FailureKind::Incomplete,
             Self::Stream(error) => error.kind(output),
+        }
+    }
+
+    /// Upper bound on attempts, where more are of no use.
+    fn most_attempts(&self, told: &Told<'_>) -> Option<u32> {
+        match self {
+            Self::Send(error) if is_refused(error) && told.asks_this_machine() => {
+                Some(ATTEMPTS_ON_THIS_MACHINE)
+            }
+            Self::Refused(error) if error.should_retry == Some(false) => Some(1),
+            _ => None,
         }
     }
 
@@ -136,6 +153,9 @@ impl Failure {
                 format!("no key can be used now; the one in {variable} is ready in {}", rest(*wait))
             }
             Self::Refused(error) | Self::Stream(StreamError::Server(error)) => refused(error, told),
+            Self::Stream(StreamError::Document { problem, shown, source }) => {
+                format!("{problem}{kept}: {source}: {shown}")
+            }
             Self::Stream(StreamError::NotJson { shown, source }) => {
                 format!("an event of the stream is no JSON{kept}: {source}: {shown}")
             }
@@ -179,6 +199,14 @@ impl Told<'_> {
         match &self.endpoint.proxy {
             Proxy::At(proxy) => format!("the proxy {proxy}"),
             Proxy::Environment | Proxy::None => "the proxy that the environment names".to_owned(),
+        }
+    }
+
+    /// Whether the connection is one to this machine: to the server, or to the proxy on the way.
+    fn asks_this_machine(&self) -> bool {
+        match &self.endpoint.proxy {
+            Proxy::At(proxy) => Url::parse(proxy).is_ok_and(|url| is_loopback(&url)),
+            Proxy::Environment | Proxy::None => is_loopback(self.url),
         }
     }
 
@@ -316,7 +344,11 @@ fn refused(error: &ServerError, told: &Told<'_>) -> String {
         (FailureKind::Transient | FailureKind::Incomplete | FailureKind::Cancelled, _) => {
             let wait = error.retry_after.and_then(retry_after::told);
             let wait = wait.map(|wait| format!("; it asks to wait {wait}"));
-            format!("{error}{kept}{}", wait.unwrap_or_default())
+            let again = match error.should_retry {
+                Some(false) => "; it asks not to try again",
+                Some(true) | None => "",
+            };
+            format!("{error}{kept}{}{again}", wait.unwrap_or_default())
         }
     }
 }

@@ -2,7 +2,8 @@
 //! ones, such as `extra_content` with the signature of a thought, and its own id of the call where
 //! a block of reasoning names that.
 //!
-//! In a conversation it is a line `["call",NUMBER,MEMBERS]` among the blocks of the reply.
+//! In a conversation it is a line `["call",NUMBER,MEMBERS]` among the blocks of the reply, and for
+//! the `extra_content` of the whole message a line `["message",VALUE]`.
 
 use std::collections::BTreeMap;
 
@@ -49,6 +50,34 @@ impl Own {
         let raw = || format!("[\"call\",{number},{{{}}}]", members.join(","));
         (!members.is_empty()).then(|| Opaque::new(WIRE, raw()))
     }
+}
+
+/// Takes the `extra_content` of a message, or of a piece of one, as received where the event's shape
+/// is the plain one. A later piece counts for more.
+pub(super) fn take_of_message(kept: &mut Option<String>, delta: &Value, text: &str) {
+    #[derive(Deserialize)]
+    struct Message<'a> {
+        #[serde(borrow)]
+        extra_content: &'a RawValue,
+    }
+    let is_empty = |value: &Value| value.as_object().is_none_or(serde_json::Map::is_empty);
+    let Some(value) = delta.get("extra_content").filter(|value| !is_empty(value)) else { return };
+    let raw = message(text).and_then(|raw| serde_json::from_str::<Message<'_>>(raw.get()).ok());
+    *kept = Some(raw.map_or_else(|| value.to_string(), |raw| raw.extra_content.get().to_owned()));
+}
+
+/// The `extra_content` of a message, as a block of the reply.
+pub(super) fn of_message(raw: &str) -> Opaque {
+    Opaque::new(WIRE, format!("[\"message\",{raw}]"))
+}
+
+/// The `extra_content` that goes back with a message.
+pub(super) fn returned_with(said: &AssistantMessage) -> Option<&RawValue> {
+    #[derive(Deserialize)]
+    struct Line<'a>(String, #[serde(borrow)] &'a RawValue);
+    let lines = said.opaque.iter().filter(|it| it.wire == WIRE && it.raw.starts_with('['));
+    let mut lines = lines.filter_map(|it| serde_json::from_str::<Line<'_>>(&it.raw).ok());
+    lines.find(|Line(what, _)| what == "message").map(|Line(_, raw)| raw)
 }
 
 /// The calls of an event as received, where one of them holds more than the usual, and the

@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::own::Returned;
+use super::own::{self, Returned};
 use crate::body::json_bytes;
 use crate::endpoint::{Endpoint, EndpointError};
 use crate::sendable;
@@ -114,6 +114,8 @@ enum Line<'a> {
         reasoning_details: Vec<&'a RawValue>,
         #[serde(skip_serializing_if = "Vec::is_empty")]
         tool_calls: Vec<Call<'a>>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        extra_content: Option<&'a RawValue>,
     },
     Tool {
         tool_call_id: String,
@@ -209,6 +211,7 @@ fn assistant_line<'a>(
         reasoning_content: echoed.then_some(message.reasoning.as_str()),
         reasoning_details: message.opaque.iter().filter(ours).filter_map(raw).collect(),
         tool_calls: message.calls.iter().map(|it| call(it, returned)).collect(),
+        extra_content: own::returned_with(message),
     }
 }
 
@@ -311,6 +314,20 @@ mod tests {
         assert!(body.contains(r#"{"role":"tool","tool_call_id":"tool_1""#), "{body}");
         // And nothing else is changed by it.
         assert_eq!(body.replace(own, "").replace("tool_1", "call_1_1"), plain);
+    }
+
+    #[test]
+    fn what_a_server_wrote_of_a_message_goes_back_with_it() {
+        let mut messages = conversation();
+        let own = r#"{ "google" : {"thought_signature":"A\u002b"}}"#;
+        let opaque = vec![Opaque::new(WIRE, format!(r#"["message",{own}]"#))];
+        let said = AssistantMessage { text: "Done.".into(), opaque, ..Default::default() };
+        messages[4] = Arc::new(Message::Assistant(said));
+        let plain = body(&conversation(), ToolChoice::Auto, &Dialect::default());
+        let body = body(&messages, ToolChoice::Auto, &Dialect::default());
+        let own = format!(r#","extra_content":{own}"#);
+        assert!(body.contains(&format!(r#""content":"Done."{own}}}"#)), "{body}");
+        assert_eq!(body.replace(&own, ""), plain);
     }
 
     #[test]

@@ -27,6 +27,8 @@ pub(super) struct ChatParser {
     refusal: Text,
     calls: Calls,
     details: Details,
+    /// What only the server understands of the message.
+    own: Option<String>,
     usage: Usage,
     /// How many chunks brought something.
     moves: u64,
@@ -51,10 +53,10 @@ impl ChatParser {
     }
 
     /// Takes one chunk of a stream, or a whole document, which has the same shape.
-    fn chunk(&mut self, event: Event<'_>, live: &mut Live<'_>) -> Result<(), StreamError> {
+    fn chunk(&mut self, event: Event<'_>, live: &mut Live<'_>) -> Result<Flow, StreamError> {
         let chunk = &event.json.value;
         if let Some(error) = ServerError::within(chunk) {
-            return Err(StreamError::Server(error));
+            return self.failed(error);
         }
         if self.served.is_none() {
             let model = chunk.get("model").and_then(Value::as_str).filter(|it| !it.is_empty());
@@ -66,7 +68,17 @@ impl ChatParser {
         if let Some(usage) = usage.rfind(|it| it.is_object()) {
             self.usage = read_usage(usage);
         }
-        choice.map_or(Ok(()), |choice| self.choice(choice, event, live))
+        choice.map_or(Ok(Flow::More), |choice| self.choice(choice, event, live))
+    }
+
+    /// Takes a failure that the server tells of. One behind the finish reason `length` does not
+    /// change that the reply was cut there.
+    fn failed(&mut self, error: ServerError) -> Result<Flow, StreamError> {
+        if self.finish != Some(Finish::Length) {
+            return Err(StreamError::Server(error));
+        }
+        (self.done, self.went_on) = (true, false);
+        Ok(Flow::Done)
     }
 
     fn choice(
@@ -74,10 +86,10 @@ impl ChatParser {
         choice: &Value,
         event: Event<'_>,
         live: &mut Live<'_>,
-    ) -> Result<(), StreamError> {
+    ) -> Result<Flow, StreamError> {
         let first = !std::mem::replace(&mut self.begun, true);
         if let Some(error) = ServerError::within(choice) {
-            return Err(StreamError::Server(error));
+            return self.failed(error);
         }
         let object = |key: &str| choice.get(key).filter(|it| it.is_object());
         // A last event may hold the whole message again, after its pieces.
@@ -89,9 +101,12 @@ impl ChatParser {
         self.went_on |= grown && self.finish.is_some();
         let reason = choice.get("finish_reason").and_then(Value::as_str).unwrap_or_default();
         let open = self.finish.is_none();
-        self.finish = finish(reason)?.or(self.finish);
+        match finish(reason) {
+            Ok(finish) => self.finish = finish.or(self.finish),
+            Err(error) => return self.failed(error),
+        }
         self.moves += u64::from(first || grown || (open && self.finish.is_some()));
-        Ok(())
+        Ok(Flow::More)
     }
 
     /// Takes a piece of the message; says whether it held anything.
@@ -117,6 +132,7 @@ impl ChatParser {
             _ => {}
         }
         grown |= !self.refusal.push(text("refusal"), marked).is_empty();
+        own::take_of_message(&mut self.own, delta, event.text);
         if let Some(Value::Array(details)) = delta.get("reasoning_details") {
             grown |= !details.is_empty();
             self.details.add(details, event.text)?;
@@ -179,7 +195,7 @@ impl ChatParser {
             return Ok(Flow::Done);
         }
         match json::parse(data) {
-            Ok(json) => self.chunk(Event { json: &json, text: data }, live).map(|()| Flow::More),
+            Ok(json) => self.chunk(Event { json: &json, text: data }, live),
             Err(JsonError::Syntax(_)) if data.contains('\n') && each_line_is_whole(data, DONE) => {
                 for line in data.lines().map(str::trim).filter(|line| !line.is_empty()) {
                     if self.data(line, live)? == Flow::Done {
@@ -198,7 +214,7 @@ impl EventParser for ChatParser {
 
     fn event(&mut self, event: SseEvent<'_>, live: &mut Live<'_>) -> Result<Flow, StreamError> {
         if event.name == "error" {
-            return Err(StreamError::Server(ServerError::of_event(event.data)));
+            return self.failed(ServerError::of_event(event.data));
         }
         self.data(event.data, live)
     }
@@ -206,7 +222,7 @@ impl EventParser for ChatParser {
     fn document(&mut self, text: &str, live: &mut Live<'_>) -> Result<(), StreamError> {
         self.data(text.trim(), live)?;
         if !self.begun {
-            return Err(StreamError::NotAReply { shown: crate::line::shown(text) });
+            return Err(without_choices(text));
         }
         self.end_content(live);
         // A document says with its end what a stream says with a finish reason.
@@ -230,7 +246,8 @@ impl EventParser for ChatParser {
     fn held(&self) -> usize {
         let texts = [&self.text, &self.reasoning, &self.refusal];
         let texts: usize = texts.iter().map(|text| text.len()).sum();
-        texts + self.splitter.held() + self.calls.held() + self.details.held()
+        let own = self.own.as_ref().map_or(0, String::len);
+        texts + self.splitter.held() + self.calls.held() + self.details.held() + own
     }
 
     fn has_output(&self) -> bool {
@@ -279,6 +296,7 @@ impl EventParser for ChatParser {
         let refused = !refusal.is_empty();
         let finish = if refused { Finish::Refused } else { self.finish.unwrap_or(Finish::Stop) };
         let (calls, mut opaque) = self.calls.finish(&self.details);
+        opaque.extend(self.own.map(|raw| own::of_message(&raw)));
         opaque.extend(self.details.into_opaque());
         Ok(Reply {
             model: self.served.unwrap_or(self.model),
@@ -313,19 +331,25 @@ fn first_choice(chunk: &Value) -> Option<&Value> {
     choices.iter().filter(|it| it.is_object()).find(|choice| number(choice).unwrap_or(0) == 0)
 }
 
-fn finish(reason: &str) -> Result<Option<Finish>, StreamError> {
-    let told = |message: &str| ServerError {
-        status: None,
-        code: reason.to_owned(),
-        message: message.to_owned(),
-        retry_after: None,
-    };
+/// Why a document without choices is no reply.
+fn without_choices(text: &str) -> StreamError {
+    let value = json::parse(text.trim()).map(|json| json.value).unwrap_or_default();
+    let has = |key: &str| value.get(key).is_some();
+    let object = value.get("object").and_then(Value::as_str).unwrap_or_default();
+    if has("choices") || has("usage") || object.starts_with("chat.completion") {
+        return StreamError::NoChoices;
+    }
+    StreamError::NotAReply { shown: crate::line::shown(text) }
+}
+
+fn finish(reason: &str) -> Result<Option<Finish>, ServerError> {
     Ok(match reason {
         "" | "null" => None,
         "length" | "max_tokens" | "model_length" => Some(Finish::Length),
         "content_filter" | "refusal" | "safety" | "sensitive" => Some(Finish::Refused),
         "error" | "abort" | "network_error" | "insufficient_system_resource" => {
-            return Err(StreamError::Server(told("the server broke the reply off")));
+            let words = ServerError::words("the server broke the reply off");
+            return Err(ServerError { code: reason.to_owned(), ..words });
         }
         _ => Some(Finish::Stop),
     })
@@ -339,10 +363,11 @@ fn read_usage(usage: &Value) -> Usage {
     let reasoning = within("completion_tokens_details", "reasoning_tokens").unwrap_or(0);
     let input = number(usage.get("prompt_tokens")).unwrap_or(0);
     let output = number(usage.get("completion_tokens")).unwrap_or(0);
-    // Some servers count reasoning beside the output; their total tells.
-    let beside = input.checked_add(output).and_then(|sum| sum.checked_add(reasoning));
-    let apart = reasoning > 0 && beside.is_some() && number(usage.get("total_tokens")) == beside;
-    let output = if apart { output.saturating_add(reasoning) } else { output };
+    // Some servers count reasoning beside the output, or in the total alone.
+    let counted = ["prompt_tokens", "completion_tokens"].iter().all(|key| usage.get(key).is_some());
+    let total = number(usage.get("total_tokens")).filter(|_| counted).unwrap_or(0);
+    let beside = total.saturating_sub(input).saturating_sub(output);
+    let (output, reasoning) = (output.saturating_add(beside), reasoning.max(beside));
     // As one gateway tells what Anthropic counts.
     let cache_write = within("prompt_tokens_details", "cache_write_tokens").unwrap_or(0);
     Usage { input, cached, cache_write, output, reasoning }

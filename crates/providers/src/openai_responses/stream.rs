@@ -37,6 +37,8 @@ pub(super) struct ResponsesParser {
     begun: bool,
     /// Whether the body is one JSON text, not a stream of events.
     is_document: bool,
+    /// Whether the server last said that it will work on the reply later.
+    is_queued: bool,
     finish: Option<Finish>,
 }
 
@@ -130,6 +132,10 @@ impl ResponsesParser {
         if let Some(usage) = response.get("usage").filter(|it| it.is_object()) {
             self.usage = read_usage(usage);
         }
+        let status = word(response, "status");
+        if !status.is_empty() {
+            self.is_queued = status == "queued";
+        }
     }
 
     /// Takes a response as it stands, mostly at its end.
@@ -155,15 +161,17 @@ impl ResponsesParser {
                 return Err(StreamError::Server(ServerError::words(message)));
             }
         }
+        if self.is_document && matches!(status, "queued" | "in_progress") {
+            return Err(StreamError::Background { status: status.to_owned() });
+        }
         self.head(Some(response));
         if let Some(output) = response.get("output").and_then(Value::as_array) {
             self.output(output, event, live)?;
         }
         let reason = response.get("incomplete_details").map_or("", |it| word(it, "reason"));
         // Where neither event nor status says so, only the end of a document is an end.
-        let ended = kind.contains('.')
-            || matches!(status, "completed" | "incomplete")
-            || (self.is_document && !matches!(status, "in_progress" | "queued"));
+        let ended =
+            kind.contains('.') || matches!(status, "completed" | "incomplete") || self.is_document;
         if !ended {
             return Ok(Flow::More);
         }
@@ -373,8 +381,11 @@ impl EventParser for ResponsesParser {
 
     fn finish(self, ending: Ending) -> Result<Reply, StreamError> {
         let Some(finish) = self.finish else {
-            let empty = !self.begun && ending.is_over();
-            return Err(if empty { StreamError::Empty } else { StreamError::NoEndMark });
+            return Err(match ending.is_over() {
+                true if self.is_queued => StreamError::Background { status: "queued".to_owned() },
+                true if !self.begun => StreamError::Empty,
+                _ => StreamError::NoEndMark,
+            });
         };
         let mut reply = Reply::text(self.served.unwrap_or(self.model), "");
         let (mut refusal, mut slots) = (String::new(), Vec::new());

@@ -1,0 +1,139 @@
+//! Replies and failures of real vendors that are none of the usual ones.
+
+use deputize_core::Reply;
+use deputize_testkit::{Answer, HttpRequest, MockServer};
+use serde_json::{Value, json};
+
+use crate::program::{Ended, Lab, Running};
+
+fn text(text: &str) -> Answer {
+    Answer::reply(&Reply::text("mock", text))
+}
+
+/// A run against these answers, and the requests that it made.
+async fn run(
+    answers: impl IntoIterator<Item = Answer>,
+    args: &[&str],
+) -> (Ended, Vec<HttpRequest>) {
+    let lab = Lab::new();
+    let server = MockServer::start(answers).await.unwrap();
+    let ended =
+        Running::start(lab.run_command(&server, &[args, &["Answer me"]].concat())).end().await;
+    assert!(!ended.err.contains("was not scripted"), "{}", ended.err);
+    (ended, server.requests())
+}
+
+/// The last message of a request.
+fn last_message(request: &HttpRequest) -> Value {
+    request.json()["messages"].as_array().unwrap().last().unwrap().clone()
+}
+
+#[tokio::test]
+async fn a_document_without_choices_is_asked_for_again() {
+    for choices in [json!([]), Value::Null] {
+        let usage = json!({"prompt_tokens": 7, "completion_tokens": 0, "total_tokens": 7});
+        let document =
+            json!({"id": "c1", "object": "chat.completion", "choices": choices, "usage": usage});
+        let (ended, requests) = run([Answer::json(&document), text("Fine.")], &[]).await;
+        assert_eq!((ended.with_code(0).out.as_str(), requests.len()), ("Fine.\n", 2));
+    }
+}
+
+#[tokio::test]
+async fn a_server_says_itself_whether_another_try_is_worth_it() {
+    let busy = || Answer::error(429, "busy");
+    let no = busy().header("x-should-retry", "false").header("retry-after-ms", "1");
+    let (ended, requests) = run([no], &[]).await;
+    let ended = ended.with_code(3);
+    assert_eq!(requests.len(), 1, "{}", ended.err);
+    assert!(ended.err.contains("it asks not to try again"), "{}", ended.err);
+    let soon = busy().header("retry-after-ms", "1");
+    let yes =
+        Answer::error(400, "odd").header("x-should-retry", "true").header("retry-after-ms", "1");
+    for answer in [soon, yes] {
+        let (ended, requests) = run([answer, text("Fine.")], &[]).await;
+        assert_eq!((ended.with_code(0).out.as_str(), requests.len()), ("Fine.\n", 2));
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_the_server_cannot_read_is_the_models_own_mistake() {
+    let error = |written: &str| {
+        json!({"error": {
+            "message": "tool call validation failed: missing properties: 'path'",
+            "type": "invalid_request_error", "code": "tool_use_failed",
+            "failed_generation": written,
+        }})
+    };
+    let short = error("<function=read_file>{\"pth\": \"a\"}</function>");
+    let long = error(&format!("<function=write_file>{{\"content\": \"{}\"}}", "x".repeat(20_000)));
+    let chunk = json!({"choices": [{"index": 0, "delta": {"content": "I read it."}}]});
+    let event = format!("data: {chunk}\n\nevent: error\ndata: {short}\n\n");
+    for (answer, words) in [
+        (Answer::json(&short).status(400), "missing properties: 'path' | <function=read_file>"),
+        (Answer::json(&long).status(400), "<function=write_file>"),
+        (Answer::sse(event), "missing properties: 'path' | <function=read_file>"),
+    ] {
+        let (ended, requests) = run([answer, text("Fine.")], &["-t", "file"]).await;
+        assert_eq!((ended.with_code(0).out.as_str(), requests.len()), ("Fine.\n", 2));
+        let told = last_message(&requests[1]);
+        assert_eq!(told["role"], "tool", "{told}");
+        let told = told["content"].as_str().unwrap();
+        assert!(told.contains("could not be read") && told.contains(words), "{told}");
+        assert!(told.len() < 2000, "{told}");
+    }
+}
+
+#[tokio::test]
+async fn a_model_that_only_makes_such_calls_is_stopped() {
+    let error = json!({"error": {"message": "Failed to call a function.", "code": "tool_use_failed",
+                                 "failed_generation": "<function=read_file{"}});
+    let answers = std::iter::repeat_with(|| Answer::json(&error).status(400)).take(20);
+    let (ended, requests) = run(answers, &["-t", "file"]).await;
+    let ended = ended.with_code(1);
+    assert!(requests.len() < 10, "{}", requests.len());
+    assert!(ended.err.contains("repeated the same calls"), "{}", ended.err);
+}
+
+#[tokio::test]
+async fn a_reply_in_the_background_is_not_asked_for_and_paid_again() {
+    for status in ["queued", "in_progress"] {
+        let document =
+            json!({"id": "resp_1", "object": "response", "status": status, "output": []});
+        let api = [
+            "--set",
+            "providers.openai={api: openai-responses}",
+            "--set",
+            "fallback_models=[offline]",
+        ];
+        let (ended, requests) = run([Answer::json(&document)], &api).await;
+        let ended = ended.with_code(1);
+        assert_eq!(requests.len(), 1, "{}", ended.err);
+        assert!(ended.err.contains(&format!("status `{status}`")), "{}", ended.err);
+    }
+}
+
+#[tokio::test]
+async fn the_limit_of_a_reply_has_a_key_and_its_error_names_it() {
+    let long = "word ".repeat(20_000);
+    let limit = ["--set", "limits.reply_bytes=65536"];
+    let (ended, requests) = run([text(&long)], &limit).await;
+    let ended = ended.with_code(3);
+    assert_eq!(requests.len(), 1);
+    assert!(ended.err.contains("more than 65536 bytes"), "{}", ended.err);
+    assert!(ended.err.contains("limits.reply_bytes"), "{}", ended.err);
+    let limit = ["--set", "limits.reply_bytes=131072"];
+    let (ended, _) = run([text(&long)], &limit).await;
+    assert_eq!(ended.with_code(0).out.trim(), long.trim());
+}
+
+#[tokio::test]
+async fn a_wait_of_more_than_five_seconds_is_shown_also_when_quiet() {
+    let lab = Lab::new();
+    let busy = Answer::error(429, "busy").header("retry-after", "50");
+    let server = MockServer::start([busy]).await.unwrap();
+    let running = lab.run(&server, &["-q", "Answer me"]);
+    running.says("waiting for the model: attempt 2 of 5 in 5").await;
+    running.signal(rustix::process::Signal::INT);
+    running.end().await.with_code(130);
+}
