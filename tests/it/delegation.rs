@@ -12,6 +12,7 @@ mod files;
 mod limits;
 mod mcp;
 mod models;
+mod offer;
 mod prefix;
 mod refusals;
 mod results;

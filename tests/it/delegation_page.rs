@@ -253,7 +253,8 @@ async fn the_tools_of_a_child_are_resolved_as_it_stands_there() {
         .collect();
     assert!(shown.len() >= 6, "{shown:?}");
     for (options, table) in shown {
-        let mut args = vec!["toolsets", "resolve", "--child", "--set", &docs];
+        let auto = "delegation.approvals=auto";
+        let mut args = vec!["toolsets", "resolve", "--child", "--set", &docs, "--set", auto];
         args.extend(options.split(' '));
         let ended = Running::start(lab.deputize(&args)).end().await.with_code(0);
         let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();

@@ -41,6 +41,7 @@ mod settings;
 
 use base::{Base, child_base, opened, top_base};
 pub(crate) use chosen::Chosen;
+pub(crate) use delegation::approvals;
 pub(crate) use found::Found;
 pub(crate) use model::{
     Asked, Use, ca_file_fault, environment_secrets, looks_secret, name, unreachable,
@@ -203,8 +204,8 @@ impl Composition {
         let untold = notes.into_iter().filter(|note| !from.told.contains(&note.server));
         warnings.extend(untold.map(|note| note.text));
         let toolsets = toolsets(config, &catalog)?;
-        let names = catalog.iter().filter(|entry| toolsets.contains(&entry.toolset));
-        let tools = send_order(names.map(|entry| entry.name().clone()));
+        let own = catalog.iter().filter(|entry| toolsets.contains(&entry.toolset));
+        let tools = send_order(own, &delegation);
         let tool = delegation.tool();
         let hands_on = tools.contains(&tool).then_some(tool);
         let Base { system, opening } = top_base(config, &found, hands_on)?;
@@ -236,6 +237,15 @@ impl Composition {
             effects == Some(deputize_core::Effects::Unknown)
         };
         self.tools.iter().any(unbounded)
+    }
+
+    /// The top agent's tools that its children go without, because nobody approves their calls.
+    pub(crate) fn withheld(&self) -> Vec<&ToolName> {
+        let withheld = |name: &&ToolName| {
+            let entry = self.catalog.get(name.as_str());
+            entry.is_some_and(|it| self.delegation.withholds(it, self.delegation.approvals))
+        };
+        self.tools.iter().filter(withheld).filter(|_| self.hands_on()).collect()
     }
 
     /// Whether the top agent may have children.

@@ -21,6 +21,15 @@ const DANGEROUS: &str = "dangerous";
 /// The rule that asks.
 const REASON: &str = "nothing on this system bounds what it does, so each call needs a yes";
 
+impl ByEffects {
+    /// What tools do each of whose calls somebody must approve.
+    pub(crate) fn approval_effects() -> Vec<Effects> {
+        let all = [Effects::ReadOnly, Effects::WritesFiles, Effects::Unknown];
+        let asks = |effects: &Effects| matches!(by_effects(*effects), Verdict::Ask { .. });
+        all.into_iter().filter(asks).collect()
+    }
+}
+
 impl Policy for ByEffects {
     fn judge(&self, tool: &ToolSpec, arguments: &Value, _: &AgentView) -> Verdict {
         let command = arguments.get("command").and_then(Value::as_str);
@@ -55,6 +64,7 @@ mod tests {
     fn only_what_nothing_bounds_is_asked_for() {
         assert_eq!(by_effects(Effects::ReadOnly), Verdict::Allow);
         assert_eq!(by_effects(Effects::WritesFiles), Verdict::Allow);
+        assert_eq!(ByEffects::approval_effects(), [Effects::Unknown]);
         assert!(
             matches!(by_effects(Effects::Unknown), Verdict::Ask { class, .. } if class == "dangerous")
         );

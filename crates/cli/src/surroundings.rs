@@ -11,6 +11,7 @@ use deputize_process::{OpenFiles, raise_open_files};
 use deputize_runtime::SessionDir;
 use rustix::termios::tcgetwinsize;
 
+use crate::approve::can_ask;
 use crate::args::Settings;
 use crate::command::sessions::candidates;
 use crate::config::{FlagValue, Loaded, Sources, load};
@@ -34,6 +35,8 @@ pub(crate) struct Surroundings {
     pub(crate) own: Own,
     /// Whether an editor shows what the agents say.
     pub(crate) at_editor: bool,
+    /// Whether there is a person who can be asked: at a terminal, or at an editor.
+    pub(crate) person_available: bool,
     /// How many files this process may open, as many as it can; `None` if that was refused.
     pub(crate) open_files: Option<OpenFiles>,
 }
@@ -78,6 +81,7 @@ impl Surroundings {
             stdout_is_terminal: io::stdout().is_terminal(),
             stderr_is_terminal: io::stderr().is_terminal(),
             at_editor: false,
+            person_available: can_ask(),
             open_files: raise_open_files().ok(),
         })
     }
@@ -95,6 +99,7 @@ impl Surroundings {
             stderr_is_terminal: false,
             own: Own::default(),
             at_editor: false,
+            person_available: false,
             open_files: None,
         }
     }

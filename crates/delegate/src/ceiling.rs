@@ -9,8 +9,11 @@ use crate::toolset::{is_never, under_ceiling};
 /// is met with it too, so that what the operator took away since is gone.
 #[must_use]
 pub fn children_grant(catalog: &Catalog, policy: &Policy) -> Grant {
-    let may =
-        |entry: &&Entry| !is_never(entry.name()) && under_ceiling(&entry.toolset, policy).is_ok();
+    let may = |entry: &&Entry| {
+        !is_never(entry.name())
+            && under_ceiling(&entry.toolset, policy).is_ok()
+            && !policy.withholds(entry, policy.approvals)
+    };
     Grant {
         tools: Some(catalog.iter().filter(may).map(|entry| entry.name().clone()).collect()),
         approver: Some(policy.approvals),
@@ -24,7 +27,7 @@ mod tests {
     use deputize_core::ApproverMode;
 
     use super::*;
-    use crate::fixture::{Family, toolsets};
+    use crate::fixture::{Family, tool_name, toolsets};
 
     const TOOLS: &str = "file/read_file terminal/terminal mcp-git/git_log core/todo \
         delegation/delegate_task";
@@ -38,6 +41,11 @@ mod tests {
             names.join(" ")
         };
         assert_eq!(tools(&Policy::default()), "delegate_task git_log read_file terminal");
+        let approval_effects = vec![deputize_core::Effects::Unknown];
+        let denied = Policy { approval_effects, ..Policy::default() };
+        assert_eq!(tools(&denied), "delegate_task git_log read_file");
+        let external = Policy { external_needs: vec![tool_name("terminal")], ..denied };
+        assert_eq!(tools(&external), "delegate_task git_log read_file terminal");
         let ceiling = Policy { toolset_ceiling: Some(toolsets("file")), ..Policy::default() };
         assert_eq!(tools(&ceiling), "read_file");
     }

@@ -12,6 +12,12 @@ const DESCRIPTION: &str = include_str!("../prompts/tool.md");
 const BACKGROUND: &str = include_str!("../prompts/background.md");
 const LIFETIME: &str =
     "The call ends when its children have ended. Interrupting the turn ends them too.";
+/// What a child has of its own, and what it has where it runs no commands.
+const OWN: &str = "a conversation and a terminal session of its own";
+const OWN_WITHOUT_COMMANDS: &str = "a conversation of its own";
+/// What children lack where nobody approves what needs it. The same words at every depth, so that
+/// orchestrators send the very tools of their parent.
+const CANNOT: &str = "Children cannot run commands or use other tools that need approval.";
 const SEEN: &str = "`summary` is the child's claim; `receipts` and `tool_trace` are what was seen.";
 /// The same of children that are another program.
 const CLAIMED: &str = "`summary` and `tool_trace` are claims of the child, which is another \
@@ -48,10 +54,11 @@ pub enum DescribeError {
 /// When a text of this crate is broken; its tests build every one.
 pub fn describe(parent: Parent<'_>, policy: &Policy) -> Result<ToolDecl, DescribeError> {
     if policy.form == Form::Task {
-        return describe_task(parent);
+        return describe_task(parent, policy);
     }
     let nesting = nests(parent, policy);
     let values = [
+        ("own", own(parent, policy)),
         ("instead", &*instead(parent)),
         ("limit", &*limit(policy)),
         ("nesting", &*nesting_text(policy, nesting)),
@@ -69,9 +76,13 @@ pub fn describe(parent: Parent<'_>, policy: &Policy) -> Result<ToolDecl, Describ
 }
 
 /// The same for the form with one text.
-fn describe_task(parent: Parent<'_>) -> Result<ToolDecl, DescribeError> {
-    let instead = instead(parent);
-    let description = fill(TASK_DESCRIPTION, &[("instead", &instead)]);
+fn describe_task(parent: Parent<'_>, policy: &Policy) -> Result<ToolDecl, DescribeError> {
+    let tools = match withholds_any(parent, policy) {
+        true => "the basic tools for files; it cannot run commands",
+        false => "the basic tools for files and commands",
+    };
+    let values = [("own", own(parent, policy)), ("tools", tools), ("instead", &*instead(parent))];
+    let description = fill(TASK_DESCRIPTION, &values);
     let text = "What to do, complete in itself: the goal, all that must be known for it (paths, \
                 errors, constraints), and what to report";
     let parameters = Schema::new(&json!({
@@ -84,6 +95,16 @@ fn describe_task(parent: Parent<'_>) -> Result<ToolDecl, DescribeError> {
         description: description.map_err(DescribeError::Fill)?.trim_end().to_owned(),
         parameters: parameters.map_err(DescribeError::Schema)?,
     })
+}
+
+/// Whether children go without the tools that need an approval.
+fn withholds_any(parent: Parent<'_>, policy: &Policy) -> bool {
+    policy.withholds_any(parent.child_approver(policy))
+}
+
+/// Returns what a child has of its own.
+fn own(parent: Parent<'_>, policy: &Policy) -> &'static str {
+    if withholds_any(parent, policy) { OWN_WITHOUT_COMMANDS } else { OWN }
 }
 
 /// What to do rather than hand on; a tool is named only if the parent has it.
@@ -147,12 +168,15 @@ fn lacks(parent: Parent<'_>, policy: &Policy) -> String {
         .filter(|entry| is_never(entry.name()))
         .map(|entry| format!("`{}`", entry.name()))
         .collect();
-    let leaf = format!("A leaf has no `{TOOL}`");
-    if never.is_empty() {
-        format!("{leaf} and cannot ask you anything.")
-    } else {
-        format!("{leaf} and cannot ask you anything; no child has {}.", never.join(", "))
+    let mut lacks = format!("A leaf has no `{TOOL}` and cannot ask you anything");
+    if !never.is_empty() {
+        lacks.push_str(&format!("; no child has {}", never.join(", ")));
     }
+    lacks.push('.');
+    if withholds_any(parent, policy) {
+        lacks.push_str(&format!(" {CANNOT}"));
+    }
+    lacks
 }
 
 /// The fields of one task, and of a call with one.
@@ -240,7 +264,7 @@ fn toolsets_text(parent: Parent<'_>, policy: &Policy) -> String {
         .filter(|name| sets.contains_key(name))
         .collect();
     let absent = match default.as_slice() {
-        [] if policy.default_toolsets.is_empty() => "Absent: all of yours.".to_owned(),
+        [] if policy.default_toolsets.is_empty() => "Absent: all of these.".to_owned(),
         [] => "Absent: none of them.".to_owned(),
         some => format!("Absent: {}.", some.join(", ")),
     };
@@ -319,6 +343,16 @@ mod tests {
                 insta::assert_snapshot!(name, show(&Family::new(TYPICAL), &policy));
             }
         }
+    }
+
+    #[test]
+    fn where_nobody_approves_commands_they_are_not_offered() {
+        let approval_effects = vec![deputize_core::Effects::Unknown];
+        let policy = Policy { approval_effects, max_spawn_depth: 2, ..Policy::default() };
+        insta::assert_snapshot!("no_commands", show(&Family::under(TYPICAL, &policy), &policy));
+        let task = Policy { form: Form::Task, ..policy };
+        let tools = TYPICAL.replace("delegate_task", "task");
+        insta::assert_snapshot!("task_no_commands", show(&Family::under(&tools, &task), &task));
     }
 
     /// What differs between descriptions: the words about limits and nesting, the most tasks of a

@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use deputize_core::{
-    AgentId, AgentSpec, ApproverMode, Authority, BoxFuture, Catalog, Entry, Grant, Limits,
+    AgentId, AgentSpec, ApproverMode, Authority, BoxFuture, Catalog, Effects, Entry, Grant, Limits,
     ModelOptions, Origin, Role, Schema, SessionId, Tool, ToolCallResult, ToolCx, ToolDecl,
     ToolName, ToolOutput, ToolSpec, ToolsetName,
 };
 use serde_json::{Value, json};
 
+use crate::policy::Policy;
 use crate::toolset::{Parent, send_order};
 
 /// A tool that does nothing.
@@ -36,10 +37,15 @@ impl Family {
     /// A top agent with tools written `TOOLSET/TOOL`, of an MCP server when the toolset begins
     /// with `mcp-`; those after a `-` are in the catalog and not the parent's.
     pub(crate) fn new(tools: &str) -> Self {
+        Self::under(tools, &Policy::default())
+    }
+
+    /// The same under these settings.
+    pub(crate) fn under(tools: &str, policy: &Policy) -> Self {
         let (own, others) = tools.split_once(" - ").unwrap_or((tools, ""));
         let catalog = catalog(own.split_whitespace().chain(others.split_whitespace()));
-        let own = own.split_whitespace().map(|path| tool_name(path.rsplit('/').next().unwrap()));
-        let tools = send_order(own);
+        let own = own.split_whitespace().map(|path| path.rsplit('/').next().unwrap());
+        let tools = send_order(own.filter_map(|name| catalog.get(name)), policy);
         let grant = Grant {
             tools: Some(tools.iter().cloned().collect()),
             write: Some(BTreeSet::from([PathBuf::from("/repo/app")])),
@@ -138,6 +144,11 @@ fn made(path: &str) -> Entry {
         description: String::new(),
         parameters: Schema::new(&json!({"type": "object"})).unwrap(),
     };
-    let tool = std::sync::Arc::new(Idle(ToolSpec::read_only(decl)));
+    // As the tools of these names are.
+    let spec = match name {
+        "terminal" => ToolSpec::effectful(decl, Effects::Unknown),
+        _ => ToolSpec::read_only(decl),
+    };
+    let tool = std::sync::Arc::new(Idle(spec));
     Entry { toolset: toolset(set), origin, tool }
 }

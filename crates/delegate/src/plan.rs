@@ -179,15 +179,10 @@ fn model_refused(task: &Task, parent: Parent<'_>) -> Option<CallError> {
     Some(CallError::new(Code::Model, task.index, ("model", &json!(model)), remedy))
 }
 
-/// How a child's questions are answered.
-fn approver(parent: Parent<'_>, policy: &Policy) -> ApproverMode {
-    policy.approvals.min(parent.authority.approver())
-}
-
 /// Why no child may be an external program, which asks nobody before it acts, where nobody may
 /// approve anything.
 fn unapproved(parent: Parent<'_>, policy: &Policy) -> Option<String> {
-    if !policy.is_external() || approver(parent, policy) != ApproverMode::Deny {
+    if !policy.is_external() || parent.child_approver(policy) != ApproverMode::Deny {
         return None;
     }
     let why = match policy.approvals {
@@ -356,7 +351,7 @@ fn spec(
         prefill: parent.spec.prefill.clone(),
         toolsets: child.toolsets,
         tools: child.tools,
-        approver: approver(parent, policy),
+        approver: parent.child_approver(policy),
         limits: policy.limits(task.max_iterations),
         cwd: cwd(parent, policy).to_owned(),
         context: task.context,
@@ -410,11 +405,14 @@ fn told(
 ) -> Result<Told, FillError> {
     let preserves = policy.tool_schemas == ToolSchemas::CachePreserving;
     let fewer = parent.declared.iter().any(|tool| !child.tools.contains(&tool.name));
+    let denied = child.dropped.iter().filter(|dropped| dropped.reason == Reason::Unapproved);
+    let denied: Vec<ToolName> = denied.map(|dropped| dropped.tool.clone()).collect();
     let prompt = child_prompt(&Brief {
         goal: &task.goal,
         context: task.context.as_deref(),
         workspace: Some(cwd(parent, policy)).filter(|cwd| cwd.is_absolute()),
         only: Some(child.tools.as_slice()).filter(|_| preserves && fewer),
+        denied: &denied,
         nesting: (child.role == Role::Orchestrator)
             .then(|| Nesting { depth: parent.spec.depth + 1, leaf_depth: policy.leaf_depth() }),
         layout: policy.prompt_layout,
@@ -451,7 +449,7 @@ fn grant(child: &ChildTools, siblings: u32, parent: Parent<'_>, policy: &Policy)
     };
     Grant {
         tools: Some(child.tools.iter().cloned().collect()),
-        approver: Some(approver(parent, policy)),
+        approver: Some(parent.child_approver(policy)),
         spawn_depth: Some(spawn_depth),
         spawn_number: Some(spawn_number),
         ..Grant::default()

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use deputize_core::{ApproverMode, Limits, ToolName, ToolsetName};
+use deputize_core::{ApproverMode, Effects, Entry, Limits, ToolName, ToolsetName};
 
 use crate::prompt::PromptLayout;
 use crate::toolset::{TASK, TOOL};
@@ -64,6 +64,11 @@ pub struct Policy {
     pub orchestrator_enabled: bool,
     /// How children's questions are answered, as far as the parent's authority allows it.
     pub approvals: ApproverMode,
+    /// What tools do each of whose calls needs an approval, by the rules of the program. Empty: no
+    /// tool is withheld for want of one.
+    pub approval_effects: Vec<Effects>,
+    /// Whether there is a person to ask where approvals are `ask`.
+    pub person_available: bool,
     /// Bytes of one child's answer that its parent is shown; 0: as many as there is room for.
     pub max_summary_bytes: u32,
     /// Where goal and context stand in a child's prompt.
@@ -125,6 +130,8 @@ impl Default for Policy {
             max_spawn_depth: 1,
             orchestrator_enabled: true,
             approvals: ApproverMode::Deny,
+            approval_effects: Vec::new(),
+            person_available: true,
             max_summary_bytes: 24_000,
             prompt_layout: PromptLayout::Classic,
             default_toolsets: BTreeSet::new(),
@@ -164,6 +171,23 @@ impl Policy {
     /// Whether children are runs of another program.
     pub(crate) fn is_external(&self) -> bool {
         !self.external_needs.is_empty()
+    }
+
+    /// Whether children whose questions are answered so go without the tools that need an
+    /// approval: nobody would give it. External programs bring tools of their own.
+    pub(crate) fn withholds_any(&self, approver: ApproverMode) -> bool {
+        let approves = match approver {
+            ApproverMode::Deny => false,
+            ApproverMode::Ask => self.person_available,
+            ApproverMode::Auto => true,
+        };
+        !approves && !self.is_external() && !self.approval_effects.is_empty()
+    }
+
+    /// Whether they go without this tool.
+    #[must_use]
+    pub fn withholds(&self, entry: &Entry, approver: ApproverMode) -> bool {
+        self.withholds_any(approver) && self.approval_effects.contains(&entry.tool.spec().effects)
     }
 
     /// How many children of one agent may run side by side.

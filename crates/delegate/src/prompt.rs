@@ -12,6 +12,7 @@ const TASK: &str = include_str!("../prompts/child_task.md");
 const CONTEXT: &str = include_str!("../prompts/child_context.md");
 const WORKSPACE: &str = include_str!("../prompts/child_workspace.md");
 const TOOLS: &str = include_str!("../prompts/child_tools.md");
+const DENIED: &str = include_str!("../prompts/child_denied.md");
 const NO_TOOLS: &str = include_str!("../prompts/child_no_tools.md");
 const REPORT: &str = include_str!("../prompts/child_report.md");
 const ORCHESTRATOR: &str = include_str!("../prompts/child_orchestrator.md");
@@ -38,6 +39,8 @@ pub struct Brief<'a> {
     pub workspace: Option<&'a Path>,
     /// The tools that it may use, where it is told of more.
     pub only: Option<&'a [ToolName]>,
+    /// Of the others, those that it lacks because nobody approves their calls.
+    pub denied: &'a [ToolName],
     /// For a child that may hand work on.
     pub nesting: Option<Nesting>,
     /// Where goal and context stand.
@@ -62,6 +65,7 @@ pub struct Nesting {
 ///     context: None,
 ///     workspace: None,
 ///     only: None,
+///     denied: &[],
 ///     nesting: None,
 ///     layout: PromptLayout::Classic,
 /// };
@@ -82,7 +86,7 @@ pub fn child_prompt(brief: &Brief<'_>) -> Result<PromptParts, FillError> {
         shared.push(Section::plain(&fill(WORKSPACE, &[("path", path)])?));
     }
     if let Some(only) = brief.only {
-        shared.push(tools(only)?);
+        shared.push(tools(only, brief.denied)?);
     }
     shared.push(Section::plain(REPORT));
     if let Some(nesting) = &brief.nesting {
@@ -100,12 +104,20 @@ pub fn child_prompt(brief: &Brief<'_>) -> Result<PromptParts, FillError> {
     })
 }
 
-fn tools(only: &[ToolName]) -> Result<Section, FillError> {
-    if only.is_empty() {
-        return Ok(Section::plain(NO_TOOLS));
+fn tools(only: &[ToolName], denied: &[ToolName]) -> Result<Section, FillError> {
+    let mut text = match only {
+        [] => NO_TOOLS.to_owned(),
+        only => fill(TOOLS, &[("tools", &quoted(only))])?,
+    };
+    if !denied.is_empty() {
+        text.push_str(&fill(DENIED, &[("tools", &quoted(denied))])?);
     }
-    let names: Vec<String> = only.iter().map(|name| format!("`{name}`")).collect();
-    Ok(Section::plain(&fill(TOOLS, &[("tools", &names.join(", "))])?))
+    Ok(Section::plain(&text))
+}
+
+fn quoted(names: &[ToolName]) -> String {
+    let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    names.join(", ")
 }
 
 fn orchestrator(nesting: &Nesting) -> Result<Section, FillError> {
@@ -129,7 +141,7 @@ mod tests {
 
     fn smallest(layout: PromptLayout) -> Brief<'static> {
         let (context, workspace, only, nesting) = (None, None, None, None);
-        Brief { goal: "Count the tests.", context, workspace, only, nesting, layout }
+        Brief { goal: "Count the tests.", context, workspace, only, denied: &[], nesting, layout }
     }
 
     fn typical(layout: PromptLayout) -> Brief<'static> {
@@ -198,8 +210,14 @@ mod tests {
     #[test]
     fn a_child_that_is_told_of_more_tools_than_it_has() {
         let names = ["list_dir", "read_file"].map(ToolName::literal);
-        for (name, only) in [("some", &names[..]), ("none", &[])] {
-            let brief = Brief { only: Some(only), ..fullest(PromptLayout::CacheFirst) };
+        let commands = ["terminal", "mcp__git__push"].map(ToolName::literal);
+        for (name, only, denied) in [
+            ("some", &names[..], &[][..]),
+            ("none", &[], &[]),
+            ("some_and_no_commands", &names, &commands[..1]),
+            ("none_and_no_commands", &[], &commands),
+        ] {
+            let brief = Brief { only: Some(only), denied, ..fullest(PromptLayout::CacheFirst) };
             insta::assert_snapshot!(format!("tools_{name}"), show(&brief));
         }
     }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use deputize_core::{AgentSpec, AgentView, Authority, Catalog, Entry, Origin, Role};
+use deputize_core::{AgentSpec, AgentView, ApproverMode, Authority, Catalog, Entry, Origin, Role};
 use deputize_core::{ToolDecl, ToolName, ToolsetName};
 
 use crate::policy::{Form, Policy, ToolSchemas};
@@ -71,6 +71,11 @@ impl<'a> Parent<'a> {
         self.tools().any(|entry| entry.name().as_str() == tool)
     }
 
+    /// How questions of its children are answered.
+    pub(crate) fn child_approver(self, policy: &Policy) -> ApproverMode {
+        policy.approvals.min(self.authority.approver())
+    }
+
     /// Those that it was given and may not call any more, or that are not there any more.
     pub(crate) fn lost(self) -> impl Iterator<Item = &'a ToolName> {
         self.spec.tools.iter().filter(move |name| !self.has(name.as_str()))
@@ -109,6 +114,8 @@ pub enum Reason {
     NotBasic,
     /// Children are told of tools as their parent was, and this one is another since.
     ToldOtherwise,
+    /// Each of its calls needs an approval, and children get none.
+    Unapproved,
 }
 
 /// Why a child may not hand work on.
@@ -151,6 +158,7 @@ impl fmt::Display for Reason {
             Self::Ceiling => f.write_str("not in delegation.toolset_ceiling"),
             Self::NotBasic => write!(f, "`{TASK}` gives basic tools only"),
             Self::ToldOtherwise => f.write_str("its server describes it otherwise by now"),
+            Self::Unapproved => f.write_str("it needs approval, which children cannot get"),
         }
     }
 }
@@ -186,7 +194,7 @@ pub struct ChildTools {
 ///
 /// A tool is the child's when it is the parent's and all of this holds: children may have it at
 /// all; its set is named, or is an MCP server's and these are inherited; the ceiling has its
-/// set. What serves to hand work on depends on the role alone, and on the ceiling.
+/// set; its calls need no approval, or somebody gives it to children. What serves to hand work on depends on the role alone, and on the ceiling.
 #[must_use]
 pub fn child_tools(
     parent: Parent<'_>,
@@ -206,6 +214,11 @@ pub fn child_tools(
         demoted: leaf.filter(|_| role == Role::Orchestrator),
     };
     let mut toolsets = BTreeSet::new();
+    let approver = parent.child_approver(policy);
+    let approved = |entry: &Entry| match policy.withholds(entry, approver) {
+        true => Err(Reason::Unapproved),
+        false => Ok(()),
+    };
     for entry in parent.tools() {
         let judged = match class(entry.name()) {
             Class::Never(why) => Err(Reason::Never(why)),
@@ -219,7 +232,9 @@ pub fn child_tools(
                 if named || inherited { Ok(()) } else { Err(unwanted) }
             }
         };
-        match judged.and_then(|()| under_ceiling(&entry.toolset, policy)) {
+        let judged = judged.and_then(|()| under_ceiling(&entry.toolset, policy));
+        // The last reason: without it the tool would be the child's.
+        match judged.and_then(|()| approved(entry)) {
             Ok(()) => {
                 toolsets.insert(entry.toolset.clone());
                 out.tools.push(entry.name().clone());
@@ -255,8 +270,10 @@ pub(crate) fn offered<'a>(
     policy: &Policy,
 ) -> BTreeMap<&'a str, Vec<&'a ToolName>> {
     let mut sets: BTreeMap<&str, Vec<&ToolName>> = BTreeMap::new();
+    let approver = parent.child_approver(policy);
     for entry in parent.tools() {
         let common = matches!(class(entry.name()), Class::Common) && policy.may_give(entry.name());
+        let common = common && !policy.withholds(entry, approver);
         if common && under_ceiling(&entry.toolset, policy).is_ok() {
             sets.entry(entry.toolset.as_str()).or_default().push(entry.name());
         }
@@ -313,33 +330,31 @@ pub(crate) fn is_never(tool: &ToolName) -> bool {
 }
 
 /// The order in which tools are sent: by name, but those that children lose come last, so that
-/// a child's list begins like its parent's and shares a provider's cache with it.
-///
-/// ```
-/// use deputize_core::ToolName;
-/// let names = ["todo", "delegate_task", "write_file", "clarify", "read_file"];
-/// let order = deputize_delegate::send_order(names.map(ToolName::literal));
-/// let order: Vec<&str> = order.iter().map(ToolName::as_str).collect();
-/// assert_eq!(order, ["read_file", "write_file", "delegate_task", "clarify", "todo"]);
-/// ```
+/// a child's list begins like its parent's and shares a provider's cache with it. An orchestrator
+/// keeps what serves to hand work on and loses the rest of these, so that comes first of them.
 #[must_use]
-pub fn send_order(names: impl IntoIterator<Item = ToolName>) -> Vec<ToolName> {
-    let mut names: Vec<ToolName> = names.into_iter().collect();
-    names.sort_by_key(|name| {
-        let group = match class(name) {
-            Class::Common => 0_u8,
-            Class::Delegating => 1,
-            Class::Never(_) => 2,
-        };
-        (group, name.clone())
-    });
-    names.dedup();
-    names
+pub fn send_order<'a>(
+    tools: impl IntoIterator<Item = &'a Entry>,
+    policy: &Policy,
+) -> Vec<ToolName> {
+    let group = |entry: &Entry| match class(entry.name()) {
+        Class::Common if policy.withholds(entry, policy.approvals) => 2_u8,
+        Class::Common => 0,
+        Class::Delegating => 1,
+        Class::Never(_) => 3,
+    };
+    let mut tools: Vec<(u8, ToolName)> =
+        tools.into_iter().map(|entry| (group(entry), entry.name().clone())).collect();
+    tools.sort();
+    tools.dedup();
+    tools.into_iter().map(|(_, name)| name).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use std::fmt::Write as _;
+
+    use deputize_core::Grant;
 
     use super::*;
     use crate::fixture::{Family, toolsets};
@@ -522,13 +537,67 @@ mod tests {
         assert_eq!(why("file/read_file", 0, deep()), Some(LeafReason::Parent));
     }
 
+    /// Settings under which commands are asked about, and by whom.
+    fn asking(approvals: ApproverMode, person_available: bool) -> Policy {
+        let approval_effects = vec![deputize_core::Effects::Unknown];
+        let policy = Policy { approvals, approval_effects, person_available, ..Policy::default() };
+        Policy { max_spawn_depth: 2, ..policy }
+    }
+
     #[test]
     fn a_childs_list_begins_like_its_parents() {
-        let family = Family::new(PARENT);
-        let policy = Policy { max_spawn_depth: 2, ..Policy::default() };
-        for role in [Role::Leaf, Role::Orchestrator] {
-            let child = child_tools(family.parent(), None, role, &policy);
-            assert!(family.spec.tools.starts_with(&child.tools), "{:?}", child.tools);
+        use ApproverMode::{Auto, Deny};
+        for policy in [asking(Auto, true), asking(Deny, false), Policy::default()] {
+            let policy = Policy { max_spawn_depth: 2, ..policy };
+            let family = Family::under(PARENT, &policy);
+            for role in [Role::Leaf, Role::Orchestrator] {
+                let child = child_tools(family.parent(), None, role, &policy);
+                assert!(family.spec.tools.starts_with(&child.tools), "{:?}", child.tools);
+            }
         }
+    }
+
+    #[test]
+    fn without_anybody_who_approves_it_a_child_has_no_tool_that_needs_approval() {
+        use ApproverMode::{Ask, Auto, Deny};
+        for (policy, has) in [
+            (asking(Deny, true), false),
+            (asking(Ask, false), false),
+            (asking(Ask, true), true),
+            (asking(Auto, false), true),
+            // Whatever its parent may be approved.
+            (Policy { approval_effects: Vec::new(), ..asking(Deny, true) }, true),
+        ] {
+            let mut family = Family::under(PARENT, &policy);
+            let open = Grant { approver: Some(Auto), ..family.spec.grant.clone() };
+            family.authority = deputize_core::Authority::root(&family.catalog, &open);
+            let child = child_tools(family.parent(), None, Role::Orchestrator, &policy);
+            let dropped = child.dropped.iter().find(|it| it.tool.as_str() == "terminal");
+            assert_eq!(child.tools.iter().any(|tool| tool.as_str() == "terminal"), has);
+            assert_eq!(dropped.map(|it| it.reason), (!has).then_some(Reason::Unapproved));
+            assert_eq!(offered(family.parent(), &policy).contains_key("terminal"), has);
+        }
+        // Nobody approves for a child what nobody may approve for its parent.
+        let policy = asking(Auto, true);
+        let mut family = Family::under(PARENT, &policy);
+        let shut = Grant { approver: Some(Deny), ..Grant::default() };
+        family.authority = family.authority.meet(&shut);
+        let child = child_tools(family.parent(), None, Role::Leaf, &policy);
+        assert!(child.dropped.iter().any(|it| it.reason == Reason::Unapproved));
+    }
+
+    #[test]
+    fn what_else_is_in_the_way_is_told_before_the_approval() {
+        let policy = asking(ApproverMode::Deny, false);
+        let reason = |request: Option<&str>, policy: &Policy| {
+            let family = Family::under(PARENT, policy);
+            let request = request.map(toolsets);
+            let child = child_tools(family.parent(), request.as_ref(), Role::Leaf, policy);
+            child.dropped.into_iter().find(|it| it.tool.as_str() == "terminal").unwrap().reason
+        };
+        assert_eq!(reason(None, &policy), Reason::Unapproved);
+        assert_eq!(reason(Some("file"), &policy), Reason::NotRequested);
+        let ceiling = Policy { toolset_ceiling: Some(toolsets("file")), ..policy };
+        assert_eq!(reason(None, &ceiling), Reason::Ceiling);
     }
 }

@@ -86,7 +86,7 @@ async fn child(policy: Policy) -> (Vec<String>, Vec<String>) {
     let dir = SessionDir::new(folder.path().join("sessions"));
     let session = Session::create(&dir, SessionId::literal("mcp"), parts).unwrap();
     let mut spec = session.top_agent("test/m", "Hand on", folder.path());
-    spec.tools = send_order(spec.tools);
+    spec.tools = send_order(session.catalog().iter(), &policy);
     let grant = Grant { spawn_depth: Some(1), spawn_number: Some(9), ..Grant::default() };
     let authority = Authority::root(session.catalog(), &grant);
     session.run(spec, authority, &Cancel::new()).await;

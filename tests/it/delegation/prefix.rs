@@ -131,16 +131,20 @@ fn append_only(form: &str, mine: &[&HttpRequest]) {
     }
 }
 
+/// What gives an orchestrator all tools of its parent.
+const EQUAL: [&str; 2] = ["delegation.max_spawn_depth=2", "delegation.approvals=auto"];
+
 #[tokio::test]
 async fn what_every_form_shares() {
     let shares = "delegation.tool_schemas=cache_preserving";
     let forms = [
         Form::of("default", &[], "leaf").await,
         Form::of("cache_first", &["delegation.prompt_layout=cache_first"], "leaf").await,
-        Form::of("equal lists", &["delegation.max_spawn_depth=2"], "orchestrator").await,
+        Form::of("orchestrators", &["delegation.max_spawn_depth=2"], "orchestrator").await,
+        Form::of("equal lists", &EQUAL, "orchestrator").await,
         Form::of(
             "equal lists, cache_first",
-            &["delegation.max_spawn_depth=2", "delegation.prompt_layout=cache_first"],
+            &[&EQUAL[..], &["delegation.prompt_layout=cache_first"]].concat(),
             "orchestrator",
         )
         .await,

@@ -91,9 +91,14 @@ async fn the_toolset_of_a_server_that_was_not_asked_yet_is_told_from_one_that_is
     );
     let review = ["mcp", "review", "w", "--yes", "--set", &set("none")];
     deputize(&lab, &review).await.with_code(0);
-    let known = resolve(&[]).await.with_code(0);
-    let row = known.out.lines().find(|line| line.starts_with("mcp__w__echo")).unwrap();
-    assert!(row.contains("yes"), "{row}");
+    let row = async |more: &[&str]| {
+        let known = resolve(more).await.with_code(0).out;
+        known.lines().find(|line| line.starts_with("mcp__w__echo")).unwrap().to_owned()
+    };
+    let unapproved = row(&[]).await;
+    assert!(unapproved.contains("delegation.approvals is `deny`"), "{unapproved}");
+    let own = row(&["--set", "delegation.approvals=auto"]).await;
+    assert!(own.contains("yes"), "{own}");
     let prompt = ["prompt", "--child", "--goal", "G", "--toolsets", "mcp-v"];
     let nowhere = deputize(&lab, &prompt).await.with_code(2);
     assert!(!nowhere.err.contains("MCP server"), "{}", nowhere.err);

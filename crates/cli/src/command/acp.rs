@@ -27,6 +27,7 @@ pub(crate) fn acp(
         tell("note: an editor starts this program and talks to it; see docs/acp.md");
     }
     around.at_editor = true;
+    around.person_available = true;
     let input = own(io::stdin()).map_err(CliError::failed)?;
     let output = take_stdout()?;
     let desk = Desk(Arc::new(House::new(links, around, args.options())?));

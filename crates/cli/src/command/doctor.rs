@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::args::Doctor;
 use crate::command::run::overrides;
-use crate::compose::{Composition, Ingredients, external};
+use crate::compose::{Composition, Ingredients, approvals, external};
 use crate::config::{ApprovalMode, Config, load};
 use crate::exit::CliError;
 use crate::hooks::program::{faults, on_path};
@@ -82,6 +82,7 @@ pub(crate) fn doctor(
             let composition = Composition::new(&Ingredients { overrides, ..here });
             if let Ok(composition) = &composition {
                 checks.extend(models::checks(composition, around, args)?);
+                checks.extend(withheld(composition));
             }
             checks.extend(external_agent(&loaded.config, around));
             let hooks = faults(&loaded.config.hooks, around).into_iter();
@@ -133,6 +134,19 @@ fn external_agent(config: &Config, around: &Surroundings) -> Option<Check> {
         }
         Err(error) => Some(Check::new("external agent", Err(error.chain()))),
     }
+}
+
+/// The tools that children go without, and how they would get them.
+fn withheld(composition: &Composition) -> Option<Check> {
+    let names = composition.withheld();
+    let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    let found = format!(
+        "are not given {}: each call needs approval, and {} (`ask`: you are asked at each call; \
+         `auto`: each runs unasked)",
+        names.join(", "),
+        approvals(composition)
+    );
+    (!names.is_empty()).then(|| Check::new("children", Ok(found)))
 }
 
 /// What tools there are, and what is to be told of them that was not told already, by how it

@@ -26,11 +26,13 @@ const OF_RUN: &str = "`run` gives a whole task to an agent. It takes long: ask f
 /// Serves until the client is gone, or for ever by HTTP.
 pub(crate) fn mcp_serve(
     links: &[ToolCrate],
-    around: Surroundings,
+    mut around: Surroundings,
     args: &McpServe,
 ) -> Result<u8, CliError> {
     enough_open_files(around.open_files).map_err(CliError::failed)?;
     enough_threads()?;
+    // A client is no person.
+    around.person_available = false;
     let http = args.http;
     if http.is_none() && around.stdin_is_terminal {
         tell("note: another program starts this one and talks to it; see docs/mcp.md");

@@ -15,7 +15,6 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use self::stage::{Place, Plan, Stage};
-use crate::approve::can_ask;
 use crate::args::{Approve, ModelChoice, RunOptions};
 use crate::compose::{Composition, Ingredients, approver_mode, external, given_secrets, mcp};
 use crate::config::{Config, FlagValue, Loaded, ModelOverrides};
@@ -288,7 +287,8 @@ fn notices(composition: &Composition, mode: ApproverMode, quiet: bool) {
     }
     let children = composition.delegation.approvals;
     let program = !composition.delegation.external_needs.is_empty();
-    let said = sandbox_notice(mode, (children, program), can_ask());
+    let someone = composition.delegation.person_available;
+    let said = sandbox_notice(mode, (children, program), someone);
     if mode == ApproverMode::Auto || children == ApproverMode::Auto {
         tell(&format!("warning: {said}"));
     } else if !quiet {
@@ -310,6 +310,10 @@ fn sandbox_notice(
         ApproverMode::Deny => "are denied",
     };
     let of_children = match children {
+        ApproverMode::Deny if !program => "children cannot run any".to_owned(),
+        ApproverMode::Ask if !program && !someone => {
+            "children cannot run any: nobody can be asked here".to_owned()
+        }
         children if !program => format!("those of children {}", said(children)),
         ApproverMode::Auto => "children are another program (delegation.acp_command), which acts \
                                unasked, with all your rights"

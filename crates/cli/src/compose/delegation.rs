@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use deputize_core::{SessionId, ToolsetName};
+use deputize_core::{ApproverMode, SessionId, ToolsetName};
 use deputize_delegate::{Form, OverLimit, Policy, PromptLayout, ToolSchemas};
 use deputize_runtime::Pulse;
 
 use super::settings::{effort, seconds};
-use super::{Found, Ingredients, approver_mode};
+use super::{Composition, Found, Ingredients, approver_mode};
 use crate::config::{self, Config, LATER_TOOLSETS, child_model_name};
+use crate::policy::ByEffects;
 
 /// When children give signs of life.
 pub(super) fn pulse(config: &config::Config) -> Pulse {
@@ -54,6 +55,8 @@ pub(super) fn policy(
         max_spawn_depth: u32::from(set.max_spawn_depth),
         orchestrator_enabled: set.orchestrator_enabled,
         approvals: approver_mode(set.child_approvals()),
+        approval_effects: ByEffects::approval_effects(),
+        person_available: found.person_available,
         max_summary_bytes: set.max_summary_bytes,
         prompt_layout: match set.prompt_layout {
             config::PromptLayout::Classic => PromptLayout::Classic,
@@ -102,4 +105,12 @@ fn logs(from: &Ingredients<'_>) -> Option<PathBuf> {
     let sessions = from.surroundings.sessions().ok()?;
     let one = sessions.spill(&SessionId::literal("any"));
     Some(one.parent()?.parent()?.join("logs"))
+}
+
+/// Why nobody approves what children want to run, for the person who can change that.
+pub(crate) fn approvals(composition: &Composition) -> &'static str {
+    match composition.delegation.approvals {
+        ApproverMode::Ask => "delegation.approvals is `ask`, and nobody can be asked here",
+        ApproverMode::Deny | ApproverMode::Auto => "delegation.approvals is `deny`",
+    }
 }

@@ -29,6 +29,9 @@ pub(crate) struct Found {
     /// Whether a person at an editor does.
     #[serde(default)]
     editor: bool,
+    /// Whether there is a person who can be asked.
+    #[serde(default)]
+    pub(super) person_available: bool,
     /// The directory that terminals begin in by the configuration, if it is there.
     #[serde(default)]
     pub(super) workspace: Option<PathBuf>,
@@ -68,6 +71,7 @@ impl Found {
             project: project.files,
             terminal: from.surroundings.stdout_is_terminal,
             editor: from.surroundings.at_editor,
+            person_available: from.surroundings.person_available,
             workspace: directory(&from.config.terminal.cwd),
             mcp: mcp::known(from.config, from.surroundings, warnings),
             memory: from.surroundings.own.memory.as_ref().and_then(|memory| memory.snapshot()),

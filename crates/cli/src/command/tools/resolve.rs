@@ -1,13 +1,13 @@
 //! `deputize toolsets resolve --child`: which tools a child would get, and why not the others.
 
 use deputize_core::{ApproverMode, Origin, SessionId, ToolsetName};
-use deputize_delegate::{Dropped, Parent, Plan};
+use deputize_delegate::{Dropped, Parent, Plan, Reason};
 use serde_json::{Value, json};
 
 use crate::args::ChildTools;
 use crate::command::print_table;
 use crate::command::prompt::{above, named, planned, role_word};
-use crate::compose::Composition;
+use crate::compose::{Composition, approvals};
 use crate::exit::CliError;
 use crate::surroundings::{print, tell};
 
@@ -51,6 +51,9 @@ pub(super) fn resolve(
                     ("yes", "from an MCP server (delegation.inherit_mcp_toolsets)".to_owned())
                 }
                 None => ("yes", String::new()),
+                Some(Dropped { reason: Reason::Unapproved, .. }) => {
+                    ("no", format!("{} ({})", Reason::Unapproved, approvals(composition)))
+                }
                 Some(Dropped { reason, .. }) => ("no", reason.to_string()),
             };
             [entry.name().to_string(), entry.toolset.to_string(), gets.to_owned(), why]
