@@ -135,8 +135,8 @@ async fn the_numbers_of_a_survey_are_true_with_and_without_children() {
         assert_eq!(size(report, "Rust"), sizes["rs"]);
         assert_eq!(size(report, "Python"), sizes["py"]);
         assert_eq!(size(report, "TypeScript"), sizes["ts"]);
-        let text =
-            format!("; {} files and {} lines of text in all, 2 of them vendored", all.0, all.1);
+        let (files, lines) = (all.0, format!("{},{:03}", all.1 / 1_000, all.1 % 1_000));
+        let text = format!("; {files} files and {lines} lines of text in all, 2 of them vendored");
         holds(
             report,
             &[

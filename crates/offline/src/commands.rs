@@ -28,7 +28,10 @@ pub(super) fn commands(
     let at_top = || packages.iter().filter(|package| package.folder() == top);
     // A Makefile beside another tool mostly calls that tool.
     let others = at_top().any(|package| package.tool != Tool::Make);
-    for package in at_top().filter(|package| package.tool != Tool::Make || !others) {
+    let mut mine: Vec<&Package> =
+        at_top().filter(|package| package.tool != Tool::Make || !others).collect();
+    mine.sort_by_key(|package| package.tool);
+    for package in mine {
         if tools.contains(&package.tool) {
             continue;
         }

@@ -112,9 +112,14 @@ impl<'i> Resolver<'i> {
         module.extend(rest.map(str::to_owned));
         loop {
             if module.is_empty() {
-                return self
-                    .file(join(&base, "lib.rs"))
-                    .or_else(|| self.file(join(&base, "main.rs")));
+                let library = self.file(join(&base, "lib.rs"));
+                let program = self.file(join(&base, "main.rs"));
+                // Which of the two a file belongs to is not told by where it lies.
+                return if library.is_some() && program.is_some() {
+                    None
+                } else {
+                    library.or(program)
+                };
             }
             let path = join(&base, &module.join("/"));
             let found =
@@ -287,4 +292,84 @@ fn normal(path: &str) -> Option<String> {
         }
     }
     Some(out.join("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::inventory::File;
+
+    fn inventory(paths: &[&str]) -> Inventory {
+        let file = |path: &&str| File { path: (*path).to_owned(), bytes: 1, lines: None };
+        let mut files: Vec<File> = paths.iter().map(file).collect();
+        files.sort_by(|a, b| a.path.cmp(&b.path));
+        Inventory { files, gaps: Vec::new() }
+    }
+
+    fn rust(path: &str) -> Import {
+        Import::Rust(path.split("::").map(str::to_owned).collect())
+    }
+
+    #[test]
+    fn an_import_names_the_file_that_it_means() {
+        let inventory = inventory(&[
+            "Cargo.toml",
+            "src/lib.rs",
+            "src/a.rs",
+            "src/a/b.rs",
+            "src/c/mod.rs",
+            "two/Cargo.toml",
+            "two/src/lib.rs",
+            "two/src/main.rs",
+            "two/src/x.rs",
+            "py/kite/__init__.py",
+            "py/kite/wing.py",
+            "py/kite/tail/__init__.py",
+            "web/a.ts",
+            "web/b.tsx",
+            "web/c/index.ts",
+            "go/wing/w.go",
+            "j/src/org/kite/Wing.java",
+            "c/wing.h",
+            "c/one/tail.h",
+            "c/two/tail.h",
+        ]);
+        let mut resolver = Resolver::new(&inventory);
+        resolver.add_crate("", "one");
+        resolver.add_crate("two", "two");
+        resolver.add_module("go", "example.org/kite");
+        let python = |dots, module: &str, name: &str| Import::Python {
+            dots,
+            module: module.into(),
+            name: name.into(),
+        };
+        let script = |path: &str| Import::Script(path.into());
+        for (from, import, target) in [
+            ("src/lib.rs", rust("crate::a::Thing"), Some("src/a.rs")),
+            ("src/a.rs", rust("self::b::Thing"), Some("src/a/b.rs")),
+            ("src/a/b.rs", rust("super::super::c"), Some("src/c/mod.rs")),
+            ("src/c/mod.rs", rust("crate::Thing"), Some("src/lib.rs")),
+            ("src/a.rs", rust("std::fmt"), None),
+            // A library and a program share the folder: the root is either.
+            ("two/src/x.rs", rust("crate::Thing"), None),
+            ("src/a.rs", rust("two::x::Thing"), Some("two/src/x.rs")),
+            ("py/kite/__init__.py", python(1, "wing", "lift"), Some("py/kite/wing.py")),
+            ("py/kite/wing.py", python(0, "kite", "tail"), Some("py/kite/tail/__init__.py")),
+            ("py/kite/wing.py", python(0, "os.path", ""), None),
+            ("web/a.ts", script("./b.js"), Some("web/b.tsx")),
+            ("web/a.ts", script("./c"), Some("web/c/index.ts")),
+            ("web/a.ts", script("../../out"), None),
+            ("go/x.go", Import::Go("example.org/kite/wing".into()), Some("go/wing/")),
+            ("go/x.go", Import::Go("fmt".into()), None),
+            ("c/two/x.c", Import::C("tail.h".into()), Some("c/two/tail.h")),
+            ("c/x.c", Import::C("tail.h".into()), None),
+            (
+                "j/A.java",
+                Import::Java("org.kite.Wing.lift".into()),
+                Some("j/src/org/kite/Wing.java"),
+            ),
+        ] {
+            assert_eq!(resolver.resolve(from, &import).as_deref(), target, "{from}: {import:?}");
+        }
+    }
 }

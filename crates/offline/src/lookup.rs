@@ -92,7 +92,11 @@ fn search<'t>(ask: &mut Ask<'t, '_>, query: &Query, path: &str) -> Found<'t> {
 
 /// Says that nothing was found, what was looked for, and where.
 fn nothing(query: &Query, path: &str, searched: u64) -> String {
-    let files = if searched > 0 { format!(" {} searched;", was(searched)) } else { String::new() };
+    let files = if searched > 0 {
+        format!("{} searched; ignored", was(searched))
+    } else {
+        "Ignored".to_owned()
+    };
     let other = if query.name == query.words {
         String::new()
     } else {
@@ -100,7 +104,7 @@ fn nothing(query: &Query, path: &str, searched: u64) -> String {
     };
     let case = if query.any_case { ", in any case" } else { "" };
     format!(
-        "No line in `{path}` has `{}`{other}{case}.{files} ignored, hidden and binary files were \
+        "No line in `{path}` has `{}`{other}{case}. {files}, hidden and binary files were \
          left out. For a regular expression write it between slashes: `find /{}/ in {path}`.\n",
         query.name, query.pattern
     )
@@ -328,7 +332,7 @@ fn fit(name: &str) -> String {
 
 const fn words(kind: Kind) -> &'static str {
     match kind {
-        Kind::Definition => "that define it",
+        Kind::Definition => "where it is defined",
         Kind::Code => "in code",
         Kind::Test => "in tests",
         Kind::Comment => "in comments or strings",

@@ -35,6 +35,8 @@ pub(super) struct Module {
     pub(super) deep: bool,
     /// Whether it is a single file.
     pub(super) single: bool,
+    /// Whether it is what a folder holds beside files that are named one by one.
+    pub(super) rest: bool,
     pub(super) files: u64,
     pub(super) lines: u64,
     pub(super) about: String,
@@ -43,6 +45,9 @@ pub(super) struct Module {
 impl Module {
     /// Returns its path as reports show it.
     pub(super) fn label(&self) -> String {
+        if self.rest {
+            return format!("{} (other files)", join(&self.path, "*"));
+        }
         match (self.single, self.deep, self.path.as_str()) {
             (true, ..) => self.path.clone(),
             (false, true, path) => format!("{path}/"),
@@ -62,7 +67,7 @@ pub(super) fn modules(inventory: &Inventory, root: &str, packages: &[Package]) -
     let files: Vec<&File> = inventory
         .files
         .iter()
-        .filter(|file| is_source(&file.path) && file.part() == Part::Main)
+        .filter(|file| is_source(&file.path) && file.part() == Part::Main && file.bytes > 0)
         .collect();
     let total: u64 = files.iter().map(|file| lines_of(file)).sum();
     let folders: Vec<&str> = packages.iter().map(Package::folder).collect();
@@ -100,13 +105,14 @@ pub(super) fn modules(inventory: &Inventory, root: &str, packages: &[Package]) -
             path: file.path.clone(),
             deep: false,
             single: true,
+            rest: false,
             files: 1,
             lines: lines_of(file),
             about: String::new(),
         }));
         if !rest.is_empty() {
             let lines = rest.iter().map(|file| lines_of(file)).sum();
-            units.push(Module { files: rest.len() as u64, lines, ..unit });
+            units.push(Module { files: rest.len() as u64, lines, rest: true, ..unit });
         }
     }
     units.sort_by(|a, b| b.lines.cmp(&a.lines).then(a.path.cmp(&b.path)));
@@ -117,7 +123,10 @@ pub(super) fn modules(inventory: &Inventory, root: &str, packages: &[Package]) -
 pub(super) fn is_source(path: &str) -> bool {
     let build = ["Makefile", "CMakeLists.txt", "Dockerfile", "configure", "Rakefile", "Gemfile"];
     let file = File { path: path.to_owned(), bytes: 0, lines: None };
-    file.is_code() && !build.contains(&file_name(path)) && !path.ends_with(".m4")
+    file.is_code()
+        && !build.contains(&file_name(path))
+        && !path.ends_with(".m4")
+        && !path.ends_with(".bat")
 }
 
 /// Returns what lies right in a folder: the folders, and its own files together.
@@ -138,6 +147,7 @@ fn children(folder: &str, files: &[&File]) -> Vec<Module> {
         path,
         deep,
         single: false,
+        rest: false,
         files,
         lines,
         about: String::new(),
@@ -186,6 +196,9 @@ fn documents(inventory: &Inventory, module: &Module) -> Vec<String> {
     let path = module.path.as_str();
     if module.single {
         return vec![path.to_owned()];
+    }
+    if module.rest {
+        return Vec::new();
     }
     let name = file_name(path);
     let mut names: Vec<String> = [

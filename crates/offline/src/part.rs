@@ -83,6 +83,7 @@ const EXAMPLE_FOLDERS: &[&str] = &[
     "demo",
     "demos",
     "fuzz",
+    "fuzzing",
     "samples",
 ];
 
@@ -104,7 +105,12 @@ pub(super) fn part_of(path: &str) -> Part {
         return Part::Foreign;
     }
     let stem = lower.split('.').next().unwrap_or_default();
+    let named_for_tests = place.split('/').any(|folder| {
+        let folder = folder.to_ascii_lowercase();
+        folder.starts_with("test-") || folder.ends_with("-test") || folder.ends_with("-tests")
+    });
     if folder(TEST_FOLDERS)
+        || named_for_tests
         || ends(TEST_ENDS)
         || TEST_CAMEL.iter().any(|end| name.ends_with(end))
         || lower.contains(".test.")
@@ -112,12 +118,20 @@ pub(super) fn part_of(path: &str) -> Part {
         || lower.starts_with("test_")
         || matches!(
             stem,
-            "tests" | "conftest" | "fixture" | "fixtures" | "testutil" | "test_util" | "testutils"
+            "test"
+                | "tests"
+                | "conftest"
+                | "fixture"
+                | "fixtures"
+                | "testutil"
+                | "test_util"
+                | "testutils"
         )
     {
         return Part::Test;
     }
-    let settings = matches!(name, "setup.py" | "conf.py" | "noxfile.py");
+    let settings =
+        matches!(name, "setup.py" | "conf.py" | "noxfile.py") || lower.contains(".config.");
     if settings || folder(EXAMPLE_FOLDERS) { Part::Example } else { Part::Main }
 }
 
@@ -143,6 +157,8 @@ mod tests {
             ("src/main/java/org/example/test/A.java", Part::Main),
             ("examples/x/src/main/java/A.java", Part::Example),
             ("kite/testing/run.py", Part::Main),
+            ("test-crates/a/src/lib.rs", Part::Test),
+            ("test.c", Part::Test),
             ("web/a.min.js", Part::Foreign),
             ("Cargo.lock", Part::Foreign),
         ] {

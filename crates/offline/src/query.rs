@@ -13,7 +13,7 @@ static BEFORE: LazyLock<Regex> = LazyLock::new(|| {
 });
 static AFTER: LazyLock<Regex> = LazyLock::new(|| {
     fixed(
-        r"(?i)\s+(?:calls?|uses?|usages?|references?|occurrences?|mentions?|instances?|invocations?|comments?|statements?|lines?|(?:is|are)\s+(?:used|called|defined|declared))$",
+        r"(?i)\s+(?:calls?|uses?|usages?|references?|occurrences?|mentions?|instances?|invocations?|comments?|statements?|blocks?|lines?|(?:is|are)\s+(?:used|called|defined|declared))$",
     )
 });
 

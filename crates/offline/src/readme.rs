@@ -47,6 +47,7 @@ pub(super) fn read(path: &str, text: &str) -> Readme {
     reader.end_paragraph();
     let lead = if reader.lead.is_empty() { &reader.tagline } else { &reader.lead };
     let lead = without_announcement(unmarked(lead));
+    let lead = lead.replace("**", "");
     Readme { path: path.to_owned(), title: shorten(&reader.title, 80), lead: shorten(&lead, LEAD) }
 }
 
@@ -201,7 +202,9 @@ impl<'t> Reader<'t> {
         let text = strip(&std::mem::take(&mut self.paragraph).join(" "));
         let letters = || text.chars().filter(|c| c.is_alphabetic());
         let shouted = letters().filter(|c| c.is_uppercase()).count() * 2 > letters().count();
-        if self.lead.is_empty() && !self.aside && !shouted {
+        // A paragraph set apart as a whole is a remark.
+        let remark = text.starts_with('_') && text.trim_end_matches('.').ends_with('_');
+        if self.lead.is_empty() && !self.aside && !shouted && !remark {
             self.lead = text;
         }
     }

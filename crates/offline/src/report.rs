@@ -143,12 +143,27 @@ fn main_package<'r>(report: &'r Report, language: &str) -> Option<&'r Package> {
     let at_top = || report.packages.iter().filter(|package| package.folder() == top);
     at_top().find(fits).or_else(|| at_top().find(|package| !package.name.is_empty())).or_else(
         || {
-            // A project whose only package lies below the top.
+            // A project whose only package, or the one that holds most, lies below the top.
             let mut named = report.packages.iter().filter(|package| !package.name.is_empty());
             let first = named.next();
-            first.filter(|_| named.next().is_none())
+            let only = first.filter(|_| named.next().is_none());
+            only.or_else(|| largest_package(report))
         },
     )
+}
+
+/// Returns the package that holds most of all sources, if one does.
+fn largest_package(report: &Report) -> Option<&Package> {
+    let lines = |folder: &str| {
+        let files = report.inventory.below(if folder.is_empty() { "." } else { folder });
+        let own = files.filter(|file| is_source(&file.path) && file.part() == Part::Main);
+        own.filter_map(|file| file.lines).sum::<u64>()
+    };
+    let all = lines(if report.root == "." { "" } else { &report.root });
+    let named = report.packages.iter().filter(|package| !package.name.is_empty());
+    named
+        .filter(|package| lines(package.folder()) * 2 > all)
+        .max_by_key(|package| package.folder().len())
 }
 
 fn introduction(report: &Report) -> String {

@@ -34,20 +34,31 @@ fn function_name<'s>(source: Source<'s>, node: Node<'_>) -> Option<&'s str> {
     Some(source.text_of(at))
 }
 
+/// Returns the first sentence of the comments at the head that are set apart from the code.
 fn head_comment(source: Source<'_>) -> Option<String> {
     let children = source.children(source.root);
-    let head = children.iter().take_while(|node| node.kind() == "comment");
-    head.filter_map(|node| {
+    let mut nodes = children.iter().peekable();
+    while let Some(node) = nodes.next_if(|node| node.kind() == "comment") {
+        let apart = nodes.peek().is_none_or(|next| {
+            next.kind() == "comment"
+                || next.kind() == "preproc_include"
+                || next.start_position().row > node.end_position().row + 1
+        });
         let text = source.text_of(*node);
         // Some begin with the name of the file.
-        let text = text.split_once(" - ").map_or(text, |(name, rest)| {
-            if name.trim_start_matches(['/', '*', ' ', '\n']).contains(char::is_whitespace) {
-                text
-            } else {
+        let text = match text.split_once(" - ") {
+            Some((name, rest))
+                if !name
+                    .trim_start_matches(['/', '*', ' ', '\n'])
+                    .contains(char::is_whitespace) =>
+            {
                 rest
             }
-        });
-        first_sentence(text)
-    })
-    .next()
+            _ => text,
+        };
+        if let Some(doc) = first_sentence(text).filter(|_| apart) {
+            return Some(doc);
+        }
+    }
+    None
 }

@@ -2,35 +2,59 @@
 
 use tree_sitter::Node;
 
-use super::{Import, Outline, Source, first_sentence, line_of};
+use super::{Import, Outline, Source, first_sentence, is_comment, line_of};
 
 pub(super) fn outline(source: Source<'_>) -> Outline {
     let mut out = Outline { doc: module_doc(source), ..Outline::default() };
-    source.walk(|node| match node.kind() {
-        "function_item" => {
-            out.tests += u64::from(has_test_attribute(source, node));
-            let top = node.parent().is_some_and(|parent| parent.kind() == "source_file");
-            if top && source.field(node, "name") == "main" && !is_test_item(source, node) {
-                out.mains.push(line_of(node));
-            }
-            true
+    // Attributes that stand before the next item, by level.
+    let mut pending: Vec<Vec<&str>> = Vec::new();
+    // The level of the item for tests that the walk is in.
+    let mut test_level: Option<usize> = None;
+    source.walk_levels(|node, level| {
+        if test_level.is_some_and(|test| level <= test) {
+            test_level = None;
         }
-        "mod_item" if node.child_by_field_name("body").is_none() => {
-            if is_test_item(source, node) {
-                out.test_modules.push(source.field(node, "name").to_owned());
-            }
-            false
+        pending.resize(level + 1, Vec::new());
+        let Some(before) = pending.last_mut() else { return true };
+        if node.kind() == "attribute_item" {
+            before.push(source.text_of(node));
+            return false;
         }
-        "use_declaration" => {
-            if !in_test(source, node)
-                && let Some(argument) = node.child_by_field_name("argument")
-            {
-                paths(source, argument, &[], &mut out.imports);
-            }
-            false
+        if !node.is_named() || is_comment(node.kind()) {
+            return false;
         }
-        "token_tree" => false,
-        _ => true,
+        let attributes = std::mem::take(before);
+        let test_function = attributes.iter().any(|text| names_test(text));
+        if test_level.is_none()
+            && (test_function || attributes.iter().any(|text| is_for_tests(text)))
+        {
+            test_level = Some(level);
+        }
+        let tested = test_level.is_some();
+        match node.kind() {
+            "function_item" => {
+                out.tests += u64::from(test_function);
+                if level == 1 && !tested && source.field(node, "name") == "main" {
+                    out.mains.push(line_of(node));
+                }
+                true
+            }
+            "mod_item" if node.child_by_field_name("body").is_none() => {
+                if tested {
+                    out.test_modules.push(source.field(node, "name").to_owned());
+                }
+                false
+            }
+            "use_declaration" => {
+                let argument = node.child_by_field_name("argument").filter(|_| !tested);
+                if let Some(argument) = argument {
+                    paths(source, argument, &[], &mut out.imports);
+                }
+                false
+            }
+            "token_tree" => false,
+            _ => true,
+        }
     });
     out
 }
@@ -74,17 +98,23 @@ fn attributes<'s>(source: Source<'s>, node: Node<'_>) -> Vec<&'s str> {
     out
 }
 
-/// Whether a function has an attribute such as `#[test]` or `#[tokio::test]`.
-fn has_test_attribute(source: Source<'_>, node: Node<'_>) -> bool {
-    attributes(source, node).iter().any(|text| {
-        let path = text.trim_start_matches(['#', '[', ' ']);
-        let path = path.split(['(', ']']).next().unwrap_or_default().trim();
-        let name = path.rsplit("::").next().unwrap_or_default().trim();
-        matches!(
-            name,
-            "test" | "rstest" | "test_case" | "quickcheck" | "test_log" | "wasm_bindgen_test"
-        )
-    })
+/// Whether an attribute makes a test of a function, as `#[test]` and `#[tokio::test]` do.
+fn names_test(attribute: &str) -> bool {
+    let path = attribute.trim_start_matches(['#', '[', ' ']);
+    let path = path.split(['(', ']']).next().unwrap_or_default().trim();
+    let name = path.rsplit("::").next().unwrap_or_default().trim();
+    matches!(
+        name,
+        "test" | "rstest" | "test_case" | "quickcheck" | "test_log" | "wasm_bindgen_test"
+    )
+}
+
+/// Whether an attribute has an item compiled for tests alone.
+fn is_for_tests(attribute: &str) -> bool {
+    let text: String = attribute.split_whitespace().collect();
+    ["#[cfg(test)", "#[cfg(test,", "#[cfg(all(test,", "#[cfg(all(test)"]
+        .iter()
+        .any(|mark| text.starts_with(mark))
 }
 
 /// Whether an item is only compiled for tests.
@@ -92,22 +122,8 @@ pub(super) fn is_test_item(source: Source<'_>, node: Node<'_>) -> bool {
     if !node.kind().ends_with("_item") && node.kind() != "use_declaration" {
         return false;
     }
-    has_test_attribute(source, node)
-        || attributes(source, node).iter().any(|text| {
-            let text: String = text.split_whitespace().collect();
-            text.starts_with("#[cfg(test") || text.starts_with("#[cfg(all(test")
-        })
-}
-
-fn in_test(source: Source<'_>, node: Node<'_>) -> bool {
-    let mut at = Some(node);
-    while let Some(node) = at {
-        if is_test_item(source, node) {
-            return true;
-        }
-        at = node.parent();
-    }
-    false
+    let attributes = attributes(source, node);
+    attributes.iter().any(|text| names_test(text) || is_for_tests(text))
 }
 
 /// Collects the paths that a `use` names.
