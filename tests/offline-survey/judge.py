@@ -244,6 +244,14 @@ class Repository:
         return None
 
     def tests(self):
+        """The number of test functions of all languages."""
+        main, total = self.language, 0
+        for self.language in EXTENSIONS:
+            total += self.tests_of_language()
+        self.language = main
+        return total
+
+    def tests_of_language(self):
         """The number of test functions, as a pattern or Python's parser counts them."""
         total = 0
         for path in self.of_language():
