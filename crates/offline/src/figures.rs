@@ -106,6 +106,7 @@ struct Outlined<'f> {
 }
 
 /// Reads and parses the sources among the files of a scope. What is still to be read is asked for.
+#[expect(clippy::too_many_lines, reason = "one pass over the sources of a part")]
 pub(super) fn figures(ask: &mut Ask<'_, '_>, files: &[File], resolver: &Resolver<'_>) -> Figures {
     let mut figures = Figures::default();
     if ask.turn().tool("read_file").is_none() {

@@ -51,6 +51,7 @@ impl Kind {
 }
 
 /// Returns the next step of a search for lines.
+#[expect(clippy::fn_params_excessive_bools, reason = "one of the task, one of the turn")]
 pub(super) fn step(turn: &Turn<'_>, wanted: &str, path: &str, exact: bool, closing: bool) -> Next {
     let mut ask = Ask::new(turn);
     let query = Query::of(wanted, exact);
@@ -189,6 +190,7 @@ fn line<'t>(
     out
 }
 
+#[expect(clippy::too_many_arguments, reason = "a place is a row and two columns")]
 fn kind(
     grammar: Grammar,
     source: Source<'_>,

@@ -39,6 +39,7 @@ fn elements(text: &str) -> Vec<(Vec<String>, String)> {
     out
 }
 
+#[expect(clippy::too_many_lines, reason = "one arm for each element")]
 pub(super) fn pom(path: &str, text: &str) -> Option<Package> {
     let mut out = Package::new(path, Tool::Maven);
     let (mut group, mut parent_version, mut artifact) =

@@ -12,6 +12,7 @@ use crate::language::file_name;
 use crate::part::{Part, part_of};
 use crate::syntax::{assigned_version, setup_arguments};
 
+#[expect(clippy::too_many_lines, reason = "one step for each field")]
 pub(super) fn pyproject(path: &str, text: &str) -> Option<Package> {
     let manifest: Table = text.parse().ok()?;
     let mut out = Package::new(path, Tool::Python);

@@ -20,6 +20,7 @@ fn cargo_members_take_what_their_workspace_says() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one case for each kind of manifest")]
 fn each_kind_of_manifest_is_read() {
     for (path, text, name, version, licence, dependencies) in [
         (

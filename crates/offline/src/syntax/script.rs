@@ -82,10 +82,12 @@ fn head_comment(source: Source<'_>) -> Option<String> {
                 || source.text_of(**next).starts_with("'use strict'")
         });
         let tagged = ["@module", "@file", "@packageDocumentation", "@overview"];
-        if text.starts_with("/*") && (apart || tagged.iter().any(|tag| text.contains(tag))) {
-            if let Some(doc) = first_sentence(text) {
-                return Some(doc);
-            }
+        let tells = apart || tagged.iter().any(|tag| text.contains(tag));
+        if text.starts_with("/*")
+            && tells
+            && let Some(doc) = first_sentence(text)
+        {
+            return Some(doc);
         }
     }
     None
