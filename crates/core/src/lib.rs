@@ -74,7 +74,10 @@ pub use agent::{
 };
 pub use answer::{CORRECTIONS, ValueError, rejection, value_in};
 pub use authority::{ApproverMode, Authority, Grant, NotPermitted};
-pub use budget::{Budget, Claim, Cost, Fit, Price, Purse, shown_usd};
+pub use budget::{
+    Budget, BudgetAccount, Cost, OutputEstimator, Price, Reservation, ReserveRequest,
+    ReserveResult, TaskCost, TaskCostEstimator, TokenEstimator, shown_usd,
+};
 pub use cancel::{Cancel, CancelReason};
 pub use catalog::{Catalog, CatalogError, Entry, Origin, Registration, ToolCrate, ToolSource};
 pub use clock::{Clock, FixedClock};

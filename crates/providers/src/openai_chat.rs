@@ -26,7 +26,7 @@ mod thought;
 
 use std::sync::Arc;
 
-use deputize_core::{BoxFuture, Cancel, Delta, Model, ModelError, Reply, Request};
+use deputize_core::{BoxFuture, Cancel, Delta, Model, ModelError, ModelOptions, Reply, Request};
 
 use crate::endpoint::{Endpoint, EndpointError, KeyHeader, Way};
 use crate::http::{Ask, HttpClient, Remote, exchange};
@@ -88,6 +88,10 @@ impl Model for OpenAiChat {
             parser: ChatParser::new(request.model),
         };
         Box::pin(exchange(&self.remote, ask, live, cancel))
+    }
+
+    fn most_output(&self, options: &ModelOptions) -> Option<u32> {
+        request::most_output(options, &self.dialect)
     }
 
     fn takes_tokens(&self) -> bool {

@@ -28,7 +28,7 @@ mod stream;
 
 use std::sync::Arc;
 
-use deputize_core::{BoxFuture, Cancel, Delta, Model, ModelError, Reply, Request};
+use deputize_core::{BoxFuture, Cancel, Delta, Model, ModelError, ModelOptions, Reply, Request};
 
 use crate::endpoint::{Endpoint, EndpointError, KeyHeader, Way};
 use crate::http::{Ask, HttpClient, Remote, exchange};
@@ -92,6 +92,10 @@ impl Model for OpenAiResponses {
             parser: ResponsesParser::new(request.model).within(limit),
         };
         Box::pin(exchange(&self.remote, ask, live, cancel))
+    }
+
+    fn most_output(&self, options: &ModelOptions) -> Option<u32> {
+        request::most_output(options, &self.dialect)
     }
 
     fn takes_tokens(&self) -> bool {

@@ -53,7 +53,7 @@ impl Driver {
         let (mut attempt, mut rotations) = (1, 0);
         loop {
             let Some(route) = self.routes.front().cloned() else { return Ok(()) };
-            if !self.afford(&route).await? {
+            if !self.check_budget(&route).await? {
                 return Ok(());
             }
             let asked = Instant::now();
@@ -66,7 +66,13 @@ impl Driver {
             let Failed { error, next, arrived, .. } = match reply {
                 Ok(mut reply) => {
                     let ms = u64::try_from(asked.elapsed().as_millis()).unwrap_or(u64::MAX);
-                    let (cost_usd, estimated) = self.pay(&mut reply, &route);
+                    let wider = self.wider_output(&reply, &route);
+                    let (cost, estimated) = self.settle(&mut reply, &route);
+                    if let Some(wider) = wider {
+                        self.cut_by_budget(reply, (cost, estimated), wider).await?;
+                        continue;
+                    }
+                    let cost_usd = cost.known_usd();
                     let reply = self.kept_reply(reply, &route);
                     let response =
                         Event::ModelResponse { iteration, reply, ms, cost_usd, estimated };
@@ -76,7 +82,7 @@ impl Driver {
             };
             // Whatever a model gives, no more than the limit is kept of it.
             let mut error = error.limited();
-            let cost = self.pay_broken(&mut error, arrived, &route);
+            let cost = self.settle_broken(&mut error, arrived, &route);
             // Another key is another try of the same attempt, and so is another turn in a queue.
             let rotated = error.other_key;
             let counts = !rotated && !matches!(next, Next::Queue(_));
@@ -92,6 +98,31 @@ impl Driver {
                 }
             }
         }
+    }
+
+    /// Records a reply that reached the output limit which the budget set. None of its calls runs;
+    /// the request is sent again with a wider limit, if there is room for that.
+    async fn cut_by_budget(
+        &mut self,
+        reply: Reply,
+        (cost, estimated): (Cost, bool),
+        wider: u32,
+    ) -> Result<(), JournalError> {
+        let limit = self.output_limit.unwrap_or_default();
+        let message = format!(
+            "the reply reached the {limit} tokens of output that the budget had reserved for it; \
+             the next attempt may have {wider}"
+        );
+        let error = ModelError {
+            usage: Some(Box::new(reply.usage)),
+            estimated,
+            partial: reply.text,
+            served: reply.model,
+            ..ModelError::new(FailureKind::Incomplete, message)
+        };
+        let error = self.scrubbed(error.limited());
+        self.wider_output = Some(wider);
+        self.input(Event::ModelError { error, retried: true, cost: Some(cost) }).await
     }
 
     fn scrubbed(&self, mut error: ModelError) -> ModelError {
@@ -138,7 +169,7 @@ impl Driver {
             Err(error) => return Ok(Err(Failed::unsent(error))),
         };
         let spec = &self.view.spec;
-        let options = self.affordable(tools);
+        let options = self.limited_options();
         let messages = readable_by(self.run.messages(), &route.name);
         let request = Request {
             model: &route.at_provider,
@@ -325,6 +356,14 @@ pub(crate) fn bytes(request: &Request<'_>) -> u64 {
     };
     let messages: usize = request.messages.iter().map(message).sum();
     (system + tools + messages) as u64
+}
+
+/// Bytes of a reply, as [`bytes`] counts them when it is sent back.
+pub(crate) fn reply_bytes(reply: &Reply) -> u64 {
+    let calls = reply.calls.iter().map(|call| call.name.len() + call.arguments.len());
+    let opaque = reply.opaque.iter().map(|block| block.raw.len());
+    let rest: usize = calls.chain(opaque).sum();
+    (reply.text.len() + reply.reasoning.len() + rest) as u64
 }
 
 #[cfg(test)]

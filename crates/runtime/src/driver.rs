@@ -11,17 +11,16 @@ use std::time::Duration;
 use deputize_core::{
     AgentSpec, AgentView, BudgetOf, CallId, Cancel, CancelReason, Cost, Delivery, Event,
     ExitReason, Fact, JournalError, LogLevel, Message, Outcome, Receipts, Run, ShellPlace, Status,
-    Step, UserMessage, WrapUp, describe_error,
+    Step, TokenEstimator, UserMessage, WrapUp, describe_error,
 };
 use futures_util::FutureExt as _;
 use tokio::time::Instant;
 
-use crate::afford::Density;
 use crate::background::Place;
+use crate::budget_ledger::AgentBudget;
 use crate::call::{GRACE, MOST_LEVELS};
 use crate::parts::{Route, SyncMode};
 use crate::presence::Presence;
-use crate::purse::Share;
 use crate::shared::Shared;
 use crate::tree::Spent;
 use crate::wall::{Over, Running, Wall};
@@ -39,9 +38,16 @@ pub(crate) struct Driver {
     pub(crate) receipts: Receipts,
     /// What its own replies cost.
     pub(crate) cost: Cost,
-    pub(crate) density: Density,
-    /// What it has set aside, where a budget holds.
-    pub(crate) share: Option<Share>,
+    /// How many tokens its conversation takes.
+    pub(crate) tokens: TokenEstimator,
+    /// Where a budget holds.
+    pub(crate) budget: Option<AgentBudget>,
+    /// The output limit of its request that the budget has room for.
+    pub(crate) output_limit: Option<u32>,
+    /// The output limit of its next request, after a reply reached the one before.
+    pub(crate) wider_output: Option<u32>,
+    /// Why the budget had no room for it to begin.
+    pub(crate) no_room: Option<String>,
     /// Whether its first message is on record.
     pub(crate) begun: bool,
     /// What a program that it is told of itself at its end.
@@ -82,9 +88,9 @@ impl Driver {
         if shared.parts.external.contains_key(&view.spec.model) {
             presence.close(Delivery::External);
         }
-        let limited = shared.parts.budgets.limit(view.spec.depth > 0);
+        let limited = shared.parts.budgets.limit(view.spec.depth > 0) && shared.play.is_none();
         Self {
-            share: limited.then(|| shared.purses.share(&view)),
+            budget: limited.then(|| shared.budget.open(&view)),
             shared,
             view,
             run,
@@ -93,7 +99,10 @@ impl Driver {
             cancel,
             receipts: Receipts::default(),
             cost: Cost::default(),
-            density: Density::default(),
+            tokens: TokenEstimator::default(),
+            output_limit: None,
+            wider_output: None,
+            no_room: None,
             begun: false,
             reported: None,
             short: None,
@@ -119,10 +128,11 @@ impl Driver {
             return Box::pin(self.replay(play)).await;
         }
         let _place = self.enter().await;
+        Box::pin(self.await_budget()).await;
         let _running = self.begin_time();
         let turned = AssertUnwindSafe(self.turn()).catch_unwind().await;
-        // It asks for nothing more: what it had set aside is for the others.
-        self.share = None;
+        // It asks for nothing more: what it had reserved is for the others.
+        self.close_budget();
         let ran: Vec<_> = self.shared.tree().live_below(self.view.id()).cloned().collect();
         self.end_children().await;
         let fault = match turned {
@@ -184,8 +194,9 @@ impl Driver {
             }
             let text = self.shared.parts.secrets.scrub(&self.view.spec.task).into_owned();
             self.input(Event::Message(UserMessage { text, from: None })).await?;
-            if self.is_spent() {
-                self.short = Some(Over::BeforeItBegan.to_string());
+            let late = self.is_spent().then(|| Over::BeforeItBegan.to_string());
+            if let Some(short) = late.or(self.no_room.take()) {
+                self.short = Some(short);
                 self.input(Event::AgentStop { reason: CancelReason::Budget, pending: false })
                     .await?;
                 self.check_answer().await?;

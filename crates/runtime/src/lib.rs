@@ -117,11 +117,12 @@
 //! Stability: to build on. A change that breaks a program waits for the next minor version,
 //! after a version in which the old form is deprecated where that is possible.
 
-mod afford;
 mod answer;
 mod ask;
 mod asked;
 mod background;
+mod budget_check;
+mod budget_ledger;
 mod bus;
 mod call;
 mod clock;
@@ -140,7 +141,6 @@ mod parts;
 mod presence;
 pub mod prompt;
 mod pulse;
-mod purse;
 mod resume;
 mod session;
 mod shared;
@@ -152,13 +152,13 @@ mod tree;
 mod validate;
 mod wall;
 
+pub use budget_ledger::Budgets;
 pub use clock::SystemClock;
 pub use gate::Gates;
 pub use hook::MESSAGE_BLOCKED;
 pub use oversee::{OverseeError, Overseer};
 pub use parts::{HOOK_TIME_LIMIT, Models, Parts, SyncMode};
 pub use pulse::Pulse;
-pub use purse::Budgets;
 pub use resume::{Continue, Recovery, ResumeError, UnknownCall};
 pub use session::{Session, SessionError, declare, top_agent};
 pub use store::{

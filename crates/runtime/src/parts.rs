@@ -11,9 +11,9 @@ use deputize_core::{
     Memory, Model, NoPerson, Observer, Policy, Price, RateGate, RetryPolicy, Store, ToolSource,
 };
 
+use crate::budget_ledger::Budgets;
 use crate::clock::SystemClock;
 use crate::pulse::Pulse;
-use crate::purse::Budgets;
 use crate::tape::Tape;
 
 /// How long one run of a hook may take, unless said otherwise.

@@ -16,12 +16,12 @@ use deputize_core::{
 use tokio::sync::Notify;
 use tokio_util::task::TaskTracker;
 
+use crate::budget_ledger::{BudgetLedger, Learned};
 use crate::bus::Bus;
 use crate::driver::{Driver, host_fault};
 use crate::gate::Gates;
 use crate::oversee::Overseer;
 use crate::parts::{Parts, SyncMode};
-use crate::purse::Purses;
 use crate::shared::{Shared, SharedParts};
 use crate::spawn::Spawner;
 use crate::store::{Header, ReadError, SessionDir, SessionFile};
@@ -145,7 +145,7 @@ impl Session {
                 spawn: Arc::new(Spawner { shared: weak.clone() }),
             }),
             cancel: Cancel::new(),
-            purses: Arc::new(Purses::new(parts.budgets, restored.spent.0, restored.spent.1)),
+            budget: Arc::new(BudgetLedger::new(parts.budgets, restored.spent, restored.learned)),
             tape: parts.tape,
             play: restored.play,
             paused: Mutex::default(),
@@ -372,6 +372,8 @@ pub(crate) struct Restored {
     pub(crate) agents: BTreeMap<AgentId, Stored>,
     /// What was spent by all agents, and by children among them.
     pub(crate) spent: (Cost, Cost),
+    /// What replies and completed tasks cost.
+    pub(crate) learned: Learned,
     /// The time in which at least one child ran.
     pub(crate) children_time: Duration,
     pub(crate) play: Option<Arc<Play>>,

@@ -16,11 +16,11 @@ use tokio::sync::{Notify, oneshot};
 use tokio_util::task::TaskTracker;
 
 use crate::background::Tell;
+use crate::budget_ledger::{BudgetLedger, Budgets};
 use crate::bus::Bus;
 use crate::driver::Driver;
 use crate::parts::{Models, Route, SyncMode};
 use crate::pulse::Pulse;
-use crate::purse::{Budgets, Purses};
 use crate::session::declare;
 use crate::spawn::{AgentState, LocalAgent};
 use crate::stored::Stored;
@@ -38,7 +38,7 @@ pub(crate) struct Shared {
     /// The session's file.
     pub(crate) path: PathBuf,
     pub(crate) cancel: Cancel,
-    pub(crate) purses: Arc<Purses>,
+    pub(crate) budget: Arc<BudgetLedger>,
     /// Where what is sent is recorded.
     pub(crate) tape: Option<Arc<Tape>>,
     /// The recording that is played instead of a run.
@@ -214,6 +214,7 @@ impl Shared {
         let mut driver = Driver::new(Arc::clone(self), view, stored.run, routes, cancel);
         driver.receipts = stored.receipts;
         driver.cost = stored.cost;
+        driver.tokens = stored.tokens;
         driver.requests = stored.requests;
         driver.begun = stored.begun;
         driver.ran = stored.ran;

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deputize_core::{
-    AgentId, AgentSpec, AgentStart, CallId, CancelReason, Cost, Event, Extent, Fact, FailureKind,
-    FileLedger, HookPoint, Message, ModelError, Outcome, Receipts, Record, Run, ToolDecl, Usage,
+    AgentId, AgentSpec, AgentStart, CallId, CancelReason, Cost, Event, ExitReason, Extent, Fact,
+    FailureKind, FileLedger, HookPoint, Message, ModelError, Outcome, Receipts, Record, Run,
+    Status, TaskCost, TokenEstimator, ToolDecl, Usage,
 };
 
-use crate::afford::Density;
+use crate::ask::reply_bytes;
+use crate::budget_ledger::{Budgets, Learned};
 use crate::parts::{Models, Parts};
-use crate::purse::Budgets;
 use crate::session::Restored;
 use crate::store::StoredSession;
 
@@ -41,7 +42,7 @@ pub(crate) struct Stored {
     pub(crate) session_ended: bool,
     /// The request that has no end: it was under way when the program ended.
     asked: Option<Asked>,
-    density: Density,
+    pub(crate) tokens: TokenEstimator,
     /// Where its shell is, if it left its beginning.
     pub(crate) shell: Option<PathBuf>,
     /// Messages that were left for it and that it had not read, in order.
@@ -93,9 +94,56 @@ pub(crate) fn restored(records: &[Record], parts: &Parts) -> Restored {
         agents,
         children_time: children_time(records),
         spent,
+        learned: learned(records, parts.budgets),
         texts: texts.into_keys().collect::<BTreeSet<_>>(),
         files: ledger(records),
         play: None,
+    }
+}
+
+/// What the replies and the completed tasks of a session cost, where a budget holds.
+fn learned(records: &[Record], budgets: Budgets) -> Learned {
+    let mut learned = Learned::default();
+    if !budgets.limit(true) {
+        return learned;
+    }
+    let mut asked: BTreeMap<&AgentId, (&str, u64)> = BTreeMap::new();
+    for record in records {
+        match &record.event {
+            Event::ModelRequest { model, bytes, .. } => {
+                asked.insert(&record.agent, (model, *bytes));
+            }
+            Event::ModelResponse { reply, estimated: false, .. } => {
+                if let Some((model, bytes)) = asked.remove(&record.agent) {
+                    learned.replied((model, record.depth > 0), bytes, reply.usage);
+                }
+            }
+            Event::AgentEnd(end) => {
+                let spent = tree_cost(end);
+                if let Some(parent) = record.parent.as_ref().filter(|_| spent.tokens > 0) {
+                    let completed = is_completed(end.status, end.exit_reason);
+                    // What was reserved for it is not on record.
+                    learned.ended(parent, TaskCost { spent, peak: spent, completed });
+                }
+            }
+            _ => {}
+        }
+    }
+    learned
+}
+
+/// Whether a task was completed, so that its cost is that of a whole task.
+pub(crate) fn is_completed(status: Status, reason: ExitReason) -> bool {
+    status == Status::Completed && reason != ExitReason::Budget
+}
+
+/// What an agent and all below it cost.
+pub(crate) fn tree_cost(end: &Outcome) -> Cost {
+    let usage = end.tree_usage();
+    Cost {
+        tokens: usage.input.saturating_add(usage.output),
+        usd: end.cost_usd.unwrap_or_default(),
+        unpriced: end.cost_usd.is_none(),
     }
 }
 
@@ -248,7 +296,7 @@ fn stored(start: &AgentStart, texts: &BTreeMap<String, Arc<str>>) -> Stored {
         ran_before: BTreeMap::new(),
         session_ended: false,
         asked: None,
-        density: Density::default(),
+        tokens: TokenEstimator::default(),
         shell: None,
         letters: VecDeque::new(),
         started: BTreeMap::new(),
@@ -268,7 +316,7 @@ impl Stored {
         if by_rule && !budgets.limit(self.spec.depth > 0) {
             return None;
         }
-        let usage = Usage { input: self.density.tokens(asked.bytes), ..Usage::default() };
+        let usage = Usage { input: self.tokens.guess(asked.bytes), ..Usage::default() };
         let message = "the program ended while this request was under way: what it took is \
                        estimated";
         let error = ModelError {
@@ -311,7 +359,7 @@ impl Stored {
             Event::ModelResponse { reply, cost_usd, .. } => {
                 self.broken.clear();
                 if let Some(asked) = self.asked.take().filter(|_| reply.usage.input > 0) {
-                    self.density.replied(asked.bytes, reply.usage);
+                    self.tokens.replied(asked.bytes, reply_bytes(reply), reply.usage);
                 }
                 self.cost += Cost {
                     tokens: reply.usage.input.saturating_add(reply.usage.output),

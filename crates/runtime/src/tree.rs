@@ -9,7 +9,7 @@ use deputize_core::{
 };
 
 use crate::presence::Presence;
-use crate::stored::Stored;
+use crate::stored::{Stored, tree_cost};
 
 /// What is known of the tree of agents.
 #[derive(Default)]
@@ -110,6 +110,11 @@ impl Tree {
         outcome.text = (!all.is_empty()).then(|| all.join("\n\n"));
     }
 
+    /// Returns what descendants of an agent cost that ended.
+    pub(crate) fn spent_below(&self, agent: &AgentId) -> Cost {
+        self.spent.get(agent).map(|spent| spent.cost).unwrap_or_default()
+    }
+
     fn note(&mut self, new: &AgentId) {
         for agent in new.ancestors() {
             *self.descendants.entry(agent).or_default() += 1;
@@ -122,12 +127,7 @@ fn spent_below(agents: &BTreeMap<AgentId, Stored>) -> BTreeMap<AgentId, Spent> {
     let mut below: BTreeMap<AgentId, Spent> = BTreeMap::new();
     for stored in agents.values() {
         if let (Some(outcome), Some(parent)) = (&stored.outcome, &stored.spec.parent) {
-            let usage = outcome.tree_usage();
-            let cost = Cost {
-                tokens: usage.input.saturating_add(usage.output),
-                usd: outcome.cost_usd.unwrap_or_default(),
-                unpriced: outcome.cost_usd.is_none(),
-            };
+            let (usage, cost) = (outcome.tree_usage(), tree_cost(outcome));
             *below.entry(parent.clone()).or_default() += Spent { usage, cost };
         }
     }

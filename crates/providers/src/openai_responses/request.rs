@@ -143,6 +143,12 @@ pub fn request_body(request: &Request<'_>, dialect: &Dialect) -> Vec<u8> {
     json_bytes(&body, request)
 }
 
+/// Returns the output limit of a request with these options, if it has one.
+pub(super) fn most_output(asked: &ModelOptions, dialect: &Dialect) -> Option<u32> {
+    let fields = options("", asked, dialect);
+    fields.get("max_output_tokens")?.as_u64()?.try_into().ok()
+}
+
 /// Most tokens that a reply may have, if the request says so.
 pub(super) fn output_limit(request: &Request<'_>, dialect: &Dialect) -> Option<u64> {
     options(request.model, request.options, dialect).get("max_output_tokens")?.as_u64()
@@ -293,6 +299,18 @@ mod tests {
         .into_iter()
         .map(Arc::new)
         .collect()
+    }
+
+    #[test]
+    fn the_output_limit_is_the_one_that_is_sent() {
+        let asked = ModelOptions { max_output_tokens: Some(100), ..ModelOptions::default() };
+        let limit = |extra: Value| {
+            let extra = BTreeMap::from([("max_output_tokens".to_owned(), extra)]);
+            most_output(&asked, &Dialect { extra, ..Dialect::default() })
+        };
+        assert_eq!(most_output(&asked, &Dialect::default()), Some(100));
+        assert_eq!(most_output(&ModelOptions::default(), &Dialect::default()), None);
+        assert_eq!([limit(Value::from(7)), limit(Value::Null)], [Some(7), None]);
     }
 
     fn body(messages: &[Arc<Message>], tool_choice: ToolChoice, dialect: &Dialect) -> String {

@@ -196,7 +196,7 @@ impl Actor {
             return Err(self.fail(record, now));
         }
         let messages = readable_by(self.driver.run.messages(), &sent.model);
-        let options = self.driver.affordable(tools);
+        let options = self.driver.recorded_options(&sent.options);
         let now = Request {
             model: &sent.at_provider,
             system: &spec.system,

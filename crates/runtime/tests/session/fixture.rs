@@ -97,14 +97,17 @@ fn decl(name: &str) -> ToolDecl {
     }
 }
 
-/// Looks; looking at 77 releases a call that waits.
+/// Looks; looking at 77 releases a call that waits, and a command that is a number shows so many
+/// bytes.
 fn look<'a>(world: &'a World, arguments: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolCallResult> {
     Box::pin(async move {
         world.done.lock().unwrap().push(format!("look {} {arguments}", cx.call));
         if arguments["n"] == 77 {
             world.release.notify_one();
         }
-        Ok(ToolOutput::text(format!("saw {arguments}")))
+        let size = arguments["command"].as_str().and_then(|size| size.parse().ok());
+        let text = size.map_or_else(|| format!("saw {arguments}"), |size| "z".repeat(size));
+        Ok(ToolOutput::text(text))
     })
 }
 

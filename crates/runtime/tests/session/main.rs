@@ -7,6 +7,8 @@ mod asking;
 mod attach;
 mod authority;
 mod background;
+mod budget_edge;
+mod budget_simulation;
 mod budgets;
 mod calls;
 mod external;

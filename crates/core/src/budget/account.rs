@@ -1,0 +1,523 @@
+//! One budget, what is spent of it, and what agents have reserved.
+
+use super::{Budget, Cost};
+
+/// What one agent has reserved of a budget.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Reservation {
+    /// Cost of the request that is under way or comes next.
+    pub request: Cost,
+    /// Cost of the closing request, kept until the agent ends.
+    pub closing: Cost,
+    /// What the agent is expected to spend until it ends, its next requests included.
+    pub rest: Cost,
+    /// Whether the agent is at work. One that waits for others, for its children or for room in
+    /// the budget, does not give back what it holds while others wait for it.
+    pub runs: bool,
+}
+
+impl Reservation {
+    /// Returns what no other agent may take.
+    #[must_use]
+    pub fn held(&self) -> Cost {
+        let mut held = self.request;
+        held += self.closing;
+        held
+    }
+
+    /// Returns what it holds or is expected to need, whichever is more.
+    #[must_use]
+    pub fn commitment(&self) -> Cost {
+        self.held().max(self.rest)
+    }
+
+    /// Returns how much more it commits than another one.
+    #[must_use]
+    pub fn commitment_beyond(&self, other: &Self) -> Cost {
+        less(self.commitment(), other.commitment())
+    }
+
+    /// Returns the reservation of an agent at work whose request was granted, with what the agent
+    /// is expected to spend from here on.
+    #[must_use]
+    pub const fn granted(ask: &ReserveRequest, rest: Cost) -> Self {
+        let ReserveRequest { request, closing, .. } = *ask;
+        Self { request, closing, rest, runs: true }
+    }
+
+    /// Returns the reservation after a request that cost so much.
+    #[must_use]
+    pub fn settled(self, spent: Cost) -> Self {
+        Self { request: NOTHING, rest: less(self.rest, spent), ..self }
+    }
+
+    /// Returns the reservation of an agent that needs more than expected and waits for it.
+    #[must_use]
+    pub const fn waiting(self) -> Self {
+        Self { rest: NOTHING, runs: false, ..self }
+    }
+
+    /// Returns the reservation after a part of what it is expected to need went to a child.
+    #[must_use]
+    pub fn lent(self, part: Cost) -> Self {
+        Self { rest: less(self.rest, part), ..self }
+    }
+}
+
+/// What an agent asks for before a request.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct ReserveRequest {
+    /// Cost of the request; nothing if it is the closing one.
+    pub request: Cost,
+    /// Cost of the closing request after it.
+    pub closing: Cost,
+    /// For an agent that has not begun: what it is expected to spend until it ends.
+    pub whole: Cost,
+    /// For an agent that has not begun: the least that must be left for it.
+    pub least: Cost,
+}
+
+impl ReserveRequest {
+    fn held(&self) -> Cost {
+        let mut held = self.request;
+        held += self.closing;
+        held
+    }
+
+    fn wanted(&self) -> Cost {
+        self.held().max(self.whole)
+    }
+}
+
+/// Whether a request fits, from best to worst.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ReserveResult {
+    /// It fits beside all that the others hold and are expected to need.
+    Reserved,
+    /// It fits beside what the others hold, and no other agent is at work.
+    ReservedAlone,
+    /// It may fit when others have paid or ended.
+    Wait,
+    /// It does not fit.
+    Refused,
+}
+
+/// A budget, what is spent of it, and what is reserved.
+///
+/// An agent holds the cost of its next request and of a closing one; that is never lent. Beside it
+/// stands what the agent is expected to spend until it ends. While anybody is at work, others take
+/// nothing of that either: so no more agents begin than are likely to end. An agent that needs
+/// more than expected waits for those that are within their expectation. When nobody else is at
+/// work, only what is held counts.
+///
+/// ```
+/// use deputize_core::{Budget, BudgetAccount, Cost, Reservation, ReserveRequest, ReserveResult};
+///
+/// let mut account = BudgetAccount::new(Budget { tokens: Some(100), usd: None }, Cost::default());
+/// let tokens = |tokens| Cost { tokens, ..Cost::default() };
+/// let ask = ReserveRequest {
+///     request: tokens(20),
+///     closing: tokens(5),
+///     whole: tokens(60),
+///     least: tokens(30),
+/// };
+/// let none = Reservation::default();
+/// assert_eq!(account.check(&none, &ask, &none), ReserveResult::Reserved);
+/// let one = Reservation::granted(&ask, ask.whole);
+/// account.replace(&none, &one);
+/// // The first agent is expected to need 60 of 100, so the second one waits.
+/// assert_eq!(account.check(&none, &ask, &none), ReserveResult::Wait);
+/// account.pay(tokens(20));
+/// account.replace(&one, &none);
+/// assert_eq!(account.check(&none, &ask, &none), ReserveResult::Reserved);
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct BudgetAccount {
+    budget: Budget,
+    spent: Cost,
+    /// Of requests.
+    requests: Cost,
+    /// Of closing requests.
+    closings: Cost,
+    /// Of closing requests of agents that are not at work.
+    idle_closings: Cost,
+    /// What agents hold or are expected to need.
+    committed: Cost,
+    /// How many agents are at work.
+    running: u32,
+}
+
+const NOTHING: Cost = Cost { tokens: 0, usd: 0.0, unpriced: false };
+/// Less than that is a matter of rounding.
+const NO_DOLLARS: f64 = 1e-9;
+
+impl BudgetAccount {
+    /// Returns an account of which something is spent already.
+    #[must_use]
+    pub const fn new(budget: Budget, spent: Cost) -> Self {
+        Self {
+            budget,
+            spent,
+            requests: NOTHING,
+            closings: NOTHING,
+            idle_closings: NOTHING,
+            committed: NOTHING,
+            running: 0,
+        }
+    }
+
+    /// Checks whether a request of an agent fits. What its parent is expected to need is for its
+    /// children too.
+    #[must_use]
+    pub fn check(
+        &self,
+        own: &Reservation,
+        ask: &ReserveRequest,
+        parent: &Reservation,
+    ) -> ReserveResult {
+        let held = ask.held();
+        let idle = if own.runs { NOTHING } else { own.closing };
+        if !self.within(less(self.idle_closings, idle), held) {
+            return ReserveResult::Refused;
+        }
+        let others = less(self.held(), own.held());
+        let fits = self.within(others, held);
+        let spare = less(parent.commitment(), parent.held());
+        let expected = less(less(self.committed, own.commitment()), spare);
+        let covered = covers(own.commitment(), ask.wanted());
+        if fits && (covered || self.within(expected, ask.wanted())) {
+            return ReserveResult::Reserved;
+        }
+        if self.running > u32::from(own.runs) {
+            return ReserveResult::Wait;
+        }
+        if fits && self.within(others, held.max(ask.least)) {
+            return ReserveResult::ReservedAlone;
+        }
+        let under_way = less(self.requests, own.request) != NOTHING;
+        if under_way { ReserveResult::Wait } else { ReserveResult::Refused }
+    }
+
+    /// Takes what was spent.
+    pub fn pay(&mut self, spent: Cost) {
+        self.spent += spent;
+    }
+
+    /// Replaces what an agent has reserved.
+    pub fn replace(&mut self, was: &Reservation, now: &Reservation) {
+        let swap = |sum: &mut Cost, was: Cost, now: Cost| {
+            *sum = less(*sum, was);
+            *sum += now;
+        };
+        let idle = |it: &Reservation| if it.runs { NOTHING } else { it.closing };
+        swap(&mut self.requests, was.request, now.request);
+        swap(&mut self.closings, was.closing, now.closing);
+        swap(&mut self.idle_closings, idle(was), idle(now));
+        swap(&mut self.committed, was.commitment(), now.commitment());
+        self.running = self.running.saturating_sub(u32::from(was.runs));
+        self.running = self.running.saturating_add(u32::from(now.runs));
+    }
+
+    fn held(&self) -> Cost {
+        let mut held = self.requests;
+        held += self.closings;
+        held
+    }
+
+    fn within(&self, taken: Cost, wanted: Cost) -> bool {
+        let tokens = [taken.tokens, wanted.tokens].into_iter();
+        let tokens = tokens.fold(self.spent.tokens, u64::saturating_add);
+        let usd = self.spent.usd + taken.usd + wanted.usd;
+        self.budget.tokens.is_none_or(|most| tokens <= most)
+            // A budget of nothing allows no request, not even a free one.
+            && self.budget.usd.is_none_or(|most| most > 0.0 && usd <= most + NO_DOLLARS)
+    }
+
+    /// Returns what agents other than this one hold.
+    #[must_use]
+    pub fn held_by_others(&self, own: &Reservation) -> Cost {
+        less(self.held(), own.held())
+    }
+
+    /// Returns what may be spent.
+    #[must_use]
+    pub const fn budget(&self) -> Budget {
+        self.budget
+    }
+
+    /// Returns what was spent.
+    #[must_use]
+    pub const fn spent(&self) -> Cost {
+        self.spent
+    }
+}
+
+/// A sum without one of its parts. What rounding left must not stay for ever.
+fn less(sum: Cost, part: Cost) -> Cost {
+    let tokens = sum.tokens.saturating_sub(part.tokens);
+    let usd = if tokens == 0 { 0.0 } else { (sum.usd - part.usd).max(0.0) };
+    Cost { tokens, usd, unpriced: false }
+}
+
+fn covers(all: Cost, part: Cost) -> bool {
+    part.tokens <= all.tokens && part.usd <= all.usd
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::budget::Price;
+    use crate::model::Usage;
+
+    const fn tokens(tokens: u64) -> Cost {
+        Cost { tokens, usd: 0.0, unpriced: false }
+    }
+
+    const NO_PARENT: Reservation =
+        Reservation { request: NOTHING, closing: NOTHING, rest: NOTHING, runs: false };
+
+    fn account(most: u64) -> BudgetAccount {
+        BudgetAccount::new(Budget { tokens: Some(most), usd: None }, NOTHING)
+    }
+
+    fn ask(request: u64, closing: u64) -> ReserveRequest {
+        ReserveRequest {
+            request: tokens(request),
+            closing: tokens(closing),
+            ..ReserveRequest::default()
+        }
+    }
+
+    fn new(request: u64, closing: u64, whole: u64, least: u64) -> ReserveRequest {
+        ReserveRequest { whole: tokens(whole), least: tokens(least), ..ask(request, closing) }
+    }
+
+    fn begin(account: &mut BudgetAccount, ask: ReserveRequest) -> Reservation {
+        let mut own = Reservation::default();
+        assert_eq!(account.check(&own, &ask, &NO_PARENT), ReserveResult::Reserved);
+        change(account, &mut own, Reservation::granted(&ask, ask.whole));
+        own
+    }
+
+    fn change(account: &mut BudgetAccount, own: &mut Reservation, now: Reservation) {
+        account.replace(own, &now);
+        *own = now;
+    }
+
+    fn settle(account: &mut BudgetAccount, own: &mut Reservation, spent: Cost) {
+        account.pay(spent);
+        change(account, own, own.settled(spent));
+    }
+
+    fn release(account: &mut BudgetAccount, own: &mut Reservation) {
+        change(account, own, Reservation::default());
+    }
+
+    #[test]
+    fn numbers_of_a_provider_that_are_no_numbers_break_nothing() {
+        let usage = Usage { input: u64::MAX, cached: 7, output: u64::MAX, ..Usage::default() };
+        let price = Price { input: 1.0, cached: 1.0, cache_write: 1.0, output: 1.0 };
+        let cost = Cost::of(usage, Some(price));
+        let budget = Budget { tokens: Some(9), usd: Some(1.0) };
+        let mut account = BudgetAccount::new(budget, NOTHING);
+        let own = Reservation::default();
+        account.pay(cost);
+        account.pay(cost);
+        assert_eq!(account.spent().tokens, u64::MAX);
+        let ask = ReserveRequest { request: cost, closing: cost, ..ReserveRequest::default() };
+        assert_eq!(account.check(&own, &ask, &NO_PARENT), ReserveResult::Refused);
+    }
+
+    #[test]
+    fn an_agent_begins_only_beside_those_that_are_expected_to_end() {
+        let mut account = account(100);
+        let task = new(10, 5, 40, 20);
+        let mut one = begin(&mut account, task);
+        let _two = begin(&mut account, task);
+        let third = Reservation::default();
+        assert_eq!(account.check(&third, &task, &NO_PARENT), ReserveResult::Wait);
+        // The first ends and was cheaper than expected.
+        settle(&mut account, &mut one, tokens(15));
+        release(&mut account, &mut one);
+        assert_eq!(account.check(&third, &task, &NO_PARENT), ReserveResult::Reserved);
+    }
+
+    #[test]
+    fn the_last_one_begins_with_less_than_expected_but_not_with_next_to_nothing() {
+        let mut account = account(100);
+        let own = Reservation::default();
+        account.pay(tokens(75));
+        assert_eq!(
+            account.check(&own, &new(10, 5, 40, 20), &NO_PARENT),
+            ReserveResult::ReservedAlone
+        );
+        assert_eq!(account.check(&own, &new(10, 5, 40, 26), &NO_PARENT), ReserveResult::Refused);
+        assert_eq!(account.check(&own, &new(20, 6, 40, 20), &NO_PARENT), ReserveResult::Refused);
+    }
+
+    #[test]
+    fn one_that_needs_more_than_expected_waits_for_one_that_does_not() {
+        let mut account = account(100);
+        let (mut one, mut two) =
+            (begin(&mut account, new(30, 10, 50, 0)), begin(&mut account, new(30, 10, 50, 0)));
+        settle(&mut account, &mut one, tokens(30));
+        settle(&mut account, &mut two, tokens(30));
+        // 40 are left; the second one is expected to need 20 of them.
+        assert_eq!(account.check(&one, &ask(15, 10), &NO_PARENT), ReserveResult::Wait);
+        let now = one.waiting();
+        change(&mut account, &mut one, now);
+        assert_eq!(account.check(&two, &ask(10, 10), &NO_PARENT), ReserveResult::Reserved);
+        // Both need more: the last one that is at work decides, and it does not wait.
+        assert_eq!(account.check(&two, &ask(21, 10), &NO_PARENT), ReserveResult::Refused);
+        assert_eq!(account.check(&two, &ask(20, 10), &NO_PARENT), ReserveResult::Reserved);
+        // It closes, and what is left is for the first one.
+        change(&mut account, &mut two, Reservation::granted(&ask(0, 10), NOTHING));
+        settle(&mut account, &mut two, tokens(8));
+        assert_eq!(account.check(&one, &ask(22, 10), &NO_PARENT), ReserveResult::Wait);
+        release(&mut account, &mut two);
+        assert_eq!(account.check(&one, &ask(22, 10), &NO_PARENT), ReserveResult::Reserved);
+    }
+
+    #[test]
+    fn what_a_closing_request_needs_is_nobody_elses() {
+        let mut account = account(100);
+        let mut one = begin(&mut account, ask(20, 20));
+        let mut two = begin(&mut account, ask(20, 20));
+        // They cost more than was thought: their closing requests are paid all the same.
+        settle(&mut account, &mut one, tokens(35));
+        settle(&mut account, &mut two, tokens(25));
+        let now = two.waiting();
+        change(&mut account, &mut two, now);
+        assert_eq!(account.check(&one, &ask(1, 20), &NO_PARENT), ReserveResult::Refused);
+        assert_eq!(account.check(&one, &ask(0, 20), &NO_PARENT), ReserveResult::Reserved);
+    }
+
+    #[test]
+    fn a_child_takes_of_what_its_parent_is_expected_to_need() {
+        let mut account = account(100);
+        let parent = begin(&mut account, new(10, 10, 90, 0));
+        let child = Reservation::default();
+        let task = new(20, 10, 50, 0);
+        assert_eq!(account.check(&child, &task, &NO_PARENT), ReserveResult::Wait);
+        assert_eq!(account.check(&child, &task, &parent), ReserveResult::Reserved);
+    }
+
+    #[test]
+    fn nobody_waits_for_one_that_waits_itself() {
+        let mut account = account(100);
+        let mut parent = begin(&mut account, new(0, 50, 90, 0));
+        let now = Reservation { runs: false, ..parent };
+        change(&mut account, &mut parent, now);
+        let child = Reservation::default();
+        let result = |ask| account.check(&child, &ask, &NO_PARENT);
+        assert_eq!(result(new(40, 20, 60, 0)), ReserveResult::Refused, "its parent has the rest");
+        assert_eq!(result(new(30, 20, 60, 0)), ReserveResult::ReservedAlone);
+    }
+
+    #[derive(Debug, Clone)]
+    struct Act {
+        agent: usize,
+        request: (u64, f64),
+        closing: (u64, f64),
+        whole: (u64, f64),
+        used: u64,
+    }
+
+    fn acts() -> impl Strategy<Value = Vec<Act>> {
+        let cost = |most: u64| (1..most, 0.0..0.001 * most as f64);
+        let act = (0_usize..5, cost(2_000), cost(500), cost(5_000), 0_u64..=100);
+        let act = act.prop_map(|(agent, request, closing, whole, used)| Act {
+            agent,
+            request,
+            closing,
+            whole,
+            used,
+        });
+        proptest::collection::vec(act, 1..80)
+    }
+
+    proptest! {
+        /// Agents that spend no more than they reserved stay within the budget together, and each
+        /// that has begun can pay its closing request at every moment.
+        #[test]
+        fn nobody_spends_more_than_there_is(
+            most in 1_u64..20_000,
+            usd in 0.01_f64..20.0,
+            acts in acts(),
+        ) {
+            let budget = Budget { tokens: Some(most), usd: Some(usd) };
+            let mut account = BudgetAccount::new(budget, NOTHING);
+            let mut all = [Reservation::default(); 5];
+            for act in acts {
+                let cost = |(tokens, usd)| Cost { tokens, usd, unpriced: false };
+                let [request, closing, whole] = [act.request, act.closing, act.whole].map(cost);
+                let own = &mut all[act.agent];
+                let begun = own.closing != NOTHING;
+                if own.request != NOTHING {
+                    let share = act.used as f64 / 100.0;
+                    let Cost { tokens, usd, .. } = own.request;
+                    let spent = Cost {
+                        tokens: tokens * act.used / 100,
+                        usd: usd * share,
+                        unpriced: false,
+                    };
+                    settle(&mut account, own, spent);
+                    continue;
+                }
+                let whole = if begun { NOTHING } else { whole };
+                let ask = ReserveRequest { request, closing, whole, least: NOTHING };
+                match account.check(own, &ask, &NO_PARENT) {
+                    ReserveResult::Reserved => {
+                        let rest = if begun { own.rest } else { whole };
+                        change(&mut account, own, Reservation::granted(&ask, rest));
+                    }
+                    ReserveResult::ReservedAlone => {
+                        change(&mut account, own, Reservation::granted(&ask, NOTHING));
+                    }
+                    ReserveResult::Wait => {
+                        let now = own.waiting();
+                        change(&mut account, own, now);
+                    }
+                    ReserveResult::Refused if begun => {
+                        let now = Reservation { runs: true, ..*own };
+                        change(&mut account, own, now);
+                        let closing = ReserveRequest { closing: own.closing, ..ReserveRequest::default() };
+                        prop_assert_eq!(
+                            account.check(own, &closing, &NO_PARENT),
+                            ReserveResult::Reserved
+                        );
+                        settle(&mut account, own, closing.closing);
+                        release(&mut account, own);
+                    }
+                    ReserveResult::Refused => {}
+                }
+            }
+            let spent = account.spent();
+            prop_assert!(spent.tokens <= most && spent.usd <= usd + 1e-8);
+            all.iter_mut().for_each(|own| release(&mut account, own));
+            prop_assert_eq!((account.running, account.committed.tokens), (0, 0));
+        }
+
+        /// Of agents that wait none waits for another one that waits: with nobody at work each
+        /// request is granted or refused.
+        #[test]
+        fn with_nobody_at_work_nobody_waits(
+            most in 1_u64..20_000,
+            closings in proptest::collection::vec(0_u64..500, 1..6),
+            request in 1_u64..3_000,
+            closing in 1_u64..500,
+            whole in 0_u64..9_000,
+        ) {
+            let mut account = account(most);
+            for closing in closings {
+                let now = Reservation { closing: tokens(closing), ..Reservation::default() };
+                account.replace(&Reservation::default(), &now);
+            }
+            let ask = new(request, closing, whole, 0);
+            let result = account.check(&Reservation::default(), &ask, &NO_PARENT);
+            prop_assert_ne!(result, ReserveResult::Wait);
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! What requests, replies and tasks are likely to cost, learned from those before them. Pure.
+
+use std::collections::VecDeque;
+
+use super::Cost;
+use crate::model::Usage;
+
+/// Bytes of text for one token where only a guess is needed.
+const BYTES_PER_TOKEN: u64 = 3;
+/// Densities are tokens for so many bytes.
+const KIB: u64 = 1024;
+/// The density of text that no model has counted: a token for two bytes. Prose and code have one
+/// for three to five.
+const UNKNOWN_DENSITY: u64 = KIB / 2;
+/// The least density that new text is thought to have, whatever the text before it had.
+const LEAST_DENSITY: u64 = KIB * 3 / 8;
+/// Tokens that a conversation takes beside its text.
+const OVERHEAD: u64 = 32;
+/// The most observations that are kept.
+const MOST_OBSERVED: usize = 32;
+/// The least output that is reserved for a request.
+const LEAST_OUTPUT: u32 = 256;
+
+/// How many tokens an agent's conversation takes, as its replies counted it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct TokenEstimator {
+    /// Of the request before the last reply.
+    bytes: u64,
+    tokens: u64,
+    /// The last reply among them.
+    known_bytes: u64,
+    known_tokens: u64,
+    /// The most that came between a reply and the next request.
+    brought: u64,
+}
+
+impl TokenEstimator {
+    /// Takes what a reply counted: bytes of its request, and its own.
+    pub const fn replied(&mut self, bytes: u64, reply_bytes: u64, usage: Usage) {
+        (self.bytes, self.tokens) = (bytes, usage.input);
+        self.known_bytes = bytes.saturating_add(reply_bytes);
+        self.known_tokens = usage.input.saturating_add(usage.output);
+    }
+
+    /// Takes how many tokens the next request has.
+    pub fn grew(&mut self, tokens: u64) {
+        if self.known_tokens > 0 {
+            self.brought = self.brought.max(tokens.saturating_sub(self.known_tokens));
+        }
+    }
+
+    /// Returns the most tokens that came between a reply and the next request.
+    #[must_use]
+    pub const fn brought(&self) -> u64 {
+        self.brought
+    }
+
+    /// Guesses how many tokens a request of so many bytes has.
+    ///
+    /// ```
+    /// use deputize_core::{TokenEstimator, Usage};
+    ///
+    /// let mut estimator = TokenEstimator::default();
+    /// assert_eq!(estimator.guess(900), 300);
+    /// estimator.replied(900, 0, Usage { input: 200, ..Usage::default() });
+    /// assert_eq!(estimator.guess(1800), 400);
+    /// ```
+    #[must_use]
+    pub fn guess(&self, bytes: u64) -> u64 {
+        match self.tokens {
+            0 => bytes.div_ceil(BYTES_PER_TOKEN),
+            tokens => scale(bytes, tokens, self.bytes.max(1)),
+        }
+    }
+
+    /// Returns how many tokens a request of so many bytes has at most, unless its new text is
+    /// denser than any before: what a reply counted, and the rest by the densest request that its
+    /// model has counted, with a margin.
+    #[must_use]
+    pub fn bound(&self, bytes: u64, densest: Option<u64>) -> u64 {
+        let with_margin = densest.map(|density| density.saturating_add(density.div_ceil(10)));
+        if self.known_tokens == 0 {
+            let density = with_margin.unwrap_or(UNKNOWN_DENSITY);
+            return scale(bytes, density, KIB).saturating_add(OVERHEAD);
+        }
+        let density = with_margin.map_or(UNKNOWN_DENSITY, |density| density.max(LEAST_DENSITY));
+        let added = scale(bytes.saturating_sub(self.known_bytes), density, KIB);
+        self.known_tokens.saturating_add(added).saturating_add(OVERHEAD)
+    }
+
+    /// Returns the density of a request: tokens for 1,024 bytes.
+    #[must_use]
+    pub fn density(bytes: u64, tokens: u64) -> u64 {
+        scale(tokens, KIB, bytes.max(1))
+    }
+}
+
+fn scale(amount: u64, by: u64, of: u64) -> u64 {
+    let scaled = (u128::from(amount) * u128::from(by)).div_ceil(u128::from(of.max(1)));
+    u64::try_from(scaled).unwrap_or(u64::MAX)
+}
+
+/// How long the replies of one model are.
+#[derive(Debug, Clone, Default)]
+pub struct OutputEstimator {
+    recent: VecDeque<u32>,
+}
+
+impl OutputEstimator {
+    /// Takes the output tokens of a reply.
+    pub fn replied(&mut self, tokens: u64) {
+        push(&mut self.recent, u32::try_from(tokens).unwrap_or(u32::MAX));
+    }
+
+    /// Returns an output limit that a reply is unlikely to reach: half as much again as the longest
+    /// of the last replies, and more the fewer there were. `None` before the first reply.
+    ///
+    /// ```
+    /// use deputize_core::OutputEstimator;
+    ///
+    /// let mut estimator = OutputEstimator::default();
+    /// assert_eq!(estimator.likely(), None);
+    /// estimator.replied(400);
+    /// estimator.replied(1000);
+    /// assert_eq!((estimator.usual(), estimator.likely()), (Some(1000), Some(3500)));
+    /// ```
+    #[must_use]
+    pub fn likely(&self) -> Option<u32> {
+        let longest = u64::from(self.recent.iter().copied().max()?);
+        let half = longest.div_ceil(2);
+        let more = longest.saturating_mul(4).checked_div(self.recent.len() as u64)?;
+        let likely = longest.saturating_add(half).saturating_add(more);
+        Some(u32::try_from(likely).unwrap_or(u32::MAX).max(LEAST_OUTPUT))
+    }
+
+    /// Returns the length that nine of ten of the last replies have at most, but no less than a
+    /// short answer needs. `None` before the first reply.
+    #[must_use]
+    pub fn usual(&self) -> Option<u32> {
+        let mut sorted: Vec<u32> = self.recent.iter().copied().collect();
+        sorted.sort_unstable();
+        let usual = sorted.get(sorted.len() * 9 / 10).copied()?;
+        Some(usual.max(LEAST_OUTPUT))
+    }
+}
+
+/// What whole tasks cost, with all that was done below them.
+///
+/// An estimate that is too high costs time: fewer tasks run side by side when the budget is short.
+/// One that is too low costs tasks: more begin than can be completed. So it is rather high.
+#[derive(Debug, Clone, Default)]
+pub struct TaskCostEstimator {
+    recent: VecDeque<TaskCost>,
+}
+
+/// What a task took of a budget.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct TaskCost {
+    /// What was spent.
+    pub spent: Cost,
+    /// The most that was spent and reserved for it at any moment.
+    pub peak: Cost,
+    /// Whether the task was completed: otherwise it would have cost more.
+    pub completed: bool,
+}
+
+impl TaskCostEstimator {
+    /// Takes the cost of a task that has ended.
+    pub fn ended(&mut self, task: TaskCost) {
+        push(&mut self.recent, task);
+    }
+
+    /// Returns the room that another task is expected to need: as much as the dearest of the last
+    /// ones, and more the fewer there were. `None` before one was completed.
+    #[must_use]
+    pub fn expected(&self) -> Option<Cost> {
+        if !self.recent.iter().any(|task| task.completed) {
+            return None;
+        }
+        let dearest = self.recent.iter().fold(Cost::default(), |most, task| most.max(task.peak));
+        let count = self.recent.len() as u64;
+        let more = dearest.tokens.checked_div(count)?;
+        #[expect(clippy::cast_precision_loss, reason = "few are kept")]
+        let usd = dearest.usd * (1.0 + 1.0 / count as f64);
+        Some(Cost { tokens: dearest.tokens.saturating_add(more), usd, unpriced: false })
+    }
+
+    /// Returns what the cheapest of the last completed tasks cost. `None` before the first one.
+    #[must_use]
+    pub fn cheapest(&self) -> Option<Cost> {
+        let completed = || self.recent.iter().filter(|task| task.completed);
+        let tokens = completed().map(|task| task.spent.tokens).min()?;
+        let usd = completed().map(|task| task.spent.usd).min_by(f64::total_cmp)?;
+        Some(Cost { tokens, usd, unpriced: false })
+    }
+}
+
+fn push<T>(recent: &mut VecDeque<T>, new: T) {
+    if recent.len() == MOST_OBSERVED {
+        recent.pop_front();
+    }
+    recent.push_back(new);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_counted_is_known_and_only_new_text_is_estimated() {
+        let mut estimator = TokenEstimator::default();
+        assert_eq!(estimator.bound(2048, None), 1024 + OVERHEAD);
+        // A model has counted 300 tokens for 1,024 bytes.
+        assert_eq!(estimator.bound(2048, Some(300)), 660 + OVERHEAD);
+        estimator.replied(2048, 400, Usage { input: 600, output: 100, ..Usage::default() });
+        assert_eq!(estimator.bound(2448, Some(300)), 700 + OVERHEAD);
+        assert_eq!(estimator.bound(2448 + 1024, Some(300)), 700 + 384 + OVERHEAD);
+        assert_eq!(estimator.bound(2448 + 1024, None), 700 + 512 + OVERHEAD);
+        assert_eq!(estimator.bound(2448 + 1024, Some(1000)), 700 + 1100 + OVERHEAD);
+        assert_eq!(TokenEstimator::density(2048, 600), 300);
+    }
+
+    #[test]
+    fn old_observations_are_forgotten() {
+        let mut estimator = OutputEstimator::default();
+        estimator.replied(9_000);
+        assert_eq!(estimator.likely(), Some(49_500));
+        (0..MOST_OBSERVED).for_each(|_| estimator.replied(10));
+        assert_eq!((estimator.likely(), estimator.usual()), (Some(256), Some(256)));
+    }
+
+    #[test]
+    fn a_task_is_expected_to_cost_what_others_did() {
+        let cost = |tokens, usd| Cost { tokens, usd, unpriced: false };
+        let mut estimator = TaskCostEstimator::default();
+        assert_eq!((estimator.expected(), estimator.cheapest()), (None, None));
+        let mut ended = |spent, peak, completed| {
+            estimator.ended(TaskCost { spent, peak, completed });
+            (estimator.expected(), estimator.cheapest())
+        };
+        assert_eq!(ended(cost(100, 0.1), cost(200, 0.1), false), (None, None));
+        let (expected, _) = ended(cost(1_000, 0.5), cost(1_000, 0.5), true);
+        assert_eq!(expected, Some(cost(1_500, 0.75)));
+        ended(cost(2_000, 0.25), cost(3_000, 0.25), true);
+        ended(cost(3_000, 0.25), cost(4_000, 0.75), false);
+        assert_eq!(estimator.expected(), Some(cost(5_000, 0.9375)));
+        assert_eq!(estimator.cheapest(), Some(cost(1_000, 0.25)));
+    }
+}

@@ -1,0 +1,332 @@
+//! Whether a request can be paid for: its cost is reserved before it and settled after it.
+
+use std::borrow::Cow;
+
+use deputize_core::{
+    CancelReason, ContextUse, Cost, Event, FailureKind, Finish, JournalError, LogLevel, ModelError,
+    ModelOptions, Reply, Request, ReserveRequest, Step, ToolChoice, Usage, WrapUp,
+};
+
+use crate::ask::{bytes, reply_bytes};
+use crate::budget_ledger::{Known, Reserved, SizedRequest};
+use crate::driver::Driver;
+use crate::parts::Route;
+use crate::stored::is_completed;
+
+/// Output tokens that are reserved for a request before a reply of its model was seen.
+const FIRST_OUTPUT: u32 = 4096;
+/// The same where less must do.
+const FIRST_LEAST_OUTPUT: u32 = 512;
+/// Output tokens that are reserved where an effort of reasoning is asked for, which the output
+/// limit bounds too.
+const REASONING_OUTPUT: u32 = 16_384;
+/// The most output tokens that are reserved where `max_output_tokens` says nothing.
+const MOST_OUTPUT: u32 = 16_384;
+/// Output tokens of a closing answer.
+const CLOSING_OUTPUT: u32 = 1024;
+/// The same where less must do.
+const LEAST_CLOSING_OUTPUT: u32 = 256;
+/// By how much an output limit grows that a reply has reached.
+const WIDER: u32 = 4;
+/// How many requests like the first one a task is thought to take before one was completed.
+const FIRST_TASK_REQUESTS: u64 = 16;
+/// Bytes of a reply for one token, where its provider does not count.
+const BYTES_PER_TOKEN: u64 = 3;
+/// Tokens that results of calls bring at least: a conversation grows by them until the closing
+/// request. The model's own reply is reserved anyway.
+const RESULTS: u64 = 256;
+
+impl Driver {
+    /// Waits until there is room for a child that has done nothing yet: for a request and a closing
+    /// one, and beside those that are at work for what a task like it is expected to cost. Without
+    /// room the child does not begin. Its time does not run meanwhile.
+    pub(crate) async fn await_budget(&mut self) {
+        let new = self.view.spec.depth > 0 && self.run.iterations() == 0;
+        let Some(route) = self.routes.front().filter(|_| new).cloned() else { return };
+        let Some(budget) = self.budget.take() else { return };
+        let work = self.cancel.child();
+        let bytes = self.request_bytes(&route);
+        let sizes = |known| self.sizes(known, (ToolChoice::Auto, bytes), &route);
+        self.presence.set_waits(true);
+        let reserved = budget.reserve(&route.name, &sizes, &work).await;
+        self.presence.set_waits(false);
+        if let Reserved::Refused(ask) = reserved {
+            let (_, short) = budget.explain(&ask);
+            let what = "nothing was asked of the model, for the budget has no room for it";
+            self.no_room = Some(format!("{what}: {short}"));
+        }
+        self.budget = Some(budget);
+    }
+
+    /// Reserves what the next request may cost. Where that does not fit, a closing answer is asked
+    /// for, and where not even that fits, the agent ends. Whether the request may be sent.
+    pub(crate) async fn check_budget(&mut self, route: &Route) -> Result<bool, JournalError> {
+        let Step::Ask { tools, .. } = self.run.step() else { return Ok(false) };
+        let Some(budget) = self.budget.take() else { return Ok(true) };
+        let work = self.cancel.child();
+        let bytes = self.request_bytes(route);
+        let sizes = |known| self.sizes(known, (tools, bytes), route);
+        let reserved = budget.reserve(&route.name, &sizes, &work);
+        let reserved = self.until_deadline(&work, reserved).await;
+        let short = match reserved {
+            Reserved::Granted(size) => {
+                self.output_limit = Some(size.output);
+                self.tokens.grew(size.input);
+                self.budget = Some(budget);
+                return Ok(true);
+            }
+            Reserved::Cancelled => None,
+            Reserved::Refused(ask) => Some(budget.explain(&ask)),
+        };
+        self.budget = Some(budget);
+        let Some((of, short)) = short else { return Ok(false) };
+        self.log(LogLevel::Warn, short.clone())?;
+        let paid = self.cost.tokens > 0;
+        let next = match tools {
+            ToolChoice::Auto if paid => {
+                self.short = Some(format!("there was no closing answer when one was due: {short}"));
+                Event::AgentWrapUp { limit: WrapUp::Budget, budget: Some(of) }
+            }
+            ToolChoice::Auto | ToolChoice::None => {
+                let what = match self.requests {
+                    0 => "nothing was asked of the model, for the budget has no room for it",
+                    _ => "there is no closing answer, for the budget has no room for it",
+                };
+                self.short = Some(format!("{what}: {short}"));
+                Event::AgentStop { reason: CancelReason::Budget, pending: false }
+            }
+        };
+        self.input(next).await?;
+        Ok(false)
+    }
+
+    fn request_bytes(&self, route: &Route) -> u64 {
+        let spec = &self.view.spec;
+        let conversation = bytes(&Request {
+            model: &route.at_provider,
+            system: &spec.system,
+            tools: &self.view.declared,
+            messages: self.run.messages(),
+            tool_choice: ToolChoice::Auto,
+            options: &spec.options,
+        });
+        let task = if self.begun { 0 } else { spec.task.len() as u64 };
+        conversation.saturating_add(task)
+    }
+
+    /// The next request with output limits from what is likely to do to the least that is worth
+    /// sending, each with its cost.
+    fn sizes(
+        &self,
+        Known { route: known, task, cheapest }: Known,
+        (tools, bytes): (ToolChoice, u64),
+        route: &Route,
+    ) -> Vec<SizedRequest> {
+        let input = self.tokens.bound(bytes, known.densest);
+        let most = self.most_output(route);
+        let closes = tools == ToolChoice::None;
+        let (likely, least) = match self.wider_output {
+            _ if closes => (CLOSING_OUTPUT, LEAST_CLOSING_OUTPUT),
+            Some(wider) => (wider, wider / 2),
+            None => {
+                let likely = known.likely.unwrap_or(FIRST_OUTPUT);
+                let floor = if self.reasons() { REASONING_OUTPUT } else { 0 };
+                (likely.max(floor), known.usual.unwrap_or(FIRST_LEAST_OUTPUT))
+            }
+        };
+        let (likely, least) = (likely.min(most), least.min(likely).min(most));
+        let closings = [CLOSING_OUTPUT, CLOSING_OUTPUT / 2, LEAST_CLOSING_OUTPUT];
+        let outputs = [likely, likely.midpoint(least), least];
+        let new = self.run.iterations() == 0 && self.cost.tokens == 0;
+        let size = |(output, closing): (u32, u32)| {
+            let (output, cost) = self.request_cost(input, output, route);
+            let ask = if closes {
+                ReserveRequest { closing: cost, ..ReserveRequest::default() }
+            } else {
+                let known = input.saturating_add(u64::from(output));
+                let closing = self.closing_cost(known, closing, route);
+                let first = || times(cost, FIRST_TASK_REQUESTS);
+                let (whole, least) = if new {
+                    (task.unwrap_or_else(first), cheapest.map(half).unwrap_or_default())
+                } else {
+                    (Cost::default(), Cost::default())
+                };
+                ReserveRequest { request: cost, closing, whole, least }
+            };
+            SizedRequest { input, output, ask }
+        };
+        let mut sizes: Vec<_> = outputs.into_iter().zip(closings).map(size).collect();
+        if !closes && !new {
+            // With what the cheapest task like it cost, this reply may well be its answer. Then it
+            // needs no closing one.
+            let is_last = |size: &&SizedRequest| {
+                let mut whole = self.cost;
+                whole += size.ask.request;
+                cheapest.is_some_and(|it| it.tokens <= whole.tokens && it.usd <= whole.usd)
+            };
+            let last = sizes.iter().filter(is_last).map(|size| SizedRequest {
+                ask: ReserveRequest { closing: Cost::default(), ..size.ask },
+                ..*size
+            });
+            let last: Vec<_> = last.collect();
+            sizes.extend(last);
+        }
+        sizes
+    }
+
+    /// What a request costs at most with an output limit, and the limit as the way to the model
+    /// sets it.
+    fn request_cost(&self, input: u64, output: u32, route: &Route) -> (u32, Cost) {
+        let limited = limited(&self.view.spec.options, Some(output));
+        let output = route.model.most_output(&limited).unwrap_or(output);
+        (output, Cost::bound(input, u64::from(output), route.price))
+    }
+
+    /// What the closing request costs at most in a conversation of so many tokens, to which
+    /// results of calls come.
+    fn closing_cost(&self, tokens: u64, output: u32, route: &Route) -> Cost {
+        let results = self.tokens.brought().max(RESULTS);
+        let output = output.min(self.most_output(route));
+        self.request_cost(tokens.saturating_add(results), output, route).1
+    }
+
+    /// The most output that may be asked for.
+    fn most_output(&self, route: &Route) -> u32 {
+        route.model.most_output(&self.view.spec.options).unwrap_or(MOST_OUTPUT)
+    }
+
+    fn reasons(&self) -> bool {
+        let effort = self.view.spec.options.reasoning_effort.as_deref();
+        effort.is_some_and(|effort| !matches!(effort, "" | "none"))
+    }
+
+    /// What is asked of the model, with the output that is reserved as its limit.
+    pub(crate) fn limited_options(&self) -> Cow<'_, ModelOptions> {
+        let options = &self.view.spec.options;
+        match (&self.budget, self.output_limit) {
+            (Some(_), limit @ Some(_)) => Cow::Owned(limited(options, limit)),
+            _ => Cow::Borrowed(options),
+        }
+    }
+
+    /// What was asked of the model in a recording: where a budget holds, how much output was
+    /// reserved depends on other agents too.
+    pub(crate) fn recorded_options(&self, recorded: &ModelOptions) -> Cow<'_, ModelOptions> {
+        let options = &self.view.spec.options;
+        let holds = self.shared.parts.budgets.limit(self.view.spec.depth > 0);
+        let within =
+            |limit: &u32| options.max_output_tokens.is_none_or(|own| *limit > 0 && *limit <= own);
+        match recorded.max_output_tokens.filter(within) {
+            limit @ Some(_) if holds => Cow::Owned(limited(options, limit)),
+            _ => Cow::Borrowed(options),
+        }
+    }
+
+    /// The output limit to ask again with, where a reply reached one that only the budget set.
+    pub(crate) fn wider_output(&self, reply: &Reply, route: &Route) -> Option<u32> {
+        let limit = self.output_limit.filter(|_| self.budget.is_some())?;
+        let Step::Ask { tools: ToolChoice::Auto, .. } = self.run.step() else { return None };
+        let cut = reply.finish == Finish::Length
+            && (reply.usage == Usage::default()
+                || reply.usage.output >= u64::from(limit - limit / 8));
+        let most = self.most_output(route);
+        (cut && limit < most).then(|| limit.saturating_mul(WIDER).min(most))
+    }
+
+    /// Settles a reply; gives its cost, and whether its tokens are estimated, as those are that the
+    /// server did not count: nothing that it said was free.
+    pub(crate) fn settle(&mut self, reply: &mut Reply, route: &Route) -> (Cost, bool) {
+        let counts = self.budget.is_some() || route.model.takes_tokens();
+        let estimated = counts && reply.usage == Usage::default();
+        if estimated {
+            let calls: usize = reply.calls.iter().map(|call| call.arguments.len()).sum();
+            let said = (reply.text.len() + reply.reasoning.len() + calls) as u64;
+            reply.usage = self.estimate(route, said);
+        }
+        let usage = reply.usage;
+        let used = self.view.store.get_or_insert_with(ContextUse::default);
+        used.set(usage.input.saturating_add(usage.output));
+        let cost = Cost::of(usage, route.price);
+        self.cost += cost;
+        let bytes = self.request_bytes(route);
+        if usage.input > 0 {
+            self.tokens.replied(bytes, reply_bytes(reply), usage);
+        }
+        self.wider_output = None;
+        if !estimated && self.shared.parts.budgets.limit(true) {
+            let child = self.view.spec.depth > 0;
+            self.shared.budget.learn((&route.name, child), bytes, usage);
+        }
+        if let Some(budget) = &self.budget {
+            let closes = matches!(self.run.step(), Step::Ask { tools: ToolChoice::None, .. });
+            let known = usage.input.saturating_add(usage.output);
+            budget.settle(cost, (!closes).then(|| self.closing_cost(known, CLOSING_OUTPUT, route)));
+        }
+        (cost, estimated)
+    }
+
+    /// Settles an attempt that broke off or was cancelled: what the provider counted, where it
+    /// said so, and an estimate where a reply had begun, of which so many bytes had arrived. Its
+    /// output goes on being counted after the number that was told, so that what had arrived is the
+    /// least; but no more than was reserved. Puts into the error what was paid, and gives what that
+    /// costs, for the record.
+    pub(crate) fn settle_broken(
+        &mut self,
+        error: &mut ModelError,
+        arrived: Option<u64>,
+        route: &Route,
+    ) -> Option<Cost> {
+        let said = error.partial_bytes().max(arrived.unwrap_or_default());
+        let begun = arrived.is_some() || said > 0 || error.kind == FailureKind::Incomplete;
+        error.estimated = error.usage.is_none() && begun;
+        let usage = match error.usage.as_deref().copied() {
+            Some(told) => {
+                let least = self.output_of(said);
+                Some(Usage { output: told.output.max(least), ..told })
+            }
+            None => begun.then(|| self.estimate(route, said)),
+        };
+        error.usage = usage.map(Box::new);
+        let cost = usage.map(|usage| Cost::of(usage, route.price));
+        self.cost += cost.unwrap_or_default();
+        if let Some(budget) = &self.budget {
+            budget.settle(cost.unwrap_or_default(), None);
+        }
+        cost
+    }
+
+    fn estimate(&self, route: &Route, said_bytes: u64) -> Usage {
+        let input = self.tokens.guess(self.request_bytes(route));
+        Usage { input, output: self.output_of(said_bytes), ..Usage::default() }
+    }
+
+    /// The output tokens of so many bytes, within the limit that was sent.
+    fn output_of(&self, bytes: u64) -> u64 {
+        let limit = self.output_limit.filter(|_| self.budget.is_some());
+        bytes.div_ceil(BYTES_PER_TOKEN).min(limit.map_or(u64::MAX, u64::from))
+    }
+
+    /// Gives back what the agent has reserved. What a completed task cost tells what others will.
+    pub(crate) fn close_budget(&mut self) {
+        let Some(budget) = self.budget.take() else { return };
+        let Step::Done(end) = self.run.step() else { return };
+        let below = self.shared.tree().spent_below(self.view.id());
+        budget.close(below, is_completed(end.status, end.reason));
+    }
+}
+
+fn limited(options: &ModelOptions, limit: Option<u32>) -> ModelOptions {
+    let own = options.max_output_tokens;
+    let limit = limit.map(|limit| own.map_or(limit, |own| own.min(limit)));
+    ModelOptions { max_output_tokens: limit.or(own), ..options.clone() }
+}
+
+fn half(cost: Cost) -> Cost {
+    Cost { tokens: cost.tokens / 2, usd: cost.usd / 2.0, ..cost }
+}
+
+fn times(cost: Cost, by: u64) -> Cost {
+    #[expect(clippy::cast_precision_loss, reason = "a small number")]
+    let usd = cost.usd * by as f64;
+    Cost { tokens: cost.tokens.saturating_mul(by), usd, ..cost }
+}

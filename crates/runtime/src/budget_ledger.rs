@@ -1,0 +1,547 @@
+//! What the agents of a session may spend together, and who waits for room in it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use deputize_core::{
+    AgentId, AgentView, Budget, BudgetAccount, BudgetOf, Cancel, Cost, OutputEstimator,
+    Reservation, ReserveRequest, ReserveResult, TaskCost, TaskCostEstimator, TokenEstimator, Usage,
+};
+use tokio::sync::Notify;
+
+/// The budgets of a session and what was learned about costs: everyone pays from the first account,
+/// children from the second one as well.
+pub(crate) struct BudgetLedger {
+    state: Mutex<State>,
+}
+
+struct State {
+    session: BudgetAccount,
+    children: BudgetAccount,
+    agents: BTreeMap<AgentId, Entry>,
+    learned: Learned,
+    /// Who waits for room: agents that have begun before those that have not, each in the order
+    /// they came.
+    waiting: BTreeMap<Ticket, Arc<Notify>>,
+    next_ticket: u64,
+}
+
+/// A place among those who wait: whether the agent is new, and its number.
+type Ticket = (bool, u64);
+
+/// An agent that may spend.
+#[derive(Debug, Default)]
+struct Entry {
+    reservation: Reservation,
+    parent: Option<AgentId>,
+    /// Whether it is a child, which pays from both accounts.
+    child: bool,
+    /// What it has spent.
+    spent: Cost,
+    /// The most that it had spent and reserved at any moment.
+    peak: Cost,
+    /// Whether it had room for a request.
+    begun: bool,
+    /// Whether it waits for room.
+    waits: bool,
+    /// How many of its children there are: as long as there are any it may wait for them.
+    children: u32,
+}
+
+impl Entry {
+    const fn runs(&self) -> bool {
+        self.begun && !self.waits && self.children == 0
+    }
+}
+
+/// What replies and finished tasks say about those that come.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Learned {
+    routes: BTreeMap<String, RouteUsage>,
+    /// Whole tasks, by the agent that set them; under `None` all of them.
+    tasks: BTreeMap<Option<AgentId>, TaskCostEstimator>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct RouteUsage {
+    /// Replies to the top agent and to children, who are asked for other things.
+    outputs: [OutputEstimator; 2],
+    /// Most tokens for 1,024 bytes of a request.
+    densest: u64,
+}
+
+/// What is known about the requests of a route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct RouteEstimate {
+    /// Most tokens for 1,024 bytes of a request.
+    pub(crate) densest: Option<u64>,
+    /// Output tokens that a reply is unlikely to reach.
+    pub(crate) likely: Option<u32>,
+    /// Output tokens that few replies reach.
+    pub(crate) usual: Option<u32>,
+}
+
+impl Learned {
+    /// Takes a reply of a route to a request of so many bytes.
+    pub(crate) fn replied(&mut self, (route, child): (&str, bool), bytes: u64, usage: Usage) {
+        if !self.routes.contains_key(route) {
+            self.routes.insert(route.to_owned(), RouteUsage::default());
+        }
+        if let Some(known) = self.routes.get_mut(route) {
+            let [top, children] = &mut known.outputs;
+            let outputs = if child { children } else { top };
+            outputs.replied(usage.output);
+            known.densest = known.densest.max(TokenEstimator::density(bytes, usage.input));
+        }
+    }
+
+    /// Takes the cost of a task that has ended.
+    pub(crate) fn ended(&mut self, parent: &AgentId, task: TaskCost) {
+        for key in [None, Some(parent.clone())] {
+            self.tasks.entry(key).or_default().ended(task);
+        }
+    }
+
+    fn route(&self, (name, child): (&str, bool)) -> RouteEstimate {
+        let Some(known) = self.routes.get(name) else { return RouteEstimate::default() };
+        let [top, children] = &known.outputs;
+        let outputs = if child { children } else { top };
+        RouteEstimate {
+            densest: Some(known.densest).filter(|density| *density > 0),
+            likely: outputs.likely(),
+            usual: outputs.usual(),
+        }
+    }
+
+    fn task(&self, parent: Option<&AgentId>) -> (Option<Cost>, Option<Cost>) {
+        let of_parent = parent.and_then(|parent| self.tasks.get(&Some(parent.clone())));
+        let known = of_parent.or_else(|| self.tasks.get(&None));
+        known.map_or((None, None), |tasks| (tasks.expected(), tasks.cheapest()))
+    }
+}
+
+/// A request with one output limit, and what it costs at most.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SizedRequest {
+    /// Tokens of its input at most.
+    pub(crate) input: u64,
+    pub(crate) output: u32,
+    pub(crate) ask: ReserveRequest,
+}
+
+/// What is known when room is asked for.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Known {
+    /// About the requests of the route.
+    pub(crate) route: RouteEstimate,
+    /// What a task like the agent's is expected to cost, if any was completed.
+    pub(crate) task: Option<Cost>,
+    /// What the cheapest such task cost.
+    pub(crate) cheapest: Option<Cost>,
+}
+
+/// What becomes of a request for room.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Reserved {
+    /// This request is reserved.
+    Granted(SizedRequest),
+    /// Not even this one fits.
+    Refused(ReserveRequest),
+    /// The wait was cancelled.
+    Cancelled,
+}
+
+/// The budget as one agent has it. Dropping it gives back what the agent has reserved.
+pub(crate) struct AgentBudget {
+    ledger: Arc<BudgetLedger>,
+    agent: AgentId,
+    parent: Option<AgentId>,
+}
+
+impl fmt::Debug for AgentBudget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "AgentBudget({})", self.agent)
+    }
+}
+
+impl BudgetLedger {
+    /// Returns a ledger of budgets of which something is spent already, by all and by children.
+    pub(crate) fn new(
+        budgets: Budgets,
+        (all, by_children): (Cost, Cost),
+        learned: Learned,
+    ) -> Self {
+        let state = State {
+            session: BudgetAccount::new(budgets.session, all),
+            children: BudgetAccount::new(budgets.children, by_children),
+            agents: BTreeMap::new(),
+            learned,
+            waiting: BTreeMap::new(),
+            next_ticket: 0,
+        };
+        Self { state: Mutex::new(state) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Opens the budget for an agent.
+    pub(crate) fn open(self: &Arc<Self>, agent: &AgentView) -> AgentBudget {
+        let spec = &agent.spec;
+        let entry =
+            Entry { parent: spec.parent.clone(), child: spec.depth > 0, ..Entry::default() };
+        let mut state = self.lock();
+        state.agents.insert(spec.id.clone(), entry);
+        if let Some(parent) = &spec.parent {
+            state.update(parent, |entry| entry.children = entry.children.saturating_add(1));
+        }
+        state.wake();
+        drop(state);
+        AgentBudget {
+            ledger: Arc::clone(self),
+            agent: spec.id.clone(),
+            parent: spec.parent.clone(),
+        }
+    }
+
+    /// Takes a reply of a route, to the top agent or a child, to a request of so many bytes.
+    pub(crate) fn learn(&self, route: (&str, bool), bytes: u64, usage: Usage) {
+        self.lock().learned.replied(route, bytes, usage);
+    }
+}
+
+impl State {
+    /// Changes an agent's entry, and in the accounts whether the agent runs.
+    fn update(&mut self, agent: &AgentId, change: impl FnOnce(&mut Entry)) {
+        let Some(entry) = self.agents.get_mut(agent) else { return };
+        let was = entry.reservation;
+        change(entry);
+        entry.reservation.runs = entry.runs();
+        let (now, child) = (entry.reservation, entry.child);
+        self.session.replace(&was, &now);
+        if child {
+            self.children.replace(&was, &now);
+        }
+    }
+
+    fn reservation(&self, agent: Option<&AgentId>, of_children: bool) -> Reservation {
+        let entry = agent.and_then(|agent| self.agents.get(agent));
+        let entry = entry.filter(|entry| entry.child || !of_children);
+        entry.map(|entry| entry.reservation).unwrap_or_default()
+    }
+
+    fn check(&self, agent: &AgentId, ask: &ReserveRequest) -> ReserveResult {
+        let Some(entry) = self.agents.get(agent) else { return ReserveResult::Refused };
+        let own = &entry.reservation;
+        let parent = entry.parent.as_ref();
+        let result = self.session.check(own, ask, &self.reservation(parent, false));
+        if !entry.child {
+            return result;
+        }
+        result.max(self.children.check(own, ask, &self.reservation(parent, true)))
+    }
+
+    fn known(&self, agent: &AgentId, route: &str) -> Known {
+        let Some(entry) = self.agents.get(agent) else { return Known::default() };
+        let (task, cheapest) = self.learned.task(entry.parent.as_ref());
+        Known { route: self.learned.route((route, entry.child)), task, cheapest }
+    }
+
+    /// Reserves a request that fits. What it takes of its parent's expectation is its own now.
+    fn grant(&mut self, agent: &AgentId, ask: &ReserveRequest, result: ReserveResult) {
+        let Some(entry) = self.agents.get(agent) else { return };
+        let (own, parent) = (entry.reservation, entry.parent.clone());
+        let rest = match result {
+            ReserveResult::Reserved if entry.begun => own.rest,
+            ReserveResult::Reserved => ask.whole,
+            _ => Cost::default(),
+        };
+        let now = Reservation::granted(ask, rest);
+        self.update(agent, |entry| {
+            (entry.begun, entry.waits) = (true, false);
+            entry.reservation = now;
+            let mut taken = entry.spent;
+            taken += now.held();
+            entry.peak = entry.peak.max(taken);
+        });
+        if let Some(parent) = parent {
+            let more = now.commitment_beyond(&own);
+            self.update(&parent, |entry| entry.reservation = entry.reservation.lent(more));
+        }
+    }
+
+    /// Lets the first of those who wait look again. Whoever leaves wakes the next one.
+    fn wake(&self) {
+        if let Some((_, waiter)) = self.waiting.first_key_value() {
+            waiter.notify_one();
+        }
+    }
+
+    /// Reserves the first of some requests that does not have to be refused, or puts the agent
+    /// among those who wait.
+    fn reserve(
+        &mut self,
+        agent: &AgentId,
+        sizes: &dyn Fn(Known) -> Vec<SizedRequest>,
+        (route, waiter): (&str, &mut Waiter<'_>),
+    ) -> Option<Reserved> {
+        let new = self.agents.get(agent).is_none_or(|entry| !entry.begun);
+        let first = self.waiting.first_key_value().map(|(ticket, _)| *ticket);
+        let mut result = ReserveResult::Refused;
+        let mut refused = ReserveRequest::default();
+        if new && first.is_some_and(|first| waiter.ticket.is_none_or(|own| first < own)) {
+            result = ReserveResult::Wait;
+        } else {
+            for size in sizes(self.known(agent, route)) {
+                let whole = if new { size.ask.whole } else { Cost::default() };
+                let least = if new { size.ask.least } else { Cost::default() };
+                let ask = &ReserveRequest { whole, least, ..size.ask };
+                if ask.closing != Cost::default() {
+                    refused = *ask;
+                }
+                result = self.check(agent, ask);
+                match result {
+                    ReserveResult::Reserved | ReserveResult::ReservedAlone => {
+                        self.grant(agent, ask, result);
+                        self.leave(waiter);
+                        return Some(Reserved::Granted(size));
+                    }
+                    // A closing answer may as well be shorter.
+                    ReserveResult::Wait if ask.request != Cost::default() => break,
+                    ReserveResult::Wait | ReserveResult::Refused => {}
+                }
+            }
+        }
+        if result == ReserveResult::Refused {
+            self.leave(waiter);
+            return Some(Reserved::Refused(refused));
+        }
+        if waiter.ticket.is_none() {
+            let ticket = (new, self.next_ticket);
+            self.next_ticket = self.next_ticket.saturating_add(1);
+            self.waiting.insert(ticket, Arc::clone(&waiter.notify));
+            waiter.ticket = Some(ticket);
+            self.update(agent, |entry| {
+                entry.waits = true;
+                entry.reservation = entry.reservation.waiting();
+            });
+            // One fewer is at work, which may decide the case of another one.
+            if first.is_some_and(|first| first < ticket) {
+                self.wake();
+            }
+        }
+        None
+    }
+
+    /// Takes an agent from those who wait.
+    fn leave(&mut self, waiter: &mut Waiter<'_>) {
+        if let Some(ticket) = waiter.ticket.take() {
+            self.waiting.remove(&ticket);
+            self.update(waiter.agent, |entry| entry.waits = false);
+        }
+        self.wake();
+    }
+}
+
+/// An agent that may have to wait for room. Dropping it takes it from those who wait.
+struct Waiter<'a> {
+    ledger: &'a BudgetLedger,
+    agent: &'a AgentId,
+    notify: Arc<Notify>,
+    ticket: Option<Ticket>,
+}
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        if self.ticket.is_some() {
+            self.ledger.lock().leave(self);
+        }
+    }
+}
+
+impl AgentBudget {
+    /// Reserves the first of some requests to a route that does not have to be refused, and waits
+    /// as long as it may fit later. What they cost follows from what is known by then.
+    pub(crate) async fn reserve(
+        &self,
+        route: &str,
+        sizes: &(dyn Fn(Known) -> Vec<SizedRequest> + Sync),
+        cancel: &Cancel,
+    ) -> Reserved {
+        let mut waiter = Waiter {
+            ledger: &self.ledger,
+            agent: &self.agent,
+            notify: Arc::new(Notify::new()),
+            ticket: None,
+        };
+        loop {
+            let done = self.ledger.lock().reserve(&self.agent, sizes, (route, &mut waiter));
+            if let Some(done) = done {
+                return done;
+            }
+            tokio::select! {
+                biased;
+                () = cancel.cancelled() => return Reserved::Cancelled,
+                () = waiter.notify.notified() => {}
+            }
+        }
+    }
+
+    /// Takes what a request cost, and gives back what was reserved for it. What its closing request
+    /// needs is known better now: it is reserved if it fits, and else what was reserved stays.
+    pub(crate) fn settle(&self, spent: Cost, closing: Option<Cost>) {
+        let mut state = self.ledger.lock();
+        state.session.pay(spent);
+        if state.agents.get(&self.agent).is_some_and(|entry| entry.child) {
+            state.children.pay(spent);
+        }
+        state.update(&self.agent, |entry| {
+            entry.spent += spent;
+            entry.reservation = entry.reservation.settled(spent);
+        });
+        if let Some(closing) = closing {
+            let ask = ReserveRequest { closing, ..ReserveRequest::default() };
+            if state.check(&self.agent, &ask) == ReserveResult::Reserved {
+                state.update(&self.agent, |entry| entry.reservation.closing = closing);
+            }
+        }
+        state.wake();
+    }
+
+    /// Closes the account of a task that has ended. What was done below it cost so much.
+    pub(crate) fn close(self, below: Cost, completed: bool) {
+        let mut state = self.ledger.lock();
+        let entry = state.agents.get(&self.agent);
+        let (mut spent, mut peak) = entry.map(|it| (it.spent, it.peak)).unwrap_or_default();
+        spent += below;
+        peak += below;
+        if let Some(parent) = self.parent.as_ref().filter(|_| spent.tokens > 0) {
+            state.learned.ended(parent, TaskCost { spent, peak, completed });
+        }
+    }
+
+    /// Explains to a person which budget a request does not fit into: in tokens where tokens are
+    /// the limit, in dollars where dollars are.
+    pub(crate) fn explain(&self, ask: &ReserveRequest) -> (BudgetOf, String) {
+        let state = self.ledger.lock();
+        let own = state.reservation(Some(&self.agent), false);
+        let mut accounts = vec![("the budget", &state.session)];
+        if state.agents.get(&self.agent).is_some_and(|entry| entry.child) {
+            accounts.push(("the children's budget", &state.children));
+        }
+        let told = accounts.into_iter().flat_map(|(name, account)| {
+            shortage((name, account), account.held_by_others(&own), ask)
+        });
+        let (of, told): (Vec<_>, Vec<_>) = told.unzip();
+        (of.first().copied().unwrap_or(BudgetOf::Tokens), told.join("; "))
+    }
+}
+
+impl Drop for AgentBudget {
+    fn drop(&mut self) {
+        let mut state = self.ledger.lock();
+        state.update(&self.agent, |entry| {
+            *entry = Entry { parent: entry.parent.take(), child: entry.child, ..Entry::default() }
+        });
+        state.agents.remove(&self.agent);
+        if let Some(parent) = &self.parent {
+            state.update(parent, |entry| entry.children = entry.children.saturating_sub(1));
+        }
+        state.wake();
+    }
+}
+
+/// What one budget has too little of, beside what others hold.
+fn shortage(
+    (name, account): (&str, &BudgetAccount),
+    others: Cost,
+    ask: &ReserveRequest,
+) -> Vec<(BudgetOf, String)> {
+    let (budget, spent) = (account.budget(), account.spent());
+    let mut told = Vec::new();
+    if let Some(most) = budget.tokens {
+        let left = most.saturating_sub(spent.tokens.saturating_add(others.tokens));
+        let (request, closing) = (ask.request.tokens, ask.closing.tokens);
+        let needs = if request.saturating_add(closing) > left {
+            let next = (request > 0).then(|| format!("take {request} tokens"));
+            Some(needs(next, &format!("take {closing} tokens"), &closing))
+        } else if ask.least.tokens > left {
+            Some(format!("a task like this one is expected to take {} tokens", ask.whole.tokens))
+        } else {
+            None
+        };
+        if let Some(needs) = needs {
+            let others = set_aside(others.tokens > 0, &others.tokens);
+            let spent = spent.tokens;
+            let text = format!(
+                "{needs}: {spent} of {most} tokens of {name} are spent{others}, so {left} are left"
+            );
+            told.push((BudgetOf::Tokens, text));
+        }
+    }
+    if budget.usd == Some(0.0) {
+        told.push((BudgetOf::Usd, format!("{name} is $0, so no model is asked")));
+    } else if let Some(most) = budget.usd {
+        let left = (most - spent.usd - others.usd).max(0.0);
+        let (request, closing) = (ask.request.usd, dollars(ask.closing.usd));
+        let needs = if request + ask.closing.usd > left {
+            let next = (request > 0.0).then(|| format!("cost {}", dollars(request)));
+            Some(needs(next, &format!("cost {closing}"), &closing))
+        } else if ask.least.usd > left {
+            Some(format!("a task like this one is expected to cost {}", dollars(ask.whole.usd)))
+        } else {
+            None
+        };
+        if let Some(needs) = needs {
+            let others = set_aside(others.usd > 0.0, &dollars(others.usd));
+            let (spent, left) = (dollars(spent.usd), dollars(left));
+            let text = format!(
+                "{needs}: {spent} of ${most} of {name} are spent{others}, so {left} are left"
+            );
+            told.push((BudgetOf::Usd, text));
+        }
+    }
+    told
+}
+
+/// What is asked for: a request with what must be left for a closing one, or that one alone.
+fn needs(next: Option<String>, alone: &str, left: &dyn fmt::Display) -> String {
+    match next {
+        Some(next) => {
+            format!("the next request may {next}, and {left} must stay for a closing one")
+        }
+        None => format!("the closing request may {alone}"),
+    }
+}
+
+fn set_aside(any: bool, amount: &dyn fmt::Display) -> String {
+    let told = || format!(", and {amount} are reserved for other agents");
+    if any { told() } else { String::new() }
+}
+
+/// Dollars for a person.
+fn dollars(usd: f64) -> String {
+    if usd > 0.0 && usd < 0.0001 { "less than $0.0001".to_owned() } else { format!("${usd:.4}") }
+}
+
+/// The budgets of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Budgets {
+    /// Of all its agents together.
+    pub session: Budget,
+    /// Of all children together, as a share of that.
+    pub children: Budget,
+}
+
+impl Budgets {
+    pub(crate) const fn limit(&self, child: bool) -> bool {
+        self.session.limits() || (child && self.children.limits())
+    }
+
+    /// Whether dollars are limited for such an agent, so that prices must be known.
+    pub(crate) const fn need_prices(&self, child: bool) -> bool {
+        self.session.usd.is_some() || (child && self.children.usd.is_some())
+    }
+}

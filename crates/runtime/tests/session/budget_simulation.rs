@@ -1,0 +1,286 @@
+//! Tasks of random cost with a budget for some of them, on a paused clock: how many are completed,
+//! measured against what somebody who knew all costs could have completed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use deputize_core::{
+    AgentSpec, Authority, BoxFuture, Budget, Cancel, Delta, Event, ExitReason, FailureKind, Finish,
+    Grant, Message, Model, ModelError, Outcome, Price, Reply, Request, SessionId, Status,
+    ToolChoice, Usage,
+};
+use deputize_runtime::{Budgets, Parts, Session, SessionDir};
+use fastrand::Rng;
+use serde_json::json;
+
+use crate::fixture::{World, parts, spec};
+
+const PRICE: Price = Price { input: 3.0, cached: 0.3, cache_write: 3.75, output: 15.0 };
+
+/// One step of a task: tokens of the reply, bytes of the result of its call.
+struct StepCost {
+    output: u64,
+    result: usize,
+    ms: u64,
+}
+
+/// A session whose tasks cost what they cost.
+struct Plan {
+    system: usize,
+    /// Tokens for 1,000 bytes of a request.
+    density: usize,
+    /// Whether the provider has a cache.
+    caches: bool,
+    /// How many tasks one call has.
+    batch: usize,
+    tasks: Vec<Vec<StepCost>>,
+}
+
+impl Plan {
+    /// Tasks of one call are more or less alike.
+    fn random(rng: &mut Rng, alike: bool) -> Self {
+        let count = rng.usize(4..=20);
+        let usual_steps = rng.usize(2..=9);
+        let usual = rng.u64(80..900);
+        let step = |rng: &mut Rng| StepCost {
+            output: if rng.u32(..50) == 0 { usual * 4 } else { rng.u64(usual / 2..usual * 3 / 2) },
+            result: rng.usize(100..6_000),
+            ms: rng.u64(200..20_000),
+        };
+        let steps = |rng: &mut Rng| {
+            if alike { usual_steps } else { rng.usize(1..=2 * usual_steps) }
+        };
+        let tasks = (0..count).map(|_| (0..steps(rng)).map(|_| step(rng)).collect()).collect();
+        Self {
+            system: rng.usize(2_000..20_000),
+            density: rng.usize(220..450),
+            caches: rng.bool(),
+            batch: rng.usize(1..=count),
+            tasks,
+        }
+    }
+}
+
+/// A model that counts tokens by the text it is sent.
+struct Priced(Arc<Plan>);
+
+/// Bytes of the system text and the tools, and of the messages.
+fn bytes(request: &Request<'_>) -> (usize, usize) {
+    let system: usize = request.system.iter().map(|block| block.len()).sum();
+    let tools = request.tools.iter().map(|tool| {
+        tool.name.as_str().len() + tool.description.len() + tool.parameters.as_str().len()
+    });
+    let messages = request.messages.iter().map(|message| match &**message {
+        Message::User(user) => user.text.len(),
+        Message::Assistant(said) => {
+            let calls = said.calls.iter().map(|call| call.name.len() + call.arguments.len());
+            said.text.len() + calls.sum::<usize>()
+        }
+        Message::Tool(result) => result.text.as_str().len(),
+    });
+    (system + tools.sum::<usize>(), messages.sum())
+}
+
+impl Priced {
+    fn answer(&self, request: &Request<'_>) -> (u64, Reply) {
+        let plan = &self.0;
+        let results = request.messages.iter().filter(|it| matches!(***it, Message::Tool(_)));
+        let results = results.count();
+        let (prefix, rest) = bytes(request);
+        let tokens = |bytes: usize| (bytes * plan.density).div_ceil(1_000) as u64;
+        let usage = |output| Usage {
+            input: tokens(prefix + rest),
+            cached: if plan.caches { tokens(prefix) } else { 0 },
+            cache_write: if plan.caches { tokens(rest) } else { 0 },
+            output,
+            ..Usage::default()
+        };
+        let Some(Message::User(task)) = request.messages.first().map(|it| &**it) else {
+            return (0, Reply::text("m", "no task"));
+        };
+        let Some(number) = task.text.strip_prefix("task ") else {
+            // The top agent hands its tasks on.
+            let goals: Vec<_> = (0..plan.tasks.len()).map(|n| format!("task {n}")).collect();
+            return match goals.chunks(plan.batch).nth(results) {
+                Some(list) => {
+                    let calls = Reply::calls("m", [("spawn", json!({ "list": list }))]);
+                    (0, Reply { usage: usage(100), ..calls })
+                }
+                None => (0, Reply { usage: usage(100), ..Reply::text("m", "all back") }),
+            };
+        };
+        let steps = &plan.tasks[number.parse::<usize>().unwrap()];
+        let Some(step) = steps.get(results) else { return (0, Reply::text("m", "too late")) };
+        let limit = request.options.max_output_tokens.map_or(u64::MAX, u64::from);
+        // As long a text as so many tokens are, beside the call.
+        let text = |output: u64| {
+            let bytes = output as usize * 1_000 / plan.density;
+            "y".repeat(bytes.saturating_sub(40).max(1))
+        };
+        let reply = if request.tool_choice == ToolChoice::None {
+            Reply { usage: usage(limit.min(200)), ..Reply::text("m", "this far") }
+        } else if step.output > limit {
+            let finish = Finish::Length;
+            Reply { usage: usage(limit), finish, ..Reply::text("m", &text(limit)) }
+        } else if results + 1 == steps.len() {
+            Reply { usage: usage(step.output), ..Reply::text("m", "done") }
+        } else {
+            let command = step.result.to_string();
+            let calls = Reply::calls("m", [("look", json!({ "command": command }))]);
+            Reply { text: text(step.output), usage: usage(step.output), ..calls }
+        };
+        (step.ms, reply)
+    }
+}
+
+impl Model for Priced {
+    fn reply<'a>(
+        &'a self,
+        request: &'a Request<'a>,
+        _: &'a mut (dyn FnMut(Delta<'_>) + Send),
+        cancel: &'a Cancel,
+    ) -> BoxFuture<'a, Result<Reply, ModelError>> {
+        let (ms, reply) = self.answer(request);
+        Box::pin(async move {
+            tokio::select! {
+                () = cancel.cancelled() => {
+                    Err(ModelError::new(FailureKind::Cancelled, "told to end"))
+                }
+                () = tokio::time::sleep(Duration::from_millis(ms)) => Ok(reply),
+            }
+        })
+    }
+}
+
+/// Runs a plan with a budget for its tasks; gives how they ended.
+async fn tasks(plan: &Arc<Plan>, usd: Option<f64>) -> Vec<Outcome> {
+    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let budgets = Budgets { children: Budget { usd, tokens: None }, ..Budgets::default() };
+    let mut parts = Parts { budgets, ..parts(&world, |_, _| Ok(Reply::text("m", "never"))) };
+    parts.models.insert("t/rule", "rule", Arc::new(Priced(Arc::clone(plan))));
+    parts.models.price("t/rule", PRICE);
+    let session =
+        Session::create(&SessionDir::new(folder.path()), SessionId::literal("s"), parts).unwrap();
+    let grant = Grant { spawn_depth: Some(1), spawn_number: Some(99), ..Grant::default() };
+    let authority = Authority::root(session.catalog(), &grant);
+    let system = vec!["s".repeat(plan.system).into()];
+    let spec = AgentSpec { system, ..spec(folder.path()) };
+    session.run(spec, authority, &Cancel::new()).await;
+    let records = world.records.lock().unwrap();
+    let ends = records.iter().filter_map(|record| match &record.event {
+        Event::AgentEnd(end) if record.depth > 0 => Some((**end).clone()),
+        _ => None,
+    });
+    let mut ends: Vec<Outcome> = ends.collect();
+    ends.sort_by_key(|end| {
+        let numbers = end.agent.to_string();
+        let numbers = numbers.split(|c: char| !c.is_ascii_digit()).map(|n| n.parse::<u32>().ok());
+        numbers.collect::<Vec<_>>()
+    });
+    ends
+}
+
+fn cost(end: &Outcome) -> f64 {
+    end.cost_usd.unwrap()
+}
+
+/// How many of these costs are within a budget, one after the other.
+fn within(costs: &[f64], usd: f64) -> usize {
+    let mut left = usd;
+    let fits = |cost: &&f64| {
+        left -= **cost;
+        left >= 0.0
+    };
+    costs.iter().take_while(fits).count()
+}
+
+struct Measured {
+    completed: usize,
+    optimum: usize,
+    /// How many could be completed if their costs were known, in the order they are told.
+    in_order: usize,
+    /// Of the budget.
+    spent: f64,
+}
+
+async fn measure(seed: u64, alike: bool) -> Measured {
+    let mut rng = Rng::with_seed(seed);
+    let plan = Arc::new(Plan::random(&mut rng, alike));
+    let free = tasks(&plan, None).await;
+    assert_eq!(free.len(), plan.tasks.len(), "{seed}");
+    let costs: Vec<f64> = free.iter().map(cost).collect();
+    let usd = costs.iter().sum::<f64>() * (0.2 + 0.9 * rng.f64());
+    let ends = tasks(&plan, Some(usd)).await;
+    let spent: f64 = ends.iter().map(cost).sum();
+    assert!(spent <= usd + 1e-9, "seed {seed}: {spent} of {usd}");
+    assert_eq!(ends.len(), plan.tasks.len(), "{seed}");
+    for end in &ends {
+        let reason = (end.status, end.exit_reason);
+        let billed = cost(end) > 0.0;
+        let fits = match reason {
+            (Status::Completed, ExitReason::Completed | ExitReason::Budget) => billed,
+            (Status::Failed, ExitReason::Budget) => true,
+            _ => false,
+        };
+        assert!(fits, "seed {seed}: {end:?}");
+        // A child that did nothing was not billed, and one that is billed did something.
+        assert_eq!(billed, end.requests > 0, "seed {seed}: {end:?}");
+    }
+    let done = |end: &&Outcome| end.exit_reason == ExitReason::Completed;
+    let completed = ends.iter().filter(done).count();
+    let in_order = within(&costs, usd);
+    let optimum = {
+        let mut costs = costs;
+        costs.sort_by(f64::total_cmp);
+        within(&costs, usd)
+    };
+    Measured { completed, optimum, in_order, spent: spent / usd }
+}
+
+/// The lowest of some figures, the tenth, the quarter and the half of them that are lowest, and the
+/// mean.
+fn figures(mut all: Vec<f64>) -> [f64; 5] {
+    all.sort_by(f64::total_cmp);
+    let at = |part: usize| all[(all.len() - 1) * part / 20];
+    [at(0), at(2), at(5), at(10), all.iter().sum::<f64>() / all.len() as f64]
+}
+
+/// Completed tasks of the most that could be completed, in any order and in the given one.
+async fn simulate(what: &str, seeds: std::ops::Range<u64>, alike: bool) -> ([f64; 5], [f64; 5]) {
+    let (mut ratios, mut in_order, mut spent) = (Vec::new(), Vec::new(), Vec::new());
+    for seed in seeds {
+        let measured = measure(seed, alike).await;
+        let share = |of: usize| (of > 0).then(|| measured.completed as f64 / of as f64);
+        ratios.extend(share(measured.optimum));
+        in_order.extend(share(measured.in_order));
+        spent.push(measured.spent);
+    }
+    let (count, figures_of) = (ratios.len(), figures(ratios));
+    let figures_in_order = figures(in_order);
+    println!(
+        "{what}, {count} cases: min, 10 %, 25 %, median, mean\n  \
+         completed of the optimum: {figures_of:.2?}\n  \
+         completed of the most in this order: {:.2?}\n  \
+         spent of the budget: {:.2?}",
+        figures_in_order,
+        figures(spent)
+    );
+    (figures_of, figures_in_order)
+}
+
+/// Tasks with the same number of steps. Replies, results and so costs are random.
+#[tokio::test(start_paused = true)]
+async fn of_tasks_that_are_alike_nearly_as_many_are_completed_as_could_be() {
+    let (optimum, in_order) = simulate("tasks that are alike", 0..100, true).await;
+    let ([.., median, mean], [.., in_order, _]) = (optimum, in_order);
+    assert!(median >= 0.85 && mean >= 0.75, "median {median}, mean {mean}");
+    assert!(in_order >= 0.9, "median of what fits in order: {in_order}");
+}
+
+/// Tasks of which some cost twenty times as much as others: nobody knows which before they ran, so
+/// that they are measured against the most that fits in the order they are told.
+#[tokio::test(start_paused = true)]
+async fn of_tasks_that_are_not_alike_nearly_as_many_are_completed_as_fit_in_their_order() {
+    let (_, [.., median, mean]) = simulate("tasks that are not alike", 0..60, false).await;
+    assert!(median >= 0.9 && mean >= 0.75, "median {median}, mean {mean}");
+}
