@@ -29,21 +29,10 @@ pub(super) fn policy(
     warnings: &mut Vec<String>,
 ) -> Policy {
     let set = &from.config.delegation;
-    let mut names = |names: &[String], key: &str| -> BTreeSet<ToolsetName> {
-        let mut kept = BTreeSet::new();
-        for name in names {
-            match ToolsetName::new(name.as_str()) {
-                Ok(name) => {
-                    kept.insert(name);
-                }
-                Err(error) => warnings.push(format!("{key}: {error}")),
-            }
-        }
-        kept
-    };
     let unreachable_models = found.unreachable_models.clone();
     let is_reachable = |name: &&String| !unreachable_models.contains_key(*name);
     let models = set.models.iter().filter(is_reachable).cloned().collect();
+    let mut names = |list: &[String], key: &str| toolset_names(list, key, warnings);
     let default_toolsets = names(&set.default_toolsets, "delegation.default_toolsets");
     let ceiling = set.toolset_ceiling.as_ref();
     let toolset_ceiling = ceiling.map(|list| names(list, "delegation.toolset_ceiling"));
@@ -92,6 +81,20 @@ pub(super) fn policy(
         logs: logs(from),
         child_base,
     }
+}
+
+/// Reads the toolset names of a key. A name that cannot be one is left out, with a warning.
+fn toolset_names(list: &[String], key: &str, warnings: &mut Vec<String>) -> BTreeSet<ToolsetName> {
+    let mut names = BTreeSet::new();
+    for name in list {
+        match ToolsetName::new(name.as_str()) {
+            Ok(name) => {
+                names.insert(name);
+            }
+            Err(error) => warnings.push(format!("{key}: {error}")),
+        }
+    }
+    names
 }
 
 /// What is configured of the contexts of providers' models.

@@ -405,7 +405,7 @@ async fn the_next_model_goes_on_where_the_first_cannot_and_reads_only_its_own_bl
     parts.models.insert("t/second", "second", Arc::new(Rule(second)));
     parts.models.fallback(vec!["t/absent".into(), "t/rule".into(), "t/second".into()]);
     let outcome = run(folder.path(), spec(folder.path()), parts, &Cancel::new()).await;
-    assert_eq!((outcome.status, outcome.model.as_str()), (Status::Completed, "two"));
+    assert_eq!((outcome.status, outcome.model.as_str()), (Status::Completed, "t/second"));
     assert_eq!(*seen.lock().unwrap(), [vec![], vec!["second's".to_owned()]]);
     let records = world.records.lock().unwrap();
     let said = records.iter().find_map(|record| match &record.event {

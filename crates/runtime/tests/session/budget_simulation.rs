@@ -259,7 +259,7 @@ async fn simulate(what: &str, seeds: std::ops::Range<u64>, alike: bool) -> ([f64
     let figures_in_order = figures(in_order);
     println!(
         "{what}, {count} cases: min, 10 %, 25 %, median, mean\n  \
-         completed of the optimum: {figures_of:.2?}\n  \
+         completed of the most, the cheapest first: {figures_of:.2?}\n  \
          completed of the most in this order: {:.2?}\n  \
          spent of the budget: {:.2?}",
         figures_in_order,
@@ -271,10 +271,11 @@ async fn simulate(what: &str, seeds: std::ops::Range<u64>, alike: bool) -> ([f64
 /// Tasks with the same number of steps. Replies, results and so costs are random.
 #[tokio::test(start_paused = true)]
 async fn of_tasks_that_are_alike_nearly_as_many_are_completed_as_could_be() {
-    let (optimum, in_order) = simulate("tasks that are alike", 0..100, true).await;
-    let ([.., median, mean], [.., in_order, _]) = (optimum, in_order);
-    assert!(median >= 0.85 && mean >= 0.75, "median {median}, mean {mean}");
-    assert!(in_order >= 0.9, "median of what fits in order: {in_order}");
+    let (cheapest_first, in_order) = simulate("tasks that are alike", 0..100, true).await;
+    let ([.., cheapest_first, _], [.., median, mean]) = (cheapest_first, in_order);
+    assert!(median >= 0.9 && mean >= 0.8, "median {median}, mean {mean}");
+    // Nobody knows which tasks are cheap before they ran, and tasks begin in their order.
+    assert!(cheapest_first >= 0.8, "median {cheapest_first} of the cheapest tasks");
 }
 
 /// Tasks of which some cost twenty times as much as others: nobody knows which before they ran, so
