@@ -12,9 +12,11 @@ use crate::message::ModelText;
 use crate::name::{AgentId, CallId};
 
 mod clean;
+mod marks;
 
 pub(crate) use clean::is_invisible;
-pub use clean::{Cleaned, clean, clean_json};
+pub use clean::{Cleaned, clean, clean_json, visible_json};
+pub use marks::restored;
 
 /// Who said something. It gives no right; it only tells.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -142,6 +144,18 @@ fn frame(boundary: &str, source: &Source, content: &str) -> ModelText {
     ModelText::own(text)
 }
 
+/// What a person may see of a text in which content is framed for a call: all but the lines of the
+/// frame. What only looks like a frame stays.
+#[must_use]
+pub fn unframed<'t>(
+    secret: &FrameSecret,
+    agent: &AgentId,
+    call: CallId,
+    text: &'t str,
+) -> Cow<'t, str> {
+    without_frame(text, &boundary(secret, agent, call))
+}
+
 /// A result without the lines of the frame that has this boundary, wherever it stands: what a
 /// person may see. What only looks like a frame has another boundary, and stays.
 pub(crate) fn without_frame<'t>(text: &'t str, boundary: &str) -> Cow<'t, str> {
@@ -154,10 +168,11 @@ pub(crate) fn without_frame<'t>(text: &'t str, boundary: &str) -> Cow<'t, str> {
     parts().map_or(Cow::Borrowed(text), Cow::Owned)
 }
 
-/// Content for a terminal: no control reaches it but newline and tab.
+/// Content for a terminal: no control reaches it but newline and tab. Marks of chat formats mean
+/// nothing to people, and stay.
 #[must_use]
 pub fn to_screen(content: &str) -> String {
-    clean(content).text.into_owned()
+    clean::visible(content).text.into_owned()
 }
 
 /// Content on one line of a terminal, cut at `most` characters with a mark.

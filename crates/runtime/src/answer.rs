@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use deputize_core::door::{clean, clean_json, to_line};
+use deputize_core::door::{clean, to_line, visible_json};
 use deputize_core::{Event, JournalError, Status, Step, bounded_schema, value_in};
 use serde_json::Value;
 
@@ -54,13 +54,50 @@ pub(crate) fn value_of(schema: &Value, answer: &str) -> Result<Value, String> {
              of chat formats are gone: name them so that a reader can tell them apart"
         ));
     }
-    let value = clean_json(&value);
+    if let Some(integer) = inexact_integer(&value, answer) {
+        let integer = to_line(integer, KEY_CHARS);
+        return Err(format!(
+            "the integer {integer} has more than 64 bits and would not stay exact: write it as a \
+             string where the schema allows one, or as a smaller number"
+        ));
+    }
+    let value = visible_json(&value);
     bounded_schema(schema).map_err(|error| format!("the schema itself cannot be used: {error}"))?;
     let validator = jsonschema::validator_for(schema);
     let validator = validator.map_err(|error| format!("the schema itself is none: {error}"))?;
     match mistakes((&validator, || schema.clone()), &value, "the answer") {
         None => Ok(value),
         Some(mistakes) => Err(mistakes),
+    }
+}
+
+/// An integer of the answer that its value does not have exactly, because it is beyond 64 bits.
+fn inexact_integer<'t>(value: &Value, answer: &'t str) -> Option<&'t str> {
+    let mut floats = Vec::new();
+    collect_floats(value, &mut floats);
+    if floats.is_empty() {
+        return None;
+    }
+    let part_of_number = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
+    let mut literals = answer.split(|c| !part_of_number(c));
+    literals.find(|literal| {
+        let digits = literal.strip_prefix('-').unwrap_or(literal);
+        let is_integer = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+        is_integer && literal.parse().is_ok_and(|number: f64| floats.contains(&number))
+    })
+}
+
+/// The numbers of a value that are too large for an integer of 64 bits.
+fn collect_floats(value: &Value, floats: &mut Vec<f64>) {
+    match value {
+        Value::Array(items) => items.iter().for_each(|item| collect_floats(item, floats)),
+        Value::Object(entries) => entries.values().for_each(|item| collect_floats(item, floats)),
+        Value::Number(number) => {
+            let float =
+                number.as_f64().filter(|float| number.is_f64() && float.abs() >= 2_f64.powi(63));
+            floats.extend(float);
+        }
+        Value::Null | Value::Bool(_) | Value::String(_) => {}
     }
 }
 
@@ -92,6 +129,30 @@ mod tests {
         {
             assert_eq!(value_of(&schema, answer), Ok(json!({"a": "b"})), "{answer:?}");
         }
+        let marks = "{\"a\": \"b\", \"html\": \"<s>x</s>\"}";
+        assert_eq!(value_of(&schema, marks), Ok(json!({"a": "b", "html": "<s>x</s>"})));
         assert_eq!(value_of(&schema, "a: b"), Err(NO_VALUE.to_owned()));
+    }
+
+    #[test]
+    fn an_integer_beyond_64_bits_is_refused_instead_of_changed() {
+        let schema = json!({"type": "object"});
+        for number in
+            ["18446744073709551616", "-9223372036854775809", "123456789012345678901234567890"]
+        {
+            let answer = format!("Here:\n```json\n{{\"n\": [1, {number}]}}\n```");
+            let mistakes = value_of(&schema, &answer).unwrap_err();
+            let words = format!("the integer {number} has more than 64 bits");
+            assert!(mistakes.starts_with(&words), "{mistakes}");
+        }
+        for exact in
+            ["18446744073709551615", "-9223372036854775808", "1.5e300", "1e22", "-0.5", "1E+40"]
+        {
+            let answer = format!("{{\"n\": {exact}}}");
+            let value = serde_json::from_str(&answer).unwrap();
+            assert_eq!(value_of(&schema, &answer), Ok(value), "{exact}");
+        }
+        let text = json!({"n": "123456789012345678901234567890"});
+        assert_eq!(value_of(&schema, &text.to_string()), Ok(text));
     }
 }

@@ -21,6 +21,9 @@ use crate::shown::count;
 use crate::text::Text;
 use crate::write_file::shown_diff;
 
+/// Says that a text was not taken as it was given.
+pub(crate) const MARKS_RESTORED: &str =
+    "chat-format marks that you were shown with `‹` stand in the file as it has them";
 /// Lines of places that an ambiguous edit names.
 const NAMED_LINES: usize = 20;
 
@@ -126,6 +129,7 @@ fn report(place: &Place, old: &str, edited: &Edited) -> ToolOutput {
         }
     };
     output.notes.extend(how.map(str::to_owned));
+    output.notes.extend(edited.marks.then(|| MARKS_RESTORED.to_owned()));
     output.notes.extend(cut);
     output.display = Some(shown_diff(place, &difference));
     output
@@ -221,6 +225,28 @@ mod tests {
         assert_eq!(bench.get("f"), b"a\nx\ny\nc\n");
         // The agent knows what it wrote, so the next edit needs no new read.
         assert!(edit_in(&bench, "x", "z").await.starts_with("changed f: +1 -1"));
+    }
+
+    #[tokio::test]
+    async fn marks_of_chat_formats_are_edited_as_they_are_shown_and_stay_what_they_are() {
+        let bench = Bench::new();
+        bench.put("f", "<p>\n<s>one</s> <b>two</b>\n[INST] x [/INST]\n<|im_start|>user\n");
+        let shown = bench.call(ReadFile, json!({"path": "f"})).await;
+        let shown = deputize_core::door::clean(&shown).text.into_owned();
+        let line = |n: usize| shown.lines().nth(n).unwrap().split_once('\t').unwrap().1.to_owned();
+        assert_eq!(line(1), "‹s>one‹/s> <b>two</b>");
+        let answer = edit_in(&bench, &line(1), "‹s>three‹/s> four").await;
+        assert!(answer.contains("chat-format marks"), "{answer}");
+        edit_in(&bench, "x ‹/INST]", "y ‹/INST]").await;
+        edit_in(&bench, "user", "user ‹|im_start|>").await;
+        let now = "<p>\n<s>three</s> four\n[INST] y [/INST]\n<|im_start|>user <|im_start|>\n";
+        assert_eq!(String::from_utf8(bench.get("f")).unwrap(), now);
+        // Written whole, too; a mark that the file does not have is written as it is given.
+        let content = "‹s>five‹/s>\n‹INST]\n‹tool_call>\n";
+        let write = json!({"path": "f", "content": content});
+        let answer = bench.call(crate::write_file::WriteFile, write).await;
+        assert!(answer.contains("chat-format marks"), "{answer}");
+        assert_eq!(bench.get("f"), "<s>five</s>\n[INST]\n‹tool_call>\n".as_bytes());
     }
 
     #[test]

@@ -4,7 +4,12 @@
 //! their trailing space; then whole lines that differ in their indentation, where the new
 //! text is indented as the file is; then whole lines that differ in what a reader is not shown. The
 //! first rung that finds anything decides. Nothing is ever changed outside of what was found.
+//!
+//! Marks of chat formats are shown inert (`‹s>`). Before the last rung the others are tried with the
+//! marks of the old text as the file has them, and those in the new text always stand as the file
+//! has them.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -42,6 +47,8 @@ pub(crate) enum Rung {
 pub(crate) struct Edited {
     pub(crate) text: String,
     pub(crate) rung: Rung,
+    /// Whether marks of chat formats were taken as the file has them, not as they were shown.
+    pub(crate) marks: bool,
     /// What was changed, in order.
     pub(crate) changes: Vec<Change>,
 }
@@ -73,14 +80,21 @@ type Find = fn(&str, Edit<'_>) -> Vec<Found>;
 
 /// Does an edit. The old text must not be empty.
 pub(crate) fn edit(text: &str, edit: Edit<'_>) -> Result<Edited, Miss> {
-    let rungs: [(Rung, Find); 5] = [
+    const RUNGS: [(Rung, Find); 4] = [
         (Rung::Exact, exact),
         (Rung::LineEnds, line_ends),
         (Rung::TrailingSpace, |text, edit| lines(text, edit, trailing_space)),
         (Rung::Indentation, |text, edit| lines(text, edit, indentation)),
-        (Rung::Unshown, |text, edit| lines(text, edit, unshown)),
     ];
-    for (rung, find) in rungs {
+    const UNSHOWN: (Rung, Find) = (Rung::Unshown, |text, edit| lines(text, edit, unshown));
+    let (old, new) = (door::restored(edit.old, text), door::restored(edit.new, text));
+    let marks = |restored: &Cow<'_, str>, given: &str| **restored != *given;
+    let (in_old, in_new) = (marks(&old, edit.old), marks(&new, edit.new));
+    let shown = Edit { new: &new, ..edit };
+    let restored = Edit { old: &old, new: &new, all: edit.all };
+    let tries = RUNGS.into_iter().map(|rung| (rung, shown, in_new));
+    let again = RUNGS.into_iter().filter(|_| in_old).map(|rung| (rung, restored, true));
+    for ((rung, find), edit, marks) in tries.chain(again).chain([(UNSHOWN, shown, in_new)]) {
         let found = find(text, edit);
         if found.is_empty() {
             continue;
@@ -91,7 +105,7 @@ pub(crate) fn edit(text: &str, edit: Edit<'_>) -> Result<Edited, Miss> {
         if found.len() > 1 && !edit.all {
             return Err(Miss::Ambiguous(lines_of(text, &found)));
         }
-        return replaced(text, &found, rung);
+        return replaced(text, &found, rung).map(|edited| Edited { marks, ..edited });
     }
     Err(Miss::Nowhere)
 }
@@ -121,7 +135,11 @@ fn replaced(text: &str, found: &[Found], rung: Rung) -> Result<Edited, Miss> {
         done = range.end;
     }
     out.push_str(text.get(done..).unwrap_or_default());
-    if out == text { Err(Miss::NoChange) } else { Ok(Edited { text: out, rung, changes }) }
+    if out == text {
+        Err(Miss::NoChange)
+    } else {
+        Ok(Edited { text: out, rung, marks: false, changes })
+    }
 }
 
 /// The numbers of the lines that places begin in, from 1.
@@ -327,6 +345,10 @@ mod tests {
         );
         assert_eq!(one("a\n", "b", "x"), "Nowhere");
         assert_eq!(one("a\u{200b}b <|x|>\n", "ab ‹|x|>", "c"), "Unshown: c\n");
+        assert_eq!(one("a <s>b</s> c", "b‹/s>", "d‹/s>"), "Exact: a <s>d</s> c");
+        assert_eq!(one("a <s>b</s> c", "b", "‹s>"), "Exact: a <s><s></s> c");
+        assert_eq!(one("  [INST] a\n  c\n", "‹INST] a\nc\n", "b\n"), "Indentation:   b\n");
+        assert_eq!(one("‹s> <s>", "‹s>", "x"), "Exact: x <s>");
         // Two lines that differ in one word are not the same lines.
         assert_eq!(one("a\nb\n", "a\nc\n", "x"), "Nowhere");
     }

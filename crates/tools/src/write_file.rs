@@ -1,9 +1,11 @@
 //! `write_file`: a whole file, created or replaced.
 
+use std::borrow::Cow;
 use std::sync::PoisonError;
 
 use deputize_core::{
-    Display, Effects, Example, ToolCallResult, ToolCx, ToolOutput, ToolSpec, TypedTool, spec_of,
+    Display, Effects, Example, ToolCallResult, ToolCx, ToolOutput, ToolSpec, TypedTool, door,
+    spec_of,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -12,6 +14,7 @@ use crate::Settings;
 use crate::blocking::{blocking, still_wanted};
 use crate::current::{Changed, Current, may_create, write};
 use crate::diff::{Difference, SCREEN_LINES};
+use crate::edit_file::MARKS_RESTORED;
 use crate::path_error::PathError;
 use crate::place::Place;
 use crate::shown::count;
@@ -65,23 +68,29 @@ fn write_file(args: &Args, cx: &ToolCx) -> ToolCallResult {
         Some(old) => old.may_change(cx, &place, Changed::Whole)?,
         None => may_create(cx, &place)?,
     };
-    let new = args.content.as_bytes();
+    let before = match &old {
+        None => Some(Text { text: String::new(), charset: Charset::Utf8 }),
+        Some(old) => old.bytes.as_ref().and_then(|bytes| Text::decode(bytes).ok()),
+    };
+    // What was read here is given back with its marks as they were shown.
+    let content = match &before {
+        Some(before) => door::restored(&args.content, &before.text),
+        None => Cow::Borrowed(args.content.as_str()),
+    };
+    let new = content.as_bytes();
     if let Some(bytes) = old.as_ref().and_then(|old| old.bytes.as_deref())
         && bytes == new
     {
         let path = place.shown();
         return Ok(ToolOutput::text(format!("{path} has this content already; nothing changed")));
     }
-    let mut output = ToolOutput::text(summary(&place, old.as_ref(), &args.content));
+    let mut output = ToolOutput::text(summary(&place, old.as_ref(), &content));
     output.notes.extend(warning);
-    let before = match &old {
-        None => Some(Text { text: String::new(), charset: Charset::Utf8 }),
-        Some(old) => old.bytes.as_ref().and_then(|bytes| Text::decode(bytes).ok()),
-    };
+    output.notes.extend((*content != *args.content).then(|| MARKS_RESTORED.to_owned()));
     if let Some(before) = before {
-        output.notes.extend(lost(&before, &args.content));
+        output.notes.extend(lost(&before, &content));
         // The change for a screen, when both sides are text.
-        let difference = Difference::of(&before.text, &args.content);
+        let difference = Difference::of(&before.text, &content);
         output.display = Some(shown_diff(&place, &difference));
     }
     output.notes.extend(old.as_ref().and_then(other_names));

@@ -4,6 +4,8 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
+use super::marks::with_inert_marks;
+
 /// Text without what a reader cannot see.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cleaned<'t> {
@@ -36,13 +38,6 @@ impl Cleaned<'_> {
     }
 }
 
-/// Marks by which chat formats tell who speaks, beside the form `<|word|>`.
-const MARKS: [&str; 6] =
-    ["[INST]", "[/INST]", "<<SYS>>", "<</SYS>>", "<start_of_turn>", "<end_of_turn>"];
-
-/// The longest word in a mark of the form `<|word|>`.
-const LONGEST_MARK: usize = 40;
-
 /// The flag that the tags of a region follow.
 const BLACK_FLAG: char = '\u{1f3f4}';
 /// The most tags behind a flag, the one that ends them included: a region has six at most.
@@ -53,21 +48,23 @@ const FLAG_TAGS: usize = 7;
 /// a newline goes silently, one alone becomes a newline.
 #[must_use]
 pub fn clean(text: &str) -> Cleaned<'_> {
-    let plain = |b: u8| (b' '..=b'~').contains(&b) || b == b'\n' || b == b'\t';
-    let suspicious = |b: u8| b == b'<' || b == b'[';
-    if text.bytes().all(plain) && !text.bytes().any(suspicious) {
-        return Cleaned { text: Cow::Borrowed(text), invisible: 0, sequences: 0, marks: 0 };
-    }
-    let mut out = Cleaned {
-        text: Cow::Owned(String::with_capacity(text.len())),
-        invisible: 0,
-        sequences: 0,
-        marks: 0,
+    let mut out = visible(text);
+    // Last: what is left when something went from between must be looked at too.
+    out.text = match out.text {
+        Cow::Borrowed(text) => with_inert_marks(text, &mut out.marks),
+        Cow::Owned(text) => Cow::Owned(with_inert_marks(&text, &mut out.marks).into_owned()),
     };
-    // One after the other: what is left when something went from between must be looked at too.
-    let text = without_controls(text, &mut out.sequences);
-    let text = without_invisible(&text, &mut out.invisible);
-    out.text = Cow::Owned(with_inert_marks(&text, &mut out.marks));
+    out
+}
+
+/// The same for people: marks of chat formats stay as they are.
+pub(super) fn visible(text: &str) -> Cleaned<'_> {
+    let mut out = Cleaned { text: Cow::Borrowed(text), invisible: 0, sequences: 0, marks: 0 };
+    let plain = |b: u8| (b' '..=b'~').contains(&b) || b == b'\n' || b == b'\t';
+    if !text.bytes().all(plain) {
+        let text = without_controls(text, &mut out.sequences);
+        out.text = Cow::Owned(without_invisible(&text, &mut out.invisible));
+    }
     out
 }
 
@@ -121,35 +118,27 @@ fn without_invisible(text: &str, invisible: &mut usize) -> String {
     kept
 }
 
-fn with_inert_marks(text: &str, marks: &mut usize) -> String {
-    let mut kept = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find(['<', '[']) {
-        let (plain, from) = rest.split_at(at);
-        kept.push_str(plain);
-        let mark = mark(from).unwrap_or_default();
-        if mark.is_empty() {
-            kept.push_str(from.get(..1).unwrap_or_default());
-        } else {
-            *marks += 1;
-            kept.push_str(&mark.replacen(['<', '['], "‹", 1));
-        }
-        rest = from.get(mark.len().max(1)..).unwrap_or_default();
-    }
-    kept.push_str(rest);
-    kept
-}
-
 /// A JSON value of which every text, also a key, is [clean]: a schema of somebody else's.
 #[must_use]
 pub fn clean_json(value: &Value) -> Value {
+    each_text(value, |text| clean(text).text.into_owned())
+}
+
+/// A JSON value without what a reader cannot see, for programs: marks of chat formats stay as they
+/// are.
+#[must_use]
+pub fn visible_json(value: &Value) -> Value {
+    each_text(value, |text| visible(text).text.into_owned())
+}
+
+/// A JSON value with each text in it, also a key, replaced.
+fn each_text(value: &Value, new: fn(&str) -> String) -> Value {
     match value {
-        Value::String(text) => Value::String(clean(text).text.into_owned()),
-        Value::Array(items) => items.iter().map(clean_json).collect(),
+        Value::String(text) => Value::String(new(text)),
+        Value::Array(items) => items.iter().map(|item| each_text(item, new)).collect(),
         Value::Object(entries) => {
-            let clean =
-                |(key, value): (&String, &Value)| (clean(key).text.into_owned(), clean_json(value));
-            Value::Object(entries.iter().map(clean).collect())
+            let entry = |(key, value): (&String, &Value)| (new(key), each_text(value, new));
+            Value::Object(entries.iter().map(entry).collect())
         }
         other => other.clone(),
     }
@@ -176,19 +165,6 @@ fn skip_sequence(control: char, after: &str) -> &str {
         }
         None => "",
     }
-}
-
-/// The chat-format mark that the text begins with.
-fn mark(text: &str) -> Option<&str> {
-    if let Some(fixed) = MARKS.iter().find(|mark| text.starts_with(**mark)) {
-        return text.get(..fixed.len());
-    }
-    let word = text.strip_prefix("<|")?;
-    let end = word.bytes().take(LONGEST_MARK).position(|b| b == b'|')?;
-    let named = word.get(..end)?;
-    let fits = !named.is_empty()
-        && named.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
-    (fits && word.get(end..)?.starts_with("|>")).then(|| text.get(..end + 4)).flatten()
 }
 
 /// Characters that no reader sees.
