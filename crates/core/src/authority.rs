@@ -131,8 +131,8 @@ impl Authority {
         }
     }
 
-    /// The same without the right to write at these paths (absolute) or below them, whatever the
-    /// write roots are: for this agent and all below it.
+    /// The same without the right to write at these paths or below them, whatever the write roots
+    /// are: for this agent and all below it. A relative path is one in any directory.
     #[must_use]
     pub fn keeping(mut self, paths: impl IntoIterator<Item = PathBuf>) -> Self {
         self.kept.extend(paths);

@@ -5,9 +5,10 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::door::is_invisible;
 
-/// Names that programs take commands from without asking anybody. The first is a directory, or a
-/// file that names one.
-const NAMES: [&str; 4] = [".git", ".gitmodules", ".envrc", ".mcp.json"];
+/// What programs take commands from without asking anybody, by the end of its path. The first is a
+/// directory, or a file that names one.
+const NAMES: [&str; 6] =
+    [".git", ".gitmodules", ".gitconfig", ".config/git/config", ".envrc", ".mcp.json"];
 /// What `.git` is called too where file systems have short names.
 const SHORT_GIT: &str = "git~1";
 
@@ -34,29 +35,47 @@ pub enum Guarded {
 impl Guarded {
     /// What guards a path by the names in it.
     pub(crate) fn by_name(path: &Path) -> Option<Self> {
-        path.components().find_map(|part| match part {
-            Component::Normal(name) => guarded_name(name).map(Self::Name),
-            _ => None,
-        })
+        let names = plain_names(path);
+        let is_short = names.iter().any(|name| name == SHORT_GIT);
+        let git = NAMES.first().filter(|_| is_short);
+        git.or_else(|| NAMES.iter().find(|guarded| has_in_it(&names, Path::new(guarded))))
+            .map(|guarded| Self::Name(guarded))
     }
 
-    /// What guards a path because it lies in one of these folders.
+    /// What guards a path because it lies in one of these: below an absolute one, or anywhere below
+    /// something that has the names of a relative one.
     pub(crate) fn by_place<'a>(
         path: &Path,
         kept: impl IntoIterator<Item = &'a PathBuf>,
     ) -> Option<Self> {
-        kept.into_iter().find(|kept| lies_in(path, kept)).cloned().map(Self::Own)
+        let names = plain_names(path);
+        let holds = |kept: &&PathBuf| {
+            if kept.is_absolute() { lies_in(path, kept) } else { has_in_it(&names, kept) }
+        };
+        kept.into_iter().find(holds).cloned().map(Self::Own)
     }
 }
 
-/// The guarded name that a file system may take a name for: some compare without regard to case,
-/// pass over invisible characters, dots and spaces at the end, or what is behind a colon.
-fn guarded_name(name: &OsStr) -> Option<&'static str> {
-    let name = name.to_string_lossy();
-    let visible: String = name.chars().filter(|c| !is_invisible(*c)).collect();
-    let plain = visible.split(':').next().unwrap_or_default().trim_end_matches(['.', ' ']);
-    let is = |guarded: &str| plain.eq_ignore_ascii_case(guarded);
-    if is(SHORT_GIT) { NAMES.first().copied() } else { NAMES.into_iter().find(|name| is(name)) }
+/// The names in a path as a file system may take them: some compare without regard to case, pass
+/// over invisible characters, dots and spaces at the end, or what is behind a colon.
+fn plain_names(path: &Path) -> Vec<String> {
+    let plain = |name: &OsStr| {
+        let name = name.to_string_lossy();
+        let visible: String = name.chars().filter(|c| !is_invisible(*c)).collect();
+        let plain = visible.split(':').next().unwrap_or_default().trim_end_matches(['.', ' ']);
+        plain.to_ascii_lowercase()
+    };
+    let names = path.components().filter_map(|part| match part {
+        Component::Normal(name) => Some(plain(name)),
+        _ => None,
+    });
+    names.collect()
+}
+
+/// Whether the names of a guarded path stand one after the other among these.
+fn has_in_it(names: &[String], guarded: &Path) -> bool {
+    let guarded = plain_names(guarded);
+    !guarded.is_empty() && names.windows(guarded.len()).any(|names| *names == *guarded)
 }
 
 /// Whether a path is a folder or lies below it, without regard to case, as on some file systems.
@@ -86,6 +105,10 @@ mod tests {
             "/w/.gitmodules",
             "/w/a/.envrc",
             "/w/.MCP.json",
+            "/h/.gitconfig",
+            "/h/.GitConfig.",
+            "/h/.config/git/config",
+            "/h/.Config/GIT/config",
         ] {
             assert!(Guarded::by_name(Path::new(path)).is_some(), "{path}");
         }
@@ -98,9 +121,26 @@ mod tests {
             "/w/.env",
             "/w/.vscode/settings.json",
             "/w/mcp.json",
+            "/w/gitconfig",
+            "/w/.config/git",
+            "/w/.config/git/ignore",
+            "/w/git/config",
+            "/w/.config/x/git/config",
             "/w/...",
         ] {
             assert_eq!(Guarded::by_name(Path::new(path)), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_relative_path_guards_what_has_its_names_anywhere() {
+        let kept = [PathBuf::from(".own")];
+        let guards = |path: &str| Guarded::by_place(Path::new(path), &kept).is_some();
+        for path in ["/w/.own", "/w/.own/config.yaml", "/w/a/.OWN./x", "/.own"] {
+            assert!(guards(path), "{path}");
+        }
+        for path in ["/w/own", "/w/.own2/x", "/w/.ow/n"] {
+            assert!(!guards(path), "{path}");
         }
     }
 

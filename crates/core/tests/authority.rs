@@ -80,7 +80,7 @@ fn grants() -> impl Strategy<Value = Grant> {
 }
 
 /// Guarded by their names.
-const GUARDED: [&str; 2] = ["/w/.git", "/w/a/.GIT"];
+const GUARDED: [&str; 3] = ["/w/.git", "/w/a/.GIT", "/w/.gitconfig"];
 
 fn kept() -> impl Strategy<Value = BTreeSet<&'static str>> {
     proptest::collection::btree_set(proptest::sample::select(&ROOTS[..]), 0..3)

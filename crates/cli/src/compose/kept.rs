@@ -8,11 +8,15 @@ use crate::surroundings::Surroundings;
 
 /// Where they are by default.
 const DEFAULTS: [&str; 2] = [".config/deputize", ".local/state/deputize"];
+/// What a project's own settings lie in, wherever the project is. None is read yet: a project is
+/// not trusted. What is planted today would be read by the version that trusts it.
+const PROJECT: &str = ".deputize";
 /// What is in them.
 const OWN: [&str; 4] = ["config.yaml", "control", "mcp", "sessions"];
 
 /// The folders of the configuration and of the state, also those that a run without
 /// `DEPUTIZE_HOME` would have, and the configuration file: as they are named, and where links lead.
+/// And the settings of any project.
 pub(super) fn of(around: &Surroundings, sources: &Sources) -> BTreeSet<PathBuf> {
     // A run with other variables reads those below the home directory.
     let home = around.var("HOME").map(|home| sources.cwd.join(home));
@@ -29,7 +33,13 @@ pub(super) fn of(around: &Surroundings, sources: &Sources) -> BTreeSet<PathBuf> 
     });
     let named = named.chain(sources.config_file.clone());
     let absolute = named.filter(|path| path.is_absolute());
-    absolute.flat_map(|path| [without_links(&path), path]).collect()
+    let all = absolute.flat_map(|path| [without_links(&path), path]);
+    let inside = cwd.components().any(|part| part.as_os_str().eq_ignore_ascii_case(PROJECT));
+    let project = match inside {
+        true => Path::new(PROJECT).join("config.yaml"),
+        false => PathBuf::from(PROJECT),
+    };
+    all.chain([project]).collect()
 }
 
 /// The path without links, as far as it is there.
@@ -79,7 +89,9 @@ mod tests {
             "user/.local/state/deputize",
             "user/.local/state/deputize/config.yaml",
         ];
-        assert_eq!(kept, BTreeSet::from(names.map(|name| base.join(name))));
+        let mut all = BTreeSet::from(names.map(|name| base.join(name)));
+        all.insert(PathBuf::from(".deputize"));
+        assert_eq!(kept, all);
         // In such a folder other files are anybody's.
         let kept = of(&around, &Sources { cwd: base.join("own"), ..sources });
         assert!(!kept.contains(&base.join("own")) && kept.contains(&base.join("own/config.yaml")));
