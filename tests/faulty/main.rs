@@ -260,6 +260,15 @@ impl Server {
             "never agrees" => return,
             "refuses to agree" => return refuse(id, -32000, "go away"),
             "agrees to another request" => return answer(&json!(4711), &result),
+            "answers others before it agrees" => {
+                answer(&json!(4711), &result);
+                say(
+                    &json!({"jsonrpc": "2.0", "id": "x", "error": {"code": 1, "message": "other"}}),
+                );
+            }
+            "answers others for ever" => loop {
+                answer(&json!(4711), &result);
+            },
             "agrees with a number" => return answer(id, &json!(7)),
             "agrees without a version" => return answer(id, &json!({"capabilities": {}})),
             "dies after it agreed" => {

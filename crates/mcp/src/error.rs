@@ -85,6 +85,17 @@ pub enum Fault {
         /// How long it is left alone yet.
         left: Duration,
     },
+    /// It said nothing when it was last started.
+    #[error(
+        "it did not answer within {} s when it was last started; it is not started again for {} s, \
+         so use another way meanwhile", limit.as_secs_f32(), left.as_secs_f32().ceil()
+    )]
+    Silent {
+        /// How long its start may take.
+        limit: Duration,
+        /// How long it is left alone yet.
+        left: Duration,
+    },
     /// The program has no such server.
     #[error("no such server is configured")]
     Unknown,

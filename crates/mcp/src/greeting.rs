@@ -3,6 +3,8 @@
 //! A server is greeted the newer way, and after some seconds of silence the older way too: some
 //! that know only that one answer nothing else. One that was merely slow, because it is downloaded
 //! first, then answers both, and the first answer must not be taken for that to the second greeting.
+//! Answers to what nobody asked are dropped, as they are after the greeting: the library would take
+//! one for a failed start. Whoever reads the messages bounds how many there may be.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,6 +21,8 @@ pub(crate) struct Greeting<T> {
     newer: Option<RequestId>,
     /// The same, once the older greeting went out behind it.
     given_up: Option<RequestId>,
+    /// The greeting that waits for its answer.
+    open: Option<RequestId>,
     late: Late,
 }
 
@@ -35,7 +39,7 @@ impl Late {
 impl<T> Greeting<T> {
     pub(crate) fn new(inner: T) -> (Self, Late) {
         let late = Late::default();
-        (Self { inner, newer: None, given_up: None, late: late.clone() }, late)
+        (Self { inner, newer: None, given_up: None, open: None, late: late.clone() }, late)
     }
 
     /// Whether a message answers what nobody waits for any more.
@@ -53,6 +57,23 @@ impl<T> Greeting<T> {
         self.late.0.store(took_it, Ordering::Release);
         true
     }
+
+    /// Whether a message answers something else than the greeting that waits for its answer.
+    fn is_stray(&mut self, message: &RxJsonRpcMessage<RoleClient>) -> bool {
+        let id = match message {
+            JsonRpcMessage::Response(response) => &response.id,
+            JsonRpcMessage::Error(error) => match &error.id {
+                Some(id) => id,
+                // It answers the greeting: the server could not read its id.
+                None => return false,
+            },
+            JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => return false,
+        };
+        // Some servers send a number back as a text.
+        let answers = |open: &RequestId| open == id || open.to_string() == id.to_string();
+        let waits = self.open.is_some();
+        waits && self.open.take_if(|open| answers(open)).is_none()
+    }
 }
 
 impl<T: Transport<RoleClient>> Transport<RoleClient> for Greeting<T> {
@@ -66,8 +87,9 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Greeting<T> {
             match message.request {
                 ClientRequest::DiscoverRequest(_) => self.newer = Some(message.id.clone()),
                 ClientRequest::InitializeRequest(_) => self.given_up = self.newer.take(),
-                _ => {}
+                _ => return self.inner.send(item),
             }
+            self.open = Some(message.id.clone());
         }
         self.inner.send(item)
     }
@@ -75,7 +97,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Greeting<T> {
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         loop {
             let message = self.inner.receive().await?;
-            if !self.is_late(&message) {
+            if !self.is_late(&message) && !self.is_stray(&message) {
                 return Some(message);
             }
         }

@@ -23,7 +23,7 @@ use sse_stream::Sse;
 
 use crate::error::Fault;
 use crate::lines::LINE_BYTES;
-use crate::post::{mended_events, post};
+use crate::post::{mended_events, post, to_greeting};
 use crate::unanswered::Unanswered;
 
 /// How long a connection may take to be made.
@@ -113,16 +113,21 @@ impl StreamableHttpClient for Client {
         headers: Headers,
         most: usize,
     ) -> Posted {
-        let id = match &message {
-            ClientJsonRpcMessage::Request(asked) if !greets(&asked.request) => asked.id.clone(),
-            _ => {
-                return self
-                    .0
-                    .post_message_with_max_sse_event_size(
-                        uri, message, session, auth, headers, most,
-                    )
-                    .await;
+        let asked = match &message {
+            ClientJsonRpcMessage::Request(asked) => {
+                Some((asked.id.clone(), greets(&asked.request)))
             }
+            _ => None,
+        };
+        let Some((id, false)) = asked else {
+            let post = self
+                .0
+                .post_message_with_max_sse_event_size(uri, message, session, auth, headers, most);
+            let posted = post.await?;
+            return match asked {
+                Some((id, _)) => to_greeting(posted, &id),
+                None => Ok(posted),
+            };
         };
         let request = self.0.post(&*uri).headers(headers.into_iter().collect());
         let request = match auth {

@@ -11,6 +11,7 @@ use sse_stream::{Sse, SseStream};
 use futures_util::StreamExt as _;
 
 use crate::http::{Events, Posted, failed, refused, status};
+use crate::lines::UNASKED;
 use crate::said::{as_answer, error_in, mended, read, unreadable};
 use crate::unanswered::Unanswered;
 
@@ -50,7 +51,7 @@ pub(crate) async fn post(
         return Ok(StreamableHttpPostResponse::Accepted);
     }
     if is("text/event-stream") {
-        let events = naming(mended_events(events(response, event_bytes)), id);
+        let events = answering(mended_events(events(response, event_bytes)), id);
         return Ok(StreamableHttpPostResponse::Sse(events, named));
     }
     if !is("application/json") {
@@ -144,6 +145,29 @@ fn answer(
     serde_json::from_value(answer).map_err(|_| none())
 }
 
+/// The answer to a greeting, which the library read: as of any other request, none that names
+/// another one.
+pub(crate) fn to_greeting(posted: StreamableHttpPostResponse, id: &RequestId) -> Posted {
+    match posted {
+        StreamableHttpPostResponse::Sse(events, session) => {
+            Ok(StreamableHttpPostResponse::Sse(answering(events, id), session))
+        }
+        StreamableHttpPostResponse::Json(message, session) => {
+            let of = match &message {
+                ServerJsonRpcMessage::Response(response) => Some(&response.id),
+                ServerJsonRpcMessage::Error(error) => error.id.as_ref(),
+                ServerJsonRpcMessage::Request(_) | ServerJsonRpcMessage::Notification(_) => None,
+            };
+            if of.is_some_and(|of| of.to_string() != id.to_string()) {
+                let said = "the server's answer names another call".to_owned();
+                return Err(failed(Unanswered::Way { said, made: true, theirs: String::new() }));
+            }
+            Ok(StreamableHttpPostResponse::Json(message, session))
+        }
+        other => Ok(other),
+    }
+}
+
 fn is_id(found: &Value, id: &RequestId) -> bool {
     match found {
         Value::String(found) => *found == id.to_string(),
@@ -207,18 +231,30 @@ pub(crate) fn mended_events(events: Events) -> Events {
     events.map(move |event| event.map(mend)).boxed()
 }
 
-/// The events of the answer to one request: an error that names none came for that one, and as in a
-/// body says nothing of what was done. Nobody else would take it, and the call would wait for its limit.
-fn naming(events: Events, id: &RequestId) -> Events {
-    let id = serde_json::to_value(id).unwrap_or_default();
-    let name = move |mut event: Sse| {
-        let read = event.data.as_deref().filter(|data| data.contains("\"error\"")).and_then(read);
-        if let Some((error, Value::Null)) = read.as_ref().and_then(error_in) {
+/// The events of the answer to one request. An answer to another one is dropped, up to a number of
+/// them. An error that names none came for this one, and as in a body says nothing of what was done:
+/// nobody else would take it, and the call would wait for its limit.
+pub(crate) fn answering(events: Events, id: &RequestId) -> Events {
+    let id = id.clone();
+    let mut dropped = 0;
+    let own = move |mut event: Sse| {
+        let data = event.data.as_deref().unwrap_or_default();
+        let may_answer = ["\"error\"", "\"result\""].iter().any(|key| data.contains(key));
+        let Some(read) = may_answer.then(|| read(data)).flatten() else { return Some(event) };
+        if let Some((error, Value::Null)) = error_in(&read) {
+            let id = serde_json::to_value(&id).unwrap_or_default();
             event.data = Some(unreadable(&id, &error.message).to_string());
+            return Some(event);
         }
-        event
+        let of = read.get("id").filter(|of| !of.is_null() && read.get("method").is_none());
+        of.is_none_or(|of| is_id(of, &id)).then_some(event)
     };
-    events.map(move |event| event.map(&name)).boxed()
+    // Past the limit the answer is at its end.
+    let bounded = events.map(move |event| event.map(&own).transpose()).take_while(move |event| {
+        dropped += u64::from(event.is_none());
+        std::future::ready(dropped <= UNASKED)
+    });
+    bounded.filter_map(std::future::ready).boxed()
 }
 
 #[cfg(test)]

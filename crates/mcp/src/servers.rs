@@ -21,7 +21,8 @@ use crate::pin::Card;
 use crate::server::{Limits, Server};
 
 /// How often in a row a server is started, with short pauses, that ends or fails before it answered
-/// any call. After that it is left alone for a while before each start.
+/// any call. After that it is left alone for a while before each start. One that says nothing in the
+/// time that its start may take is left alone after the first.
 pub const STARTS: u32 = 3;
 /// How long it is left alone at first, in times of the pause before a second start; each time twice
 /// as long. By default 30 seconds.
@@ -89,6 +90,8 @@ struct Held {
     starts: u32,
     /// When it was last started, or it was seen that it had ended.
     last: Option<Instant>,
+    /// Whether it said nothing in time when it was last started.
+    silent: bool,
     over: bool,
 }
 
@@ -169,13 +172,19 @@ impl Servers {
         }
         let limits = keeper.server.limits;
         if let Some(left) = held.rest_left(limits.backoff) {
-            return Err(McpError::new(name, Fault::GivenUp { starts: held.starts, left }));
+            let fault = match held.silent {
+                true => Fault::Silent { limit: limits.start, left },
+                false => Fault::GivenUp { starts: held.starts, left },
+            };
+            return Err(McpError::new(name, fault));
         }
         if (1..STARTS).contains(&held.starts) {
             tokio::time::sleep(limits.backoff * 2_u32.pow(held.starts - 1)).await;
         }
         held.starts = held.starts.saturating_add(1);
+        let begun = Instant::now();
         let started = self.start(&keeper.server, settings).await;
+        held.silent = started.is_err() && begun.elapsed() >= limits.start;
         held.last = Some(Instant::now());
         let up = Arc::new(started?);
         self.keep(&keeper.server, &up.listed());
@@ -299,7 +308,9 @@ impl Keeper {
 impl Held {
     /// How long the server is to be left alone yet, if it failed too often in a row.
     fn rest_left(&self, backoff: Duration) -> Option<Duration> {
-        let times = self.starts.checked_sub(STARTS)?;
+        // Another start of a silent one would be waited for as long again.
+        let free = if self.silent { 1 } else { STARTS };
+        let times = self.starts.checked_sub(free)?;
         let rest = backoff * REST.checked_shl(times).unwrap_or(LONGEST_REST).min(LONGEST_REST);
         let left = rest.checked_sub(self.last?.elapsed())?;
         (!left.is_zero()).then_some(left)
@@ -381,5 +392,10 @@ mod tests {
         );
         tokio::time::advance(secs(30)).await;
         assert_eq!(Held { starts: 3, last, ..Held::default() }.rest_left(backoff), None);
+        let last = Some(Instant::now());
+        let rests = [1, 2, 40].map(|starts| {
+            Held { starts, last, silent: true, ..Held::default() }.rest_left(backoff)
+        });
+        assert_eq!(rests, [Some(secs(30)), Some(secs(60)), long]);
     }
 }

@@ -28,6 +28,15 @@ struct Far {
 }
 
 async fn far(read_only: &[&str], answers: Answers) -> Far {
+    far_with(read_only, answers, |_, answer| Answer::json(&answer)).await
+}
+
+/// The same of a server that sends its answers to greetings and lists in a way of its own.
+async fn far_with(
+    read_only: &[&str],
+    answers: Answers,
+    sends: impl Fn(&str, Value) -> Answer + Send + Sync + 'static,
+) -> Far {
     let (greeted, done) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
     let (greetings, calls) = (Arc::clone(&greeted), Arc::clone(&done));
     let server = MockServer::start_with(move |request| {
@@ -35,10 +44,10 @@ async fn far(read_only: &[&str], answers: Answers) -> Far {
             return Answer::error(405, "no stream");
         }
         let asked = request.json();
-        let id = &asked["id"];
+        let (id, method) = (&asked["id"], asked["method"].as_str().unwrap_or_default());
         let answer =
-            |result: Value| Answer::json(&json!({"jsonrpc": "2.0", "id": id, "result": result}));
-        match asked["method"].as_str().unwrap_or_default() {
+            |result: Value| sends(method, json!({"jsonrpc": "2.0", "id": id, "result": result}));
+        match method {
             "initialize" => {
                 let count = greetings.fetch_add(1, Ordering::SeqCst);
                 let info = json!({"name": "far", "version": "1"});
@@ -52,7 +61,7 @@ async fn far(read_only: &[&str], answers: Answers) -> Far {
             }
             "tools/call" => answers(calls.fetch_add(1, Ordering::SeqCst), id),
             _ if id.is_null() => Answer::body("text/plain", "").status(202),
-            _ => Answer::json(&refusal(id, -32601, "no such method")),
+            _ => sends(method, refusal(id, -32601, "no such method")),
         }
     });
     let server = server.await.unwrap();
@@ -231,5 +240,26 @@ async fn a_refused_call_does_not_end_those_beside_it() {
     };
     let (slow, refused) = soon("both", async { tokio::join!(far.call(), refused) }).await;
     assert_eq!((slow.as_str(), far.counts()), ("gone", (3, 1)), "{refused:?}");
+    far.servers.close().await;
+}
+
+#[tokio::test]
+async fn answers_to_other_requests_are_dropped_from_the_first_greeting_on() {
+    let stray = |answer: &Value| {
+        let events = [
+            json!({"jsonrpc": "2.0", "id": 4711, "result": {"protocolVersion": "2025-06-18"}}),
+            refusal(&json!("x"), -1, "another"),
+            answer.clone(),
+        ];
+        let events = events.map(|event| format!("event: message\ndata: {event}\n\n"));
+        Answer::body("text/event-stream", events.concat())
+    };
+    let answers = move |_, id: &Value| {
+        let content = json!([{"type": "text", "text": "gone"}]);
+        stray(&json!({"jsonrpc": "2.0", "id": id, "result": {"content": content}}))
+    };
+    let far = far_with(&[], Box::new(answers), move |_, answer| stray(&answer)).await;
+    assert_eq!(far.call().await, "gone");
+    assert_eq!(far.counts(), (1, 1));
     far.servers.close().await;
 }

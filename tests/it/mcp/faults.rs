@@ -87,7 +87,8 @@ const STARTS: &[(&str, &[&str], &str)] = &[
     ("floods standard error", &[ECHO], ""),
     ("starts slowly", &[ECHO], ""),
     ("refuses to agree", &[], "go away"),
-    ("agrees to another request", &[], "its start failed: conflict"),
+    ("answers others before it agrees", &[ECHO], ""),
+    ("answers others for ever", &[], "it sent more than 10000 messages that nobody asked for"),
     ("agrees with a number", &[], "its start failed"),
     ("agrees without a version", &[], "its start failed"),
     ("dies after it agreed", &[], "ended with exit code 9"),
@@ -173,7 +174,7 @@ async fn names_and_numbers_of_tools_have_limits() {
 
 #[tokio::test]
 async fn a_server_that_says_nothing_is_not_waited_for() {
-    for fault in ["hangs at once", "never agrees", "never lists"] {
+    for fault in ["hangs at once", "never agrees", "agrees to another request", "never lists"] {
         let limits = Limits { start: SHORT, ..patient() };
         let (tools, words) = told(&listed(fault, limits).await);
         assert_eq!(tools, Vec::<String>::new());
@@ -181,6 +182,25 @@ async fn a_server_that_says_nothing_is_not_waited_for() {
             words.contains("within 0.4 s") || words.contains("no answer within"),
             "{fault}: {words}"
         );
+    }
+}
+
+#[tokio::test]
+async fn a_silent_server_is_waited_for_once_and_then_left_alone_for_a_while() {
+    for fault in ["hangs at once", "never lists"] {
+        let supervisor = supervisor();
+        let limits = Limits { start: SHORT, backoff: Duration::from_secs(60), ..patient() };
+        let server = server(fault, Path::new(""), limits);
+        let servers = Servers::new(vec![server], "/", move |_| Ok(Arc::clone(&supervisor)));
+        let first = soon(fault, servers.list("s")).await.unwrap_err().to_string();
+        assert!(first.contains("answer within 0."), "{fault}: {first}");
+        for _ in 0..3 {
+            let next = soon(fault, servers.list("s")).await.unwrap_err().to_string();
+            let words = "mcp s: it did not answer within 0.4 s when it was last started; it is not \
+                         started again for 3600 s, so use another way meanwhile";
+            assert_eq!(next, words, "{fault}");
+        }
+        soon(fault, servers.close()).await;
     }
 }
 
