@@ -292,6 +292,11 @@ pub trait Tool: Send + Sync {
     fn reads_itself(&self) -> bool {
         false
     }
+
+    /// Whether a call with these arguments may be run again when a crash left it without a result.
+    fn may_repeat(&self, _arguments: &Value) -> bool {
+        self.spec().repeatable
+    }
 }
 
 /// A tool as its author writes it: a name, a sentence, typed arguments, one function.

@@ -205,6 +205,13 @@ impl Tool for ControlTool {
     fn reads_itself(&self) -> bool {
         true
     }
+
+    // What only looks or waits, and an order to end, do the same again.
+    fn may_repeat(&self, arguments: &Value) -> bool {
+        ["list", "join", "stop"]
+            .iter()
+            .any(|action| arguments.get("action").is_some_and(|it| it == action))
+    }
 }
 
 /// What a call asks for, as far as it could be read.

@@ -140,7 +140,7 @@ impl Driver {
                         arguments: call.arguments.clone(),
                     },
                 )?;
-                if !entry.tool.spec().repeatable && self.shared.parts.sync == SyncMode::Turn {
+                if !entry.tool.may_repeat(&arguments) && self.shared.parts.sync == SyncMode::Turn {
                     self.shared.bus.durable(start.seq).await?;
                 }
                 self.kept(start.seq).await?;

@@ -218,7 +218,9 @@ impl Stored {
         let Step::Call(open) = self.run.step() else { return Vec::new() };
         let begun =
             open.into_iter().filter_map(|call| Some((call.id, self.started.get(&call.id)?)));
-        let lost = begun.filter(|(call, (tool, _))| !self.runs_again(*call, tool, catalog));
+        let lost = begun.filter(|(call, (tool, arguments))| {
+            !self.runs_again(*call, (tool, arguments), catalog)
+        });
         lost.map(|(_, (tool, arguments))| UnknownCall {
             agent: self.spec.id.clone(),
             tool: tool.clone(),
@@ -229,10 +231,12 @@ impl Stored {
 
     /// Whether a call of a tool that had started may run again. Where it started agents, another
     /// tool may take it up.
-    fn runs_again(&self, call: CallId, tool: &str, catalog: &Catalog) -> bool {
+    fn runs_again(&self, call: CallId, (tool, arguments): (&str, &str), catalog: &Catalog) -> bool {
         let accepted = self.accepted.contains(&call);
         let entry = accepted.then(|| catalog.spawner(tool)).flatten();
-        entry.or_else(|| catalog.get(tool)).is_some_and(|entry| entry.tool.spec().repeatable)
+        let arguments = serde_json::from_str(arguments).unwrap_or_default();
+        let entry = entry.or_else(|| catalog.get(tool));
+        entry.is_some_and(|entry| entry.tool.may_repeat(&arguments))
     }
 }
 
@@ -249,7 +253,7 @@ pub(crate) fn settle(shared: &Shared, mut stored: Stored) -> Result<Stored, Jour
     let open: Vec<CallId> = open.into_iter().map(|call| call.id).collect();
     for call in open {
         let Some((tool, arguments)) = stored.started.get(&call) else { continue };
-        if stored.runs_again(call, tool, &shared.parts.catalog) {
+        if stored.runs_again(call, (tool, arguments), &shared.parts.catalog) {
             continue;
         }
         let facts: Vec<Fact> = unknown_command(shared, tool, arguments).into_iter().collect();

@@ -14,9 +14,10 @@ use deputize_delegate::{Background, ControlTool, DelegateTool, OverLimit, Policy
 use deputize_runtime::{Continue, Parts, Session, SessionDir, StoredSession};
 use deputize_testkit::{Gate, ScriptedModel, SeenRequest, Turn};
 use rustix::process::Signal;
+use serde_json::json;
 
-use super::{QUEUE, delivered, family, one_at_a_time, run, tasks};
-use crate::program::Lab;
+use super::{QUEUE, call, child, delivered, family, one_at_a_time, run, tasks, text};
+use crate::program::{Asked, Lab, model};
 
 #[tokio::test]
 async fn killed_while_it_rests_it_goes_on_and_no_end_is_lost_or_told_twice() {
@@ -42,6 +43,44 @@ async fn killed_while_it_rests_it_goes_on_and_no_end_is_lost_or_told_twice() {
     assert_eq!(all.remove(0), "2");
     all.sort();
     assert_eq!(all, ["0", "1"]);
+}
+
+#[tokio::test]
+async fn a_join_that_was_under_way_waits_on_after_a_restart_and_a_message_is_not_sent_again() {
+    for (action, goes_on) in [("join", true), ("message", false)] {
+        let gate = Gate::closed();
+        let held = gate.clone();
+        let server = model(move |asked| match child(&asked.system()) {
+            Some(_) => text("0 is done.").held_by(&held),
+            None => match asked.results().len() {
+                0 => call("delegate_task", tasks(1)),
+                1 => call("delegate_control", json!({"action": action, "message": "Hurry."})),
+                _ => text("Done."),
+            },
+        });
+        let (server, lab) = (server.await, Lab::new());
+        let running = run(&lab, &server, &["Share it"]);
+        running.event("tool.start", |it| it["tool"] == "delegate_control").await;
+        running.signal(Signal::KILL);
+        running.end().await;
+        let session = lab.session();
+        // As if the kill had come before the end of the call.
+        let file = lab.path(format!("home/sessions/{session}.jsonl"));
+        let text = fs::read_to_string(&file).unwrap();
+        let is_start =
+            |line: &&str| line.contains("delegate_control") && line.contains("tool.start");
+        let start = text.lines().position(|line| is_start(&line)).unwrap();
+        let lines = text.lines().take(start + 1);
+        fs::write(&file, lines.map(|line| format!("{line}\n")).collect::<String>()).unwrap();
+        let running = run(&lab, &server, &["--resume", &session]);
+        gate.open();
+        running.end().await.with_code(0);
+        let requests = server.requests();
+        let asked = requests.iter().map(Asked::of).find(|asked| asked.results().len() == 2);
+        let result = asked.unwrap().results()[1].to_owned();
+        assert_eq!(result.contains("unknown"), !goes_on, "{action}: {result}");
+        assert_eq!(result.contains("\"status\":\"completed\""), goes_on, "{action}: {result}");
+    }
 }
 
 #[tokio::test]
