@@ -129,6 +129,7 @@ impl Story {
         let room = TEXT_BYTES.saturating_sub(state.text.len());
         let kept = piece.get(..piece.floor_char_boundary(room)).unwrap_or_default();
         state.text.push_str(kept);
+        self.host.said(kept);
         state.cut += piece.len() - kept.len();
     }
 

@@ -57,6 +57,13 @@ pub enum Event {
         /// What it says.
         text: String,
     },
+    /// Some of what an external agent said while it worked: what is left of its words when this
+    /// program is killed.
+    #[serde(rename = "external.text")]
+    ExternalText {
+        /// The next piece.
+        text: String,
+    },
     /// An attempt of a request was sent.
     #[serde(rename = "model.request")]
     ModelRequest {
@@ -274,6 +281,7 @@ impl Event {
             Self::SessionStart(_)
             | Self::AgentStart(_)
             | Self::MessageLeft { .. }
+            | Self::ExternalText { .. }
             | Self::ModelRetry { .. }
             | Self::ToolStart { .. }
             | Self::ApprovalRequest { .. }

@@ -42,6 +42,9 @@ pub struct Told {
 
 /// What such an agent is run by: takes what it tells and answers what it asks.
 pub trait Host: Send + Sync {
+    /// It said something: the next piece of its words.
+    fn said(&self, _piece: &str) {}
+
     /// It began a call.
     fn began(&self, call: &Told);
 

@@ -88,6 +88,9 @@ impl Answer {
     /// Who says no for an agent whose mode is `deny`.
     pub const NOBODY: &str = "rule: nobody is asked for this agent";
 
+    /// Who says yes for an agent whose mode is `auto`.
+    pub const AUTO: &str = "auto";
+
     /// No, said by.
     #[must_use]
     pub fn no(by: impl Into<String>) -> Self {

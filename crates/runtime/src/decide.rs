@@ -89,7 +89,7 @@ impl Shared {
             }
             ApproverMode::Auto => {
                 self.warn(spec, "approved without asking", &question.command)?;
-                Answer::yes("auto")
+                Answer::yes(Answer::AUTO)
             }
             ApproverMode::Ask => {
                 let presence = self.tree().live.get(&spec.id).cloned();

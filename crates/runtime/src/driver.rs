@@ -50,6 +50,8 @@ pub(crate) struct Driver {
     pub(crate) no_room: Option<String>,
     /// Whether its first message is on record.
     pub(crate) begun: bool,
+    /// What a program that it is had said last when an earlier process ended.
+    pub(crate) said_before: String,
     /// What a program that it is told of itself at its end.
     pub(crate) reported: Option<Outcome>,
     /// What its budget had no room for, where that ended it.
@@ -104,6 +106,7 @@ impl Driver {
             wider_output: None,
             no_room: None,
             begun: false,
+            said_before: String::new(),
             reported: None,
             short: None,
             requests: 0,

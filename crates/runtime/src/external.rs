@@ -2,6 +2,7 @@
 //! the child's approver.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,7 +17,7 @@ use deputize_core::{
 };
 use futures_util::FutureExt as _;
 use tokio::sync::{mpsc, watch};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use crate::answer::value_of;
 use crate::asked::{JUDGED_BYTES, commands};
@@ -33,6 +34,12 @@ const GRACE: Duration = Duration::from_millis(1200);
 const RESULT_BYTES: usize = 16 * 1024;
 /// The most characters of a tool's name.
 const TOOL_CHARS: usize = 80;
+/// How often what it said goes on record, while it says something.
+const WORDS_EVERY: Duration = Duration::from_millis(200);
+/// The most bytes of its words in one record.
+const WORDS_BYTES: usize = 4096;
+/// The most bytes of its words on record.
+const ALL_WORDS_BYTES: usize = 256 * 1024;
 /// The most calls of one agent that are kept on record; more are counted.
 const CALLS: usize = 10_000;
 /// The class of what such an agent asks for.
@@ -78,6 +85,13 @@ impl Driver {
             reporter.lock().hooks = None;
             let reason = work.reason().map(|reason| self.as_told(reason));
             ended.map(|outcome| self.of_program(outcome, &reporter, reason))
+        };
+        let heard = async {
+            tokio::select! {
+                biased;
+                ended = heard => ended,
+                never = reporter.record_words() => match never {},
+            }
         };
         let (heard, hooked) = tokio::join!(heard, hooked);
         let fault = reporter.lock().fault.take();
@@ -185,7 +199,10 @@ impl Driver {
         let why = "the program ended while this external agent ran: what it did is unknown. It was \
                    not started again; look at what it left before you repeat it.";
         let spec = &self.view.spec;
-        self.reported = Some(Outcome::without_run(spec, Status::Interrupted, why.to_owned()));
+        let text =
+            Some(std::mem::take(&mut self.said_before)).filter(|text| !text.trim().is_empty());
+        let lost = Outcome::without_run(spec, Status::Interrupted, why.to_owned());
+        self.reported = Some(Outcome { text, ..lost });
     }
 
     /// The same outcome, without secrets and with the value that was asked for.
@@ -270,6 +287,10 @@ struct State {
     denied: BTreeMap<CallId, String>,
     uncounted: u64,
     corrections: u32,
+    /// What it said and that is not on record.
+    words: String,
+    /// Bytes of its words that are.
+    words_bytes: usize,
     /// Where calls go that the hooks after them are to see, while they are told of.
     hooks: Option<mpsc::UnboundedSender<Heard>>,
     /// Why nothing more can be put on record.
@@ -286,6 +307,30 @@ impl Reporter {
         if let Err(error) = self.shared.bus.record(&self.view.spec, event) {
             state.fault.get_or_insert(error);
             self.cancel.cancel(CancelReason::Interrupted);
+        }
+    }
+
+    /// Puts what it says on record, for when this program is killed.
+    async fn record_words(&self) -> Infallible {
+        loop {
+            sleep(WORDS_EVERY).await;
+            let mut state = self.lock();
+            self.flush_words(&mut state);
+        }
+    }
+
+    /// Puts on record what it said, but for the end of it that may be the beginning of a secret.
+    fn flush_words(&self, state: &mut State) {
+        let secrets = &self.shared.parts.secrets;
+        let ready = state.words.len() - secrets.begun(&state.words);
+        let rest = state.words.split_off(ready);
+        let words = std::mem::replace(&mut state.words, rest);
+        let text = self.clean(&words);
+        let room = ALL_WORDS_BYTES.saturating_sub(state.words_bytes);
+        let text = text.get(..text.floor_char_boundary(room)).unwrap_or_default();
+        if !text.is_empty() {
+            state.words_bytes += text.len();
+            self.record(state, Event::ExternalText { text: text.to_owned() });
         }
     }
 
@@ -357,8 +402,23 @@ fn why(answer: &Answer) -> String {
 }
 
 impl Host for Reporter {
+    fn said(&self, piece: &str) {
+        let mut state = self.lock();
+        let mut rest = piece;
+        while !rest.is_empty() && state.words_bytes < ALL_WORDS_BYTES {
+            let room = WORDS_BYTES.saturating_sub(state.words.len()).max(4);
+            let (now, later) = rest.split_at(rest.floor_char_boundary(room));
+            state.words.push_str(now);
+            rest = later;
+            if state.words.len() >= WORDS_BYTES {
+                self.flush_words(&mut state);
+            }
+        }
+    }
+
     fn began(&self, call: &Told) {
         let mut state = self.lock();
+        self.flush_words(&mut state);
         if state.trace.len() + state.open.len() >= CALLS {
             state.uncounted += 1;
             return;

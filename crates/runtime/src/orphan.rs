@@ -123,8 +123,9 @@ impl Shared {
         signal: &Cancel,
     ) -> Result<Outcome, JournalError> {
         let settled = settle(self, stored)?;
-        let Stored { spec, mut run, receipts, mut cost, requests, begun, ran, stopped, .. } =
-            settled;
+        let Stored {
+            spec, mut run, receipts, mut cost, requests, begun, ran, stopped, said, ..
+        } = settled;
         // What a program of its own cost that ran nobody here knows: it asked no model of ours.
         let external = requests == 0 && self.parts.models.route(&spec.model).is_none();
         cost.unpriced |= begun && external;
@@ -136,6 +137,7 @@ impl Shared {
         let mut outcome = outcome_of(&spec, &run, None);
         // One whose answer is on record had come to its end.
         outcome.error = why.filter(|_| outcome.status != Status::Completed).or(outcome.error);
+        outcome.text = outcome.text.or_else(|| Some(said.0).filter(|text| !text.trim().is_empty()));
         outcome.requests = requests;
         outcome.duration_ms = u64::try_from(ran.as_millis()).unwrap_or(u64::MAX);
         outcome.children_usage = ended.below.usage;

@@ -219,6 +219,7 @@ impl Shared {
         driver.begun = stored.begun;
         driver.ran = stored.ran;
         driver.ran_before = stored.ran_before;
+        driver.said_before = stored.said.0;
         driver.started_before = stored.started.into_keys().collect();
         driver.accepted = stored.accepted;
         driver.presence.has_left(stored.letters);

@@ -51,6 +51,8 @@ pub(crate) struct Stored {
     pub(crate) started: BTreeMap<CallId, (String, String)>,
     /// Calls that started agents: they were accepted.
     pub(crate) accepted: BTreeSet<CallId>,
+    /// What an external agent had said last, and whether a call followed it.
+    pub(crate) said: (String, bool),
     /// What had come of the last attempt that broke off.
     broken: String,
     /// What had come of replies that were cut, each before the message of this number.
@@ -301,6 +303,7 @@ fn stored(start: &AgentStart, texts: &BTreeMap<String, Arc<str>>) -> Stored {
         letters: VecDeque::new(),
         started: BTreeMap::new(),
         accepted: BTreeSet::new(),
+        said: (String::new(), false),
         broken: String::new(),
         cuts: Vec::new(),
     }
@@ -343,6 +346,13 @@ impl Stored {
         match event {
             Event::ToolStart { call, tool, arguments } => {
                 self.started.insert(*call, (tool.clone(), arguments.clone()));
+                self.said.1 = true;
+            }
+            Event::ExternalText { text } => {
+                if std::mem::take(&mut self.said.1) {
+                    self.said.0.clear();
+                }
+                self.said.0.push_str(text);
             }
             Event::ToolEnd(end) => {
                 for fact in &end.facts {

@@ -67,6 +67,9 @@ impl Projection {
             Event::MessageLeft { text } => {
                 Body::MessageLeft { bytes: text.len(), preview: preview(text) }
             }
+            Event::ExternalText { text } => {
+                Body::ExternalText { bytes: text.len(), preview: preview(text) }
+            }
             Event::ModelRequest { iteration, messages, bytes, .. } => {
                 Body::ModelRequest { iteration: *iteration, messages: *messages, bytes: *bytes }
             }

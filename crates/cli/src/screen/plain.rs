@@ -47,6 +47,8 @@ pub(crate) struct Plain {
     unasked: bool,
     /// The top agent's calls that were denied for want of one.
     denied: BTreeSet<CallId>,
+    /// Calls that were approved without asking: the warning of that has the whole call.
+    approved: BTreeSet<(AgentId, CallId)>,
 }
 
 impl Plain {
@@ -72,6 +74,14 @@ impl Plain {
                     self.denied.insert(*call);
                 }
             }
+            Event::ApprovalDecision { call, decision, by }
+                if by == Answer::AUTO && decision == "allow" =>
+            {
+                self.approved.insert((record.agent.clone(), *call));
+            }
+            // The warning told of it already.
+            Event::ToolStart { call, .. }
+                if self.approved.contains(&(record.agent.clone(), *call)) => {}
             Event::ToolEnd(end) if record.depth == 0 && self.denied.remove(&end.result.call) => {
                 if detail != Detail::Quiet {
                     let tool = to_line(&end.tool, REMARK_CHARS);
@@ -208,6 +218,7 @@ fn worth(tree: &Tree, record: &Record, detail: Detail) -> Option<Line> {
         | Event::AgentStart(_)
         | Event::Message(_)
         | Event::MessageLeft { .. }
+        | Event::ExternalText { .. }
         | Event::ModelRequest { .. }
         | Event::ModelResponse { .. }
         | Event::ModelError { .. }
@@ -419,6 +430,24 @@ mod tests {
         let text = "<output>half</output>";
         tape.add(&root(), returned(CALL, "terminal", CallStatus::Cancelled, text, Vec::new()));
         assert_eq!(print(&tape, Detail::Normal), "terminal cancelled");
+    }
+
+    #[test]
+    fn a_call_that_was_approved_without_asking_is_shown_once() {
+        let mut tape = Tape::default();
+        tape.add(&root(), started(&root(), "a"));
+        let other = CallId { step: 1, slot: 1 };
+        for (call, by) in [(CALL, Answer::AUTO), (other, "user")] {
+            if by == Answer::AUTO {
+                let message = "approved without asking: make all".to_owned();
+                tape.add(&root(), Event::Log { level: LogLevel::Warn, message });
+            }
+            let (decision, by) = ("allow".to_owned(), by.to_owned());
+            tape.add(&root(), Event::ApprovalDecision { call, decision, by });
+            tape.add(&root(), called(call, "terminal", r#"{"command":"make all"}"#));
+        }
+        let shown = "warning: approved without asking: make all\nterminal make all";
+        assert_eq!(print(&tape, Detail::Normal), shown);
     }
 
     #[test]

@@ -127,6 +127,7 @@ impl Tree {
             | Event::AgentStart(_)
             | Event::Message(_)
             | Event::MessageLeft { .. }
+            | Event::ExternalText { .. }
             | Event::FileRead { .. }
             | Event::FileWrite { .. }
             | Event::AnswerRejected { .. }

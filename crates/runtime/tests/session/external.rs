@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use deputize_core::{
     Agent, AgentId, AgentSpec, AgentView, Answer, Approver, ApproverMode, Authority, BoxFuture,
@@ -74,6 +75,16 @@ impl Agent for Running {
                     self.host.began(&call);
                     self.host.ended(&call, CallStatus::Ok, "");
                 }
+            }
+            if self.spec.task.starts_with("program talks") {
+                self.host.said("Before the call.");
+                self.host.began(&call);
+                for piece in ["I looked with sk-12", "345678 at ", "half \u{1b}[2Kof it"] {
+                    self.host.said(piece);
+                }
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                self.host.said(" and a third");
+                self.host.said(&"x".repeat(1_000_000));
             }
             let text = format!("allowed: {}; sk-12345678", answer.allowed);
             let outcome = Outcome::without_run(&self.spec, Status::Completed, String::new());
@@ -436,4 +447,38 @@ async fn one_that_may_not_be_any_more_ends_on_record_whether_or_not_it_had_begun
             assert_eq!(end.cost_usd, (!begun).then_some(0.0), "{case}");
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_one_had_said_before_a_kill_is_on_record_and_its_partial_text() {
+    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let first = with_programs(&world, &["program talks"]);
+    run(folder.path(), spec(folder.path()), first, &Cancel::new()).await;
+    for (last, text) in [
+        ("Before the call", Some("Before the call.")),
+        ("half of it", Some("I looked with [redacted:KEY] at half of it")),
+    ] {
+        let scratch = tempfile::tempdir().unwrap();
+        let dir = cut(folder.path(), scratch.path(), last);
+        let parts = with_programs(&Arc::new(World::default()), &["program talks"]);
+        let outcome = resumed_with(&dir, parts, &Grant::default()).await;
+        assert_eq!(outcome.text.as_deref(), Some("done"));
+        let records = dir.read(&SessionId::literal("s")).unwrap().records;
+        let end = records.iter().find_map(|record| match &record.event {
+            Event::AgentEnd(end) if record.depth == 1 => Some(end),
+            _ => None,
+        });
+        let end = end.unwrap();
+        assert_eq!((end.status, end.text.as_deref()), (Status::Interrupted, text));
+        assert!(end.error.as_deref().unwrap().contains("what it did is unknown"));
+    }
+    let dir = SessionDir::new(folder.path());
+    let records = dir.read(&SessionId::literal("s")).unwrap().records;
+    let words = records.iter().filter_map(|record| match &record.event {
+        Event::ExternalText { text } => Some(text.len()),
+        _ => None,
+    });
+    let words: Vec<usize> = words.collect();
+    assert!(words.iter().all(|bytes| *bytes <= 4200), "{words:?}");
+    assert_eq!(words.iter().sum::<usize>(), 256 * 1024);
 }

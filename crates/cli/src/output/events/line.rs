@@ -80,6 +80,8 @@ pub(super) enum Body<'r> {
     Message { bytes: usize, preview: String },
     #[serde(rename = "message.left")]
     MessageLeft { bytes: usize, preview: String },
+    #[serde(rename = "external.text")]
+    ExternalText { bytes: usize, preview: String },
     #[serde(rename = "model.request")]
     ModelRequest { iteration: u32, messages: u64, bytes: u64 },
     #[serde(rename = "model.delta")]

@@ -98,6 +98,7 @@ fn child_events(tape: &mut Tape, kid: &AgentId) {
     tape.add(kid, Event::ApprovalDecision { call: CALL, decision: "deny".to_owned(), by });
     tape.add(kid, Event::FileWrite { path, version: version("two\n"), created: true });
     tape.add(kid, Event::MessageLeft { text: "Be quick.".to_owned() });
+    tape.add(kid, Event::ExternalText { text: "I look.".to_owned() });
     tape.add(kid, ended(kid, Status::Completed, ExitReason::Completed));
 }
 
