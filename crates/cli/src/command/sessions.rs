@@ -1,9 +1,12 @@
 //! `deputize sessions`: what is stored, to look at, hand on, and delete.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
-use deputize_core::door::to_line;
-use deputize_core::{AgentId, Cost, Event, Outcome, SessionId, Status, shown_usd};
+use deputize_core::door::{to_line, unframed};
+use deputize_core::{
+    AgentId, CallId, Cost, Event, Outcome, SessionId, Status, ToolResult, shown_usd,
+};
 use deputize_runtime::{SessionDir, StoredSession, Tail};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -264,6 +267,24 @@ fn said<'s>(stored: &'s StoredSession, agent: &AgentId, text: &'s str) -> &'s st
     });
     let mut specs = starts.map(|start| &start.spec);
     specs.find(|spec| spec.task == text).map_or_else(|| words_of(text), |spec| spec.request())
+}
+
+/// What another agent's end is told with, for people.
+fn told_of<'s>(stored: &StoredSession, agent: &AgentId, text: &'s str) -> Cow<'s, str> {
+    // No call is numbered so: the frame is of no tool's result.
+    unframed(&stored.header.secret, agent, CallId { step: 0, slot: 0 }, text)
+}
+
+/// A result as people see it: without the frame that tells a model where its content comes from.
+fn result_of<'s>(stored: &StoredSession, agent: &AgentId, result: &'s ToolResult) -> Cow<'s, str> {
+    unframed(&stored.header.secret, agent, result.call, result.text.as_str())
+}
+
+/// The words of a child's summary, without the frame that tells a model whose they are.
+fn without_child_frame(summary: &str) -> &str {
+    let inside = summary.strip_prefix("<child:").and_then(|rest| rest.split_once('\n'));
+    let Some((_, inside)) = inside else { return summary };
+    inside.rsplit_once("\n</").map_or(inside, |(said, _)| said)
 }
 
 /// How an agent ended, in a word; `open` where it has not.

@@ -3,8 +3,9 @@
 use deputize_core::door::{to_line, to_screen};
 use deputize_core::{AgentId, Event, Message};
 use deputize_runtime::{Said, StoredSession};
+use serde_json::Value;
 
-use super::{local, said};
+use super::{local, result_of, said, told_of, without_child_frame};
 
 /// The most characters of a heading.
 const HEADING_CHARS: usize = 100;
@@ -29,9 +30,13 @@ pub(super) fn markdown(stored: &StoredSession) -> String {
 
 fn told(stored: &StoredSession, agent: &AgentId, message: &Message) -> String {
     match message {
-        Message::User(user) => {
-            format!("\n### User\n\n{}\n", to_screen(said(stored, agent, &user.text)))
-        }
+        Message::User(user) => match &user.from {
+            Some(from) => {
+                let text = told_of(stored, agent, &user.text);
+                format!("\n### Agent `{from}`\n\n{}\n", to_screen(&text))
+            }
+            None => format!("\n### User\n\n{}\n", to_screen(said(stored, agent, &user.text))),
+        },
         Message::Assistant(said) => {
             let mut out = format!("\n### Agent\n\n{}\n", to_screen(&said.text));
             for call in &said.calls {
@@ -42,9 +47,22 @@ fn told(stored: &StoredSession, agent: &AgentId, message: &Message) -> String {
         }
         Message::Tool(result) => {
             let status = result.status.as_str();
-            format!("\nResult of `{}` ({status}):\n\n{}", result.call, fenced(result.text.as_str()))
+            let content = result_of(stored, agent, result);
+            let text = of_children(&content).unwrap_or_else(|| content.into_owned());
+            format!("\nResult of `{}` ({status}):\n\n{}", result.call, fenced(&text))
         }
     }
+}
+
+/// A result that tells of children, without the frames around what they said.
+fn of_children(content: &str) -> Option<String> {
+    let mut value: Value = serde_json::from_str(content).ok()?;
+    for entry in value.get_mut("results")?.as_array_mut()? {
+        if let Some(Value::String(summary)) = entry.get_mut("summary") {
+            *summary = without_child_frame(summary).to_owned();
+        }
+    }
+    Some(value.to_string())
 }
 
 /// A block that its content cannot end: its fence is longer than any in the content.

@@ -7,7 +7,10 @@ use deputize_core::{AgentId, AgentSpec, Event, Message, Outcome};
 use deputize_runtime::{Said, StoredSession};
 use serde_json::Value;
 
-use super::{Glance, RUNNING, UNFINISHED, has_ended, local, mark, said, status_of};
+use super::{
+    Glance, RUNNING, UNFINISHED, has_ended, local, mark, result_of, said, status_of, told_of,
+    without_child_frame,
+};
 use crate::agent_name::{AgentName, short};
 use crate::control::running::Holder;
 use crate::exit::CliError;
@@ -168,8 +171,11 @@ fn conversation(stored: &StoredSession, agent: &Agent<'_>, open: &'static str) -
         };
         match &*message {
             Message::User(user) => {
-                let text = said(stored, agent.id, &user.text);
-                out.push_str(&format!("\n> {}\n", to_screen(text)));
+                let text = match &user.from {
+                    Some(_) => told_of(stored, agent.id, &user.text),
+                    None => said(stored, agent.id, &user.text).into(),
+                };
+                out.push_str(&format!("\n> {}\n", to_screen(&text)));
             }
             Message::Assistant(said) => {
                 if !said.text.trim().is_empty() {
@@ -180,8 +186,9 @@ fn conversation(stored: &StoredSession, agent: &Agent<'_>, open: &'static str) -
                 }
             }
             Message::Tool(result) => {
-                let entries = handed_on(result.text.as_str());
-                let text = to_screen(entries.as_deref().unwrap_or(result.text.as_str()));
+                let content = result_of(stored, agent.id, result);
+                let entries = handed_on(&content);
+                let text = to_screen(entries.as_deref().unwrap_or(&content));
                 let lines: Vec<&str> = text.lines().collect();
                 for line in lines.iter().take(RESULT_LINES) {
                     out.push_str(&format!("  | {line}\n"));
@@ -245,7 +252,8 @@ fn handed_on(result: &str) -> Option<String> {
             let status = text(entry, "status")?;
             let agent = text(entry, "agent").map(|id| format!(" {}", below(&id)));
             lines.push(format!("{index}{}: {status}", agent.unwrap_or_default()));
-            let said = text(entry, "summary").map(|said| to_line(unframed(&said), SAID_CHARS));
+            let said =
+                text(entry, "summary").map(|said| to_line(without_child_frame(&said), SAID_CHARS));
             let error =
                 text(entry, "error").map(|why| format!("error: {}", to_line(&why, SAID_CHARS)));
             lines.extend(said.into_iter().chain(error).map(|line| format!("  {line}")));
@@ -271,13 +279,6 @@ fn handed_on(result: &str) -> Option<String> {
     let notes = rest.filter(|line| !line.is_empty() && !line.starts_with("</"));
     lines.extend(notes.map(str::to_owned));
     Some(lines.join("\n"))
-}
-
-/// The words of a summary, without the frame that tells a model whose they are.
-fn unframed(summary: &str) -> &str {
-    let inside = summary.strip_prefix("<child:").and_then(|rest| rest.split_once('\n'));
-    let Some((_, inside)) = inside else { return summary };
-    inside.rsplit_once("\n</").map_or(inside, |(said, _)| said)
 }
 
 /// An agent as the tree calls it.

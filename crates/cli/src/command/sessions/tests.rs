@@ -135,6 +135,37 @@ fn what_came_of_children_is_told_child_by_child() {
 }
 
 #[test]
+fn people_see_content_without_the_frames_that_are_for_the_model() {
+    use deputize_core::door::{Source, quote, to_model};
+    let secret = FrameSecret::new(&[1; 16]);
+    let framed = |call, source: Source, content: &str| {
+        to_model(&secret, &root(), call, &source, content).into_string()
+    };
+    let mut tape = session_with(&framed(CALL, Source::Tool("read_file".into()), "one <b>\ntwo"));
+    let summary = quote(&Source::Child("s1/1.0.0".into()), "Sorted three.").into_string();
+    let results = json!({"results": [{"status": "completed", "summary": summary}]}).to_string();
+    let call = CallId { step: 2, slot: 0 };
+    let source = Source::Tool("delegate_task".into());
+    let text = framed(call, source.clone(), &results);
+    tape.add(&root(), called(call, "delegate_task", "{}"));
+    let status = deputize_core::CallStatus::Ok;
+    tape.add(&root(), returned(call, "delegate_task", status, &text, Vec::new()));
+    let ended = framed(CallId { step: 0, slot: 0 }, source, &results);
+    let text = format!("Your background child s1/1.0.0 has ended: completed.\n{ended}");
+    tape.add(&root(), Event::Message(UserMessage { text, from: Some(child(0)) }));
+    let (_folder, stored) = stored(&tape);
+    let texts = [show::shown(&stored, None, None).unwrap(), markdown::markdown(&stored)];
+    for text in texts {
+        for content in ["one <b>\n", "two\n", "Sorted three.", "has ended: completed.\n"] {
+            assert!(text.contains(content), "{content:?}: {text}");
+        }
+        for frame in ["<tool:", "<child:", "</"] {
+            assert!(!text.contains(frame), "{frame}: {text}");
+        }
+    }
+}
+
+#[test]
 fn a_session_without_an_agent_is_shown_as_such() {
     let (_folder, stored) = stored(&Tape::default());
     assert_eq!(show::shown(&stored, None, None).unwrap(), "no agent is on record\n");
