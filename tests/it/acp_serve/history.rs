@@ -71,6 +71,31 @@ async fn a_stored_session_is_listed_and_replayed_and_goes_on() {
 }
 
 #[tokio::test]
+async fn a_session_that_was_deleted_elsewhere_is_not_begun_anew() {
+    let lab = Lab::new();
+    let server = model(|_| text("Hello.")).await;
+    let (mut editor, session) = Editor::with_session(&lab, &server, &[]).await;
+    editor.prompt(&session, "Hi").await;
+    let delete = lab.deputize(&["sessions", "rm", &session]);
+    Running::start(delete).end().await.with_code(0);
+    let words = format!("session `{session}` was deleted while it was open here: start a new one");
+    for _ in 0..2 {
+        let refused = editor.prompt(&session, "And now?").await;
+        assert_eq!(refused["error"]["code"], -32002, "{refused}");
+        assert_eq!(refused["error"]["message"], json!(words), "{refused}");
+    }
+    let load = json!({"sessionId": session, "cwd": lab.work(""), "mcpServers": []});
+    let loaded = editor.ask("session/load", load).await;
+    assert_eq!(loaded["error"]["code"], -32002, "{loaded}");
+    let left: Vec<_> = std::fs::read_dir(lab.path("home/sessions")).unwrap().flatten().collect();
+    assert!(left.is_empty(), "{left:?}");
+    // Others go on.
+    let other = editor.open(&lab).await;
+    assert_eq!(stop_reason(&editor.prompt(&other, "Hi").await), "end_turn");
+    editor.leave().await;
+}
+
+#[tokio::test]
 async fn a_reply_that_was_cut_is_told_where_it_was_said() {
     let lab = Lab::new();
     let gate = Gate::closed();

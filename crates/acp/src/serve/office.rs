@@ -408,7 +408,7 @@ fn busy(id: &str) -> Error {
 impl From<Refused> for Error {
     fn from(refused: Refused) -> Self {
         let code = match refused {
-            Refused::NoSession(_) => ErrorCode::RESOURCE_NOT_FOUND,
+            Refused::NoSession(_) | Refused::Deleted(_) => ErrorCode::RESOURCE_NOT_FOUND,
             Refused::Asked(_) => ErrorCode::INVALID_PARAMS,
             Refused::Login(_) => ErrorCode::AUTH_REQUIRED,
             Refused::Failed(_) => ErrorCode::INTERNAL_ERROR,

@@ -141,6 +141,9 @@ pub enum Refused {
     /// There is no such session.
     #[error("there is no session `{0}`")]
     NoSession(String),
+    /// Its files were removed while it was open.
+    #[error("session `{0}` was deleted while it was open here: start a new one")]
+    Deleted(String),
     /// What was asked for cannot be.
     #[error("{0}")]
     Asked(String),

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use deputize_acp::serve::{Conversation, Facts, Listed, Place, Refused, Sessions, Turn, words_of};
 use deputize_core::{
@@ -108,6 +109,8 @@ struct Work {
     facts: Facts,
     begun: Begun,
     endpoint: Option<Endpoint>,
+    /// Whether there were files of it: without them it is not begun anew.
+    is_stored: AtomicBool,
 }
 
 impl Work {
@@ -133,7 +136,8 @@ impl Work {
             notes,
         };
         let endpoint = endpoint(begun.overrides.clone());
-        Ok(Self { house, facts, begun, endpoint })
+        let is_stored = AtomicBool::new(stored.is_some());
+        Ok(Self { house, facts, begun, endpoint, is_stored })
     }
 
     fn parts(&self, turn: &Turn, idle: &Arc<Idle>) -> Parts {
@@ -153,7 +157,11 @@ impl Work {
         let mode = ApproverMode::Ask;
         let authority = composition.authority(mode, self.facts.cwd.clone());
         if !dir.file(id).is_file() {
+            if self.is_stored.load(Ordering::Acquire) {
+                return Err(Refused::Deleted(id.to_string()));
+            }
             let session = Session::create(dir, id.clone(), parts).map_err(failed)?;
+            self.is_stored.store(true, Ordering::Release);
             let mut spec = composition.top_agent(id, &chosen.name, &turn.text, mode);
             spec.options = chosen.options.clone();
             let run = session.run(spec, authority, &turn.cancel);
