@@ -270,9 +270,22 @@ fn said<'s>(stored: &'s StoredSession, agent: &AgentId, text: &'s str) -> &'s st
 }
 
 /// What another agent's end is told with, for people.
-fn told_of<'s>(stored: &StoredSession, agent: &AgentId, text: &'s str) -> Cow<'s, str> {
+fn told_of(stored: &StoredSession, agent: &AgentId, text: &str) -> String {
     // No call is numbered so: the frame is of no tool's result.
-    unframed(&stored.header.secret, agent, CallId { step: 0, slot: 0 }, text)
+    let text = unframed(&stored.header.secret, agent, CallId { step: 0, slot: 0 }, text);
+    let line = |line: &str| of_children(line).unwrap_or_else(|| line.to_owned());
+    text.lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// A result that tells of children, without the frames around what they said.
+fn of_children(content: &str) -> Option<String> {
+    let mut value: Value = serde_json::from_str(content).ok()?;
+    for entry in value.get_mut("results")?.as_array_mut()? {
+        if let Some(Value::String(summary)) = entry.get_mut("summary") {
+            *summary = without_child_frame(summary).to_owned();
+        }
+    }
+    Some(value.to_string())
 }
 
 /// A result as people see it: without the frame that tells a model where its content comes from.

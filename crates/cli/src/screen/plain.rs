@@ -446,7 +446,7 @@ mod tests {
             tape.add(&root(), Event::ApprovalDecision { call, decision, by });
             tape.add(&root(), called(call, "terminal", r#"{"command":"make all"}"#));
         }
-        let shown = "warning: approved without asking: make all\nterminal make all";
+        let shown = "warning: approved without asking: make all\nrun make all";
         assert_eq!(print(&tape, Detail::Normal), shown);
     }
 

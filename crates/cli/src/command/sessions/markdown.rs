@@ -3,9 +3,8 @@
 use deputize_core::door::{to_line, to_screen};
 use deputize_core::{AgentId, Event, Message};
 use deputize_runtime::{Said, StoredSession};
-use serde_json::Value;
 
-use super::{local, result_of, said, told_of, without_child_frame};
+use super::{local, of_children, result_of, said, told_of};
 
 /// The most characters of a heading.
 const HEADING_CHARS: usize = 100;
@@ -52,17 +51,6 @@ fn told(stored: &StoredSession, agent: &AgentId, message: &Message) -> String {
             format!("\nResult of `{}` ({status}):\n\n{}", result.call, fenced(&text))
         }
     }
-}
-
-/// A result that tells of children, without the frames around what they said.
-fn of_children(content: &str) -> Option<String> {
-    let mut value: Value = serde_json::from_str(content).ok()?;
-    for entry in value.get_mut("results")?.as_array_mut()? {
-        if let Some(Value::String(summary)) = entry.get_mut("summary") {
-            *summary = without_child_frame(summary).to_owned();
-        }
-    }
-    Some(value.to_string())
 }
 
 /// A block that its content cannot end: its fence is longer than any in the content.

@@ -1,5 +1,6 @@
 //! A session on the screen: its agents, and the conversation of one of them.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use deputize_core::door::{to_line, to_screen};
@@ -172,8 +173,8 @@ fn conversation(stored: &StoredSession, agent: &Agent<'_>, open: &'static str) -
         match &*message {
             Message::User(user) => {
                 let text = match &user.from {
-                    Some(_) => told_of(stored, agent.id, &user.text),
-                    None => said(stored, agent.id, &user.text).into(),
+                    Some(_) => told_of(stored, agent.id, &user.text).into(),
+                    None => Cow::Borrowed(said(stored, agent.id, &user.text)),
                 };
                 out.push_str(&format!("\n> {}\n", to_screen(&text)));
             }
