@@ -6,7 +6,7 @@
 PROGRAM is `deputize`. Of each directory ten facts are taken from its manifests (`cargo metadata`,
 `tomllib`, `json`, XML), from counts over its files, and from Python's own parser or patterns over
 text without comments, and looked for in the report. The table goes to stdout; the exit code is 1
-when a stated fact is false.
+when a fact is missing or false.
 """
 
 import ast
@@ -429,7 +429,7 @@ def judge(repository, report):
 
 def main():
     program, *directories = sys.argv[1:]
-    right = false = total = 0
+    right = total = 0
     print("| repository | language | right | what differs |\n| --- | --- | ---: | --- |")
     for directory in directories:
         repository = Repository(directory)
@@ -446,7 +446,7 @@ def main():
         name = Path(directory).resolve().name
         print(f"| {name} | {EXTENSIONS[repository.language][0]} | {good} of 10 | {'; '.join(notes)} |")
     print(f"\n{right} of {total} right.")
-    return 0
+    return 0 if right == total else 1
 
 
 if __name__ == "__main__":

@@ -95,7 +95,7 @@ async fn the_answer_goes_to_stdout_and_nothing_else_does() {
     let desk = Desk::with([write, text("Done.")]).await;
     let (code, out, err) = ended(desk.run(&["make a file"])).await;
     assert_eq!((code, out.as_str()), (Some(0), "Done.\n"), "{err}");
-    assert!(err.contains("write_file a.txt\n"), "{err}");
+    assert!(err.contains("write a.txt\n"), "{err}");
     assert!(err.contains("1 file changed:\n  new a.txt +1\n"), "{err}");
     assert_eq!(std::fs::read_to_string(desk.work().join("a.txt")).unwrap(), "one\n");
     assert!(!err.contains('\u{1b}'), "no terminal, no colours: {err:?}");
