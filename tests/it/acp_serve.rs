@@ -88,7 +88,7 @@ async fn a_turn_is_told_as_it_goes() {
     let path = |name: &str| json!(lab.work("").canonicalize().unwrap().join(name));
     let read = editor.call("call_1_0");
     assert_eq!(read["kind"], "read", "{read}");
-    assert_eq!(read["title"], "read a.txt");
+    assert_eq!(read["title"], "read a.txt from line 2");
     assert_eq!(read["status"], "completed");
     assert_eq!(read["locations"], json!([{"path": path("a.txt"), "line": 2}]));
     assert!(read["content"][0]["content"]["text"].as_str().unwrap().contains("three"), "{read}");
@@ -293,7 +293,7 @@ async fn children_are_calls_with_few_notes() {
         of.map(|(_, update)| update["content"][0]["content"]["text"].clone()).collect::<Vec<_>>()
     };
     let notes = of("1.0.0");
-    for note in ["5 calls, last: read_file a.txt", "10 calls, last: read_file a.txt"] {
+    for note in ["5 calls, last: read a.txt", "10 calls, last: read a.txt"] {
         assert!(notes.iter().any(|told| told == note), "no `{note}` in {notes:?}");
     }
     assert_eq!(of("1.0.1").len(), 2, "its beginning and its end");

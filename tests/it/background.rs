@@ -230,7 +230,7 @@ async fn what_is_off_is_refused_and_not_offered() {
     let ended = running.end().await.with_code(0);
     let refused = &ended.events("tool.end")[0];
     assert_eq!(refused["status"], "error");
-    assert!(refused["preview"].as_str().unwrap().contains("switched off"), "{refused}");
+    assert!(refused["preview"].as_str().unwrap().contains("E_BACKGROUND_OFF"), "{refused}");
     let tools = server.requests()[0].json()["tools"].to_string();
     assert!(!tools.contains("delegate_control") && !tools.contains("\"background\""), "{tools}");
 }

@@ -330,7 +330,7 @@ async fn a_paused_run_starts_no_children_until_it_may_again() {
     assert_eq!(goals, ["Share it", "In time"]);
     let refused = &ended.events("tool.end")[1];
     let told = refused["preview"].as_str().unwrap();
-    assert!(told.contains("spawning paused by user"), "{told}");
+    assert!(told.contains("E_PAUSED"), "{told}");
 }
 
 #[tokio::test]

@@ -34,7 +34,7 @@ async fn an_editor_of_the_official_package_works_with_it() {
     assert_eq!(seen["modes"], json!(["ask", "deny", "auto"]));
     assert_eq!(seen["stops"], json!(["end_turn", "end_turn"]));
     // Once it was asked, and then it had said that it is not to be.
-    assert_eq!(seen["asked"], json!(["run echo from the shell"]));
+    assert_eq!(seen["asked"], json!(["terminal echo from the shell"]));
     let wrote = json!(["tool_call_update", "call_1_0", "completed", ["diff"]]);
     assert!(seen["seen"].as_array().unwrap().contains(&wrote), "{seen:#}");
     let said = &seen["text"]["agent_message_chunk"];

@@ -163,7 +163,8 @@ async fn six() -> MockServer {
         let usage = |input, output| Usage { input, output, ..Usage::default() };
         let (usage, reply) = match (is_child(asked), asked.results().len()) {
             (false, 0) => {
-                let tasks = (1..=6).map(|n| json!({"goal": format!("Task {n}")}));
+                let tasks = (1..=6)
+                    .map(|n| json!({"goal": format!("Count the lines of long.txt, part {n}")}));
                 let tasks: Vec<_> = tasks.collect();
                 let calls =
                     Reply::calls("served-1", [("delegate_task", json!({ "tasks": tasks }))]);
@@ -227,7 +228,7 @@ async fn with_room_for_three_of_six_tasks_three_are_completed_and_three_are_not_
         // Two requests of the parent and two of each child that ran.
         assert_eq!(server.requests().len(), 2 + 6);
         // What a child may say is what is reserved for it.
-        let limits: Vec<_> = of(&server.requests(), "Task")
+        let limits: Vec<_> = of(&server.requests(), "Count the lines")
             .iter()
             .map(|request| {
                 let asked = crate::program::Asked::of(request);

@@ -70,9 +70,9 @@ async fn a_call_that_the_server_cannot_read_is_the_models_own_mistake() {
     let chunk = json!({"choices": [{"index": 0, "delta": {"content": "I read it."}}]});
     let event = format!("data: {chunk}\n\nevent: error\ndata: {short}\n\n");
     for (answer, words) in [
-        (Answer::json(&short).status(400), "missing properties: 'path' | <function=read_file>"),
-        (Answer::json(&long).status(400), "<function=write_file>"),
-        (Answer::sse(event), "missing properties: 'path' | <function=read_file>"),
+        (Answer::json(&short).status(400), "missing properties: 'path' | ‹function=read_file>"),
+        (Answer::json(&long).status(400), "‹function=write_file>"),
+        (Answer::sse(event), "missing properties: 'path' | ‹function=read_file>"),
     ] {
         let (ended, requests) = run([answer, text("Fine.")], &["-t", "file"]).await;
         assert_eq!((ended.with_code(0).out.as_str(), requests.len()), ("Fine.\n", 2));
