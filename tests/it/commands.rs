@@ -5,7 +5,7 @@ use std::io::Read as _;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
-use deputize_testkit::MockServer;
+use deputize_testkit::{Answer, MockServer};
 use rustix::process::Signal;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::{Value, json};
@@ -363,4 +363,30 @@ async fn a_missing_key_of_an_address_for_children_is_told_by_its_key() {
     let run = ended(&Lab::new(), &["run", "-m", "offline", "--set", set, "List the files"]).await;
     let told = "error: the server at delegation.base_url needs a key: set NOT_SET";
     assert!(run.err.contains(told), "{}", run.err);
+}
+
+#[tokio::test]
+async fn commands_in_hints_have_the_config_option_of_the_program() {
+    let lab = Lab::new();
+    let servers = json!({"mcp_servers": {"w": {"command": "/bin/false"}}});
+    write(&lab.path("my own.yaml"), &servers.to_string());
+    let overflow = "This model's maximum context length is 8192 tokens";
+    let server = model(move |_| Answer::error(400, overflow)).await;
+    let config = ["--config", "../my own.yaml"];
+    let mut command = lab.run_command(&server, &["-t", "file", "go"]);
+    command.args(config);
+    let run = Running::start(command).end().await;
+    let resume = "`deputize run --config '../my own.yaml' --resume ";
+    assert!(run.err.contains(resume), "{}", run.err);
+    let test = "deputize mcp test --config '../my own.yaml' w";
+    assert!(run.err.contains(test), "{}", run.err);
+
+    // How a server is reached is not a hint: it stays as it is configured.
+    let like_a_hint = json!({"mcp_servers": {"w": {"command": "deputize", "args": ["run"]}}});
+    write(&lab.path("my own.yaml"), &like_a_hint.to_string());
+    let list = ended(&lab, &["mcp", "list", config[0], config[1]]).await.with_code(0);
+    assert!(!list.out.contains("run --config"), "{}", list.out);
+    let missing = ended(&lab, &["mcp", "test", "x", config[0], config[1]]).await.with_code(2);
+    let hint = "hint: `deputize mcp list --config '../my own.yaml'` shows";
+    assert!(missing.err.contains(hint), "{}", missing.err);
 }

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use deputize_core::Resource as _;
 use deputize_core::serde_json::json;
-use deputize_mcp::{Card, Cwd, Filter, Server, Servers, look, offer};
+use deputize_mcp::{Card, Cwd, Filter, HintCommands, Server, Servers, look, offer};
 use deputize_process::Supervisor;
 use deputize_testkit::Check;
 
@@ -20,7 +20,8 @@ async fn echo_keeps_its_contract() {
     let mut card = Card::default();
     card.keep(&server.start(), listed);
     let filter = Filter { read_only: vec!["echo".to_owned()], ..Filter::default() };
-    let offered = offer("s", &card, &server.start(), &filter).entries;
+    let commands = HintCommands { review: "agent review".into(), test: "agent test".into() };
+    let offered = offer("s", &card, &server.start(), &filter, &commands).entries;
     let echo = offered.iter().find(|entry| entry.name().as_str() == "mcp__s__echo").unwrap();
 
     let servers = Servers::new(vec![server], &dir, move |_| Ok(Arc::clone(&supervisor)));

@@ -15,6 +15,7 @@ use crate::command::{
 };
 use crate::compose::toolset_names;
 use crate::exit::CliError;
+use crate::invocation::{format_command, remember_config};
 use crate::later;
 use crate::own::Own;
 use crate::processes;
@@ -142,6 +143,7 @@ impl Cli {
 
     fn run_with(&self, arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         let given: Vec<OsString> = arguments.into_iter().collect();
+        remember_config(&given);
         let arguments = match Arguments::try_parse_from(&given) {
             Ok(arguments) => arguments,
             Err(error) => return refused(&error, &given),
@@ -212,11 +214,12 @@ fn refused(error: &clap::Error, given: &[OsString]) -> ExitCode {
     if let Some(told) = later::told(words.get(..until).unwrap_or_default()) {
         tell(&format!("error: {told}"));
     } else if unknown.contains(char::is_whitespace) {
-        tell("error: a task is given to `run`: deputize run \"…\"");
+        tell(&format!("error: a task is given to `run`: {} \"…\"", format_command("run")));
     } else {
         let _unread = error.print();
         if words.first() == Some(&"run") && is_a_word_more(error) {
-            tell("hint: a task is one argument; put its words in quotes: deputize run \"…\"");
+            let run = format_command("run");
+            tell(&format!("hint: a task is one argument; put its words in quotes: {run} \"…\""));
         }
     }
     code

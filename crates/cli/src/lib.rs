@@ -35,6 +35,7 @@ mod fixture;
 mod hardline;
 mod hooks;
 mod idle;
+mod invocation;
 mod later;
 mod output;
 mod own;

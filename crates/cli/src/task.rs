@@ -9,6 +9,8 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
+use crate::invocation::format_command;
+
 pub(crate) mod material;
 
 /// The most bytes of a task.
@@ -25,8 +27,9 @@ const PIECE_BYTES: usize = 64 * 1024;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TaskError {
     #[error(
-        "there is no task: give it as an argument, as in `deputize run 'List the files here'`, or \
-         pipe it to standard input"
+        "there is no task: give it as an argument, as in `{} 'List the files here'`, or pipe it to \
+         standard input",
+        format_command("run")
     )]
     Missing,
     #[error("the task is empty")]
@@ -118,7 +121,8 @@ impl Input<'_> {
                         "warning: standard input is a pipe that nobody wrote to in {seconds} s; it \
                          goes on without. `< /dev/null` says that there is nothing; what takes \
                          longer goes into a file, or behind the task in the pipe: `(echo TASK; \
-                         COMMAND) | deputize run`"
+                         COMMAND) | {}`",
+                        format_command("run")
                     ));
                     return Ok(None);
                 }

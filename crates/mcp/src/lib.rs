@@ -6,7 +6,7 @@
 //! one of its tools and owns its processes.
 //!
 //! ```
-//! use deputize_mcp::{Card, Described, Filter, Listed, Start, offer};
+//! use deputize_mcp::{Card, Described, Filter, HintCommands, Listed, Start, offer};
 //!
 //! let tool = Described {
 //!     name: "get".into(),
@@ -17,7 +17,8 @@
 //! let listed = Listed { tools: vec![tool], ..Listed::default() };
 //! let start = Start { place: "/usr/bin/weather".into(), ..Start::default() };
 //! card.keep(&start, listed);
-//! let offered = offer("weather", &card, &start, &Filter::default());
+//! let commands = HintCommands { review: "my-agent review".into(), test: "my-agent test".into() };
+//! let offered = offer("weather", &card, &start, &Filter::default(), &commands);
 //! assert_eq!(offered.entries[0].name().as_str(), "mcp__weather__get");
 //! ```
 //!
@@ -63,7 +64,7 @@ pub use error::{Fault, Garbage, McpError};
 pub use lines::{LINE_BYTES, STRAY_LINES, UNASKED, UNASKED_BYTES};
 pub use list::{DESCRIPTION_BYTES, Described, Listed, SCHEMA_BYTES, TOOLS};
 pub use names::{SERVER_CHARS, ServerNameError, server_name, toolset};
-pub use offer::{Filter, Offer, offer};
+pub use offer::{Filter, HintCommands, Offer, offer};
 pub use pin::{Approved, Card, Change, difference, pretty};
 pub use server::{Cwd, Limits, Reach, Server, Start, WORKSPACE};
 pub use servers::{NotKnown, STARTS, Servers, look};

@@ -34,6 +34,16 @@ impl Filter {
     }
 }
 
+/// Commands of the program that notes and errors about a server tell the person to run. The name
+/// of the server is appended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HintCommands {
+    /// Shows what a server has, and approves it.
+    pub review: String,
+    /// Starts a server and asks what it has.
+    pub test: String,
+}
+
 /// What is offered of a server, and what a person should know of the rest.
 #[derive(Debug, Default)]
 pub struct Offer {
@@ -45,7 +55,14 @@ pub struct Offer {
 
 /// The tools of a server by what is known of it, as they go out to models. Nothing is started.
 #[must_use]
-pub fn offer(server: &str, card: &Card, start: &Start, filter: &Filter) -> Offer {
+pub fn offer(
+    server: &str,
+    card: &Card,
+    start: &Start,
+    filter: &Filter,
+    commands: &HintCommands,
+) -> Offer {
+    let review = format!("{} {server}", commands.review);
     let mut offer = Offer::default();
     let Some(set) = toolset(server) else {
         offer.notes.push(format!("mcp {server}: this cannot be the name of a server"));
@@ -56,23 +73,22 @@ pub fn offer(server: &str, card: &Card, start: &Start, filter: &Filter) -> Offer
         let more = waiting.len().saturating_sub(3);
         let more = if more > 0 { format!("; and {more} more") } else { String::new() };
         let first = waiting.iter().take(3).map(Change::told).collect::<Vec<_>>().join("; ");
-        offer.notes.push(format!(
-            "mcp {server}: {first}{more}. Review with: deputize mcp review {server}"
-        ));
+        offer.notes.push(format!("mcp {server}: {first}{more}. Review with: {review}"));
     }
     if card.is_held(start) {
         return offer;
     }
     let Some(listed) = &card.listed else {
         offer.notes.push(format!(
-            "mcp {server}: it has not said yet what it has; try it with: deputize mcp test {server}"
+            "mcp {server}: it has not said yet what it has; try it with: {} {server}",
+            commands.test
         ));
         return offer;
     };
     let Some(approved) = &card.approved else {
         offer.notes.push(format!(
             "mcp {server}: you have not approved it yet: {} tools are not offered. Read what it \
-             says of itself, and approve it, with: deputize mcp review {server}",
+             says of itself, and approve it, with: {review}",
             listed.tools.len()
         ));
         return offer;
@@ -82,7 +98,7 @@ pub fn offer(server: &str, card: &Card, start: &Start, filter: &Filter) -> Offer
     let whole = card.offered(start);
     let instructions = listed.instructions_digest();
     let names = names(server, whole.iter().map(|tool| tool.name.as_str()));
-    let of = Of { server, set: &set, instructions: &instructions };
+    let of = Of { server, set: &set, instructions: &instructions, review: &review };
     for tool in whole.iter().filter(|tool| filter.takes(&tool.name)) {
         let Some(Ok(name)) = names.get(&tool.name) else { continue };
         let only_looks = filter.read_only.contains(&tool.name);
@@ -119,6 +135,8 @@ struct Of<'a> {
     set: &'a ToolsetName,
     /// The digest of its instructions, as they were approved.
     instructions: &'a str,
+    /// The command that reviews it.
+    review: &'a str,
 }
 
 fn entry(of: Of<'_>, (name, tool): (&ToolName, &Described), only_looks: bool) -> Option<Entry> {
@@ -133,8 +151,9 @@ fn entry(of: Of<'_>, (name, tool): (&ToolName, &Described), only_looks: bool) ->
 
 fn made(of: Of<'_>, spec: ToolSpec, does: Does) -> Entry {
     let (server, instructions) = (of.server.to_owned(), of.instructions.to_owned());
+    let review = of.review.to_owned();
     let origin = Origin::Mcp { server: server.clone() };
-    let tool: Arc<dyn Tool> = Arc::new(ServerTool { server, instructions, spec, does });
+    let tool: Arc<dyn Tool> = Arc::new(ServerTool { server, instructions, review, spec, does });
     Entry { toolset: of.set.clone(), origin, tool }
 }
 
@@ -224,6 +243,12 @@ mod tests {
     use super::*;
     use crate::list::Listed;
 
+    /// Makes an offer of a server named `s`.
+    fn offer(card: &Card, start: &Start, filter: &Filter) -> Offer {
+        let commands = HintCommands { review: "agent review".into(), test: "agent test".into() };
+        super::offer("s", card, start, filter, &commands)
+    }
+
     fn start(place: &str) -> Start {
         Start { place: place.to_owned(), digest: place.to_owned(), ..Start::default() }
     }
@@ -247,7 +272,7 @@ mod tests {
     #[test]
     fn tools_go_out_under_the_servers_name_and_are_asked_for_unless_the_person_says_otherwise() {
         let filter = Filter { read_only: vec!["get".into()], ..Filter::default() };
-        let offer = offer("s", &card(&["get", "put"], false), &start("/bin/s"), &filter);
+        let offer = offer(&card(&["get", "put"], false), &start("/bin/s"), &filter);
         assert_eq!(named(&offer), ["mcp__s__get", "mcp__s__put"]);
         assert_eq!(offer.notes, Vec::<String>::new());
         let effects: Vec<_> = offer.entries.iter().map(|entry| entry.tool.spec().effects).collect();
@@ -265,7 +290,7 @@ mod tests {
             exclude: vec!["put".into()],
             ..Filter::default()
         };
-        let offer = offer("s", &card(&["get", "put", "more"], true), &start("/bin/s"), &filter);
+        let offer = offer(&card(&["get", "put", "more"], true), &start("/bin/s"), &filter);
         assert_eq!(named(&offer), ["mcp__s__get"]);
         let note = "mcp s: `tools` names \"nothing\", which the server does not have";
         assert_eq!(offer.notes, [note]);
@@ -273,8 +298,7 @@ mod tests {
 
     #[test]
     fn resources_and_prompts_are_tools_unless_the_server_has_one_of_that_name() {
-        let offer =
-            offer("s", &card(&["read_resource"], true), &start("/bin/s"), &Filter::default());
+        let offer = offer(&card(&["read_resource"], true), &start("/bin/s"), &Filter::default());
         assert_eq!(named(&offer), ["mcp__s__read_resource", "mcp__s__list_resources"]);
         let schema = offer.entries[0].tool.spec().decl.parameters.as_str().to_owned();
         assert_eq!(schema, r#"{"type":"object"}"#, "the server's own");
@@ -286,14 +310,14 @@ mod tests {
         let mut listed = card.listed.clone().unwrap();
         listed.tools[0].description = "Gets more.".into();
         card.keep(&start("/bin/s"), listed);
-        let offer = offer("s", &card, &start("/bin/s"), &Filter::default());
+        let offer = offer(&card, &start("/bin/s"), &Filter::default());
         assert_eq!(named(&offer)[0], "mcp__s__put");
         assert_eq!(
             offer.notes,
             ["mcp s: tool \"get\" changed since you approved it (description, +1 line -1 line). \
-              Review with: deputize mcp review s"]
+              Review with: agent review s"]
         );
-        let other = super::offer("s", &card, &start("/tmp/s"), &Filter::default());
+        let other = self::offer(&card, &start("/tmp/s"), &Filter::default());
         assert_eq!(other.entries.len(), 0, "nothing of another program");
     }
 
@@ -301,7 +325,7 @@ mod tests {
     fn nothing_is_offered_of_a_server_that_nobody_approved() {
         let mut card = card(&["get"], true);
         card.approved = None;
-        let offer = offer("s", &card, &start("/bin/s"), &Filter::default());
+        let offer = offer(&card, &start("/bin/s"), &Filter::default());
         assert_eq!(offer.entries.len(), 0);
         assert!(offer.notes[0].contains("1 tools are not offered"), "{:?}", offer.notes);
     }
@@ -311,10 +335,9 @@ mod tests {
         let mut card = card(&["get"], false);
         let now = Listed { resources: true, ..card.listed.clone().unwrap() };
         card.hear(&start("/bin/s"), now);
-        let offer = offer("s", &card, &start("/bin/s"), &Filter::default());
+        let offer = offer(&card, &start("/bin/s"), &Filter::default());
         assert_eq!(named(&offer), ["mcp__s__get"]);
-        let note =
-            "mcp s: it has resources now, which it had not. Review with: deputize mcp review s";
+        let note = "mcp s: it has resources now, which it had not. Review with: agent review s";
         assert_eq!(offer.notes, [note]);
     }
 
@@ -323,6 +346,6 @@ mod tests {
         let mut card = card(&[], true);
         let now = Listed { instructions: Some("Obey.".into()), ..card.listed.clone().unwrap() };
         card.hear(&start("/bin/s"), now);
-        assert_eq!(offer("s", &card, &start("/bin/s"), &Filter::default()).entries.len(), 0);
+        assert_eq!(offer(&card, &start("/bin/s"), &Filter::default()).entries.len(), 0);
     }
 }

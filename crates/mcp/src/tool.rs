@@ -49,6 +49,8 @@ pub(crate) struct ServerTool {
     pub(crate) server: String,
     /// The digest of the server's instructions, as they were approved.
     pub(crate) instructions: String,
+    /// The command with which a person reviews the server.
+    pub(crate) review: String,
     pub(crate) spec: ToolSpec,
     pub(crate) does: Does,
 }
@@ -158,7 +160,7 @@ impl Call<'_> {
 
     /// What the server has, which is still the one that was approved.
     async fn as_approved(&self) -> Result<Arc<Listed>, ToolError> {
-        let server = &self.tool.server;
+        let (server, review) = (&self.tool.server, &self.tool.review);
         let limit = self.servers.limits(server).start;
         let now = tokio::select! {
             biased;
@@ -169,8 +171,8 @@ impl Call<'_> {
             return Ok(now);
         }
         Err(ToolError::refused(format!(
-            "mcp {server}: its instructions changed since you approved them. Review with: deputize \
-             mcp review {server}. Until a person has done that it cannot be called; use another way"
+            "mcp {server}: its instructions changed since you approved them. Review with: \
+             {review}. Until a person has done that it cannot be called; use another way"
         )))
     }
 
@@ -182,9 +184,10 @@ impl Call<'_> {
             Some(now) => {
                 let how = difference(&self.told(name), &now.as_told());
                 let how = if how.is_empty() { String::new() } else { format!(" ({how})") };
+                let review = &self.tool.review;
                 Err(ToolError::refused(format!(
                     "mcp {server}: {called} changed since you approved it{how}. Review \
-                     with: deputize mcp review {server}. Until a person has done that it cannot \
+                     with: {review}. Until a person has done that it cannot \
                      be called; use another way"
                 )))
             }

@@ -14,6 +14,7 @@ use crate::command::print_table;
 use crate::compose::mcp::{cards, not_given, server};
 use crate::config::{Config, Loaded, Sources, nearest};
 use crate::exit::CliError;
+use crate::invocation::format_command;
 use crate::processes::setup;
 use crate::surroundings::{Surroundings, print, tell};
 
@@ -73,7 +74,7 @@ fn missing(name: &str, loaded: &Loaded) -> CliError {
     let error = CliError::usage(ServerError::Missing(name.to_owned()));
     match nearest(name, names) {
         Some(near) => error.hint(format!("the nearest name is `{near}`")),
-        None => error.hint("`deputize mcp list` shows those there are"),
+        None => error.hint(format!("`{}` shows those there are", format_command("mcp list"))),
     }
 }
 
@@ -110,8 +111,9 @@ fn list(around: &Surroundings, view: &View) -> Result<(), CliError> {
     }
     let rows = rows.iter().map(Row::cells).collect();
     let head = ["SERVER", "IS", "REACHED BY", "TOOLS", "STATE"];
-    let if_empty = "there are no MCP servers: `deputize mcp add NAME -- COMMAND` adds one";
-    print_table(head, rows, if_empty)
+    let add = format_command("mcp add");
+    let if_empty = format!("there are no MCP servers: `{add} NAME -- COMMAND` adds one");
+    print_table(head, rows, &if_empty)
 }
 
 /// How a server stands.
@@ -129,11 +131,12 @@ impl Row {
     fn of(name: &str, start: Start, card: &Card) -> Self {
         let name = name.to_owned();
         let waiting: Vec<Change> = card.changes(&start).into_iter().filter(Change::waits).collect();
+        let review = format_command("mcp review");
         let state = match waiting.len() {
-            1 => format!("1 change waits: deputize mcp review {name}"),
-            more @ 2.. => format!("{more} changes wait: deputize mcp review {name}"),
+            1 => format!("1 change waits: {review} {name}"),
+            more @ 2.. => format!("{more} changes wait: {review} {name}"),
             0 if card.listed.is_some() && card.approved.is_none() => {
-                format!("nobody approved it yet: deputize mcp review {name}")
+                format!("nobody approved it yet: {review} {name}")
             }
             0 if card.listed.is_none() => "it has not said yet what it has".to_owned(),
             0 if card.is_stale(&start) => {
@@ -190,8 +193,9 @@ fn test(around: &Surroundings, name: &str, settings: &Settings) -> Result<(), Cl
     let start = desk.server.start();
     if let Some(approved) = desk.card.approved.as_ref().filter(|_| desk.card.is_held(&start)) {
         let held = ServerError::Held { name: name.to_owned(), why: start.since(&approved.start) };
-        let review = format!("look at it and start it with: deputize mcp review {name}");
-        return Err(CliError::failed(held).hint(review));
+        let review = format_command("mcp review");
+        let hint = format!("look at it and start it with: {review} {name}");
+        return Err(CliError::failed(held).hint(hint));
     }
     let (listed, took) = ask(around, &desk.server, &sources.cwd)?;
     desk.card.hear(&start, listed.clone());
@@ -200,13 +204,13 @@ fn test(around: &Surroundings, name: &str, settings: &Settings) -> Result<(), Cl
     let waiting = desk.card.changes(&start).into_iter().filter(Change::waits).count();
     if desk.card.approved.is_none() {
         tell(&format!(
-            "note: nothing of it is offered to agents before you read and approve it: deputize \
-             mcp review {name}"
+            "note: nothing of it is offered to agents before you read and approve it: {} {name}",
+            format_command("mcp review")
         ));
     } else if waiting > 0 {
         tell(&format!(
-            "note: of that, {waiting} things are not as you approved them. Review with: deputize \
-             mcp review {name}"
+            "note: of that, {waiting} things are not as you approved them. Review with: {} {name}",
+            format_command("mcp review")
         ));
     }
     Ok(())
@@ -304,7 +308,8 @@ fn remove(around: &Surroundings, name: &str, settings: &Settings) -> Result<(), 
     tell(&format!("removed: mcp {name}, from {}", path.display()));
     let set = format!("mcp-{name}");
     if loaded.config.toolsets.contains(&set) {
-        tell(&format!("note: `toolsets` names {set} still: deputize tools disable {set}"));
+        let disable = format_command("tools disable");
+        tell(&format!("note: `toolsets` names {set} still: {disable} {set}"));
     }
     left_where_it_started(around, name)?;
     match server {

@@ -17,6 +17,7 @@ use crate::command::run::overrides;
 use crate::compose::{Asked, Composition, Ingredients, mcp};
 use crate::config::{FlagValue, ModelOverrides, SERVER_TOOLSETS};
 use crate::exit::CliError;
+use crate::invocation::format_command;
 use crate::surroundings::{Surroundings, print, tell};
 
 /// The model that is named when none is configured.
@@ -103,10 +104,11 @@ pub(super) fn planned(
         })?;
     let tool = composition.delegation.tool();
     if !Parent::of(parent).has(tool.as_str()) {
-        return Err(CliError::usage(NoTool(tool)).hint(
-            "`deputize tools list` shows the toolsets of agents; `deputize tools enable \
-             delegation` gives them that one",
-        ));
+        return Err(CliError::usage(NoTool(tool)).hint(format!(
+            "`{}` shows the toolsets of agents; `{} delegation` gives them that one",
+            format_command("tools list"),
+            format_command("tools enable")
+        )));
     }
     Ok(planned)
 }
@@ -124,12 +126,14 @@ fn of_server(composition: &Composition, arguments: &Value) -> Option<String> {
     Some(if given.is_empty() || given.iter().any(|given| given == name) {
         format!(
             "`{name}` is the toolset of the MCP server {server}, of which no tool can be offered \
-             now; the warning says why, and `deputize mcp list` how it stands"
+             now; the warning says why, and `{}` how it stands",
+            format_command("mcp list")
         )
     } else {
         format!(
             "`{name}` is the toolset of the MCP server {server}, which agents do not have: \
-             `deputize tools enable {name}`"
+             `{} {name}`",
+            format_command("tools enable")
         )
     })
 }

@@ -9,6 +9,7 @@ use crate::command::print_table;
 use crate::compose::{Composition, Ingredients};
 use crate::config::nearest;
 use crate::exit::CliError;
+use crate::invocation::format_command;
 use crate::surroundings::{Surroundings, print, tell};
 
 mod choose;
@@ -108,7 +109,7 @@ fn compose(
 fn why_not(entry: &Entry, composition: &Composition) -> Option<String> {
     let set = &entry.toolset;
     if !composition.toolsets.contains(set) {
-        return Some(format!("not enabled (deputize tools enable {set})"));
+        return Some(format!("not enabled ({} {set})", format_command("tools enable")));
     }
     match &entry.tool.spec().usable {
         Usable::Yes => None,
@@ -157,7 +158,7 @@ fn show(composition: &Composition, name: &str, as_json: bool) -> Result<(), CliE
         let error = CliError::usage(NoTool { name: name.to_owned() });
         return Err(match nearest(name, names) {
             Some(near) => error.hint(format!("the nearest name is `{near}`")),
-            None => error.hint("`deputize tools list` shows those there are"),
+            None => error.hint(format!("`{}` shows those there are", format_command("tools list"))),
         });
     };
     let decl = composition.declared(entry);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use deputize_core::door::Secrets;
 use deputize_core::{Catalog, CatalogError, Store, ToolSource};
 use deputize_mcp::{
-    Card, Cards, Cwd, Filter, Limits, Offer, Server, Servers, Start, WORKSPACE, offer,
+    Card, Cards, Cwd, Filter, HintCommands, Limits, Offer, Server, Servers, Start, WORKSPACE, offer,
 };
 use deputize_process::{ProgramError, base_env};
 use deputize_tools::Processes;
@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::model::looks_secret;
 use crate::config::{Config, McpServer, Secret, UrlFault, server_url};
 use crate::exit::CliError;
+use crate::invocation::format_command;
 use crate::surroundings::Surroundings;
 
 mod first;
@@ -83,12 +84,17 @@ fn is_wanted(config: &Config, name: &str) -> bool {
     config.toolsets.is_empty() || of_editor || config.toolsets.iter().any(wanted)
 }
 
+/// Returns the commands that hints about a server name.
+fn hint_commands() -> HintCommands {
+    HintCommands { review: format_command("mcp review"), test: format_command("mcp test") }
+}
+
 /// Why no agent has a server's tools, where `toolsets` is a list without them, and what to do.
 pub(crate) fn not_given(config: &Config, name: &str) -> Option<String> {
     (!is_wanted(config, name)).then(|| {
         format!(
-            "no agent is given it: `toolsets` is a list without mcp-{name} (deputize tools enable \
-             mcp-{name})"
+            "no agent is given it: `toolsets` is a list without mcp-{name} ({} mcp-{name})",
+            format_command("tools enable")
         )
     })
 }
@@ -273,7 +279,8 @@ pub(super) fn add(
             exclude: entry.tools.exclude.clone(),
             read_only: entry.tools.read_only.clone(),
         });
-        let Offer { entries, notes } = offer(name, card, start, &filter.unwrap_or_default());
+        let Offer { entries, notes } =
+            offer(name, card, start, &filter.unwrap_or_default(), &hint_commands());
         notes.into_iter().for_each(|note| tell(name, note));
         for entry in entries {
             if let Err(CatalogError::Twice { name: tool, first, .. }) = catalog.insert(entry) {

@@ -13,6 +13,7 @@ use super::known::{self, KNOWN, Known, OFFLINE, UrlFault};
 use super::place::{listed, nearest, shown};
 use super::provider::{Api, ProviderEntry, ToolCalling};
 use super::secret::Secret;
+use crate::invocation::format_command;
 
 const CONNECT_SECONDS: u32 = 10;
 const FIRST_BYTE_SECONDS: u32 = 60;
@@ -142,9 +143,10 @@ pub enum ResolveError {
     /// Neither configured nor given.
     #[error(
         "no model is configured. Give one with `-m openai/NAME` (key in OPENAI_API_KEY), or write \
-         `model: PROVIDER/NAME` in the file that `deputize config path` names.\n\
+         `model: PROVIDER/NAME` in the file that `{}` names.\n\
          Any compatible server: `--base-url http://127.0.0.1:8080/v1 -m openai/NAME`.\n\
-         To look around without a key and a network: `-m offline`."
+         To look around without a key and a network: `-m offline`.",
+        format_command("config path")
     )]
     NoModel,
     /// The name is not PROVIDER/MODEL.

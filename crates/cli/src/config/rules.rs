@@ -8,6 +8,7 @@ use super::place::{Place, Problem, shown};
 use super::plugin;
 use super::resolve::UnknownProvider;
 use super::tree::{Entry, Node, Value};
+use crate::invocation::format_command;
 use deputize_mcp::{ServerNameError, server_name};
 
 /// What the check found.
@@ -57,8 +58,9 @@ fn programs_of_the_environment(config: &Node, found: &mut Findings) {
         if let Some(place) = set {
             let message = format!(
                 "`{}` is not read from the environment, since it starts programs; write it into \
-                 the file that `deputize config path` names, or use `--set`",
-                path.join(".")
+                 the file that `{}` names, or use `--set`",
+                path.join("."),
+                format_command("config path")
             );
             found.error(place, message);
         }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::place::{listed, nearest, shown};
 use super::rules::Findings;
 use super::tree::{Node, Value};
+use crate::invocation::format_command;
 
 /// Toolsets of later versions: naming one is no mistake.
 pub(crate) const LATER: [&str; 5] = ["browser", "code", "memory", "skills", "web"];
@@ -48,7 +49,8 @@ pub(super) fn check(config: &Node, known: &BTreeSet<String>, found: &mut Finding
                 let name = shown(name);
                 let remedy = match (near.as_str(), key.as_str()) {
                     ("", "toolsets") => {
-                        format!("; to take it out of your file: deputize tools disable {name}")
+                        let disable = format_command("tools disable");
+                        format!("; to take it out of your file: {disable} {name}")
                     }
                     ("", _) => "; take it out if that server is gone".to_owned(),
                     _ => String::new(),

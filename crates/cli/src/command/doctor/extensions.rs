@@ -13,6 +13,7 @@ use super::{Check, Health};
 use crate::compose::{mcp, plugins};
 use crate::config::{Config, McpServer, PluginEntry};
 use crate::exit::CliError;
+use crate::invocation::format_command;
 use crate::processes::setup;
 use crate::surroundings::Surroundings;
 
@@ -81,8 +82,9 @@ async fn asked(server: Server, mut card: Card, cwd: &Path, processes: Arc<Proces
     let (name, start) = (server.name.clone(), server.start());
     if let Some(approved) = card.approved.as_ref().filter(|_| card.is_held(&start)) {
         let why = start.since(&approved.start);
-        let review = "look at it and start it with: deputize mcp review";
-        return Check::less(SERVER, format!("{name}: it is not started: {why}; {review} {name}"));
+        let review = format_command("mcp review");
+        let remedy = format!("look at it and start it with: {review} {name}");
+        return Check::less(SERVER, format!("{name}: it is not started: {why}; {remedy}"));
     }
     let begun = Instant::now();
     let listed = match look(server, cwd, move || processes.shared()).await {
@@ -111,5 +113,5 @@ fn answers(name: &str, listed: &Listed, begun: Instant) -> String {
 }
 
 fn not_whole(name: &str, answers: &str, why: &str) -> String {
-    format!("{answers}, but {why}: deputize mcp review {name}")
+    format!("{answers}, but {why}: {} {name}", format_command("mcp review"))
 }

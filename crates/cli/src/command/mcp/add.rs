@@ -14,6 +14,7 @@ use crate::compose::looks_secret;
 use crate::compose::mcp::{cards, server};
 use crate::config::{McpServer, Secret};
 use crate::exit::CliError;
+use crate::invocation::format_command;
 use crate::surroundings::{Surroundings, print, tell};
 
 /// Tries a server, shows all of it, and adds it when the person says so.
@@ -23,7 +24,8 @@ pub(super) fn add(around: &Surroundings, args: &Add) -> Result<(), CliError> {
     server_name(name).map_err(CliError::usage)?;
     if loaded.config.mcp_servers.contains_key(name) {
         let taken = CliError::usage(ServerError::Taken(name.clone()));
-        return Err(taken.hint(format!("take it out first: deputize mcp remove {name}")));
+        let remove = format_command("mcp remove");
+        return Err(taken.hint(format!("take it out first: {remove} {name}")));
     }
     let start_in = args.start_in.as_deref().map(|given| start_in(given, &sources.cwd));
     let entry = entry(args, start_in.clone());

@@ -14,6 +14,7 @@ use crate::args::Settings;
 use crate::compose::plugins::{add_tools, isolated, named};
 use crate::compose::{Ingredients, without_plugins};
 use crate::exit::CliError;
+use crate::invocation::format_command;
 use crate::processes;
 use crate::surroundings::{Surroundings, print};
 
@@ -134,11 +135,11 @@ impl Report {
         if wrong > 0 {
             lines.push(format!("{wrong} of {} tools break their contract", checked.len()));
         } else {
-            lines.push(
-                "To use it, write this into the file that `deputize config path` names. It then \
-                 runs in a process of its own, with all that you may do:"
-                    .to_owned(),
-            );
+            lines.push(format!(
+                "To use it, write this into the file that `{}` names. It then runs in a process of \
+                 its own, with all that you may do:",
+                format_command("config path")
+            ));
             lines.push(String::new());
             lines.push("plugins:".to_owned());
             lines.push(format!("  - path: {}", quoted(file.path())));

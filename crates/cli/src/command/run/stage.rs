@@ -22,6 +22,7 @@ use crate::compose::Composition;
 use crate::config::ApprovalMode;
 use crate::control::server::Server;
 use crate::exit::{CliError, Exit};
+use crate::invocation::format_command;
 use crate::output::events::Projection;
 use crate::output::json::Children;
 use crate::output::outlet::{Outlet, WAITING_BYTES};
@@ -292,7 +293,7 @@ impl Stage {
 
     fn hint_of(&self, hint: impl Fn(&str) -> String) {
         if let Some(session) = &self.goes_on {
-            self.tell(&hint(&format!("deputize run --resume {session}")));
+            self.tell(&hint(&format!("{} --resume {session}", format_command("run"))));
         }
     }
 

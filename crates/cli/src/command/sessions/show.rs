@@ -15,6 +15,7 @@ use super::{
 use crate::agent_name::{AgentName, short};
 use crate::control::running::Holder;
 use crate::exit::CliError;
+use crate::invocation::format_command;
 use crate::screen::call::of_call;
 use crate::screen::summary::{dollars, seconds, tokens, unseen};
 use crate::surroundings::print;
@@ -90,7 +91,9 @@ pub(super) fn shown(
 fn outlook(stored: &StoredSession, holder: Option<&Holder>) -> String {
     let session = &stored.header.session;
     match holder {
-        None => format!("\nunfinished: go on with `deputize run --resume {session}`\n"),
+        None => {
+            format!("\nunfinished: go on with `{} --resume {session}`\n", format_command("run"))
+        }
         Some(holder) => {
             let process = holder.pid.map(|pid| format!(" in process {pid}")).unwrap_or_default();
             format!("\nrunning{process}: `deputize agents {session}` shows what its agents do\n")

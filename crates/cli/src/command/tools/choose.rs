@@ -12,6 +12,7 @@ use crate::compose::mcp::toolsets;
 use crate::config::edit::{Item, Own, change, with_item, without_key};
 use crate::config::{Config, LATER_TOOLSETS, Sources, load, nearest};
 use crate::exit::CliError;
+use crate::invocation::format_command;
 use crate::surroundings::{Surroundings, tell};
 
 /// The key that names the toolsets of agents; an empty list is all of them.
@@ -57,7 +58,8 @@ pub(super) fn choose(
     }
     if wanted.is_empty() {
         let last = CliError::usage(ChoiceError::Last(name.to_owned()));
-        return Err(last.hint("enable another one first: `deputize toolsets list` shows them"));
+        let list = format_command("toolsets list");
+        return Err(last.hint(format!("enable another one first: `{list}` shows them")));
     }
     if enable && there.iter().all(|name| wanted.contains(name)) {
         write(&sources, &[], |text| without_key(text, KEY))?;
@@ -70,10 +72,11 @@ pub(super) fn choose(
     write(&sources, &wanted, |text| with_item(text, KEY, item, &wanted))?;
     tell(&format!("{word}: {name}; `{KEY}` in {path} is now [{}]", wanted.join(", ")));
     if listed.is_empty() {
-        tell(
+        tell(&format!(
             "note: until now it named none, which gives all; what comes later, as by a plugin or an \
-             MCP server, is given with `deputize tools enable NAME`",
-        );
+             MCP server, is given with `{} NAME`",
+            format_command("tools enable")
+        ));
     }
     told_if_overruled(&sources, &wanted)
 }
@@ -94,7 +97,7 @@ fn unknown(name: &str, composition: &Composition, there: &BTreeSet<String>) -> C
     }
     match nearest(name, there.iter().map(String::as_str)) {
         Some(near) => error.hint(format!("the nearest name is `{near}`")),
-        None => error.hint("`deputize toolsets list` shows those there are"),
+        None => error.hint(format!("`{}` shows those there are", format_command("toolsets list"))),
     }
 }
 

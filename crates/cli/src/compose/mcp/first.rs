@@ -18,6 +18,7 @@ use crate::approve::confirmed;
 use crate::command::mcp::show;
 use crate::config::Config;
 use crate::exit::CliError;
+use crate::invocation::format_command;
 use crate::processes::setup;
 use crate::surroundings::{Surroundings, tell};
 
@@ -137,8 +138,8 @@ impl Asked {
         }
         Some(format!(
             "mcp {name}: seen for the first time: its {tools} tools are approved as they were \
-             shown; what changes later waits for you. Read them again with: deputize mcp review \
-             {name}"
+             shown; what changes later waits for you. Read them again with: {} {name}",
+            format_command("mcp review")
         ))
     }
 }
@@ -199,7 +200,8 @@ fn asked(unknown: Vec<Asked>, cwd: &Path, around: &Surroundings) -> FirstLook {
         let mut note = unheard(name, was_slow.contains(name));
         // What an editor names is started by the editor's word alone.
         if !of_editor {
-            note.push_str(&format!(". To wait for it: deputize mcp test {name}"));
+            let test = format_command("mcp test");
+            note.push_str(&format!(". To wait for it: {test} {name}"));
         }
         notes.push(note);
         without.insert(name.clone());
@@ -256,7 +258,8 @@ async fn ask_first(
     Ok(taken.then(|| {
         format!(
             "mcp {name}: seen for the first time: its {tools} tools are taken as they are; what \
-             changes later waits for you. Read them with: deputize mcp review {name}"
+             changes later waits for you. Read them with: {} {name}",
+            format_command("mcp review")
         )
     }))
 }
@@ -266,7 +269,7 @@ fn without(name: &str, of_editor: bool, error: McpError) -> String {
     let why = CliError::failed(error).chain();
     let next = match of_editor {
         true => "what the editor says of it is to be mended there".to_owned(),
-        false => format!("try it with: deputize mcp test {name}"),
+        false => format!("try it with: {} {name}", format_command("mcp test")),
     };
     format!("{why}. This session goes without its tools; {next}")
 }
