@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::program::{Asked, Lab, hang, model};
 
+mod approval;
 mod editor;
 mod history;
 mod real;

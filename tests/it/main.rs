@@ -6,6 +6,7 @@
 mod acp;
 mod acp_serve;
 mod agents;
+mod approval;
 mod background;
 mod cli;
 mod commands;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use deputize_core::door::{to_line, to_question};
-use deputize_core::{Answer, Approver, BoxFuture, Cancel, Question};
+use deputize_core::{Answer, Approver, BoxFuture, Cancel, Excerpt, Question};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::getpgrp;
@@ -25,8 +25,6 @@ const GUARD: Duration = Duration::from_millis(300);
 const PATIENCE: Duration = Duration::from_secs(600);
 /// How often a cancelled question is noticed.
 const LOOK: Duration = Duration::from_millis(50);
-/// The most bytes of a command that a person is asked to judge.
-const COMMAND_BYTES: usize = 32 * 1024;
 /// The most bytes of a typed answer.
 const ANSWER_BYTES: usize = 1024;
 /// The terminal that controls this process.
@@ -55,14 +53,6 @@ impl Person {
             () = cancel.cancelled() => return Answer::no(CANCELLED),
             turn = self.turn.lock() => turn,
         };
-        let bytes = question.command.len();
-        if bytes > COMMAND_BYTES {
-            let reason = format!(
-                "it has {bytes} bytes, and a person is shown at most {COMMAND_BYTES}: make several \
-                 calls of it, or another tool's"
-            );
-            return Answer { reason, ..Answer::no("the length of what would be asked") };
-        }
         let paused = self.screen.pause();
         let stop = Stop::default();
         let (terminal, text, seen) = (self.terminal.clone(), words(question), stop.0.clone());
@@ -120,8 +110,17 @@ fn words(question: &Question) -> String {
         }
     };
     let mut text = format!("\n{who} wants to use {}:\n", question.tool);
-    for line in to_question(&question.command).split('\n') {
-        text.push_str(&format!("  | {line}\n"));
+    match &question.saved {
+        None => text.push_str(&marked(&to_question(&question.command))),
+        Some(saved) => {
+            let Excerpt { head, omitted, tail } = Excerpt::new(&question.command);
+            text.push_str(&format!(
+                "{}{omitted}\n{}",
+                marked(head.strip_suffix('\n').unwrap_or(&head)),
+                marked(&tail)
+            ));
+            text.push_str(&format!("{}\n", saved.describe()));
+        }
     }
     let cwd = to_question(&question.cwd.to_string_lossy()).replace('\n', "\\n");
     let reason = to_line(&question.reason, GOAL_CHARS);
@@ -129,6 +128,11 @@ fn words(question: &Question) -> String {
     text.push_str(&format!("{}: {reason}.\n", question.class));
     text.push_str("No sandbox holds it: it would run with all your rights.\n");
     text
+}
+
+/// Marks each line as one of the command.
+fn marked(command: &str) -> String {
+    command.split('\n').map(|line| format!("  | {line}\n")).collect()
 }
 
 /// Whether there is a terminal to ask somebody on.

@@ -48,6 +48,7 @@ mod context_use;
 pub mod door;
 mod error_text;
 mod event;
+mod excerpt;
 mod external;
 mod file_state;
 mod gate;
@@ -89,6 +90,7 @@ pub use event::{
     AgentStart, Endpoint, Event, Journal, JournalError, LogLevel, Observer, Record, SessionStart,
     ToolEnd,
 };
+pub use excerpt::{Excerpt, SavedCommand};
 pub use external::{External, Host, Told};
 pub use file_state::{Extent, FileLedger, OnStaleWrite, Stale, Version};
 pub use gate::{Admission, GateState, Leave, Next, Pass, RateGate, Ticket};

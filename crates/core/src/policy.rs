@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::agent::AgentView;
 use crate::authority::ApproverMode;
 use crate::cancel::Cancel;
+use crate::excerpt::SavedCommand;
 use crate::model::BoxFuture;
 use crate::name::{AgentId, CallId, ToolName};
 use crate::tool::ToolSpec;
@@ -70,6 +71,9 @@ pub struct Question {
     pub class: String,
     /// The rule that asks.
     pub reason: String,
+    /// The file with the command, if it is too long to be shown whole.
+    #[serde(default)]
+    pub saved: Option<SavedCommand>,
 }
 
 /// An answer to a question.
@@ -106,6 +110,13 @@ impl Answer {
 
 /// Asks a person. Never called for an agent whose mode is `deny` or `auto`.
 pub trait Approver: Send + Sync {
+    /// Returns the answer to a question that nobody needs to be asked. Called before
+    /// [`Approver::ask`], and before anything is prepared for a person to read.
+    fn answer_without_asking(&self, question: &Question) -> Option<Answer> {
+        let _ = question;
+        None
+    }
+
     /// Waits for the answer; a cancelled question is a no.
     fn ask<'a>(&'a self, question: &'a Question, cancel: &'a Cancel) -> BoxFuture<'a, Answer>;
 }

@@ -287,6 +287,7 @@ impl Driver {
             cwd: self.view.spec.cwd.clone(),
             class,
             reason,
+            saved: None,
         }
     }
 

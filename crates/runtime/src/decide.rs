@@ -38,6 +38,7 @@ impl Driver {
             reason:
                 "a program that acts on its own; what it does it asks you only if it chooses to"
                     .to_owned(),
+            saved: None,
         };
         let work = self.cancel.child();
         let asked = self.shared.decide(&self.view, &question, &work);
@@ -94,7 +95,7 @@ impl Shared {
             ApproverMode::Ask => {
                 let presence = self.tree().live.get(&spec.id).cloned();
                 let _asks = presence.as_ref().map(Presence::asks_person);
-                self.parts.approver.ask(question, work).await
+                self.ask_approver(question, work).await
             }
         };
         let decision = if answer.allowed { "allow" } else { "deny" }.to_owned();

@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use deputize_core::door::{clean, to_line};
 use deputize_core::{
-    Agent, AgentView, Answer, BoxFuture, CORRECTIONS, CallId, CallStatus, Cancel, CancelReason,
-    Event, ExitReason, External, HookPoint, Host, JournalError, LogLevel, Message, ModelText,
-    Moment, Outcome, Question, Status, Told, ToolEnd, ToolName, ToolResult, ToolTrace, WrapUp,
-    rejection,
+    Agent, AgentView, Answer, ApproverMode, BoxFuture, CORRECTIONS, CallId, CallStatus, Cancel,
+    CancelReason, Event, ExitReason, External, HookPoint, Host, JournalError, LogLevel, Message,
+    ModelText, Moment, Outcome, Question, Status, Told, ToolEnd, ToolName, ToolResult, ToolTrace,
+    WrapUp, effective_mode, rejection,
 };
 use futures_util::FutureExt as _;
 use tokio::sync::{mpsc, watch};
@@ -42,6 +42,9 @@ const WORDS_BYTES: usize = 4096;
 const ALL_WORDS_BYTES: usize = 256 * 1024;
 /// The most calls of one agent that are kept on record; more are counted.
 const CALLS: usize = 10_000;
+/// Maximum bytes of a request that can be approved. Half of what is judged: a text in a list or in
+/// JSON is judged more than once.
+const APPROVED_BYTES: usize = JUDGED_BYTES / 2;
 /// The class of what such an agent asks for.
 const CLASS: &str = "external";
 /// Kinds of calls that run nothing: what stands in them beside what is named as a command is none.
@@ -363,6 +366,15 @@ impl Reporter {
         if let Some(reason) = told.find_map(|command| self.shared.parts.policy.never(command)) {
             return Err(Answer { reason, ..Answer::no("rule") });
         }
+        // A person must not be asked about what the rules above did not see.
+        if effective_mode(&self.view) == ApproverMode::Ask && asked.len() > APPROVED_BYTES {
+            let bytes = asked.len();
+            let reason = format!(
+                "the request has {bytes} bytes, and at most {APPROVED_BYTES} of an external agent \
+                 can be approved: make several smaller requests"
+            );
+            return Err(Answer { reason, ..Answer::no("rule") });
+        }
         let arguments = scrubbed(&self.shared.parts.secrets, &call.arguments);
         let tool = self.tool(call);
         let moment = Moment::PreToolUse { call: call.call, tool: &tool, arguments: &arguments };
@@ -388,6 +400,7 @@ impl Reporter {
             class: CLASS.to_owned(),
             reason: "an external agent asks for it; nothing on this system bounds what it does"
                 .to_owned(),
+            saved: None,
         })
     }
 }

@@ -142,6 +142,7 @@ mod presence;
 pub mod prompt;
 mod pulse;
 mod resume;
+mod saved_command;
 mod session;
 mod shared;
 mod spawn;

@@ -136,6 +136,7 @@ impl Session {
                 restored.texts,
             ),
             path: dir.file(&id),
+            disk: Arc::clone(dir.disk()),
             checker: Checker::default(),
             view: Arc::new(SessionView {
                 id: id.clone(),

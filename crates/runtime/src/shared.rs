@@ -23,6 +23,7 @@ use crate::parts::{Models, Route, SyncMode};
 use crate::pulse::Pulse;
 use crate::session::declare;
 use crate::spawn::{AgentState, LocalAgent};
+use crate::store::Disk;
 use crate::stored::Stored;
 use crate::tape::{Play, Tape};
 use crate::tree::{Spent, Tree};
@@ -37,6 +38,8 @@ pub(crate) struct Shared {
     pub(crate) view: Arc<SessionView>,
     /// The session's file.
     pub(crate) path: PathBuf,
+    /// The storage of the session's files.
+    pub(crate) disk: Arc<dyn Disk>,
     pub(crate) cancel: Cancel,
     pub(crate) budget: Arc<BudgetLedger>,
     /// Where what is sent is recorded.

@@ -6,16 +6,17 @@ use agent_client_protocol::Client;
 use agent_client_protocol::v1::ConnectionTo;
 use agent_client_protocol::v1::schema::{
     PermissionOption, PermissionOptionKind, RequestPermissionOutcome, RequestPermissionRequest,
-    SessionNotification, ToolCallContent, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields,
+    SessionNotification, ToolCallContent, ToolCallLocation, ToolCallStatus, ToolCallUpdate,
+    ToolCallUpdateFields,
 };
 use deputize_core::door::{to_line, to_question};
-use deputize_core::{AgentId, Answer, Approver, ApproverMode, BoxFuture, Cancel, Question};
+use deputize_core::{
+    AgentId, Answer, Approver, ApproverMode, BoxFuture, Cancel, Excerpt, Question,
+};
 
 use super::call::fenced;
 use super::telling::{Asked, Telling};
 
-/// The most bytes of a command that a person is asked to judge.
-const COMMAND_BYTES: usize = 32 * 1024;
 /// The most characters of a title.
 const TITLE_CHARS: usize = 160;
 /// Who says no when the turn ends first.
@@ -34,6 +35,18 @@ pub(crate) struct Editor {
 }
 
 impl Approver for Editor {
+    fn answer_without_asking(&self, question: &Question) -> Option<Answer> {
+        // How children's questions are answered is a matter of the configuration.
+        if question.agent != self.root {
+            return None;
+        }
+        match *self.mode.lock().unwrap_or_else(PoisonError::into_inner) {
+            ApproverMode::Auto => Some(Answer::yes(Answer::AUTO)),
+            ApproverMode::Deny => Some(Answer::no(Answer::NOBODY)),
+            ApproverMode::Ask => None,
+        }
+    }
+
     fn ask<'a>(&'a self, question: &'a Question, cancel: &'a Cancel) -> BoxFuture<'a, Answer> {
         Box::pin(self.answer(question, cancel))
     }
@@ -41,21 +54,6 @@ impl Approver for Editor {
 
 impl Editor {
     async fn answer(&self, question: &Question, cancel: &Cancel) -> Answer {
-        // How children's questions are answered is a matter of the configuration.
-        let of_root = question.agent == self.root;
-        match *self.mode.lock().unwrap_or_else(PoisonError::into_inner) {
-            ApproverMode::Auto if of_root => return Answer::yes("auto"),
-            ApproverMode::Deny if of_root => return Answer::no(Answer::NOBODY),
-            ApproverMode::Auto | ApproverMode::Deny | ApproverMode::Ask => {}
-        }
-        let bytes = question.command.len();
-        if bytes > COMMAND_BYTES {
-            let reason = format!(
-                "it has {bytes} bytes, and a person is shown at most {COMMAND_BYTES}: make several \
-                 calls of it, or another tool's"
-            );
-            return Answer { reason, ..Answer::no("the length of what would be asked") };
-        }
         let asked = self.connection.send_request(self.request(question));
         tokio::select! {
             biased;
@@ -88,6 +86,10 @@ impl Editor {
             .kind(kind)
             .status(ToolCallStatus::Pending)
             .content(vec![ToolCallContent::from(words(question))]);
+        let fields = match &question.saved {
+            None => fields,
+            Some(saved) => fields.locations(vec![ToolCallLocation::new(&*saved.path)]),
+        };
         let option = |id, name, kind| PermissionOption::new(id, name, kind);
         let options = vec![
             option(ALLOW, "Allow once", PermissionOptionKind::AllowOnce),
@@ -106,13 +108,19 @@ fn title(question: &Question) -> String {
     to_line(&title, TITLE_CHARS)
 }
 
-/// What the person judges: all of the command, within a fence that it cannot close.
+/// What the person judges: the command, within a fence that it cannot close.
 fn words(question: &Question) -> String {
     let cwd = to_question(&question.cwd.to_string_lossy()).replace('\n', "\\n");
     let reason = to_line(&question.reason, TITLE_CHARS);
+    let command = match &question.saved {
+        None => fenced(&to_question(&question.command)),
+        Some(saved) => {
+            let Excerpt { head, omitted, tail } = Excerpt::new(&question.command);
+            format!("{}\n{omitted}\n{}\n\n{}\n", fenced(&head), fenced(&tail), saved.describe())
+        }
+    };
     format!(
-        "{}\nin `{cwd}`\n\n{}: {reason}. No sandbox holds it: it would run with all your rights.",
-        fenced(&to_question(&question.command)),
+        "{command}\nin `{cwd}`\n\n{}: {reason}. No sandbox holds it: it would run with all your rights.",
         question.class,
     )
 }
@@ -158,6 +166,7 @@ mod tests {
             cwd: "/w\nin /safe".into(),
             class: "dangerous".to_owned(),
             reason: "nothing bounds it".to_owned(),
+            saved: None,
         };
         assert!(title(&question).starts_with("terminal ls"), "{}", title(&question));
         let fetch = Question {

@@ -16,6 +16,7 @@ fn question(command: &str) -> Question {
         cwd: PathBuf::from("/repo/project"),
         class: "dangerous".to_owned(),
         reason: "each command is asked for".to_owned(),
+        saved: None,
     }
 }
 
@@ -107,17 +108,9 @@ fn a_terminal_that_is_closed_says_no() {
 }
 
 #[test]
-fn no_terminal_and_a_command_too_long_are_no() {
+fn no_terminal_is_no() {
     let (_terminal, mut person) = terminal();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let long = question(&"x".repeat(COMMAND_BYTES + 1));
-    let answer = runtime.block_on(person.ask(&long, &Cancel::new()));
-    assert_eq!(answer.by, "the length of what would be asked");
-    assert_eq!(
-        answer.reason,
-        "it has 32769 bytes, and a person is shown at most 32768: make several calls of it, or another \
-         tool's"
-    );
     person.terminal = PathBuf::from("/nowhere/tty");
     let answer = runtime.block_on(person.ask(&question("ls"), &Cancel::new()));
     assert_eq!((answer.allowed, answer.by.as_str()), (false, "no terminal to ask on"));
@@ -183,4 +176,32 @@ fn a_question_shows_all_and_nothing_in_it_can_pass_for_the_question() {
     dangerous: each command is asked for.
     No sandbox holds it: it would run with all your rights.
     "#);
+}
+
+#[test]
+fn a_long_command_names_its_file_in_lines_that_are_not_of_the_command() {
+    let saved = deputize_core::SavedCommand {
+        path: PathBuf::from("/sessions/s/s~call_1_0\n.command.txt"),
+        bytes: 9999,
+        sha256: "5e5e".to_owned(),
+    };
+    let forged = "[0 bytes left out; invisible characters in them: 0]";
+    let command = format!("one\n{forged}\n{}\u{202e}{}\nlast", "x\n".repeat(60), "y\n".repeat(60));
+    let asked = Question { saved: Some(saved), ..question(&command) };
+    let text = words(&asked);
+    let unmarked: Vec<_> = text.lines().filter(|line| !line.starts_with("  | ")).collect();
+    let expected = [
+        "",
+        "The agent wants to use terminal:",
+        "[91 bytes left out; invisible characters in them: 1]",
+        "Only its beginning and end are shown. The whole text, exactly as it would run (9999 bytes, \
+         sha256 5e5e), is in",
+        "  /sessions/s/s~call_1_0\\n.command.txt",
+        "Read that file before you answer.",
+        "in /repo/project",
+        "dangerous: each command is asked for.",
+        "No sandbox holds it: it would run with all your rights.",
+    ];
+    assert_eq!(unmarked, expected);
+    assert!(text.contains("  | one\n") && text.contains("  | last\n"), "{text}");
 }

@@ -69,7 +69,7 @@ impl SessionDir {
         self.path.join(id.as_str())
     }
 
-    pub(super) const fn disk(&self) -> &Arc<dyn Disk> {
+    pub(crate) const fn disk(&self) -> &Arc<dyn Disk> {
         &self.disk
     }
 

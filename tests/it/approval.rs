@@ -1,0 +1,106 @@
+//! Approval of commands that are too long to be shown whole.
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use deputize_core::Reply;
+use deputize_testkit::Answer;
+use serde_json::json;
+
+use crate::program::{Asked, Ended, Lab, model, sees};
+
+/// A command that leaves a file behind, with a part that only its middle has.
+pub(crate) fn long_command(bytes: usize) -> String {
+    let filler = "0123456789 abcdefghijklmnopqrstuvwxyz\n".repeat(bytes / 76);
+    format!(": THE-BEGINNING <<'END'\n{filler}THE-MIDDLE\u{202e}\n{filler}END\ntouch THE-LAST")
+}
+
+/// Makes one call of `terminal`, then repeats its result.
+pub(crate) fn runs(command: String) -> impl Fn(&Asked) -> Answer + Send + Sync + 'static {
+    move |asked| {
+        let reply = match asked.results().first() {
+            None => Reply::calls("mock", [("terminal", json!({ "command": command }))]),
+            Some(result) => Reply::text("mock", result.to_string()),
+        };
+        Answer::reply(&reply)
+    }
+}
+
+pub(crate) fn saved_command(lab: &Lab) -> PathBuf {
+    lab.path(&format!("home/sessions/{0}/{0}~call_1_0.command.txt", lab.session()))
+}
+
+/// The SHA-256 of a file, by another program.
+pub(crate) fn sha256(file: &Path) -> String {
+    let summed = Command::new("sha256sum").arg(file).output().unwrap();
+    String::from_utf8(summed.stdout).unwrap().split(' ').next().unwrap().to_owned()
+}
+
+fn decided(ended: &Ended) -> (String, String) {
+    let decisions = ended.events("approval.decision");
+    let field = |name: &str| decisions[0][name].as_str().unwrap().to_owned();
+    (field("decision"), field("by"))
+}
+
+#[tokio::test]
+async fn a_long_command_is_shown_in_part_and_whole_in_a_file() {
+    let command = long_command(100_000);
+    for (typed, decision) in [(b"y\n", "allow"), (b"n\n", "deny")] {
+        let (lab, server) = (Lab::new(), model(runs(command.clone())).await);
+        let (mut person, running) = lab.on_terminal(&server, &["--output", "events", "Go"]);
+        let screen = sees(&person, "Run it? [y/N] ").await;
+        let file = saved_command(&lab);
+        assert_eq!(fs::read_to_string(&file).unwrap(), command);
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+        for shown in [
+            "  | : THE-BEGINNING <<'END'\r\n",
+            "  | touch THE-LAST\r\n",
+            file.to_str().unwrap(),
+            &format!("{} bytes", command.len()),
+            &format!("sha256 {}", sha256(&file)),
+            "invisible characters in them: 1]",
+        ] {
+            assert!(screen.contains(shown), "{shown}: {screen}");
+        }
+        assert!(!screen.contains("THE-MIDDLE") && screen.len() < 16_000, "{screen}");
+        person.write_all(typed).unwrap();
+        let ended = running.end().await.with_code(0);
+        assert_eq!(decided(&ended), (decision.to_owned(), "user".to_owned()));
+        assert_eq!(lab.work("THE-LAST").exists(), decision == "allow", "{}", ended.out);
+    }
+}
+
+#[tokio::test]
+async fn a_command_above_the_limit_is_denied_with_the_limit() {
+    let command = long_command(1_100_000);
+    let (lab, server) = (Lab::new(), model(runs(command.clone())).await);
+    let (_person, running) = lab.on_terminal(&server, &["--output", "events", "Go"]);
+    let ended = running.end().await.with_code(0);
+    assert_eq!(decided(&ended).0, "deny");
+    let words =
+        format!("the call has {} bytes, and at most 1048576 can be approved", command.len());
+    assert!(ended.out.contains(&words), "{}", ended.out);
+    assert!(!saved_command(&lab).exists() && !lab.work("THE-LAST").exists());
+}
+
+#[tokio::test]
+async fn a_command_that_cannot_be_saved_is_denied() {
+    let lab = Lab::new();
+    let (sessions, answers) = (lab.path("home/sessions"), runs(long_command(100_000)));
+    let server = model(move |asked: &Asked| {
+        // A file stands where the session's folder would be.
+        let names = fs::read_dir(&sessions).unwrap().map(|entry| entry.unwrap().path());
+        let file = names.into_iter().find(|path| path.extension().is_some()).unwrap();
+        fs::write(file.with_extension(""), "").unwrap();
+        answers(asked)
+    });
+    let server = server.await;
+    let (_person, running) = lab.on_terminal(&server, &["--output", "events", "Go"]);
+    let ended = running.end().await.with_code(0);
+    assert_eq!(decided(&ended).0, "deny");
+    assert!(ended.out.contains("cannot be written for the user to read"), "{}", ended.out);
+    assert!(!lab.work("THE-LAST").exists());
+}
