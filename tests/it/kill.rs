@@ -427,7 +427,7 @@ async fn a_command_that_had_started_is_not_run_again() {
         let ended = resume(&lab, &server, &set).await.with_code(0);
         assert_eq!(ended.out, "I looked.\n");
         assert_eq!(fs::read_to_string(lab.work("ran")).unwrap(), "ran\n");
-        let told = "session recovered: a call has an unknown outcome: terminal";
+        let told = "session recovered: a call has an unknown outcome: run echo ran";
         assert!(ended.err.contains(told), "{}", ended.err);
         let requests = server.requests();
         assert_eq!(requests.len(), 2);
