@@ -16,7 +16,9 @@ mod marks;
 
 pub(crate) use clean::is_invisible;
 pub use clean::{Cleaned, clean, clean_json, visible_json};
-pub use marks::restored;
+pub use marks::{
+    AmbiguousMark, InertText, Restored, has_inert_mark, pattern_of_marks, restored, restored_whole,
+};
 
 /// Who said something. It gives no right; it only tells.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

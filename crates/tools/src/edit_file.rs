@@ -21,9 +21,6 @@ use crate::shown::count;
 use crate::text::Text;
 use crate::write_file::shown_diff;
 
-/// Says that a text was not taken as it was given.
-pub(crate) const MARKS_RESTORED: &str =
-    "chat-format marks that you were shown with `‹` stand in the file as it has them";
 /// Lines of places that an ambiguous edit names.
 const NAMED_LINES: usize = 20;
 
@@ -107,6 +104,12 @@ fn edit_file(args: &Args, cx: &ToolCx) -> ToolCallResult {
     write(cx, &place, (Some(&old), &new), output)
 }
 
+/// Says how many marks were not written as they were given.
+pub(crate) fn marks_restored(marks: usize) -> Option<String> {
+    let marks = (marks > 0).then(|| count(marks as u64, "chat-format mark"))?;
+    Some(format!("{marks} given with ‹ written in the original form"))
+}
+
 /// What is changed, as a diff.
 fn report(place: &Place, old: &str, edited: &Edited) -> ToolOutput {
     let difference = Difference::between(old, &edited.text, &edited.changes);
@@ -129,7 +132,7 @@ fn report(place: &Place, old: &str, edited: &Edited) -> ToolOutput {
         }
     };
     output.notes.extend(how.map(str::to_owned));
-    output.notes.extend(edited.marks.then(|| MARKS_RESTORED.to_owned()));
+    output.notes.extend(marks_restored(edited.marks));
     output.notes.extend(cut);
     output.display = Some(shown_diff(place, &difference));
     output
@@ -162,6 +165,9 @@ fn missed(place: &Place, text: &str, args: &Args, miss: Miss) -> ToolError {
         Miss::TooLarge { bytes, limit } => ToolError::refused(format!(
             "{path} would have {bytes} bytes or more, and {limit} is the most after an edit: \
              change it with the terminal"
+        )),
+        Miss::Mark(error) => ToolError::refused(format!(
+            "{path}: {error}, since old covers both: edit a smaller part, which has one of them"
         )),
         Miss::Nowhere => nowhere(path, text, &args.old),
     }
@@ -236,17 +242,17 @@ mod tests {
         let line = |n: usize| shown.lines().nth(n).unwrap().split_once('\t').unwrap().1.to_owned();
         assert_eq!(line(1), "‹s>one‹/s> <b>two</b>");
         let answer = edit_in(&bench, &line(1), "‹s>three‹/s> four").await;
-        assert!(answer.contains("chat-format marks"), "{answer}");
+        assert!(answer.contains("[2 chat-format marks given with ‹"), "{answer}");
         edit_in(&bench, "x ‹/INST]", "y ‹/INST]").await;
         edit_in(&bench, "user", "user ‹|im_start|>").await;
         let now = "<p>\n<s>three</s> four\n[INST] y [/INST]\n<|im_start|>user <|im_start|>\n";
         assert_eq!(String::from_utf8(bench.get("f")).unwrap(), now);
-        // Written whole, too; a mark that the file does not have is written as it is given.
+        // Written whole, too, also with a mark that the file did not have.
         let content = "‹s>five‹/s>\n‹INST]\n‹tool_call>\n";
         let write = json!({"path": "f", "content": content});
         let answer = bench.call(crate::write_file::WriteFile, write).await;
-        assert!(answer.contains("chat-format marks"), "{answer}");
-        assert_eq!(bench.get("f"), "<s>five</s>\n[INST]\n‹tool_call>\n".as_bytes());
+        assert!(answer.contains("[4 chat-format marks given with ‹"), "{answer}");
+        assert_eq!(bench.get("f"), b"<s>five</s>\n[INST]\n<tool_call>\n");
     }
 
     #[test]

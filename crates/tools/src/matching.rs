@@ -5,15 +5,14 @@
 //! text is indented as the file is; then whole lines that differ in what a reader is not shown. The
 //! first rung that finds anything decides. Nothing is ever changed outside of what was found.
 //!
-//! Marks of chat formats are shown inert (`‹s>`). Before the last rung the others are tried with the
-//! marks of the old text as the file has them, and those in the new text always stand as the file
-//! has them.
+//! Marks of chat formats are shown inert (`‹s>`). An old text that has one is looked for in the file
+//! as it is shown, where both forms are the same. Marks in the new text are restored by what was
+//! found ([`door::restored`]).
 
-use std::borrow::Cow;
 use std::ops::Range;
 use std::rc::Rc;
 
-use deputize_core::door;
+use deputize_core::door::{self, AmbiguousMark, InertText};
 
 use crate::diff::Change;
 use crate::indent::Indent;
@@ -47,8 +46,8 @@ pub(crate) enum Rung {
 pub(crate) struct Edited {
     pub(crate) text: String,
     pub(crate) rung: Rung,
-    /// Whether marks of chat formats were taken as the file has them, not as they were shown.
-    pub(crate) marks: bool,
+    /// How many inert marks of chat formats in the new text were restored.
+    pub(crate) marks: usize,
     /// What was changed, in order.
     pub(crate) changes: Vec<Change>,
 }
@@ -66,6 +65,8 @@ pub(crate) enum Miss {
     TooLarge { bytes: usize, limit: usize },
     /// It is there, and the new text is the same.
     NoChange,
+    /// It is there, and a mark in the new text could stand for two things.
+    Mark(AmbiguousMark),
 }
 
 /// A place that was found, and what goes there.
@@ -80,34 +81,46 @@ type Find = fn(&str, Edit<'_>) -> Vec<Found>;
 
 /// Does an edit. The old text must not be empty.
 pub(crate) fn edit(text: &str, edit: Edit<'_>) -> Result<Edited, Miss> {
-    const RUNGS: [(Rung, Find); 4] = [
+    const RUNGS: [(Rung, Find); 5] = [
         (Rung::Exact, exact),
         (Rung::LineEnds, line_ends),
         (Rung::TrailingSpace, |text, edit| lines(text, edit, trailing_space)),
         (Rung::Indentation, |text, edit| lines(text, edit, indentation)),
+        (Rung::Unshown, |text, edit| lines(text, edit, unshown)),
     ];
-    const UNSHOWN: (Rung, Find) = (Rung::Unshown, |text, edit| lines(text, edit, unshown));
-    let (old, new) = (door::restored(edit.old, text), door::restored(edit.new, text));
-    let marks = |restored: &Cow<'_, str>, given: &str| **restored != *given;
-    let (in_old, in_new) = (marks(&old, edit.old), marks(&new, edit.new));
-    let shown = Edit { new: &new, ..edit };
-    let restored = Edit { old: &old, new: &new, all: edit.all };
-    let tries = RUNGS.into_iter().map(|rung| (rung, shown, in_new));
-    let again = RUNGS.into_iter().filter(|_| in_old).map(|rung| (rung, restored, true));
-    for ((rung, find), edit, marks) in tries.chain(again).chain([(UNSHOWN, shown, in_new)]) {
-        let found = find(text, edit);
+    let shown = door::has_inert_mark(edit.old).then(|| InertText::of(text));
+    let searched = shown.as_ref().map_or(text, |shown| &shown.text);
+    for (rung, find) in RUNGS {
+        let mut found = find(searched, edit);
         if found.is_empty() {
             continue;
         }
         if found.len() > MOST_PLACES {
             return Err(Miss::TooMany);
         }
+        if let Some(shown) = &shown {
+            found.iter_mut().for_each(|found| found.range = shown.original(&found.range));
+        }
         if found.len() > 1 && !edit.all {
             return Err(Miss::Ambiguous(lines_of(text, &found)));
         }
+        let marks = restore_marks(text, &mut found).map_err(Miss::Mark)?;
         return replaced(text, &found, rung).map(|edited| Edited { marks, ..edited });
     }
     Err(Miss::Nowhere)
+}
+
+/// Restores the marks in what goes to each place, and returns how many.
+fn restore_marks(text: &str, found: &mut [Found]) -> Result<usize, AmbiguousMark> {
+    let mut marks = 0;
+    for Found { range, new } in found {
+        let restored = door::restored(new, text.get(range.clone()).unwrap_or_default())?;
+        if restored.marks > 0 {
+            marks += restored.marks;
+            *new = restored.text.into();
+        }
+    }
+    Ok(marks)
 }
 
 fn edited_limit(text: &str) -> usize {
@@ -138,7 +151,7 @@ fn replaced(text: &str, found: &[Found], rung: Rung) -> Result<Edited, Miss> {
     if out == text {
         Err(Miss::NoChange)
     } else {
-        Ok(Edited { text: out, rung, marks: false, changes })
+        Ok(Edited { text: out, rung, marks: 0, changes })
     }
 }
 
@@ -348,9 +361,25 @@ mod tests {
         assert_eq!(one("a <s>b</s> c", "b‹/s>", "d‹/s>"), "Exact: a <s>d</s> c");
         assert_eq!(one("a <s>b</s> c", "b", "‹s>"), "Exact: a <s><s></s> c");
         assert_eq!(one("  [INST] a\n  c\n", "‹INST] a\nc\n", "b\n"), "Indentation:   b\n");
-        assert_eq!(one("‹s> <s>", "‹s>", "x"), "Exact: x <s>");
+        assert_eq!(one("‹s> <s>", "‹s>", "x"), "Ambiguous([1, 1])");
         // Two lines that differ in one word are not the same lines.
         assert_eq!(one("a\nb\n", "a\nc\n", "x"), "Nowhere");
+    }
+
+    #[test]
+    fn marks_of_the_new_text_are_restored_by_what_is_replaced() {
+        let both = "‹s> one\n<s> two\n";
+        assert_eq!(one(both, "‹s> two", "‹s> 2"), "Exact: ‹s> one\n<s> 2\n");
+        assert_eq!(one(both, "‹s> one", "‹s> 1"), "Exact: ‹s> 1\n<s> two\n");
+        assert_eq!(one(both, "<s> two", "‹s> 2"), "Exact: ‹s> one\n<s> 2\n");
+        assert_eq!(one(both, "‹s> one\n‹s> two", "1\n2"), "Exact: 1\n2\n");
+        let both_kept = one(both, "‹s> one\n‹s> two", "‹s> 1\n‹s> 2");
+        assert_eq!(both_kept, "Mark(AmbiguousMark(\"‹s>\"))");
+        assert_eq!(one("‹s> ‹s>\n", "‹s> ‹s>", "‹s>x‹/s>"), "Exact: ‹s>x‹/s>\n");
+        assert_eq!(one("<s> a\n", "‹s> a", "‹s> a ‹/s> ‹think>"), "Exact: <s> a </s> <think>\n");
+        assert_eq!(one("é[ARGS]é<s>é", "‹s>é", "x‹s>"), "Exact: é[ARGS]éx<s>");
+        let all = Edit { old: "‹s>", new: "‹s>!", all: true };
+        assert_eq!(edit(both, all).unwrap().text, "‹s>! one\n<s>! two\n");
     }
 
     #[test]

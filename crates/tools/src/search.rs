@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 
 use deputize_core::Cancel;
+use deputize_core::door::pattern_of_marks;
 use grep_matcher::{LineTerminator, Matcher as _};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{
@@ -68,7 +69,7 @@ impl Search {
             .crlf(true)
             .size_limit(PATTERN_MEMORY)
             .dfa_size_limit(PATTERN_MEMORY)
-            .build(pattern)
+            .build(&pattern_of_marks(pattern))
             .map_err(PatternError::Bad)?;
         let context = if let Show::Lines(context) = show { context } else { 0 };
         let searcher = SearcherBuilder::new()

@@ -341,6 +341,21 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_mark_that_was_shown_inert_is_found_in_both_forms() {
+        let bench = Bench::new();
+        bench.put("f", "a</think>\nb‹/think>\n[INST] c\n<|im_end|>\n");
+        for (pattern, lines) in [
+            ("‹/think>", "f:1:a</think>\nf:2:b‹/think>"),
+            ("^‹INST] .$", "f:3:[INST] c"),
+            (r"‹\|im_(start|end)\|>|‹\|im_end\|>", "f:4:<|im_end|>"),
+            ("</think>", "f:1:a</think>"),
+        ] {
+            let found = search_in(&bench, json!({"pattern": pattern})).await;
+            assert!(found.starts_with(&format!("{lines}\n[")), "{pattern}: {found}");
+        }
+    }
+
+    #[tokio::test]
     async fn what_path_names_is_searched_whatever_it_is() {
         let bench = tree();
         assert_eq!(

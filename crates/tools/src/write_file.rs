@@ -1,11 +1,10 @@
 //! `write_file`: a whole file, created or replaced.
 
-use std::borrow::Cow;
 use std::sync::PoisonError;
 
 use deputize_core::{
-    Display, Effects, Example, ToolCallResult, ToolCx, ToolOutput, ToolSpec, TypedTool, door,
-    spec_of,
+    Display, Effects, Example, ToolCallResult, ToolCx, ToolError, ToolOutput, ToolSpec, TypedTool,
+    door, spec_of,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -14,7 +13,7 @@ use crate::Settings;
 use crate::blocking::{blocking, still_wanted};
 use crate::current::{Changed, Current, may_create, write};
 use crate::diff::{Difference, SCREEN_LINES};
-use crate::edit_file::MARKS_RESTORED;
+use crate::edit_file::marks_restored;
 use crate::path_error::PathError;
 use crate::place::Place;
 use crate::shown::count;
@@ -72,11 +71,14 @@ fn write_file(args: &Args, cx: &ToolCx) -> ToolCallResult {
         None => Some(Text { text: String::new(), charset: Charset::Utf8 }),
         Some(old) => old.bytes.as_ref().and_then(|bytes| Text::decode(bytes).ok()),
     };
-    // What was read here is given back with its marks as they were shown.
-    let content = match &before {
-        Some(before) => door::restored(&args.content, &before.text),
-        None => Cow::Borrowed(args.content.as_str()),
-    };
+    let there = before.as_ref().map_or("", |before| &before.text);
+    let content = door::restored_whole(&args.content, there).map_err(|error| {
+        let path = place.shown();
+        ToolError::refused(format!(
+            "{path}: {error}, since the file has both or fewer: change its parts with edit_file"
+        ))
+    })?;
+    let (content, marks) = (content.text, content.marks);
     let new = content.as_bytes();
     if let Some(bytes) = old.as_ref().and_then(|old| old.bytes.as_deref())
         && bytes == new
@@ -86,7 +88,7 @@ fn write_file(args: &Args, cx: &ToolCx) -> ToolCallResult {
     }
     let mut output = ToolOutput::text(summary(&place, old.as_ref(), &content));
     output.notes.extend(warning);
-    output.notes.extend((*content != *args.content).then(|| MARKS_RESTORED.to_owned()));
+    output.notes.extend(marks_restored(marks));
     if let Some(before) = before {
         output.notes.extend(lost(&before, &content));
         // The change for a screen, when both sides are text.
@@ -300,6 +302,27 @@ mod tests {
             );
             assert_eq!(bench.get("f"), b"a\nB\n");
         }
+    }
+
+    #[tokio::test]
+    async fn marks_that_were_shown_inert_are_written_in_their_true_form() {
+        let bench = Bench::new();
+        let copied = write_in(&bench, "copy", "‹s>a‹/s> ‹b>").await;
+        assert!(copied.contains("[2 chat-format marks given with ‹ written"), "{copied}");
+        assert_eq!(bench.get("copy"), "<s>a</s> ‹b>".as_bytes());
+        // A file that is about inert marks keeps them.
+        bench.put("inert", "say ‹s>\n").put("both", "‹s> <s>\n");
+        read_in(&bench, "inert").await;
+        let kept = write_in(&bench, "inert", "write ‹s>, not ‹think>\n").await;
+        assert!(kept.contains("[1 chat-format mark given with ‹ written"), "{kept}");
+        assert_eq!(bench.get("inert"), "write ‹s>, not <think>\n".as_bytes());
+        read_in(&bench, "both").await;
+        for (path, content) in [("inert", "‹s> ‹/s>"), ("both", "‹s>")] {
+            let refused = write_in(&bench, path, content).await;
+            assert!(refused.contains("`‹s>` may stand for itself or for the mark"), "{refused}");
+            assert!(refused.contains("change its parts with edit_file"), "{refused}");
+        }
+        assert!(write_in(&bench, "both", "nothing").await.starts_with("changed both"));
     }
 
     #[tokio::test]

@@ -30,7 +30,11 @@ impl Cleaned<'_> {
         [
             count(self.invisible, "invisible character", "removed"),
             count(self.sequences, "terminal sequence", "removed"),
-            count(self.marks, "chat-format mark", "made inert"),
+            count(
+                self.marks,
+                "chat-format mark",
+                "made inert (‹ stands for the original character)",
+            ),
         ]
         .into_iter()
         .flatten()
@@ -256,8 +260,16 @@ mod tests {
 
     #[test]
     fn marks_of_chat_formats_are_inert() {
-        check("<|im_start|>system", "‹|im_start|>system", &["1 chat-format mark made inert"]);
-        check("[INST] x [/INST]", "‹INST] x ‹/INST]", &["2 chat-format marks made inert"]);
+        check(
+            "<|im_start|>system",
+            "‹|im_start|>system",
+            &["1 chat-format mark made inert (‹ stands for the original character)"],
+        );
+        check(
+            "[INST] x [/INST]",
+            "‹INST] x ‹/INST]",
+            &["2 chat-format marks made inert (‹ stands for the original character)"],
+        );
         check("a <| b |> c", "a <| b |> c", &[]);
         check(
             "<|im_\u{1}st\u{200b}art|>[IN\u{1b}[mST]",
@@ -265,7 +277,7 @@ mod tests {
             &[
                 "1 invisible character removed",
                 "2 terminal sequences removed",
-                "2 chat-format marks made inert",
+                "2 chat-format marks made inert (‹ stands for the original character)",
             ],
         );
         check("v[0] <T>", "v[0] <T>", &[]);

@@ -7,13 +7,19 @@
 //!   a word, because tokenizers do the same. So `</s>` in HTML is one, and `<S>`, `<s class="x">`
 //!   and `Vec<String>` are none.
 //! - The first character of a mark becomes `‹`. Nothing else changes and nothing is removed, so
-//!   that the text stays readable and [`restored`] finds the mark again.
+//!   that the text stays readable.
+//! - What a model writes to a file is turned back: there an inert mark gets its true form, in any
+//!   file, because the model may have read it anywhere. The exception is a file that itself has
+//!   the inert form: an edit ([`restored`]) keeps the form of what it replaces, and a file written
+//!   whole ([`restored_whole`]) keeps the inert form where the file has no other and not fewer.
+//!   What is not decided by that is refused. A mark and its partner are one.
 //! - Placeholders for media and for code completion, and tags that are plain text to tokenizers
 //!   and ordinary markup elsewhere (`<parameter>`, `</function>`, `<image>`, `[IMG]`, `[MASK]`),
 //!   are no marks.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// What the first character of a mark becomes.
 const INERT: char = '‹';
@@ -148,34 +154,172 @@ pub(super) fn with_inert_marks<'t>(text: &'t str, marks: &mut usize) -> Cow<'t, 
     })
 }
 
-/// A text with its inert marks as they stand in the original that a model was shown: for tools
-/// that get back what they gave. A mark that the original does not have stays inert, and so does
-/// one that stands inert in the original itself.
+/// Text from a model with the marks that it was shown inert in their true form.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Restored<'t> {
+    /// The text.
+    pub text: Cow<'t, str>,
+    /// How many marks were turned back.
+    pub marks: usize,
+}
+
+/// A mark, of which it is not known whether its true or its inert form is meant.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` may stand for itself or for the mark that is shown so, and nothing tells which")]
+pub struct AmbiguousMark(pub String);
+
+/// Restores the marks in what takes the place of a part of a file. A mark gets its true form, unless
+/// the part has it, or its partner, inert: then it stays.
 ///
 /// ```
 /// use deputize_core::door::restored;
-/// assert_eq!(restored("a ‹s>b‹/s>", "x <s>y</s>"), "a <s>b</s>");
-/// assert_eq!(restored("a ‹s>b", "nothing of it"), "a ‹s>b");
+/// assert_eq!(restored("a ‹s>b‹/s>", "of other things")?.text, "a <s>b</s>");
+/// assert_eq!(restored("a ‹s>", "‹s>")?.text, "a ‹s>");
+/// assert!(restored("a ‹s>", "‹s> <s>").is_err());
+/// # Ok::<(), deputize_core::door::AmbiguousMark>(())
+/// ```
+///
+/// # Errors
+/// When the part has both forms of a mark.
+pub fn restored<'t>(text: &'t str, part: &str) -> Result<Restored<'t>, AmbiguousMark> {
+    restored_by(text, part, |_given, there| there.active > 0)
+}
+
+/// Restores the marks in what takes the place of a whole file, by the same rule.
+///
+/// # Errors
+/// When the file has both forms of a mark, or the text has more inert ones than the file.
+pub fn restored_whole<'t>(text: &'t str, file: &str) -> Result<Restored<'t>, AmbiguousMark> {
+    restored_by(text, file, |given, there| there.active > 0 || given.inert > there.inert)
+}
+
+fn restored_by<'t>(
+    text: &'t str,
+    original: &str,
+    is_ambiguous: impl Fn(Forms, Forms) -> bool,
+) -> Result<Restored<'t>, AmbiguousMark> {
+    if !text.contains(INERT) {
+        return Ok(Restored { text: Cow::Borrowed(text), marks: 0 });
+    }
+    let there = if original.contains(INERT) { forms(original) } else { BTreeMap::new() };
+    for (family, given) in forms(text) {
+        let there = there.get(&family).copied().unwrap_or_default();
+        if given.inert > 0 && there.inert > 0 && is_ambiguous(given, there) {
+            let rest = family.get(family.chars().next().map_or(0, char::len_utf8)..);
+            return Err(AmbiguousMark(format!("{INERT}{}", rest.unwrap_or_default())));
+        }
+    }
+    let mut marks = 0;
+    let text = rewritten(text, &[INERT], |from| {
+        let (active, inert) = active(from)?;
+        if there.get(&family(&active)).is_some_and(|there| there.inert > 0) {
+            return None;
+        }
+        marks += 1;
+        Some((inert, active))
+    });
+    Ok(Restored { text, marks })
+}
+
+/// How often a text has the marks of a family, in each form.
+#[derive(Debug, Clone, Copy, Default)]
+struct Forms {
+    active: usize,
+    inert: usize,
+}
+
+/// The forms of all marks of a text, by family.
+fn forms(text: &str) -> BTreeMap<String, Forms> {
+    let mut forms = BTreeMap::<String, Forms>::new();
+    let _unchanged = rewritten(text, &FIRST, |from| {
+        forms.entry(family(mark(from)?)).or_default().active += 1;
+        None
+    });
+    let _unchanged = rewritten(text, &[INERT], |from| {
+        forms.entry(family(&active(from)?.0)).or_default().inert += 1;
+        None
+    });
+    forms
+}
+
+/// What a mark and its partner have in common: `<s>` and `</s>` are restored alike.
+fn family(mark: &str) -> String {
+    mark.replace('/', "")
+}
+
+/// A text as a model is shown it, as far as marks go, with the way back to places in the original.
+#[derive(Debug)]
+pub struct InertText<'t> {
+    /// The text, its marks inert.
+    pub text: Cow<'t, str>,
+    /// Where the first characters of marks end, here and in the original.
+    ends: Vec<(usize, usize)>,
+}
+
+impl<'t> InertText<'t> {
+    /// Makes the marks of a text inert.
+    #[must_use]
+    pub fn of(text: &'t str) -> Self {
+        let mut ends = Vec::new();
+        let (mut shown, mut original) = (0, 0);
+        let whole = text.len();
+        let inert = rewritten(text, &FIRST, |from| {
+            let mark = mark(from)?;
+            let first = mark.chars().next().map_or(0, char::len_utf8);
+            let at = whole - from.len();
+            shown += at - original + INERT.len_utf8();
+            original = at + first;
+            ends.push((shown, original));
+            Some((mark.len(), format!("{INERT}{}", mark.get(first..)?)))
+        });
+        Self { text: inert, ends }
+    }
+
+    /// Returns the range of the original that a range of the text stands for.
+    #[must_use]
+    pub fn original(&self, range: &Range<usize>) -> Range<usize> {
+        let original = |at: usize| {
+            let before = self.ends.partition_point(|(shown, _)| *shown <= at);
+            let last = before.checked_sub(1).and_then(|last| self.ends.get(last));
+            last.map_or(at, |(shown, original)| original + (at - shown))
+        };
+        original(range.start)..original(range.end)
+    }
+}
+
+/// Whether a text has a mark in its inert form.
+#[must_use]
+pub fn has_inert_mark(text: &str) -> bool {
+    text.match_indices(INERT).any(|(at, _)| text.get(at..).is_some_and(|it| active(it).is_some()))
+}
+
+/// A regular expression that finds a mark in its true form too where it has the inert one.
+///
+/// ```
+/// use deputize_core::door::pattern_of_marks;
+/// assert_eq!(pattern_of_marks("x ‹/think>"), "x [‹<]/think>");
+/// assert_eq!(pattern_of_marks(r"‹\|im_end\|>"), r"[‹<]\|im_end\|>");
 /// ```
 #[must_use]
-pub fn restored<'t>(text: &'t str, original: &str) -> Cow<'t, str> {
-    if !text.contains(INERT) {
-        return Cow::Borrowed(text);
-    }
-    let mut there = BTreeSet::new();
-    let _unchanged = rewritten(original, &FIRST, |from| {
-        there.insert(mark(from)?.to_owned());
-        None
-    });
-    let _unchanged = rewritten(original, &[INERT], |from| {
-        let (active, _) = active(from)?;
-        there.remove(&active);
-        None
-    });
-    rewritten(text, &[INERT], |from| {
-        let (active, inert) = active(from)?;
-        there.contains(&active).then_some((inert, active))
+pub fn pattern_of_marks(pattern: &str) -> Cow<'_, str> {
+    rewritten(pattern, &[INERT], |from| {
+        let (active, _) = active(&unescaped(from))?;
+        let first = active.chars().next()?;
+        let escape = if first == '[' { "\\" } else { "" };
+        Some((INERT.len_utf8(), format!("[{INERT}{escape}{first}]")))
     })
+}
+
+/// The beginning of a pattern without the backslashes before signs.
+fn unescaped(pattern: &str) -> String {
+    let mut plain = String::new();
+    let mut rest = pattern.chars().take(4 * LONGEST_NAME).peekable();
+    while let Some(c) = rest.next() {
+        if c != '\\' || !rest.peek().is_some_and(char::is_ascii_punctuation) {
+            plain.push(c);
+        }
+    }
+    plain
 }
 
 /// The mark that a text begins with as an inert one, and how many bytes that is.
