@@ -9,9 +9,9 @@ use crate::outcome::Outcome;
 use crate::prompt::fill;
 use crate::schema::plain_schema;
 
-mod last_value;
+mod values;
 
-use last_value::last_value;
+pub use values::AnswerValue;
 
 const SCHEMA: &str = include_str!("../prompts/answer_schema.md");
 const REJECTED: &str = include_str!("../prompts/answer_rejected.md");
@@ -81,19 +81,25 @@ impl Outcome {
     }
 }
 
-/// Returns the JSON value that an answer is, or the last complete object or array in it.
+/// Returns the JSON value that an answer is, or the last complete objects and arrays in it, in the
+/// order in which they stand there.
 ///
-/// Prose and fences may stand around the value. What stands inside other brackets does not count,
+/// Prose and fences may stand around a value. What stands inside other brackets does not count,
 /// nor what stands inside a value that is not complete. A fenced block may hold any JSON value.
 ///
 /// ```
-/// let answer = "Two files fit.\n```json\n{\"files\": 2}\n```\nTell me if you need more.";
-/// assert_eq!(deputize_core::value_in(answer), Some(serde_json::json!({"files": 2})));
+/// let answer = "Two files fit.\n```json\n{\"files\": 2}\n```\nThey are those of [1].";
+/// let values = deputize_core::values_in(answer);
+/// assert_eq!(values[0].value, serde_json::json!({"files": 2}));
+/// assert_eq!(values[1].value, serde_json::json!([1]));
 /// ```
 #[must_use]
-pub fn value_in(answer: &str) -> Option<Value> {
+pub fn values_in(answer: &str) -> Vec<AnswerValue> {
     let answer = answer.trim();
-    serde_json::from_str(answer).ok().or_else(|| last_value(answer))
+    match serde_json::from_str(answer) {
+        Ok(value) => vec![AnswerValue { value, fenced: false }],
+        Err(_) => values::values(answer).into(),
+    }
 }
 
 /// What the model is told of an answer that misses its schema.
@@ -105,6 +111,10 @@ pub fn rejection(mistakes: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn last(answer: &str) -> Option<Value> {
+        values_in(answer).pop().map(|found| found.value)
+    }
 
     #[test]
     fn a_value_is_found_bare_or_among_prose_and_fences() {
@@ -121,12 +131,12 @@ mod tests {
             "Open with { and then\n{\"a\": 1}",
             "{\"a\": 1} but not {\"a\": 2",
         ] {
-            assert_eq!(value_in(answer), one, "{answer}");
+            assert_eq!(last(answer), one, "{answer}");
         }
         let text = Some(serde_json::json!({"a": "```\n{\"b\": 1}\n```"}));
-        assert_eq!(value_in(&format!("So:\n{}", text.clone().unwrap())), text);
+        assert_eq!(last(&format!("So:\n{}", text.clone().unwrap())), text);
         for answer in ["42", "The answer:\n```json\n42\n```", "[1]\n```\n42\n```\nis it"] {
-            assert_eq!(value_in(answer), Some(serde_json::json!(42)), "{answer}");
+            assert_eq!(last(answer), Some(serde_json::json!(42)), "{answer}");
         }
         for answer in [
             "a = 1",
@@ -138,7 +148,7 @@ mod tests {
             "{\"a\": {\"b\": 1}",
             "{\"a\": {\"b\": 1},}",
         ] {
-            assert_eq!(value_in(answer), None, "{answer}");
+            assert_eq!(last(answer), None, "{answer}");
         }
     }
 }

@@ -310,9 +310,11 @@ impl GateState {
         }
         let in_time = |wait: &Duration| now + *wait <= self.failing_since + self.policy.total_wait;
         let wait = self.policy.wait(self.failures, error, jitter).filter(in_time);
-        // While others are answered, what one request was told does not end the rest.
+        // An answer that bounds the attempts speaks of its own request; that nothing listens at an
+        // address is so for all.
+        let answered = error.status.is_some();
         let attempts =
-            if queues { self.policy.attempts } else { self.policy.attempts_after(error) };
+            if answered { self.policy.attempts } else { self.policy.attempts_after(error) };
         match wait.filter(|_| self.failures < attempts) {
             Some(wait) => {
                 self.closed_until = now + wait;
@@ -446,13 +448,25 @@ mod tests {
     #[test]
     fn it_gives_up_as_soon_as_the_failure_bounds_the_attempts() {
         let mut gate = GateState::new(POLICY);
-        let refused = ModelError { most_attempts: Some(2), ..failure(0) };
+        let refused = ModelError { status: None, most_attempts: Some(2), ..failure(0) };
         let leave = go(&mut gate, secs(0));
         assert_eq!(gate.leave(leave, secs(0), Err(&refused), 0), Next::Wait(secs(1)));
         let waiting = gate.ticket();
         let leave = go(&mut gate, secs(1));
         assert_eq!(gate.leave(leave, secs(1), Err(&refused), 0), Next::GiveUp);
         assert_eq!(gate.enter(waiting, secs(1)), Admission::GivenUp(refused));
+    }
+
+    #[test]
+    fn an_answer_that_bounds_the_attempts_of_its_request_bounds_no_other() {
+        let mut gate = GateState::new(POLICY);
+        let waiting = gate.ticket();
+        let (own, other) = (go(&mut gate, secs(0)), go(&mut gate, secs(0)));
+        let asks_not = ModelError { most_attempts: Some(1), ..failure(503) };
+        assert_eq!(gate.leave(own, secs(0), Err(&asks_not), 0), Next::Wait(secs(1)));
+        assert_eq!(gate.leave(other, secs(0), Err(&failure(503)), 0), Next::Wait(secs(1)));
+        let Admission::Go(trial) = gate.enter(waiting, secs(1)) else { panic!("it gave up") };
+        assert_eq!(gate.leave(trial, secs(2), Ok(()), 0), Next::Wait(Duration::ZERO));
     }
 
     #[test]

@@ -73,7 +73,7 @@ pub use agent::{
     Agent, AgentSpec, AgentView, AttachError, Delivery, Doing, Glance, Handoff, Limits, Progress,
     Resource, Role, SessionView, Spawn, SpawnedBy, Store, ToolCx,
 };
-pub use answer::{CORRECTIONS, ValueError, rejection, value_in};
+pub use answer::{AnswerValue, CORRECTIONS, ValueError, rejection, values_in};
 pub use authority::{ApproverMode, Authority, Grant, NotPermitted};
 pub use budget::{
     Budget, BudgetAccount, Cost, OutputEstimator, Price, Reservation, ReserveRequest,

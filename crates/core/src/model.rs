@@ -117,6 +117,19 @@ pub struct Usage {
     pub output: u64,
     /// Output tokens spent on reasoning.
     pub reasoning: u64,
+    /// Input tokens of the last request that the provider made for one reply, where it made
+    /// several: the conversation has these, while all are paid. A sum of replies has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context_input: Option<u64>,
+}
+
+impl Usage {
+    /// Returns the usage with the input that the conversation has, for whoever asks how long it is
+    /// and not what it cost.
+    #[must_use]
+    pub fn in_context(self) -> Self {
+        Self { input: self.context_input.unwrap_or(self.input), ..self }
+    }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
@@ -132,6 +145,7 @@ impl std::ops::AddAssign for Usage {
         self.cache_write = self.cache_write.saturating_add(other.cache_write);
         self.output = self.output.saturating_add(other.output);
         self.reasoning = self.reasoning.saturating_add(other.reasoning);
+        self.context_input = None;
     }
 }
 
@@ -414,8 +428,22 @@ mod tests {
     #[test]
     fn a_sum_of_tokens_ends_at_the_largest_number() {
         let mut sum = Usage { input: u64::MAX, output: 1, ..Usage::default() };
-        sum += Usage { input: 1, cached: 2, cache_write: 5, output: 3, reasoning: 4 };
-        let all = Usage { input: u64::MAX, cached: 2, cache_write: 5, output: 4, reasoning: 4 };
+        sum += Usage {
+            input: 1,
+            cached: 2,
+            cache_write: 5,
+            output: 3,
+            reasoning: 4,
+            ..Usage::default()
+        };
+        let all = Usage {
+            input: u64::MAX,
+            cached: 2,
+            cache_write: 5,
+            output: 4,
+            reasoning: 4,
+            ..Usage::default()
+        };
         assert_eq!(sum, all);
     }
 }

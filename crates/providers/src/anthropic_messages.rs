@@ -69,7 +69,7 @@ use std::sync::Arc;
 use deputize_core::{BoxFuture, Cancel, Delta, Model, ModelError, ModelOptions, Reply, Request};
 
 use crate::endpoint::{Endpoint, EndpointError, KeyHeader, Way};
-use crate::http::{Ask, HttpClient, Remote, exchange};
+use crate::http::{Ask, HttpClient, Remote, exchange, offers_tools};
 use crate::stream::{Ending, EventParser as _, Flow, ReplyBytes, StreamError, reply_stream};
 
 pub use request::{DEFAULT_MAX_TOKENS, Dialect, request_body};
@@ -134,6 +134,7 @@ impl Model for AnthropicMessages {
             model: request.model,
             body: || request_body(request, &self.dialect),
             parser: MessagesParser::new(request.model),
+            offers_tools: offers_tools(request),
         };
         Box::pin(exchange(&self.remote, ask, live, cancel))
     }

@@ -13,7 +13,9 @@ use std::future::ready;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use deputize_core::{Cancel, Finish, ModelError, RawCall, Reply, kept_partial};
+use deputize_core::{
+    Cancel, Finish, ModelError, RawCall, Reply, Request, ToolChoice, kept_partial,
+};
 use futures_util::stream;
 use reqwest::header::{self, HeaderMap};
 use reqwest::{Body, Client, Response, Url, Version};
@@ -25,7 +27,7 @@ use crate::limits::{
 };
 use crate::retry_after;
 use crate::server_error::{ServerError, UNREADABLE_CALL};
-use crate::stream::{Ending, EventParser, Flow, Live, ReplyBytes};
+use crate::stream::{Ending, EventParser, Flow, Live, ReplyBytes, StreamError};
 use client::Keep;
 pub use client::{HttpClient, http_client};
 use failure::{Failure, Told};
@@ -155,6 +157,13 @@ pub(crate) struct Ask<'m, P, B> {
     /// Writes its body; twice when it must be sent again.
     pub(crate) body: B,
     pub(crate) parser: P,
+    /// Whether the model may call tools.
+    pub(crate) offers_tools: bool,
+}
+
+/// Whether the model may call tools in its reply to a request.
+pub(crate) fn offers_tools(request: &Request<'_>) -> bool {
+    request.tool_choice == ToolChoice::Auto && !request.tools.is_empty()
 }
 
 /// Sends one request and reads its reply.
@@ -187,6 +196,7 @@ pub(crate) async fn exchange<P: EventParser>(
         usage: bytes.parser().usage(),
         seconds: start.elapsed().as_secs_f64(),
     };
+    let background = bytes.parser().background().map(str::to_owned);
     let reply = match ended {
         Ok(ending) => bytes.finish(ending).map_err(Failure::Stream),
         // Some servers say all and leave the stream open. One that breaks has not said all.
@@ -195,9 +205,14 @@ pub(crate) async fn exchange<P: EventParser>(
         }
         Err(failure) => Err(failure),
     };
+    let reply = reply.map_err(|failure| match background.filter(|_| failure.is_broken_off()) {
+        Some(status) => Failure::Stream(StreamError::Background { status }),
+        None => failure,
+    });
     // The model made a bad call, and the server tells of that as of a failure of the request.
     let reply = reply.or_else(|failure| {
-        let call = failure.server().and_then(ServerError::unreadable_call);
+        let server = failure.server().filter(|_| ask.offers_tools);
+        let call = server.and_then(ServerError::unreadable_call);
         call.map(|call| reply_with(call, &told)).ok_or(failure)
     });
     if reply.is_ok() {

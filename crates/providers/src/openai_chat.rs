@@ -29,7 +29,7 @@ use std::sync::Arc;
 use deputize_core::{BoxFuture, Cancel, Delta, Model, ModelError, ModelOptions, Reply, Request};
 
 use crate::endpoint::{Endpoint, EndpointError, KeyHeader, Way};
-use crate::http::{Ask, HttpClient, Remote, exchange};
+use crate::http::{Ask, HttpClient, Remote, exchange, offers_tools};
 use crate::stream::{Ending, EventParser as _, Flow, ReplyBytes, StreamError, reply_stream};
 
 pub use request::{Dialect, request_body};
@@ -86,6 +86,7 @@ impl Model for OpenAiChat {
             model: request.model,
             body: || request_body(request, &self.dialect),
             parser: ChatParser::new(request.model),
+            offers_tools: offers_tools(request),
         };
         Box::pin(exchange(&self.remote, ask, live, cancel))
     }

@@ -31,7 +31,7 @@ use std::sync::Arc;
 use deputize_core::{BoxFuture, Cancel, Delta, Model, ModelError, ModelOptions, Reply, Request};
 
 use crate::endpoint::{Endpoint, EndpointError, KeyHeader, Way};
-use crate::http::{Ask, HttpClient, Remote, exchange};
+use crate::http::{Ask, HttpClient, Remote, exchange, offers_tools};
 use crate::stream::{Ending, EventParser as _, Flow, ReplyBytes, StreamError, reply_stream};
 
 use request::output_limit;
@@ -90,6 +90,7 @@ impl Model for OpenAiResponses {
             model: request.model,
             body: || request_body(request, &self.dialect),
             parser: ResponsesParser::new(request.model).within(limit),
+            offers_tools: offers_tools(request),
         };
         Box::pin(exchange(&self.remote, ask, live, cancel))
     }

@@ -304,6 +304,10 @@ impl ServerError {
         if self.is_context_overflow() {
             return FailureKind::ContextOverflow;
         }
+        // The provider is well, and the reply is of no use: the model may make another.
+        if self.code == UNREADABLE_CALL {
+            return FailureKind::Incomplete;
+        }
         match self.meaning() {
             Some(_) if self.should_retry == Some(true) && self.is_fatal() => FailureKind::Transient,
             Some(300..=399 | 401 | 402 | 403 | 404 | 405 | 407 | 410) => FailureKind::Unavailable,

@@ -246,6 +246,12 @@ pub(crate) trait EventParser {
     /// Whether the reply is complete when nothing more of it comes.
     fn may_end(&self) -> bool;
 
+    /// The last status of a reply that the server goes on making though nobody reads it, until it
+    /// is complete.
+    fn background(&self) -> Option<&str> {
+        None
+    }
+
     /// The reply, if it is complete.
     fn finish(self, ending: Ending) -> Result<Reply, StreamError>;
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use deputize_core::door::{clean, to_line, visible_json};
-use deputize_core::{Event, JournalError, Status, Step, bounded_schema, value_in};
+use deputize_core::{AnswerValue, Event, JournalError, Status, Step, bounded_schema, values_in};
 use serde_json::Value;
 
 use crate::driver::Driver;
@@ -42,29 +42,40 @@ impl Driver {
 }
 
 /// The value of an answer as it is given on, without what a reader cannot see, or what is wrong
-/// with it, for the model.
+/// with it, for the model. It is the last one that satisfies the schema: a reference or an empty
+/// list behind it is none.
 pub(crate) fn value_of(schema: &Value, answer: &str) -> Result<Value, String> {
-    // A mark of byte order before it, say, is nothing that a model could mend.
-    let value = value_in(answer).or_else(|| value_in(&clean(answer).text));
-    let value = value.ok_or(NO_VALUE)?;
-    if let Some(key) = twice(&value) {
+    let mut values = values_in(answer);
+    if values.is_empty() {
+        // A mark of byte order before it, say, is nothing that a model could mend.
+        values = values_in(&clean(answer).text);
+    }
+    if values.is_empty() {
+        return Err(NO_VALUE.to_owned());
+    }
+    bounded_schema(schema).map_err(|error| format!("the schema itself cannot be used: {error}"))?;
+    let validator = jsonschema::validator_for(schema);
+    let validator = validator.map_err(|error| format!("the schema itself is none: {error}"))?;
+    let fits = |found: &&AnswerValue| validator.is_valid(&visible_json(&found.value));
+    let is_meant = |found: &&AnswerValue| found.fenced || found.value.is_object();
+    let found = values.iter().rev().find(fits);
+    let found = found.or_else(|| values.iter().rev().find(is_meant)).or(values.last());
+    let value = &found.ok_or(NO_VALUE)?.value;
+    if let Some(key) = twice(value) {
         let key = to_line(&key, KEY_CHARS);
         return Err(format!(
             "two keys of one object are `{key}` once control and invisible characters and marks \
              of chat formats are gone: name them so that a reader can tell them apart"
         ));
     }
-    if let Some(integer) = inexact_integer(&value, answer) {
+    if let Some(integer) = inexact_integer(value, answer) {
         let integer = to_line(integer, KEY_CHARS);
         return Err(format!(
             "the integer {integer} has more than 64 bits and would not stay exact: write it as a \
              string where the schema allows one, or as a smaller number"
         ));
     }
-    let value = visible_json(&value);
-    bounded_schema(schema).map_err(|error| format!("the schema itself cannot be used: {error}"))?;
-    let validator = jsonschema::validator_for(schema);
-    let validator = validator.map_err(|error| format!("the schema itself is none: {error}"))?;
+    let value = visible_json(value);
     match mistakes((&validator, || schema.clone()), &value, "the answer") {
         None => Ok(value),
         Some(mistakes) => Err(mistakes),
@@ -135,6 +146,43 @@ mod tests {
     }
 
     #[test]
+    fn the_answer_is_the_last_value_that_fits_whatever_follows_it() {
+        let schema = json!({
+            "type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"],
+        });
+        for value in ["```json\n{\"n\": 7}\n```", "{\"n\": 7}", "{\"n\": 1}\nNo:\n{\"n\": 7}"] {
+            for tail in [
+                "Source: [1]",
+                "- [ ] review it",
+                "It was `[]` before.",
+                "An empty one is {}.",
+                "Use vec![] for none.",
+                "[1], [2] and [3]",
+                "```\n[]\n```",
+                "```json\n{\"m\": 1}\n```",
+            ] {
+                let answer = format!("{value}\n{tail}");
+                assert_eq!(value_of(&schema, &answer), Ok(json!({"n": 7})), "{answer}");
+            }
+        }
+    }
+
+    #[test]
+    fn where_no_value_fits_the_mistakes_are_those_of_the_last_fenced_value_or_object() {
+        let schema = json!({
+            "type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"],
+        });
+        for answer in [
+            "{\"m\": 1}\n{\"n\": \"seven\"}\nSource: [1]",
+            "```json\n\"seven\"\n```\nSources: [1], [2]",
+        ] {
+            let mistakes = value_of(&schema, answer).unwrap_err();
+            assert!(mistakes.contains("seven"), "{mistakes}");
+        }
+        assert!(value_of(&schema, "As [1] and [2] say.").is_err());
+    }
+
+    #[test]
     fn an_integer_beyond_64_bits_is_refused_instead_of_changed() {
         let schema = json!({"type": "object"});
         for number in
@@ -152,6 +200,8 @@ mod tests {
             let value = serde_json::from_str(&answer).unwrap();
             assert_eq!(value_of(&schema, &answer), Ok(value), "{exact}");
         }
+        let mistakes = value_of(&schema, "{\"n\": 1}\n{\"n\": 18446744073709551616}").unwrap_err();
+        assert!(mistakes.contains("18446744073709551616"), "{mistakes}");
         let text = json!({"n": "123456789012345678901234567890"});
         assert_eq!(value_of(&schema, &text.to_string()), Ok(text));
     }

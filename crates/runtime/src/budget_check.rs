@@ -245,21 +245,23 @@ impl Driver {
         }
         let usage = reply.usage;
         let used = self.view.store.get_or_insert_with(ContextUse::default);
-        used.set(usage.input.saturating_add(usage.output));
+        // What a provider that compacts the conversation was paid for is more than it has.
+        let context = usage.in_context();
+        used.set(context.input.saturating_add(context.output));
         let cost = Cost::of(usage, route.price);
         self.cost += cost;
         let bytes = self.request_bytes(route);
         if usage.input > 0 {
-            self.tokens.replied(bytes, reply_bytes(reply), usage);
+            self.tokens.replied(bytes, reply_bytes(reply), context);
         }
         self.wider_output = None;
         if !estimated && self.shared.parts.budgets.limit(true) {
             let child = self.view.spec.depth > 0;
-            self.shared.budget.learn((&route.name, child), bytes, usage);
+            self.shared.budget.learn((&route.name, child), bytes, context);
         }
         if let Some(budget) = &self.budget {
             let closes = matches!(self.run.step(), Step::Ask { tools: ToolChoice::None, .. });
-            let known = usage.input.saturating_add(usage.output);
+            let known = context.input.saturating_add(context.output);
             budget.settle(cost, (!closes).then(|| self.closing_cost(known, CLOSING_OUTPUT, route)));
         }
         (cost, estimated)

@@ -117,7 +117,7 @@ fn learned(records: &[Record], budgets: Budgets) -> Learned {
             }
             Event::ModelResponse { reply, estimated: false, .. } => {
                 if let Some((model, bytes)) = asked.remove(&record.agent) {
-                    learned.replied((model, record.depth > 0), bytes, reply.usage);
+                    learned.replied((model, record.depth > 0), bytes, reply.usage.in_context());
                 }
             }
             Event::AgentEnd(end) => {
@@ -369,7 +369,7 @@ impl Stored {
             Event::ModelResponse { reply, cost_usd, .. } => {
                 self.broken.clear();
                 if let Some(asked) = self.asked.take().filter(|_| reply.usage.input > 0) {
-                    self.tokens.replied(asked.bytes, reply_bytes(reply), reply.usage);
+                    self.tokens.replied(asked.bytes, reply_bytes(reply), reply.usage.in_context());
                 }
                 self.cost += Cost {
                     tokens: reply.usage.input.saturating_add(reply.usage.output),

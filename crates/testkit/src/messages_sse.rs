@@ -135,7 +135,14 @@ mod tests {
         let redacted = r#"{"data":"eA==","type":"redacted_thinking"}"#;
         reply.opaque =
             [thinking, redacted].map(|raw| Opaque::new("anthropic-messages", raw)).into();
-        reply.usage = Usage { input: 9, cached: 6, cache_write: 2, output: 7, reasoning: 6 };
+        reply.usage = Usage {
+            input: 9,
+            cached: 6,
+            cache_write: 2,
+            output: 7,
+            reasoning: 6,
+            ..Usage::default()
+        };
         for finish in [Finish::Stop, Finish::Length] {
             reply.finish = finish;
             assert_eq!(read_back(&reply), reply);

@@ -61,6 +61,8 @@ async fn a_typed_answer_may_stand_behind_thoughts_and_among_prose() {
         "{\"n\": 7}",
         "I counted {6}, no:\n```json\n{\"n\": 7}\n```\nTell me if you need more.",
         "First {\"n\": 6}, but then {\"n\": 7}.",
+        "```json\n{\"n\": 7}\n```\nSource: [1]",
+        "{\"n\": 7}\n- [ ] to be reviewed; `[]` and {} and vec![] are empty",
     ] {
         let lab = Lab::new();
         let server = model(family(task.clone(), vec![format!("{THOUGHT}{answer}")])).await;

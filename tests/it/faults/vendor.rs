@@ -1,6 +1,6 @@
 //! Replies and failures of real vendors that are none of the usual ones.
 
-use deputize_core::Reply;
+use deputize_core::{RawCall, Reply};
 use deputize_testkit::{Answer, HttpRequest, MockServer};
 use serde_json::{Value, json};
 
@@ -88,11 +88,68 @@ async fn a_call_that_the_server_cannot_read_is_the_models_own_mistake() {
 async fn a_model_that_only_makes_such_calls_is_stopped() {
     let error = json!({"error": {"message": "Failed to call a function.", "code": "tool_use_failed",
                                  "failed_generation": "<function=read_file{"}});
-    let answers = std::iter::repeat_with(|| Answer::json(&error).status(400)).take(20);
+    let answers = std::iter::repeat_with(|| Answer::json(&error).status(400)).take(6);
+    let answers = answers.chain([text("I cannot.")]);
     let (ended, requests) = run(answers, &["-t", "file"]).await;
     let ended = ended.with_code(1);
     assert!(requests.len() < 10, "{}", requests.len());
     assert!(ended.err.contains("repeated the same calls"), "{}", ended.err);
+}
+
+#[tokio::test]
+async fn a_call_where_none_is_allowed_is_a_broken_reply_and_asked_for_again() {
+    let called = || {
+        let call = RawCall { name: "list_dir".to_owned(), arguments: "{}".to_owned() };
+        Answer::reply(&Reply { calls: vec![call], ..Reply::text("mock", "") })
+    };
+    let error = json!({"error": {
+        "message": "Tool choice is none, but model called a tool",
+        "type": "invalid_request_error", "code": "tool_use_failed",
+        "failed_generation": "<function=read_file>{}</function>",
+    }});
+    let chunk = json!({"choices": [{"index": 0, "delta": {"content": "What I found is"}}]});
+    let event = format!("data: {chunk}\n\nevent: error\ndata: {error}\n\n");
+    let failures = [Answer::json(&error).status(400), Answer::sse(event)];
+    let args = ["-t", "file", "--set", "max_iterations=1"];
+    for failure in failures {
+        let answers = [called(), failure, text("Two files.")];
+        let (ended, requests) = run(answers, &args).await;
+        assert_eq!(ended.out, "Two files.\n", "{}", ended.err);
+        assert_eq!(requests.len(), 3);
+    }
+}
+
+#[tokio::test]
+async fn a_reply_in_the_background_is_not_asked_for_again_however_its_stream_ends() {
+    let event = |kind: &str, background: bool, status: &str| {
+        let response = json!({"id": "r", "object": "response", "status": status,
+                              "background": background, "output": []});
+        let event = json!({"type": kind, "response": response});
+        format!("event: {kind}\ndata: {event}\n\n")
+    };
+    let created = event("response.created", true, "queued");
+    let queued = event("response.queued", false, "queued");
+    let progress = |background| event("response.in_progress", background, "in_progress");
+    let api = ["--set", "providers.openai={api: openai-responses}"];
+    for (events, status) in [
+        (queued.clone(), "queued"),
+        (queued + &progress(false), "in_progress"),
+        (created + &progress(true), "in_progress"),
+    ] {
+        let bytes = events.len();
+        let more = format!("{events}event: x\ndata: {{}}\n\n");
+        for answer in [
+            Answer::sse(events.clone()),
+            Answer::sse(events.clone()).ending_with_connection(),
+            Answer::sse(more.clone()).cut_at(bytes),
+            Answer::sse(more.clone()).reset_at(bytes),
+        ] {
+            let (ended, requests) = run([answer], &api).await;
+            let ended = ended.with_code(1);
+            assert_eq!(requests.len(), 1, "{}", ended.err);
+            assert!(ended.err.contains(&format!("status `{status}`")), "{}", ended.err);
+        }
+    }
 }
 
 #[tokio::test]
@@ -136,4 +193,35 @@ async fn a_wait_of_more_than_five_seconds_is_shown_also_when_quiet() {
     running.says("waiting for the model: attempt 2 of 5 in 5").await;
     running.signal(rustix::process::Signal::INT);
     running.end().await.with_code(130);
+}
+
+#[tokio::test]
+async fn what_a_compaction_at_the_provider_cost_is_not_the_size_of_the_conversation() {
+    let usage =
+        |input, output| json!({"type": "message", "input_tokens": input, "output_tokens": output});
+    let compacted = json!({
+        "id": "msg_1", "type": "message", "role": "assistant", "model": "mock",
+        "content": [
+            {"type": "compaction", "content": "They asked.", "encrypted_content": "opaque=="},
+            {"type": "tool_use", "id": "t1", "name": "list_dir", "input": {}},
+        ],
+        "stop_reason": "tool_use",
+        "usage": {"input_tokens": 3000, "output_tokens": 100,
+                  "iterations": [usage(180_000, 500), usage(3000, 100)]},
+    });
+    let last = json!({
+        "id": "msg_2", "type": "message", "role": "assistant", "model": "mock",
+        "content": [{"type": "text", "text": "Fine."}], "stop_reason": "end_turn",
+        "usage": {"input_tokens": 3200, "output_tokens": 10},
+    });
+    let args = [
+        "-t",
+        "file",
+        "--set",
+        "providers.openai={api: anthropic-messages}",
+        "--set",
+        "budget.tokens=300000",
+    ];
+    let (ended, requests) = run([Answer::json(&compacted), Answer::json(&last)], &args).await;
+    assert_eq!((ended.with_code(0).out.as_str(), requests.len()), ("Fine.\n", 2));
 }

@@ -78,7 +78,7 @@ fn title(pattern: &str) -> Option<String> {
 
 /// The tasks of a call that hands work on, by their goals.
 fn delegated(map: &Map<String, Value>) -> Option<String> {
-    let several = map.get("tasks").and_then(Value::as_array).is_some_and(|tasks| tasks.len() != 1);
+    let several = tasks_in(map).is_some_and(|tasks| tasks.len() > 1);
     let colon = if several { "" } else { ":" };
     Some(format!("delegate{colon} {}", of_tasks(map)?))
 }
@@ -87,7 +87,7 @@ fn delegated(map: &Map<String, Value>) -> Option<String> {
 /// of several.
 pub(crate) fn of_tasks(map: &Map<String, Value>) -> Option<String> {
     let goal = |task: &Value| Some(visible(task.get("goal")?.as_str()?));
-    let Some(tasks) = map.get("tasks").and_then(Value::as_array) else {
+    let Some(tasks) = tasks_in(map) else {
         return Some(visible(map.get("goal")?.as_str()?));
     };
     match tasks.as_slice() {
@@ -99,6 +99,16 @@ pub(crate) fn of_tasks(map: &Map<String, Value>) -> Option<String> {
             Some(format!("{}{colon}{}", count(several.len(), "task"), goals.join("; ")))
         }
     }
+}
+
+/// The list of tasks, also where it is JSON in a text; nothing where it is empty, as the tool has it.
+fn tasks_in(map: &Map<String, Value>) -> Option<Vec<Value>> {
+    let tasks = match map.get("tasks")? {
+        Value::String(text) => serde_json::from_str(text).ok()?,
+        Value::Array(tasks) => tasks.clone(),
+        _ => return None,
+    };
+    Some(tasks).filter(|tasks: &Vec<Value>| !tasks.is_empty())
 }
 
 /// What came of a call, in words: data as pairs, all else as it is.
@@ -198,6 +208,16 @@ mod tests {
             ("delegate_task", r#"{"tasks":[{"goal":"a"},{"goal":"b"}]}"#, "delegate 2 tasks: a; b"),
             ("delegate_task", r#"{"tasks":[{},{}]}"#, "delegate 2 tasks"),
             ("delegate_task", r#"{"tasks":[7]}"#, "delegate_task tasks: [7]"),
+            ("delegate_task", r#"{"goal":"Sort","tasks":[]}"#, "delegate: Sort"),
+            ("delegate_task", r#"{"goal":"Sort","tasks":null}"#, "delegate: Sort"),
+            ("delegate_task", r#"{"goal":"Sort","tasks":"[]"}"#, "delegate: Sort"),
+            ("delegate_task", r#"{"goal":"Sort","tasks":""}"#, "delegate: Sort"),
+            (
+                "delegate_task",
+                r#"{"tasks":"[{\"goal\":\"a\"},{\"goal\":\"b\"}]"}"#,
+                "delegate 2 tasks: a; b",
+            ),
+            ("delegate_task", r#"{"tasks":"[{\"goal\":\"a\"}]"}"#, "delegate: a"),
             (
                 "delegate_control",
                 r#"{"action":"stop","agents":["s/1.0.0"]}"#,

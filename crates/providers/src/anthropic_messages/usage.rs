@@ -16,14 +16,20 @@ pub(super) struct Counted {
     /// The sum over the requests that the server made for this one, where it lists them: with
     /// compaction the numbers beside the list are those of the last one alone.
     iterations: Option<Box<Self>>,
+    /// All input of the last of them.
+    context_input: Option<u64>,
 }
 
 impl Counted {
     /// Takes a `usage` object, or what is in its place.
     pub(super) fn take(&mut self, usage: Option<&Value>) {
         let Some(usage) = usage else { return };
-        if let Some([_, ..]) = usage.get("iterations").and_then(Value::as_array).map(Vec::as_slice)
+        if let Some([.., last]) =
+            usage.get("iterations").and_then(Value::as_array).map(Vec::as_slice)
         {
+            let mut counted = Self::default();
+            counted.take(Some(last));
+            self.context_input = Some(counted.usage().input).filter(|input| *input > 0);
             self.iterations = Some(Box::new(Self::sum(usage.get("iterations"))));
         }
         let number = |key: &str| usage.get(key).and_then(Value::as_u64);
@@ -66,7 +72,8 @@ impl Counted {
     pub(super) fn usage(&self) -> Usage {
         if let Some(iterations) = &self.iterations {
             let all = iterations.usage();
-            return Usage { reasoning: all.reasoning.max(self.reasoning), ..all };
+            let context_input = self.context_input.filter(|input| *input < all.input);
+            return Usage { reasoning: all.reasoning.max(self.reasoning), context_input, ..all };
         }
         Usage {
             input: self.input.saturating_add(self.read).saturating_add(self.written),
@@ -74,6 +81,7 @@ impl Counted {
             cache_write: self.written,
             output: self.output,
             reasoning: self.reasoning,
+            context_input: None,
         }
     }
 }

@@ -66,6 +66,18 @@ impl Failure {
         }
     }
 
+    /// Whether the reply ended before the server had said that it is over.
+    pub(super) fn is_broken_off(&self) -> bool {
+        use StreamError::{Document, NoEndMark, NotJson};
+
+        matches!(
+            self,
+            Self::Broken(_)
+                | Self::Idle
+                | Self::Stream(NoEndMark | NotJson { .. } | Document { .. })
+        )
+    }
+
     /// The error for the operator: one line, without the key. `turn` is what becomes of the
     /// key that was used.
     pub(super) fn tell(self, told: Told<'_>, turn: Option<&Turn>) -> ModelError {

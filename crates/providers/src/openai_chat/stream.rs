@@ -370,7 +370,7 @@ fn read_usage(usage: &Value) -> Usage {
     let (output, reasoning) = (output.saturating_add(beside), reasoning.max(beside));
     // As one gateway tells what Anthropic counts.
     let cache_write = within("prompt_tokens_details", "cache_write_tokens").unwrap_or(0);
-    Usage { input, cached, cache_write, output, reasoning }
+    Usage { input, cached, cache_write, output, reasoning, context_input: None }
 }
 
 #[cfg(test)]

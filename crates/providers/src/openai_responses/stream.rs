@@ -37,8 +37,8 @@ pub(super) struct ResponsesParser {
     begun: bool,
     /// Whether the body is one JSON text, not a stream of events.
     is_document: bool,
-    /// Whether the server last said that it will work on the reply later.
-    is_queued: bool,
+    /// The last status of a reply that the server makes in the background, as it said once.
+    background: Option<String>,
     finish: Option<Finish>,
 }
 
@@ -133,8 +133,10 @@ impl ResponsesParser {
             self.usage = read_usage(usage);
         }
         let status = word(response, "status");
-        if !status.is_empty() {
-            self.is_queued = status == "queued";
+        let is_background =
+            status == "queued" || response.get("background") == Some(&Value::Bool(true));
+        if !status.is_empty() && (is_background || self.background.is_some()) {
+            self.background = Some(status.to_owned());
         }
     }
 
@@ -379,12 +381,16 @@ impl EventParser for ResponsesParser {
         self.finish.is_some()
     }
 
+    fn background(&self) -> Option<&str> {
+        self.background.as_deref().filter(|_| self.finish.is_none())
+    }
+
     fn finish(self, ending: Ending) -> Result<Reply, StreamError> {
         let Some(finish) = self.finish else {
-            return Err(match ending.is_over() {
-                true if self.is_queued => StreamError::Background { status: "queued".to_owned() },
-                true if !self.begun => StreamError::Empty,
-                _ => StreamError::NoEndMark,
+            return Err(match self.background {
+                Some(status) => StreamError::Background { status },
+                None if ending.is_over() && !self.begun => StreamError::Empty,
+                None => StreamError::NoEndMark,
             });
         };
         let mut reply = Reply::text(self.served.unwrap_or(self.model), "");
@@ -456,5 +462,6 @@ fn read_usage(usage: &Value) -> Usage {
             ["output_tokens_details", "completion_tokens_details"],
             "reasoning_tokens",
         ),
+        context_input: None,
     }
 }

@@ -1,4 +1,6 @@
-//! Finds the JSON value that a text ends with, among prose and fences.
+//! Finds JSON values in a text, among prose and fences.
+
+use std::collections::VecDeque;
 
 use serde_json::Value;
 
@@ -7,39 +9,58 @@ const MOST_MISSES: usize = 4096;
 /// What opens and closes a fenced block.
 const FENCE: &str = "```";
 
-/// Returns the last complete object or array at the top level of a text, or the last value that a
-/// fenced block holds alone, whichever comes later.
+/// How many values of a text are kept, the last ones.
+const MOST_VALUES: usize = 256;
+
+/// A JSON value that a text holds.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct AnswerValue {
+    /// The value.
+    pub value: Value,
+    /// Whether a fenced block holds it alone.
+    pub fenced: bool,
+}
+
+/// Returns the complete objects and arrays at the top level of a text, and the values that fenced
+/// blocks hold alone, in the order in which they stand there.
 ///
 /// The work is linear in the length of the text: each place is looked at once for each level of
 /// nesting that the JSON parser allows. A text with too many brackets that are no JSON has none.
-pub(super) fn last_value(text: &str) -> Option<Value> {
-    let mut last = None;
+pub(super) fn values(text: &str) -> VecDeque<AnswerValue> {
+    let mut values = VecDeque::new();
+    let mut keep = |value, fenced| {
+        if values.len() == MOST_VALUES {
+            values.pop_front();
+        }
+        values.push_back(AnswerValue { value, fenced });
+    };
     let mut unclosed = None;
     let (mut at, mut misses) = (0, 0);
-    loop {
-        let rest = text.get(at..)?;
-        let Some(next) = rest.find(['{', '[', '`']) else { return last };
+    while let Some(next) = text.get(at..).and_then(|rest| rest.find(['{', '[', '`'])) {
         at += next;
-        let rest = text.get(at..)?;
+        let rest = text.get(at..).unwrap_or_default();
         if rest.starts_with('`') {
             let block = fenced_value(rest);
             at += block.as_ref().map_or(1, |(_, bytes)| *bytes);
-            last = block.map(|(value, _)| value).or(last);
+            if let Some((value, _)) = block {
+                keep(value, true);
+            }
             continue;
         }
-        let mut values = serde_json::Deserializer::from_str(rest).into_iter();
-        match values.next() {
+        let mut json = serde_json::Deserializer::from_str(rest).into_iter();
+        match json.next() {
             Some(Ok(value)) => {
-                last = Some(value);
-                at += values.byte_offset();
+                keep(value, false);
+                at += json.byte_offset();
             }
             // The text ends inside it, so all that follows is part of it.
-            Some(Err(error)) if error.is_eof() => return last,
+            Some(Err(error)) if error.is_eof() => break,
             // Prose in brackets, or something that only looks like JSON.
             Some(Err(_)) | None => {
                 misses += 1;
                 if misses > MOST_MISSES {
-                    return None;
+                    return VecDeque::new();
                 }
                 let unclosed = unclosed.get_or_insert_with(|| unclosed_brackets(text));
                 let is_unclosed = unclosed.binary_search(&at).is_ok();
@@ -47,6 +68,7 @@ pub(super) fn last_value(text: &str) -> Option<Value> {
             }
         }
     }
+    values
 }
 
 /// The value that a fenced block at the beginning of a text holds alone, and the block's length.
@@ -125,13 +147,29 @@ mod tests {
             let text = if fenced { format!("\n```json\n{text}\n```\n") } else { text };
             let first = first.map(|value| value.to_string()).unwrap_or_default();
             let answer = format!("{before} {first} {text}{after}");
-            prop_assert_eq!(last_value(&answer), Some(last));
+            let found = AnswerValue { value: last, fenced };
+            prop_assert_eq!(values(&answer).pop_back(), Some(found));
         }
 
         #[test]
         fn no_text_is_too_odd(text in "[\\[\\]{}\",:a1`\\n ]{0,60}") {
-            if let Some(value) = last_value(&text) {
-                prop_assert!(text.len() >= value.to_string().len().min(2));
+            // Each is a part of the text, behind the one before.
+            let mut rest = text.as_str();
+            for AnswerValue { value, fenced } in values(&text) {
+                prop_assert!(fenced || value.is_object() || value.is_array(), "{}", value);
+                let ends = |at: usize, part: &str| {
+                    let ends = part.char_indices().map(|(end, c)| end + c.len_utf8());
+                    ends.map(|end| at + end).collect::<Vec<_>>()
+                };
+                let parts = rest.char_indices().flat_map(|(at, _)| {
+                    ends(at, &rest[at..]).into_iter().map(move |end| (at, end))
+                });
+                let is_it = |&(at, end): &(usize, usize)| {
+                    serde_json::from_str::<Value>(&rest[at..end]).is_ok_and(|it| it == value)
+                };
+                let first = parts.into_iter().filter(is_it).min_by_key(|(_, end)| *end);
+                prop_assert!(first.is_some(), "{} is not in {:?}", value, rest);
+                rest = &rest[first.map_or(0, |(_, end)| end)..];
             }
         }
     }
@@ -140,13 +178,14 @@ mod tests {
     fn long_texts_of_brackets_are_done_with() {
         for unit in ["[", "{", "[1,", "[\"", "{\"a\":", "{x", "[x]", "`", "```\n", "]"] {
             let text = unit.repeat(20_000);
-            assert_eq!(last_value(&format!("{text}!")), None, "{unit}");
+            assert!(values(&format!("{text}!")).is_empty(), "{unit}");
         }
+        assert_eq!(values(&"[1] ".repeat(20_000)).len(), MOST_VALUES);
     }
 
     #[test]
     fn a_value_that_is_nested_too_deeply_is_none_and_so_is_what_it_holds() {
         let text = format!("{}{}", "[".repeat(200), "]".repeat(200));
-        assert_eq!(last_value(&text), None);
+        assert!(values(&text).is_empty());
     }
 }
