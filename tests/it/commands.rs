@@ -386,7 +386,8 @@ async fn commands_in_hints_have_the_config_option_of_the_program() {
     write(&lab.path("my own.yaml"), &like_a_hint.to_string());
     let list = ended(&lab, &["mcp", "list", config[0], config[1]]).await.with_code(0);
     assert!(!list.out.contains("run --config"), "{}", list.out);
-    let missing = ended(&lab, &["mcp", "test", "x", config[0], config[1]]).await.with_code(2);
+    let missing =
+        ended(&lab, &["mcp", "test", "elsewhere", config[0], config[1]]).await.with_code(2);
     let hint = "hint: `deputize mcp list --config '../my own.yaml'` shows";
     assert!(missing.err.contains(hint), "{}", missing.err);
 }

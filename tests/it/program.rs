@@ -9,6 +9,7 @@ use std::process::Stdio;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use deputize_mcp::HintCommands;
 use deputize_testkit::{Answer, HttpRequest, MockServer};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -182,6 +183,11 @@ impl Drop for Lab {
 
 fn holds(bytes: &[u8], part: &[u8]) -> bool {
     bytes.windows(part.len()).any(|window| window == part)
+}
+
+/// The commands of the program that hints about an MCP server name.
+pub(crate) fn hint_commands() -> HintCommands {
+    HintCommands { review: "deputize mcp review".into(), test: "deputize mcp test".into() }
 }
 
 /// The program under test.

@@ -255,7 +255,7 @@ async fn no_file_tool_writes_what_git_or_this_program_would_obey() {
             assert!(!lab.path(name).exists(), "{name}");
         }
         let results = results(&server);
-        for word in ["file tools do not write `.git`", "this program obeys what stands there"] {
+        for word in ["file tools do not write `.git`", "it is kept for the settings"] {
             assert!(results.contains(word), "{results}");
         }
     }

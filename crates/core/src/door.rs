@@ -15,7 +15,7 @@ mod clean;
 mod marks;
 
 pub(crate) use clean::is_invisible;
-pub use clean::{Cleaned, clean, clean_json, visible_json};
+pub use clean::{Cleaned, clean, clean_json, restored_json, visible_json};
 pub use marks::{
     AmbiguousMark, InertText, Restored, has_inert_mark, pattern_of_marks, restored, restored_whole,
 };
@@ -158,16 +158,20 @@ pub fn unframed<'t>(
     without_frame(text, &boundary(secret, agent, call))
 }
 
-/// A result without the lines of the frame that has this boundary, wherever it stands: what a
+/// A result without the lines of the frames that have this boundary, wherever they stand: what a
 /// person may see. What only looks like a frame has another boundary, and stays.
 pub(crate) fn without_frame<'t>(text: &'t str, boundary: &str) -> Cow<'t, str> {
-    let parts = || {
+    let parts = |text: &str| {
         let (before, rest) = text.split_once(&format!(" {boundary}>\n"))?;
         let (before, _source) = before.rsplit_once('<')?;
         let (inside, behind) = rest.split_once(&format!("</{boundary}>"))?;
         Some(format!("{before}{inside}{}", behind.trim_start_matches('\n')))
     };
-    parts().map_or(Cow::Borrowed(text), Cow::Owned)
+    let mut text = Cow::Borrowed(text);
+    while let Some(without) = parts(&text) {
+        text = Cow::Owned(without);
+    }
+    text
 }
 
 /// Content for a terminal: no control reaches it but newline and tab. Marks of chat formats mean
@@ -316,6 +320,7 @@ mod tests {
             (framed(2, "of another call"), framed(2, "of another call").as_str()),
             (alike.to_owned(), alike),
             (framed(1, ""), ""),
+            (format!("A:\n{frame}\nB:\n{frame}"), "A:\none\ntwo\nB:\none\ntwo\n"),
             (format!("<tool:t {boundary}>\nno end"), &format!("<tool:t {boundary}>\nno end")),
         ]
         .map(|(text, shown)| (without_frame(&text, &boundary).into_owned(), shown.to_owned()));

@@ -25,8 +25,8 @@ pub enum Guarded {
     Name(&'static str),
     /// It lies in a folder of the runtime itself.
     #[error(
-        "file tools do not write `{}` or below it: this program obeys what stands there \
-         (settings, approvals, sessions). Leave it to the person, and tell them what to change",
+        "file tools do not write `{}` or below it: it is kept for the settings, approvals and \
+         sessions of this program. Leave it to the person, and tell them what to change",
         .0.display()
     )]
     Own(PathBuf),

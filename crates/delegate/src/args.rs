@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use deputize_core::door::{clean_json, to_line};
+use deputize_core::door::{to_line, visible_json};
 use deputize_core::{Role, bounded_schema};
 use jsonschema::ValidationError;
 use jsonschema::error::ValidationErrorKind;
@@ -322,8 +322,8 @@ impl Fields<'_> {
     fn schema(&self, faults: &mut Faults) -> Option<Value> {
         let value = self.present("output_schema")?;
         let decoded = decode(value);
-        // Answers are cleaned before they are checked: what they must be has to be clean too.
-        let schema = clean_json(decoded.as_ref().unwrap_or(value));
+        // Answers are checked without what nobody sees: what they must be has to be without it too.
+        let schema = visible_json(decoded.as_ref().unwrap_or(value));
         let wrong = match &schema {
             Value::Null => return None,
             // It demands nothing.
@@ -502,6 +502,8 @@ mod tests {
     fn a_schema_demands_only_what_a_cleaned_answer_can_be() {
         let schema = json!({"const": "a\u{200b}", "title": "\u{7}b"});
         insta::assert_snapshot!(reads(&json!({"goal": "A", "output_schema": schema})), @r#"None "A" schema {"const":"a","title":"b"}"#);
+        let schema = json!({"enum": ["<think>"]});
+        insta::assert_snapshot!(reads(&json!({"goal": "A", "output_schema": schema})), @r#"None "A" schema {"enum":["<think>"]}"#);
     }
 
     #[test]

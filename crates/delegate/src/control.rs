@@ -208,9 +208,8 @@ impl Tool for ControlTool {
 
     // What only looks or waits, and an order to end, do the same again.
     fn may_repeat(&self, arguments: &Value) -> bool {
-        ["list", "join", "stop"]
-            .iter()
-            .any(|action| arguments.get("action").is_some_and(|it| it == action))
+        let order = order(arguments, &mut Faults::default());
+        ["list", "join", "stop"].contains(&order.action)
     }
 }
 
@@ -421,5 +420,21 @@ async fn told_to_end(wait: BoxFuture<'_, ()>, cx: &ToolCx) -> bool {
         biased;
         () = wait => false,
         () = cx.cancel.cancelled() => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_is_repeated_by_the_action_that_it_is_read_as() {
+        let tool = ControlTool::new().unwrap();
+        for arguments in [json!({"action": "Join"}), json!(r#"{"action": "list"}"#)] {
+            assert!(tool.may_repeat(&arguments), "{arguments}");
+        }
+        for arguments in [json!({"action": "Message"}), json!({}), json!(null)] {
+            assert!(!tool.may_repeat(&arguments), "{arguments}");
+        }
     }
 }

@@ -14,7 +14,7 @@ use deputize_core::{AgentSpec, AgentView, Outcome, Status, Usage};
 use jiff::Timestamp;
 
 use crate::policy::{Form, Policy};
-use crate::report::{Caps, Cut, Kept, Seen, cuts, result_entry, value};
+use crate::report::{Caps, Cut, Kept, Seen, cuts, host_value, result_entry};
 
 /// How many diagnostic files of one session and one second there may be.
 const SAME_NAMES: u32 = 1000;
@@ -48,7 +48,7 @@ pub(crate) fn keep(
     all.map(|((index, outcome), (cut, diagnostic))| {
         let known = outcome.found.as_ref().and_then(|found| found.summary_path.clone());
         let whole = cut.entry.then(|| format!("{:#}\n", result_entry(outcome, index)));
-        let output = value(outcome).filter(|_| cut.output);
+        let output = host_value(outcome).filter(|_| cut.output);
         let output = output.map(|value| format!("{value:#}\n"));
         Kept {
             summary: known.or_else(|| whole_answer(agent, outcome, *cut)),

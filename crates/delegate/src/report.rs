@@ -14,7 +14,7 @@ mod entry;
 mod fit;
 mod plain;
 
-pub(crate) use entry::value;
+pub(crate) use entry::host_value;
 pub(crate) use plain::plain;
 
 use entry::{Lists, Words, entry};

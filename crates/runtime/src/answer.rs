@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use deputize_core::door::{clean, to_line, visible_json};
+use deputize_core::door::{clean, restored_json, to_line, visible_json};
 use deputize_core::{AnswerValue, Event, JournalError, Status, Step, bounded_schema, values_in};
 use serde_json::Value;
 
@@ -56,7 +56,10 @@ pub(crate) fn value_of(schema: &Value, answer: &str) -> Result<Value, String> {
     bounded_schema(schema).map_err(|error| format!("the schema itself cannot be used: {error}"))?;
     let validator = jsonschema::validator_for(schema);
     let validator = validator.map_err(|error| format!("the schema itself is none: {error}"))?;
-    let fits = |found: &&AnswerValue| validator.is_valid(&visible_json(&found.value));
+    let fits = |found: &&AnswerValue| {
+        let value = visible_json(&found.value);
+        validator.is_valid(&value) || validator.is_valid(&restored_json(&value))
+    };
     let is_meant = |found: &&AnswerValue| found.fenced || found.value.is_object();
     let found = values.iter().rev().find(fits);
     let found = found.or_else(|| values.iter().rev().find(is_meant)).or(values.last());
@@ -76,10 +79,11 @@ pub(crate) fn value_of(schema: &Value, answer: &str) -> Result<Value, String> {
         ));
     }
     let value = visible_json(value);
-    match mistakes((&validator, || schema.clone()), &value, "the answer") {
-        None => Ok(value),
-        Some(mistakes) => Err(mistakes),
-    }
+    let check = |value: &Value| mistakes((&validator, || schema.clone()), value, "the answer");
+    let Some(mistakes) = check(&value) else { return Ok(value) };
+    // The schema was shown with inert marks, and what it names may be answered so.
+    let restored = restored_json(&value);
+    if restored != value && check(&restored).is_none() { Ok(restored) } else { Err(mistakes) }
 }
 
 /// An integer of the answer that its value does not have exactly, because it is beyond 64 bits.

@@ -38,8 +38,12 @@ const TOOL_CHARS: usize = 80;
 const WORDS_EVERY: Duration = Duration::from_millis(200);
 /// The most bytes of its words in one record.
 const WORDS_BYTES: usize = 4096;
-/// The most bytes of its words on record.
-const ALL_WORDS_BYTES: usize = 256 * 1024;
+/// The most bytes of its words on record between two calls or prompts.
+const REPLY_WORDS_BYTES: usize = 256 * 1024;
+/// The most bytes of all its words on record.
+const ALL_WORDS_BYTES: usize = 8 * 1024 * 1024;
+/// Stands on record for words that are not.
+const WORDS_LEFT_OUT: &str = "\n[what it said then is not on record]\n";
 /// The most calls of one agent that are kept on record; more are counted.
 const CALLS: usize = 10_000;
 /// Maximum bytes of a request that can be approved. Half of what is judged: a text in a list or in
@@ -119,6 +123,7 @@ impl Driver {
         let mut run = pin!(settle(run, work, None, GRACE));
         let mut ended = self.before_deadline(run.as_mut()).await;
         if ended.is_none() && self.view.spec.limits.wrap_up_ms > 0 {
+            reporter.end_words(&mut reporter.lock());
             self.time_is_up().await?;
             reporter.closing.send_replace(self.last_told());
             ended = self.before_deadline(run.as_mut()).await;
@@ -292,12 +297,24 @@ struct State {
     corrections: u32,
     /// What it said and that is not on record.
     words: String,
-    /// Bytes of its words that are.
+    /// Bytes of its words that are, since its last call or prompt.
+    reply_words_bytes: usize,
+    /// Bytes of all its words that are.
     words_bytes: usize,
+    /// Whether some since its last call or prompt are left out.
+    left_out_words: bool,
     /// Where calls go that the hooks after them are to see, while they are told of.
     hooks: Option<mpsc::UnboundedSender<Heard>>,
     /// Why nothing more can be put on record.
     fault: Option<JournalError>,
+}
+
+impl State {
+    /// How many more bytes of words may go on record now.
+    fn words_room(&self) -> usize {
+        let of_reply = REPLY_WORDS_BYTES.saturating_sub(self.reply_words_bytes);
+        of_reply.min(ALL_WORDS_BYTES.saturating_sub(self.words_bytes))
+    }
 }
 
 impl Reporter {
@@ -329,12 +346,28 @@ impl Reporter {
         let rest = state.words.split_off(ready);
         let words = std::mem::replace(&mut state.words, rest);
         let text = self.clean(&words);
-        let room = ALL_WORDS_BYTES.saturating_sub(state.words_bytes);
-        let text = text.get(..text.floor_char_boundary(room)).unwrap_or_default();
-        if !text.is_empty() {
-            state.words_bytes += text.len();
-            self.record(state, Event::ExternalText { text: text.to_owned() });
+        let kept = text.get(..text.floor_char_boundary(state.words_room())).unwrap_or_default();
+        if !kept.is_empty() {
+            state.reply_words_bytes += kept.len();
+            state.words_bytes += kept.len();
+            self.record(state, Event::ExternalText { text: kept.to_owned() });
         }
+        if kept.len() < text.len() {
+            self.leave_out_words(state);
+        }
+    }
+
+    /// Marks on record, once between two calls or prompts, that words are left out.
+    fn leave_out_words(&self, state: &mut State) {
+        if !std::mem::replace(&mut state.left_out_words, true) {
+            self.record(state, Event::ExternalText { text: WORDS_LEFT_OUT.to_owned() });
+        }
+    }
+
+    /// Puts on record what it said before a call or a prompt: what follows is said anew.
+    fn end_words(&self, state: &mut State) {
+        self.flush_words(state);
+        (state.reply_words_bytes, state.left_out_words) = (0, false);
     }
 
     fn clean(&self, text: &str) -> String {
@@ -418,7 +451,11 @@ impl Host for Reporter {
     fn said(&self, piece: &str) {
         let mut state = self.lock();
         let mut rest = piece;
-        while !rest.is_empty() && state.words_bytes < ALL_WORDS_BYTES {
+        while !rest.is_empty() {
+            if state.words_room() == 0 {
+                self.leave_out_words(&mut state);
+                return;
+            }
             let room = WORDS_BYTES.saturating_sub(state.words.len()).max(4);
             let (now, later) = rest.split_at(rest.floor_char_boundary(room));
             state.words.push_str(now);
@@ -431,11 +468,11 @@ impl Host for Reporter {
 
     fn began(&self, call: &Told) {
         let mut state = self.lock();
-        self.flush_words(&mut state);
         if state.trace.len() + state.open.len() >= CALLS {
             state.uncounted += 1;
             return;
         }
+        self.end_words(&mut state);
         state.open.insert(call.call, Instant::now());
         let (tool, arguments) = (self.tool(call), self.arguments(call));
         self.record(&mut state, Event::ToolStart { call: call.call, tool, arguments });
@@ -529,6 +566,7 @@ impl Host for Reporter {
             return None;
         }
         state.corrections += 1;
+        self.end_words(&mut state);
         self.record(&mut state, Event::AnswerRejected { mistakes: mistakes.clone() });
         Some(rejection(&mistakes))
     }

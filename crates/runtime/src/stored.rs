@@ -51,7 +51,7 @@ pub(crate) struct Stored {
     pub(crate) started: BTreeMap<CallId, (String, String)>,
     /// Calls that started agents: they were accepted.
     pub(crate) accepted: BTreeSet<CallId>,
-    /// What an external agent had said last, and whether a call followed it.
+    /// What an external agent had said last, and whether what it says next is said anew.
     pub(crate) said: (String, bool),
     /// What had come of the last attempt that broke off.
     broken: String,
@@ -348,6 +348,8 @@ impl Stored {
                 self.started.insert(*call, (tool.clone(), arguments.clone()));
                 self.said.1 = true;
             }
+            // What follows is said anew.
+            Event::AnswerRejected { .. } | Event::AgentWrapUp { .. } => self.said.1 = true,
             Event::ExternalText { text } => {
                 if std::mem::take(&mut self.said.1) {
                     self.said.0.clear();

@@ -16,6 +16,8 @@ use deputize_runtime::{Parts, Session, SessionDir};
 use deputize_testkit::ScriptedModel;
 use serde_json::{Value, json};
 
+use crate::program::hint_commands;
+
 /// A tool that answers with its name.
 struct Remote(ToolSpec);
 
@@ -51,7 +53,7 @@ async fn catalog(policy: &Policy) -> Catalog {
     let listed = look(git(), "/", || Supervisor::start().map(Arc::new)).await.unwrap();
     let mut card = Card::default();
     card.keep(&git().start(), listed);
-    for entry in offer("git", &card, &git().start(), &Filter::default()).entries {
+    for entry in offer("git", &card, &git().start(), &Filter::default(), &hint_commands()).entries {
         catalog.insert(entry).unwrap();
     }
     // A name alone makes no MCP tool.

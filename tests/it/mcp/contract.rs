@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 
 use super::installed::node;
 use super::real::{blocking, remote, remote_at};
-use crate::program::soon;
+use crate::program::{hint_commands, soon};
 
 /// The tools of a server that its owner trusts to look only, and what their calls are lent.
 pub(super) async fn tools(server: Server, read_only: &[&str]) -> (Catalog, Servers) {
@@ -29,7 +29,7 @@ pub(super) async fn tools(server: Server, read_only: &[&str]) -> (Catalog, Serve
     let read_only = read_only.iter().map(|name| (*name).to_owned()).collect();
     let filter = Filter { read_only, ..Filter::default() };
     let mut catalog = Catalog::default();
-    for entry in offer("s", &card, &server.start(), &filter).entries {
+    for entry in offer("s", &card, &server.start(), &filter, &hint_commands()).entries {
         catalog.insert(entry).unwrap();
     }
     (catalog, Servers::new(vec![server], "/", move |_| Ok(Arc::clone(&supervisor))))

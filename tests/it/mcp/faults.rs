@@ -21,7 +21,7 @@ use futures_util::stream::{self, StreamExt as _};
 use serde_json::json;
 
 use super::contract::tools;
-use crate::program::soon;
+use crate::program::{hint_commands, soon};
 
 const SERVER: &str = env!("CARGO_BIN_EXE_deputize-mcp-faulty");
 /// Long enough for any answer that comes, on any machine.
@@ -58,7 +58,7 @@ fn told(found: &Result<Listed, McpError>) -> (Vec<String>, String) {
             let mut card = Card::default();
             let start = Start::default();
             card.keep(&start, listed.clone());
-            let offer = offer("s", &card, &start, &Filter::default());
+            let offer = offer("s", &card, &start, &Filter::default(), &hint_commands());
             let names = offer.entries.iter().map(|entry| entry.name().to_string());
             (names.collect(), offer.notes.join("\n"))
         }
@@ -233,7 +233,7 @@ async fn called_in(
     let mut card = Card::default();
     card.keep(&server.start(), listed);
     let mut catalog = Catalog::default();
-    for entry in offer("s", &card, &server.start(), &Filter::default()).entries {
+    for entry in offer("s", &card, &server.start(), &Filter::default(), &hint_commands()).entries {
         catalog.insert(entry).unwrap();
     }
     let reads_nothing = fault == "stops reading";

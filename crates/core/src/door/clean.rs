@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use super::marks::with_inert_marks;
+use super::marks::{restored, with_inert_marks};
 
 /// Text without what a reader cannot see.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -133,6 +133,14 @@ pub fn clean_json(value: &Value) -> Value {
 #[must_use]
 pub fn visible_json(value: &Value) -> Value {
     each_text(value, |text| visible(text).text.into_owned())
+}
+
+/// A JSON value with all inert marks of chat formats in their true form.
+#[must_use]
+pub fn restored_json(value: &Value) -> Value {
+    each_text(value, |text| {
+        restored(text, "").map_or_else(|_| text.to_owned(), |restored| restored.text.into_owned())
+    })
 }
 
 /// A JSON value with each text in it, also a key, replaced.

@@ -15,7 +15,8 @@
 //!   What is not decided by that is refused. A mark and its partner are one.
 //! - Placeholders for media and for code completion, and tags that are plain text to tokenizers
 //!   and ordinary markup elsewhere (`<parameter>`, `</function>`, `<image>`, `[IMG]`, `[MASK]`),
-//!   are no marks.
+//!   are no marks. `[ARGS]`, which stands in the help of many programs, is one only directly before
+//!   the arguments of a call.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -25,6 +26,8 @@ use std::ops::Range;
 const INERT: char = '‹';
 /// What marks begin with.
 const FIRST: [char; 3] = ['<', '[', '◁'];
+/// What ordinary text has too.
+const USAGE: &str = "[ARGS]";
 /// The longest name in a mark, in bytes.
 const LONGEST_NAME: usize = 64;
 
@@ -147,7 +150,7 @@ const CALL_PREFIX: &str = "antml:";
 /// Text whose marks are inert, and how many there are.
 pub(super) fn with_inert_marks<'t>(text: &'t str, marks: &mut usize) -> Cow<'t, str> {
     rewritten(text, &FIRST, |from| {
-        let mark = mark(from)?;
+        let mark = mark_in_content(from)?;
         *marks += 1;
         let rest = mark.chars().next().and_then(|first| mark.get(first.len_utf8()..))?;
         Some((mark.len(), format!("{INERT}{rest}")))
@@ -264,7 +267,7 @@ impl<'t> InertText<'t> {
         let (mut shown, mut original) = (0, 0);
         let whole = text.len();
         let inert = rewritten(text, &FIRST, |from| {
-            let mark = mark(from)?;
+            let mark = mark_in_content(from)?;
             let first = mark.chars().next().map_or(0, char::len_utf8);
             let at = whole - from.len();
             shown += at - original + INERT.len_utf8();
@@ -363,7 +366,14 @@ fn rewritten<'t>(
     Cow::Owned(out)
 }
 
-/// The mark that a text begins with.
+/// The mark that content begins with.
+fn mark_in_content(text: &str) -> Option<&str> {
+    let mark = mark(text)?;
+    let is_usage = mark == USAGE && !text.get(mark.len()..)?.starts_with('{');
+    (!is_usage).then_some(mark)
+}
+
+/// What a text begins with that is spelled like a mark.
 fn mark(text: &str) -> Option<&str> {
     let rest = FIRST.iter().find_map(|first| text.strip_prefix(*first))?;
     let bytes = match text.chars().next()? {

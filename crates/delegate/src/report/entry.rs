@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::path::PathBuf;
 
-use deputize_core::door::{Source, clean, clean_json, quote, to_exact_line};
+use deputize_core::door::{Source, clean_json, quote, to_exact_line, to_screen, visible_json};
 use deputize_core::{AgentId, ExitReason, Outcome, Status, ToolTrace, Version, shown_usd};
 use serde::Serialize;
 use serde_json::Value;
@@ -49,8 +49,8 @@ impl<'a> Words<'a> {
     /// All of it, without what a reader cannot see.
     pub(super) fn whole(outcome: &'a Outcome) -> Self {
         let summary = outcome.text.as_deref().filter(|text| !text.is_empty());
-        let summary = summary.map(|text| clean(text).text);
-        Self { summary, output: value(outcome).map(Cow::Owned), output_bytes: 0 }
+        let summary = summary.map(|text| Cow::Owned(to_screen(text)));
+        Self { summary, output: host_value(outcome).map(Cow::Owned), output_bytes: 0 }
     }
 }
 
@@ -367,9 +367,15 @@ pub(super) fn where_whole(outcome: &Outcome, kept: Option<&Kept>) -> String {
     }
 }
 
-/// The answer as a value, without what a reader cannot see. One that was checked against its schema
+/// The answer as a value for programs: without what a reader cannot see, and with marks of chat
+/// formats as they are.
+pub(crate) fn host_value(outcome: &Outcome) -> Option<Value> {
+    outcome.output.as_ref().map(visible_json)
+}
+
+/// The answer as a value for a model: nothing in it is a mark of a chat format. One that was checked against its schema
 /// has nothing of that; of agents that others run nobody knows.
-pub(crate) fn value(outcome: &Outcome) -> Option<Value> {
+pub(super) fn value(outcome: &Outcome) -> Option<Value> {
     outcome.output.as_ref().map(clean_json)
 }
 
@@ -386,7 +392,7 @@ pub(super) fn error<'a>(outcome: &'a Outcome, audience: Audience) -> Option<Cow<
     let error = outcome.error.as_deref().filter(|error| !error.trim().is_empty());
     let unknown = format!("ended as {} for a reason that is not known", outcome.status.as_str());
     Some(error.map_or(Cow::Owned(unknown), |error| match audience {
-        Audience::Host => clean(error).text,
+        Audience::Host => Cow::Owned(to_screen(error)),
         Audience::Model(lists) => audience.word(error, lists.error_chars),
     }))
 }

@@ -174,6 +174,20 @@ fn what_agents_below_a_child_did_stands_before_its_own_with_who_did_it() {
 }
 
 #[test]
+fn a_host_gets_marks_of_chat_formats_as_they_are_and_a_model_does_not() {
+    let output = Some(serde_json::json!({"tag": "<think>"}));
+    let outcome = Outcome { text: Some("a <s> b".to_owned()), output, ..busy(0, 1) };
+    let entry = result_entry(&outcome, 0);
+    assert_eq!(
+        (&entry["summary"], &entry["output"]["tag"]),
+        (&"a <s> b".into(), &"<think>".into())
+    );
+    let content = told(&[outcome], &[], &[], caps(24_000)).content;
+    assert!(content.contains("‹think>") && !content.contains("<think>"), "{content}");
+    assert!(content.contains("a ‹s> b"), "{content}");
+}
+
+#[test]
 fn a_host_gets_everything_and_words_that_can_be_printed() {
     let text = "\u{1b}[31mred\u{9b}2J \u{202e}\u{7}".repeat(10_000);
     let output = serde_json::json!({"a\u{1b}[2Jb": ["\u{9b}1mc"]});

@@ -77,6 +77,10 @@ impl Agent for Running {
                 }
             }
             if self.spec.task.starts_with("program talks") {
+                self.host.said(&"y".repeat(1_000_000));
+                let first = Told { call: CallId { step: 1, slot: 7 }, ..call.clone() };
+                self.host.began(&first);
+                self.host.ended(&first, deputize_core::CallStatus::Ok, "");
                 self.host.said("Before the call.");
                 self.host.began(&call);
                 for piece in ["I looked with sk-12", "345678 at ", "half \u{1b}[2Kof it"] {
@@ -480,5 +484,7 @@ async fn what_one_had_said_before_a_kill_is_on_record_and_its_partial_text() {
     });
     let words: Vec<usize> = words.collect();
     assert!(words.iter().all(|bytes| *bytes <= 4200), "{words:?}");
-    assert_eq!(words.iter().sum::<usize>(), 256 * 1024);
+    let gap = "\n[what it said then is not on record]\n".len();
+    let all = 2 * (256 * 1024 + gap) + "Before the call.".len();
+    assert_eq!(words.iter().sum::<usize>(), all);
 }
