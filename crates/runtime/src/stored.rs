@@ -342,6 +342,15 @@ impl Stored {
         }
     }
 
+    fn take_facts(&mut self, facts: &[Fact]) {
+        for fact in facts {
+            self.receipts.add(fact);
+            if let Fact::ShellMoved { path } = fact {
+                self.shell = Some(path.clone());
+            }
+        }
+    }
+
     pub(crate) fn take(&mut self, event: &Event) {
         match event {
             Event::ToolStart { call, tool, arguments } => {
@@ -356,14 +365,7 @@ impl Stored {
                 }
                 self.said.0.push_str(text);
             }
-            Event::ToolEnd(end) => {
-                for fact in &end.facts {
-                    self.receipts.add(fact);
-                    if let Fact::ShellMoved { path } = fact {
-                        self.shell = Some(path.clone());
-                    }
-                }
-            }
+            Event::ToolEnd(end) => self.take_facts(&end.facts),
             Event::AgentEnd(outcome) => {
                 self.asked = None;
                 self.outcome = Some((**outcome).clone());
