@@ -18,6 +18,7 @@ use crate::command::{print_table, table};
 use crate::compose::environment_secrets;
 use crate::control::running::{Holder, holder, running};
 use crate::exit::CliError;
+use crate::output::child_frames::children_unframed;
 use crate::output::events::{Projection, time};
 use crate::screen::summary::tokens;
 use crate::screen::tree::priced;
@@ -273,31 +274,13 @@ fn said<'s>(stored: &'s StoredSession, agent: &AgentId, text: &'s str) -> &'s st
 fn told_of(stored: &StoredSession, agent: &AgentId, text: &str) -> String {
     // No call is numbered so: the frame is of no tool's result.
     let text = unframed(&stored.header.secret, agent, CallId { step: 0, slot: 0 }, text);
-    let line = |line: &str| of_children(line).unwrap_or_else(|| line.to_owned());
+    let line = |line: &str| children_unframed(line).unwrap_or_else(|| line.to_owned());
     text.lines().map(line).collect::<Vec<_>>().join("\n")
-}
-
-/// A result that tells of children, without the frames around what they said.
-fn of_children(content: &str) -> Option<String> {
-    let mut value: Value = serde_json::from_str(content).ok()?;
-    for entry in value.get_mut("results")?.as_array_mut()? {
-        if let Some(Value::String(summary)) = entry.get_mut("summary") {
-            *summary = without_child_frame(summary).to_owned();
-        }
-    }
-    Some(value.to_string())
 }
 
 /// A result as people see it: without the frame that tells a model where its content comes from.
 fn result_of<'s>(stored: &StoredSession, agent: &AgentId, result: &'s ToolResult) -> Cow<'s, str> {
     unframed(&stored.header.secret, agent, result.call, result.text.as_str())
-}
-
-/// The words of a child's summary, without the frame that tells a model whose they are.
-fn without_child_frame(summary: &str) -> &str {
-    let inside = summary.strip_prefix("<child:").and_then(|rest| rest.split_once('\n'));
-    let Some((_, inside)) = inside else { return summary };
-    inside.rsplit_once("\n</").map_or(inside, |(said, _)| said)
 }
 
 /// How an agent ended, in a word; `open` where it has not.

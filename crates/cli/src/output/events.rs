@@ -13,6 +13,7 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use self::line::{AgentStartBody, Body, Call, Line, Tokens};
+use super::child_frames::children_unframed;
 use super::{preview, to_json_line};
 
 mod line;
@@ -321,7 +322,9 @@ fn tool_end(end: &ToolEnd) -> Body<'_> {
         status: end.result.status.as_str(),
         ms: end.ms,
         result_bytes: end.result.text.as_str().len(),
-        preview: preview(&end.content()),
+        preview: preview(
+            &children_unframed(&end.content()).unwrap_or_else(|| end.content().into()),
+        ),
     }
 }
 

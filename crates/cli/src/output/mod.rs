@@ -6,6 +6,7 @@ use deputize_core::door::clean;
 use serde::Serialize;
 use serde_json::ser::Formatter;
 
+pub(crate) mod child_frames;
 pub(crate) mod events;
 pub(crate) mod json;
 pub(crate) mod outlet;

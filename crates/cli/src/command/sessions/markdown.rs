@@ -4,7 +4,8 @@ use deputize_core::door::{to_line, to_screen};
 use deputize_core::{AgentId, Event, Message};
 use deputize_runtime::{Said, StoredSession};
 
-use super::{local, of_children, result_of, said, told_of};
+use super::{local, result_of, said, told_of};
+use crate::output::child_frames::children_unframed;
 
 /// The most characters of a heading.
 const HEADING_CHARS: usize = 100;
@@ -47,7 +48,7 @@ fn told(stored: &StoredSession, agent: &AgentId, message: &Message) -> String {
         Message::Tool(result) => {
             let status = result.status.as_str();
             let content = result_of(stored, agent, result);
-            let text = of_children(&content).unwrap_or_else(|| content.into_owned());
+            let text = children_unframed(&content).unwrap_or_else(|| content.into_owned());
             format!("\nResult of `{}` ({status}):\n\n{}", result.call, fenced(&text))
         }
     }

@@ -10,12 +10,12 @@ use serde_json::Value;
 
 use super::{
     Glance, RUNNING, UNFINISHED, has_ended, local, mark, result_of, said, status_of, told_of,
-    without_child_frame,
 };
 use crate::agent_name::{AgentName, short};
 use crate::control::running::Holder;
 use crate::exit::CliError;
 use crate::invocation::format_command;
+use crate::output::child_frames::without_child_frames;
 use crate::screen::call::of_call;
 use crate::screen::summary::{dollars, seconds, tokens, unseen};
 use crate::surroundings::print;
@@ -256,8 +256,8 @@ fn handed_on(result: &str) -> Option<String> {
             let status = text(entry, "status")?;
             let agent = text(entry, "agent").map(|id| format!(" {}", below(&id)));
             lines.push(format!("{index}{}: {status}", agent.unwrap_or_default()));
-            let said =
-                text(entry, "summary").map(|said| to_line(without_child_frame(&said), SAID_CHARS));
+            let said = text(entry, "summary")
+                .map(|said| to_line(&without_child_frames(&said), SAID_CHARS));
             let error =
                 text(entry, "error").map(|why| format!("error: {}", to_line(&why, SAID_CHARS)));
             lines.extend(said.into_iter().chain(error).map(|line| format!("  {line}")));

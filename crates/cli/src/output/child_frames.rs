@@ -1,0 +1,74 @@
+//! Frames around what children said, which are for models and which people do not see.
+
+use serde_json::{Deserializer, Value};
+
+/// Returns a result that tells of children without the frames around what they said; none if it
+/// tells of no children. An error may stand before the JSON, and notes behind it.
+pub(crate) fn children_unframed(content: &str) -> Option<String> {
+    let (before, json) = content.split_at(content.find('{')?);
+    if !before.is_empty() && !before.starts_with("error: ") {
+        return None;
+    }
+    let mut values = Deserializer::from_str(json).into_iter::<Value>();
+    let mut value = values.next()?.ok()?;
+    let notes = json.get(values.byte_offset()..)?;
+    for entry in value.get_mut("results")?.as_array_mut()? {
+        if let Some(Value::String(summary)) = entry.get_mut("summary") {
+            *summary = without_child_frames(summary);
+        }
+    }
+    Some(format!("{before}{value}{notes}"))
+}
+
+/// Returns a child's summary without its frames: one that was cut has two.
+pub(crate) fn without_child_frames(summary: &str) -> String {
+    let mut out = String::new();
+    let mut rest = summary;
+    while let Some((before, inside, behind)) = first_frame(rest) {
+        out.push_str(before);
+        out.push_str(inside);
+        rest = behind;
+    }
+    out.push_str(rest);
+    out
+}
+
+/// What stands before the first frame of a text, in it and behind it. What only looks like a frame
+/// inside of one ends elsewhere.
+fn first_frame(text: &str) -> Option<(&str, &str, &str)> {
+    const OPENING: &str = "<child:";
+    let at = match text.strip_prefix(OPENING) {
+        Some(_) => 0,
+        None => text.find(&format!("\n{OPENING}"))? + 1,
+    };
+    let (before, frame) = text.split_at(at);
+    let (head, body) = frame.split_once('\n')?;
+    let (_, boundary) = head.strip_suffix('>')?.rsplit_once(' ')?;
+    let (inside, behind) = body.split_once(&format!("</{boundary}>"))?;
+    Some((before, inside.strip_suffix('\n').unwrap_or(inside), behind))
+}
+
+#[cfg(test)]
+mod tests {
+    use deputize_core::door::{Source, quote};
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn no_frame_of_a_child_is_left_beside_errors_notes_and_cuts() {
+        let framed = |text: &str| quote(&Source::Child("s/1.0.0".into()), text).into_string();
+        let cut = format!("{}\n[5 of 9 bytes left out]\n{}", framed("one"), framed("two"));
+        assert_eq!(without_child_frames(&cut), "one\n[5 of 9 bytes left out]\ntwo");
+        let alike = "<child:x abc>\nno frame\n</abc>";
+        assert_eq!(without_child_frames(&framed(alike)), alike);
+        let result = |summary: &str| json!({"results": [{"summary": summary}]}).to_string();
+        let told = format!("error: it ended early:\n{}\n[Read a again.]", result(&cut));
+        let seen = children_unframed(&told).unwrap();
+        assert!(seen.starts_with("error: it ended early:\n{") && seen.contains("\\ntwo"), "{seen}");
+        assert!(seen.ends_with("\n[Read a again.]") && !seen.contains("child:"), "{seen}");
+        for other in ["{}", "x {\"results\": []}", "{\"results\": 1}", "{"] {
+            assert_eq!(children_unframed(other), None, "{other}");
+        }
+    }
+}
