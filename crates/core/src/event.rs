@@ -191,12 +191,7 @@ pub enum Event {
     /// An agent's turn is over, and it rests until the next message: children of it still run, or
     /// a message came while it answered.
     #[serde(rename = "agent.rest")]
-    AgentRest {
-        /// Whether none of its children runs: its answer is final, and what it says to the message
-        /// comes after it.
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        final_answer: bool,
-    },
+    AgentRest,
     /// A child runs.
     #[serde(rename = "agent.heartbeat")]
     AgentHeartbeat {
@@ -273,7 +268,7 @@ impl Event {
             Self::ToolEnd(end) => Some(Input::Result(&end.result)),
             Self::AgentStop { reason, pending: false } => Some(Input::Stop(*reason)),
             Self::AgentWrapUp { limit, .. } => Some(Input::WrapUp(*limit)),
-            Self::AgentRest { final_answer } => Some(Input::Rest { final_answer: *final_answer }),
+            Self::AgentRest => Some(Input::Rest),
             Self::AnswerRejected { mistakes } => Some(Input::Rejected(mistakes)),
             Self::AgentResume { max_iterations } => {
                 Some(Input::Resume { max_iterations: *max_iterations })

@@ -42,11 +42,8 @@ pub enum Input<'a> {
     Rejected(&'a str),
     /// A limit is reached: the next request is the closing one.
     WrapUp(WrapUp),
-    /// Its turn is over, and it waits: the next message wakes it.
-    Rest {
-        /// Whether it had answered for good: the message only came late.
-        final_answer: bool,
-    },
+    /// Its turn is over, and it waits: the next message wakes it. Its answer stays in the result.
+    Rest,
     /// It must end now.
     Stop(CancelReason),
     /// It goes on, after an end with a new turn.
@@ -159,7 +156,7 @@ pub struct Run {
     empty_replies: u32,
     corrections: u32,
     repetition: Repetition,
-    /// Final answers of this turn that a message followed. They stay part of its result.
+    /// Answers of this turn that a message followed. They stay part of its result.
     reports: Vec<String>,
     last_text: Option<String>,
     /// What an attempt had said before it broke, until there is a reply.
@@ -238,7 +235,7 @@ impl Run {
             Input::Rejected(mistakes) => self.rejected(mistakes),
             Input::WrapUp(WrapUp::Time) => self.close(Closing::Time),
             Input::WrapUp(WrapUp::Budget) => self.close(Closing::Budget),
-            Input::Rest { final_answer } => self.rest(final_answer),
+            Input::Rest => self.rest(),
             Input::Stop(reason) => self.stop(reason),
             Input::Resume { max_iterations } => self.resume(max_iterations),
         }
@@ -275,8 +272,8 @@ impl Run {
         &self.trace
     }
 
-    /// Returns what the model said in this turn that belongs to its result: each final answer
-    /// that a message followed, then the last text, whether or not that is an answer.
+    /// Returns what the model said in this turn that belongs to its result: each answer that
+    /// a message or the end of a child followed, then the last text, whether or not that is an answer.
     #[must_use]
     pub fn text(&self) -> Option<String> {
         let last = self.last_text.as_ref().filter(|last| !self.reports.contains(last));
@@ -284,7 +281,7 @@ impl Run {
         (!texts.is_empty()).then(|| texts.join(&format!("\n\n{}\n\n", LATER_ANSWER.trim_end())))
     }
 
-    /// Returns the final answers of this turn, the last one last.
+    /// Returns the answers of this turn, the last one last.
     #[must_use]
     pub fn answers(&self) -> Vec<&str> {
         let completed = matches!(&self.state, State::Done(End { status: Status::Completed, .. }));
@@ -324,12 +321,11 @@ impl Run {
         self.iteration - self.turn_start < self.limits.max_iterations
     }
 
-    fn rest(&mut self, final_answer: bool) {
+    fn rest(&mut self) {
         if !self.may_rest() {
             return;
         }
-        let done = matches!(std::mem::replace(&mut self.state, State::Resting), State::Done(_));
-        if done && final_answer {
+        if let State::Done(_) = std::mem::replace(&mut self.state, State::Resting) {
             let answer = self.last_text.take();
             let new = answer.filter(|answer| !self.reports.contains(answer));
             self.reports.extend(new);

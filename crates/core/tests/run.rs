@@ -119,7 +119,7 @@ fn ended(index: u32) -> UserMessage {
 fn what_wakes_it_begins_no_turn_and_the_limit_holds() {
     let mut run = started(2);
     run.apply(Input::Reply(&Reply::text("m", "I wait.")));
-    run.apply(Input::Rest { final_answer: false });
+    run.apply(Input::Rest);
     run.apply(Input::Message(&ended(0)));
     assert_eq!(run.step(), Step::Ask { iteration: 2, tools: ToolChoice::Auto });
     run.apply(Input::Reply(&calls(&["a"])));
@@ -129,14 +129,14 @@ fn what_wakes_it_begins_no_turn_and_the_limit_holds() {
     assert!(!run.has_steps());
     // A child's end and a letter alike.
     for wakes in [ended(1), message("a letter")] {
-        run.apply(Input::Rest { final_answer: false });
+        run.apply(Input::Rest);
         run.apply(Input::Message(&wakes));
         assert!(matches!(run.step(), Step::Ask { tools: ToolChoice::None, .. }), "{wakes:?}");
         run.apply(Input::Reply(&Reply::text("m", "More.")));
         assert_eq!(end(&run).1, ExitReason::MaxIterations);
     }
     // The person may give it more, also while it rests.
-    run.apply(Input::Rest { final_answer: false });
+    run.apply(Input::Rest);
     run.apply(Input::Resume { max_iterations: 2 });
     assert_eq!(run.step(), Step::Rest);
     run.apply(Input::Message(&message("go on")));
@@ -147,7 +147,7 @@ fn what_wakes_it_begins_no_turn_and_the_limit_holds() {
 fn a_failure_after_a_wake_leaves_what_was_said_before() {
     let mut run = started(9);
     run.apply(Input::Reply(&Reply::text("m", "So far.")));
-    run.apply(Input::Rest { final_answer: false });
+    run.apply(Input::Rest);
     run.apply(Input::Message(&ended(0)));
     run.apply(Input::Failed(&ModelError::new(FailureKind::Unavailable, "refused")));
     assert_eq!(end(&run), (Status::Failed, ExitReason::Error, Some("So far.".into())));
@@ -160,13 +160,13 @@ fn a_failure_after_a_wake_leaves_what_was_said_before() {
 const LATER: &str = "[After this answer a message arrived. In reply to it:]";
 
 #[test]
-fn a_final_answer_stays_in_the_result_whatever_is_said_to_later_messages() {
+fn an_answer_stays_in_the_result_whatever_is_said_to_later_messages() {
     let mut run = started(9);
     run.apply(Input::Reply(&Reply::text("m", "The report.")));
     for (told, said) in [("Are you done?", "Yes."), ("Sure?", "The report."), ("So?", "")] {
-        run.apply(Input::Rest { final_answer: true });
+        run.apply(Input::Rest);
         // Resting twice, as after a restart, changes nothing.
-        run.apply(Input::Rest { final_answer: true });
+        run.apply(Input::Rest);
         run.apply(Input::Message(&message(told)));
         run.apply(Input::Reply(&Reply::text("m", said)));
     }
@@ -176,7 +176,7 @@ fn a_final_answer_stays_in_the_result_whatever_is_said_to_later_messages() {
     assert_eq!(end(&run), (Status::Completed, ExitReason::Completed, Some(text.clone())));
     assert_eq!(run.answers(), ["The report.", "Yes."]);
 
-    run.apply(Input::Rest { final_answer: true });
+    run.apply(Input::Rest);
     run.apply(Input::Message(&message("one more")));
     run.apply(Input::Failed(&ModelError::new(FailureKind::Unavailable, "refused")));
     assert_eq!(end(&run), (Status::Failed, ExitReason::Error, Some(text)));
@@ -193,11 +193,12 @@ fn a_limit_while_it_rests_asks_for_a_closing_answer() {
     assert_eq!(run.step(), Step::Rest, "it has not begun");
     run.apply(Input::Message(&message("go")));
     run.apply(Input::Reply(&Reply::text("m", "I wait.")));
-    run.apply(Input::Rest { final_answer: false });
+    run.apply(Input::Rest);
     run.apply(Input::WrapUp(WrapUp::Time));
     assert_eq!(run.step(), Step::Ask { iteration: 2, tools: ToolChoice::None });
     run.apply(Input::Reply(&Reply::text("m", "This much.")));
-    assert_eq!(end(&run), (Status::Timeout, ExitReason::Timeout, Some("This much.".into())));
+    let text = format!("I wait.\n\n{LATER}\n\nThis much.");
+    assert_eq!(end(&run), (Status::Timeout, ExitReason::Timeout, Some(text)));
 }
 
 #[test]
@@ -509,7 +510,7 @@ enum Move {
     Rejected,
     Stop(bool),
     Resume,
-    Rest(bool),
+    Rest,
     Message,
 }
 
@@ -523,7 +524,7 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
         1 => Just(Move::Rejected),
         1 => any::<bool>().prop_map(Move::Stop),
         1 => Just(Move::Resume),
-        2 => any::<bool>().prop_map(Move::Rest),
+        2 => Just(Move::Rest),
         2 => Just(Move::Message),
     ];
     proptest::collection::vec(one, 0..60)
@@ -559,7 +560,7 @@ fn apply(run: &mut Run, step: &Move) {
             CancelReason::Interrupted
         })),
         Move::Resume => run.apply(Input::Resume { max_iterations: 7 }),
-        Move::Rest(final_answer) => run.apply(Input::Rest { final_answer: *final_answer }),
+        Move::Rest => run.apply(Input::Rest),
         Move::Message => run.apply(Input::Message(&message("and"))),
     }
 }
@@ -615,13 +616,13 @@ proptest! {
     }
 
     #[test]
-    fn no_final_answer_of_a_turn_is_lost(moves in moves()) {
+    fn no_answer_of_a_turn_is_lost(moves in moves()) {
         let mut run = started(7);
         let mut answers: Vec<String> = Vec::new();
         for step in &moves {
             let answered = matches!(run.step(), Step::Done(_)) && run.may_rest();
             match (step, run.step()) {
-                (Move::Rest(true), _) if answered => {
+                (Move::Rest, _) if answered => {
                     answers.extend(run.answers().last().map(ToString::to_string));
                 }
                 (Move::Resume, Step::Done(_) | Step::Rest) | (Move::Message, Step::Done(_)) => {

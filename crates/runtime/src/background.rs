@@ -221,12 +221,11 @@ impl Driver {
             return Ok(false);
         }
         // Also where an earlier process rested already: so it shows that this one came so far.
-        let final_answer = !self.presence.awaits_children();
-        if final_answer && (self.cancel.is_cancelled() || self.is_late()) {
+        if !self.presence.awaits_children() && (self.cancel.is_cancelled() || self.is_late()) {
             // Nobody has time for a message any more, and the answer stands.
             return Ok(false);
         }
-        self.input(Event::AgentRest { final_answer }).await?;
+        self.input(Event::AgentRest).await?;
         self.presence.set_rests(true);
         self.until_news().await;
         self.presence.set_rests(false);

@@ -99,7 +99,7 @@ impl Projection {
                 Body::FileWrite { path: path.to_string_lossy(), version, created: *created }
             }
             Event::AnswerRejected { mistakes } => Body::AnswerRejected { mistakes },
-            Event::AgentRest { final_answer } => Body::AgentRest { final_answer: *final_answer },
+            Event::AgentRest => Body::AgentRest,
             Event::AgentHeartbeat { iteration, current_tool, idle_ms, stalled } => {
                 Body::AgentHeartbeat {
                     iteration: *iteration,

@@ -227,7 +227,7 @@ fn worth(tree: &Tree, record: &Record, detail: Detail) -> Option<Line> {
         | Event::FileRead { .. }
         | Event::FileWrite { .. }
         | Event::AgentStop { .. }
-        | Event::AgentRest { .. }
+        | Event::AgentRest
         | Event::AgentHeartbeat { .. }
         | Event::AgentResume { .. }
         | Event::SessionEnd { .. } => None,

@@ -109,7 +109,7 @@ impl Tree {
             }
             Event::ApprovalDecision { .. } => node.doing = node.call(),
             Event::AgentWrapUp { .. } | Event::AgentStop { .. } => node.doing = Doing::Stopping,
-            Event::AgentRest { .. } => node.doing = Doing::Resting,
+            Event::AgentRest => node.doing = Doing::Resting,
             Event::AgentHeartbeat { current_tool, stalled: true, .. } => {
                 node.doing = Doing::Stalled(current_tool.clone());
             }

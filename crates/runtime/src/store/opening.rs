@@ -88,7 +88,7 @@ impl Opening {
 impl Observer for Opening {
     fn see(&self, record: &Record) {
         // It was read, taken up and told: another try may come as far. One that rests has nothing to ask, and came as far as it can.
-        if matches!(record.event, Event::ModelRequest { .. } | Event::AgentRest { .. }) {
+        if matches!(record.event, Event::ModelRequest { .. } | Event::AgentRest) {
             self.succeeded();
         }
     }
@@ -161,7 +161,7 @@ mod tests {
     fn one_that_rests_has_survived() {
         let (_folder, dir, id) = a_session();
         let agent = deputize_core::AgentId::root(&id);
-        let event = Event::AgentRest { final_answer: false };
+        let event = Event::AgentRest;
         let rest = Record { seq: 0, at: 0, agent, parent: None, depth: 0, event };
         for _ in 0..=OPENINGS_LIMIT {
             let opening = dir.opening(&id).unwrap();

@@ -48,7 +48,7 @@ fn count(world: &World, is: impl Fn(&str, &Event) -> bool) -> usize {
 }
 
 fn rests(world: &World) -> usize {
-    count(world, |_, event| matches!(event, Event::AgentRest { .. }))
+    count(world, |_, event| matches!(event, Event::AgentRest))
 }
 
 fn ends(world: &World) -> usize {
@@ -128,7 +128,7 @@ async fn the_limit_of_requests_holds_however_often_it_is_woken() {
         (outcome.status, outcome.exit_reason),
         (Status::Completed, ExitReason::MaxIterations)
     );
-    assert_eq!(outcome.text.as_deref(), Some("I know of 3."));
+    assert!(outcome.text.is_some_and(|text| text.ends_with("I know of 3.")));
 }
 
 #[tokio::test(start_paused = true)]
@@ -154,7 +154,7 @@ async fn one_that_waits_at_its_time_limit_says_what_it_has_and_names_who_is_out(
     let ran = run(folder.path(), top, parts(&world, rule), &cancel);
     let (outcome, ()) = tokio::join!(ran, released);
     assert_eq!((outcome.status, outcome.exit_reason), (Status::Timeout, ExitReason::Timeout));
-    assert_eq!(outcome.text.as_deref(), Some("It is late, and I know of 1."));
+    assert!(outcome.text.is_some_and(|text| text.ends_with("It is late, and I know of 1.")));
     let out: Vec<_> = outcome.receipts.unfinished.iter().map(ToString::to_string).collect();
     assert_eq!(out.len(), 1, "{out:?}");
     assert!(out[0].starts_with("s/1.0."), "{out:?}");
@@ -187,7 +187,7 @@ async fn a_session_that_rested_says_so_again_when_it_is_taken_up() {
     let dir = cut(folder.path(), again.path(), "agent.rest");
     let world = Arc::new(World::default());
     let (outcome, ()) = tokio::join!(resumed(&dir, parts(&world, rule)), released(&world));
-    assert_eq!(outcome.text.as_deref(), Some("I know of 1."));
+    assert!(outcome.text.is_some_and(|text| text.ends_with("I know of 1.")));
     assert_eq!(rests(&world), 1);
 }
 

@@ -13,6 +13,9 @@ use serde_json::json;
 
 use crate::fixture::{World, authority, parts, resumed, run, spec};
 
+/// What stands between an answer and what follows it in a result.
+const LATER: &str = "[After this answer a message arrived. In reply to it:]";
+
 /// What a child does with a request, and how many messages reach it meanwhile.
 #[derive(Debug, Clone)]
 struct Turn {
@@ -194,7 +197,7 @@ async fn killed_after_any_record_the_report_is_in_the_result() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_parent_says_while_its_children_run_is_no_final_answer() {
+async fn what_a_parent_says_while_its_children_run_stays_in_its_result() {
     let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
     let rule = |results: usize, request: &Request<'_>| {
         let told = request
@@ -210,5 +213,30 @@ async fn what_a_parent_says_while_its_children_run_is_no_final_answer() {
     };
     let outcome =
         run(folder.path(), spec(folder.path()), parts(&world, rule), &Cancel::new()).await;
-    assert_eq!(outcome.text.as_deref(), Some("It is done."));
+    assert_eq!(outcome.text, Some(format!("I wait.\n\n{LATER}\n\nIt is done.")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_report_stays_in_the_result_when_a_child_of_its_author_ends_after_it() {
+    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let rule = |results: usize, request: &Request<'_>| {
+        let Message::User(task) = &*request.messages[0] else { panic!("no task") };
+        let is_end = |it: &Arc<Message>| matches!(&**it, Message::User(it) if it.from.is_some());
+        let has_end = request.messages.iter().any(is_end);
+        let spawn = |goal: &str| Reply::calls("rule", [("spawn", json!({"list": [goal]}))]);
+        Ok(match (task.text.as_str(), results) {
+            ("background 0", 0) => spawn("background 1"),
+            ("background 0", _) if has_end => Reply::text("rule", "Noted, thanks."),
+            ("background 0", _) => Reply::text("rule", "FINAL REPORT: 14 tests fail."),
+            ("background 1", 0..3) => Reply::calls("rule", [("look", json!({"n": results}))]),
+            ("background 1", _) => Reply::text("rule", "The child's child is done."),
+            (_, 0) => spawn("background 0"),
+            (_, _) => Reply::text("rule", "I wait."),
+        })
+    };
+    run(folder.path(), spec(folder.path()), parts(&world, rule), &Cancel::new()).await;
+    let outcome = end_of_child(&world);
+    assert_eq!(outcome.status, Status::Completed);
+    let text = outcome.text.unwrap();
+    assert_eq!(text, format!("FINAL REPORT: 14 tests fail.\n\n{LATER}\n\nNoted, thanks."));
 }

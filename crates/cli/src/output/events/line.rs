@@ -156,10 +156,7 @@ pub(super) enum Body<'r> {
     #[serde(rename = "agent.heartbeat")]
     AgentHeartbeat { iteration: u32, current_tool: Option<&'r str>, idle_ms: u64, stalled: bool },
     #[serde(rename = "agent.rest")]
-    AgentRest {
-        #[serde(skip_serializing_if = "std::ops::Not::not")]
-        final_answer: bool,
-    },
+    AgentRest,
     #[serde(rename = "child.delivered")]
     ChildDelivered { bytes: usize, preview: String },
     #[serde(rename = "spawn.paused")]
