@@ -184,9 +184,10 @@ async fn where_nobody_may_approve_anything_it_is_not_started() {
     let lab = Lab::new();
     let deny = ["--set", "delegation.approvals=deny", "--approve", "auto"];
     let ended = run(&lab, &["good"], goal(), &deny).await.with_code(0);
-    for part in ["E_EXTERNAL", "have the person set delegation.approvals"] {
+    for part in ["E_EXTERNAL", "nobody approves what children of this agent want"] {
         assert!(ended.out.contains(part), "no `{part}` in {}", ended.out);
     }
+    assert!(!ended.out.contains("delegation.approvals"), "{}", ended.out);
     for part in ["no such child is started while `delegation.approvals` is `deny`", "are denied"] {
         assert!(ended.err.contains(part), "no `{part}` in {}", ended.err);
     }

@@ -66,6 +66,18 @@ pub struct Task {
     pub model: Option<String>,
 }
 
+impl Task {
+    /// Returns what the task asks for, without what makes no difference to the work.
+    fn normalized(&self) -> Self {
+        Self {
+            index: None,
+            goal: self.goal.trim().to_owned(),
+            context: self.context.as_deref().map(|context| context.trim().to_owned()),
+            ..self.clone()
+        }
+    }
+}
+
 /// What a call asks for, and what was wrong with it.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Reading {
@@ -85,14 +97,34 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// Whether two calls without mistakes ask for the same work, however they were written.
+    /// Returns whether two calls without mistakes ask for the same work, however they are written
+    /// and in whatever order.
     pub(crate) fn asks_same(&self, other: &Self) -> bool {
-        let without_index = |task: &Task| Task { index: None, ..task.clone() };
-        let tasks = |reading: &Self| reading.tasks.iter().map(without_index).collect::<Vec<_>>();
+        let mut left: Vec<Task> = other.tasks.iter().map(Task::normalized).collect();
+        let mut take = |task: &Task| {
+            let task = task.normalized();
+            let at = left.iter().position(|other| *other == task);
+            at.map(|at| left.swap_remove(at)).is_some()
+        };
         self.errors.is_empty()
             && other.errors.is_empty()
             && self.background == other.background
-            && tasks(self) == tasks(other)
+            && self.tasks.len() == other.tasks.len()
+            && self.tasks.iter().all(&mut take)
+    }
+
+    /// Returns the tasks that ask for the same work as an earlier one of the call, each with that one.
+    pub(crate) fn repeated_tasks(&self) -> Vec<(&Task, &Task)> {
+        let mut first: Vec<(Task, &Task)> = Vec::new();
+        let mut repeated = Vec::new();
+        for task in &self.tasks {
+            let normalized = task.normalized();
+            match first.iter().find(|(earlier, _)| *earlier == normalized) {
+                Some((_, earlier)) => repeated.push((task, *earlier)),
+                None => first.push((normalized, task)),
+            }
+        }
+        repeated
     }
 
     /// The field that asks for children, and what it holds: of many tasks, how many.

@@ -29,6 +29,7 @@
 //!
 //! Stability: settling. A minor version may change it, and the changelog says how to follow.
 
+mod accepted_calls;
 mod args;
 mod ceiling;
 mod claims;

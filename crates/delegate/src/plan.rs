@@ -1,6 +1,7 @@
 //! From what a call asks for to the agents that it makes: pure, and the same for the same input.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -145,21 +146,26 @@ fn whole_call(reading: &Reading, parent: Parent<'_>, policy: &Policy) -> Vec<Cal
 /// Why an agent may have no children, if it may not: by its depth, or because it is a leaf.
 fn childless(parent: Parent<'_>, policy: &Policy) -> Option<String> {
     let (depth, limit) = (parent.spec.depth, policy.leaf_depth());
+    let named = |key: &str, value: &dyn fmt::Display| match key {
+        "" => String::new(),
+        key => format!(" ({key} is {value})"),
+    };
     if depth >= limit {
-        let key = match policy.spawn_depth_key.as_str() {
-            "" => String::new(),
-            key => format!(" ({key} is {limit})"),
-        };
+        let key = named(&policy.spawn_depth_key, &limit);
         return Some(format!(
             "this agent is at depth {depth}, and agents at depth {limit} cannot hand work on{key}; \
              do the work yourself"
         ));
     }
     (parent.authority.spawn_depth() == 0).then(|| {
-        format!(
-            "this agent, at depth {depth}, was started as a leaf and cannot hand work on; do the \
-             work yourself"
-        )
+        let why = if policy.orchestrator_enabled {
+            let key = named(&policy.spawn_depth_key, &limit);
+            format!("was started as a leaf; agents above depth {limit} may hand work on{key}, leaves not")
+        } else {
+            let key = named(&policy.orchestrator_key, &false);
+            format!("is a child, and no child may hand work on{key}")
+        };
+        format!("this agent, at depth {depth}, {why}; do the work yourself")
     })
 }
 
@@ -185,18 +191,9 @@ fn unapproved(parent: Parent<'_>, policy: &Policy) -> Option<String> {
     if !policy.is_external() || parent.child_approver(policy) != ApproverMode::Deny {
         return None;
     }
-    let why = match policy.approvals {
-        ApproverMode::Deny => {
-            "nothing that children want may be approved (delegation.approvals is `deny`): do the \
-             work yourself, or have the person set delegation.approvals to `ask` (each start is \
-             asked for) or `auto` (they start unasked)"
-        }
-        _ => "nothing that children of this agent want may be approved: do the work yourself",
-    };
-    Some(format!(
-        "children are external programs here (delegation.acp_command), which act on their own with \
-         all the rights of the person, and {why}"
-    ))
+    let why = "children are external programs here, which act on their own with all the rights of \
+               the person, and nobody approves what children of this agent want: do the work yourself";
+    Some(why.to_owned())
 }
 
 /// An error when a child would be an external program, which may do all that a command may, and is

@@ -83,6 +83,8 @@ pub struct Policy {
     pub later_toolsets: BTreeSet<String>,
     /// What the operator calls `max_spawn_depth`; a refusal names it. Empty: it is not named.
     pub spawn_depth_key: String,
+    /// What the operator calls `orchestrator_enabled`; a refusal names it. Empty: it is not named.
+    pub orchestrator_key: String,
     /// What happens to a call with more tasks than may run side by side.
     pub over_limit: OverLimit,
     /// Children of one session, all levels together; 0: no limit.
@@ -139,6 +141,7 @@ impl Default for Policy {
             inherit_mcp_toolsets: true,
             later_toolsets: BTreeSet::new(),
             spawn_depth_key: String::new(),
+            orchestrator_key: String::new(),
             over_limit: OverLimit::Refuse,
             max_children_per_session: 200,
             model: None,

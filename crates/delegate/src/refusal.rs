@@ -35,6 +35,8 @@ pub enum Code {
     TooManyCalls,
     /// The same call as another one of the step.
     SameCall,
+    /// The same task as another one of the call.
+    SameTask,
     /// More children than the session may have.
     TooManyChildren,
     /// Somebody wants no new children for now.
@@ -75,6 +77,7 @@ impl Code {
             Self::TooManyTasks => "E_TOO_MANY_TASKS",
             Self::TooManyCalls => "E_TOO_MANY_CALLS",
             Self::SameCall => "E_SAME_CALL",
+            Self::SameTask => "E_SAME_TASK",
             Self::TooManyChildren => "E_TOO_MANY_CHILDREN",
             Self::Paused => "E_PAUSED",
             Self::Depth => "E_DEPTH",

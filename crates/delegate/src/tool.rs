@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use deputize_core::{
     AgentSpec, AgentView, BoxFuture, Catalog, Clock, Effects, Entry, Fact, FileLedger, Origin,
-    Outcome, Schema, SchemaError, ShellPlace, StepCalls, Tool, ToolCallResult, ToolCx, ToolDecl,
-    ToolError, ToolSpec, Usable,
+    Outcome, Schema, SchemaError, ShellPlace, StepCall, StepCalls, Tool, ToolCallResult, ToolCx,
+    ToolDecl, ToolError, ToolSpec, Usable,
 };
 use serde_json::{Value, json};
 
-use crate::args::{Reading, read};
+use crate::accepted_calls::AcceptedCalls;
+use crate::args::{Reading, Task, read};
 use crate::claims::named_as_written;
 use crate::control::handles;
 use crate::describe::describe;
@@ -31,9 +32,9 @@ use crate::toolset::{Parent, TASK, TOOL, TOOLSET};
 const HEADLINE: &str = "Hand work to child agents and get their reports.";
 
 /// What a call is answered that is made twice in one step.
-const SAME_CALL: &str = "this call is the same as an earlier one of this step, so its children were \
-                         not started again: the result of that call is the result of both. Do not \
-                         repeat it; to have a task done twice, say in each goal what is to differ";
+const SAME_CALL: &str = "this call is the same as another one of this step, whose children were \
+                         started: the result of that call is the result of both. Do not repeat it; \
+                         to have a task done twice, say in each goal what is to differ";
 
 /// `delegate_task`: one shared object for all agents of a program. What it needs of the agent
 /// that calls is in the call's context.
@@ -151,15 +152,36 @@ impl DelegateTool {
         }
     }
 
-    /// Whether an earlier call of the same step asks for the same work.
+    /// Returns whether a call of the same step that was accepted asks for the same work.
     fn is_repeated(&self, reading: &Reading, cx: &ToolCx) -> bool {
+        let accepted = cx.agent.store.get_or_insert_with(AcceptedCalls::default);
         let calls = cx.agent.store.get_or_insert_with(StepCalls::default).get();
-        let earlier = calls.iter().filter(|call| {
-            call.id.step == cx.call.step
-                && call.id.slot < cx.call.slot
-                && call.tool == self.spec.decl.name.as_str()
-        });
-        earlier.map(|call| self.read(&call.arguments)).any(|other| reading.asks_same(&other))
+        // Those that an earlier process of the session accepted.
+        let began = |call: &&StepCall| {
+            let first = cx.agent.id().child(call.id, 0);
+            call.id != cx.call && !started(cx).is_new(&first)
+        };
+        for call in calls.iter().filter(began) {
+            accepted.add(call.id, || self.read(&call.arguments));
+        }
+        accepted.of_step(cx.call.step).iter().any(|other| reading.asks_same(other))
+    }
+
+    /// Returns what asks for the same work twice: the call itself, or tasks of it.
+    fn repetitions(&self, reading: &Reading, cx: &ToolCx) -> Vec<CallError> {
+        if self.is_repeated(reading, cx) {
+            let asks = reading.asks(self.policy.form);
+            return vec![CallError::new(Code::SameCall, None, (asks.0, &asks.1), SAME_CALL)];
+        }
+        let error = |(task, earlier): (&Task, &Task)| {
+            let remedy = format!(
+                "this task is the same as task {}, so nothing was started: leave it out; to have a \
+                 task done twice, say in each goal what is to differ",
+                earlier.index.unwrap_or_default()
+            );
+            CallError::new(Code::SameTask, task.index, ("goal", &json!(task.goal)), remedy)
+        };
+        reading.repeated_tasks().into_iter().map(error).collect()
     }
 
     /// Milliseconds that a call ran in earlier processes of the session.
@@ -183,11 +205,11 @@ impl DelegateTool {
         let begun = ids.filter(|(_, id)| !started(cx).is_new(id));
         reading.begun = begun.map(|(index, _)| index).collect();
         let accepted = !reading.begun.is_empty();
-        if !accepted && self.is_repeated(&reading, cx) {
-            let asks = reading.asks(self.policy.form);
-            let error = CallError::new(Code::SameCall, None, (asks.0, &asks.1), SAME_CALL);
-            return Err(Refusal::new(vec![error], reading.warnings).into());
+        let repetitions = if accepted { Vec::new() } else { self.repetitions(&reading, cx) };
+        if !repetitions.is_empty() {
+            return Err(Refusal::new(repetitions, reading.warnings).into());
         }
+        let as_read = reading.clone();
         let (entered, errors) = self.enter(&reading, cx, slots);
         reading.errors.extend(errors);
         let asks = reading.asks(self.policy.form);
@@ -208,6 +230,8 @@ impl DelegateTool {
                 }
             }
         }
+        let accepted = cx.agent.store.get_or_insert_with(AcceptedCalls::default);
+        accepted.add(cx.call, || as_read);
         Ok((plan, entered))
     }
 

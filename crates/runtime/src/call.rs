@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use deputize_core::door::{boundary, to_line};
 use deputize_core::{
-    CallStatus, Cancel, CancelReason, Entry, Event, Fact, JournalError, Message, NotPermitted,
-    Question, Record, Step, StepCall, StepCalls, ToolCall, ToolCx, ToolEnd, ToolResult, Usable,
-    Verdict,
+    ApproverMode, CallStatus, Cancel, CancelReason, Entry, Event, Fact, JournalError, Message,
+    NotPermitted, Question, Record, Step, StepCall, StepCalls, ToolCall, ToolCx, ToolEnd,
+    ToolResult, Usable, Verdict, effective_mode,
 };
 use futures_util::FutureExt as _;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
@@ -174,7 +174,13 @@ impl Driver {
         }
         let entry = match self.find(call) {
             Ok(entry) => entry,
-            Err(text) => return Ok(Err(Done::own(CallStatus::Error, text))),
+            Err(text) => {
+                let status = match self.is_unapproved(call) {
+                    true => CallStatus::Denied,
+                    false => CallStatus::Error,
+                };
+                return Ok(Err(Done::own(status, text)));
+            }
         };
         let spec = entry.tool.spec();
         if let Usable::No(why) = &spec.usable {
@@ -220,6 +226,27 @@ impl Driver {
         }
     }
 
+    /// Returns whether a call names a tool of a shared list that this agent is not given and whose
+    /// calls need an approval that nobody gives it.
+    fn is_unapproved(&self, call: &ToolCall) -> bool {
+        let view = &self.view;
+        let needs_approval = |entry: &Entry| {
+            let verdict = self.shared.parts.policy.judge(entry.tool.spec(), &Value::Null, view);
+            matches!(verdict, Verdict::Ask { .. })
+        };
+        effective_mode(view) == ApproverMode::Deny
+            && view
+                .spec
+                .declared
+                .iter()
+                .flat_map(|all| all.iter())
+                .any(|it| it.name.as_str() == call.name)
+            && view
+                .catalog
+                .get(&call.name)
+                .is_some_and(|it| !view.spec.tools.contains(it.name()) && needs_approval(it))
+    }
+
     /// The tool that a call names, if this agent may call it.
     fn find(&self, call: &ToolCall) -> Result<&Entry, String> {
         let view = &self.view;
@@ -243,6 +270,16 @@ impl Driver {
         if view.declared.iter().any(|tool| tool.name.as_str() == call.name) {
             return Err(match (&view.spec.declared, mine.as_slice()) {
                 (None, _) => format!("{} may not be used in this turn", call.name),
+                (Some(_), mine) if self.is_unapproved(call) => {
+                    let instead = match mine {
+                        [] => String::new(),
+                        mine => format!(": use {}", mine.join(", ")),
+                    };
+                    format!(
+                        "`{}` needs approval, and nobody gives it to child agents{instead}",
+                        call.name
+                    )
+                }
                 (Some(_), []) => {
                     format!("you may not use `{}`: no tool is yours to use", call.name)
                 }

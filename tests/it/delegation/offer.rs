@@ -112,7 +112,8 @@ async fn where_the_list_stays_one_line_of_the_prompt_says_it() {
     let line = prompt.lines().find(|line| line.contains("`terminal`")).unwrap();
     assert!(line.contains("You cannot run commands") && line.contains("denied"), "{prompt}");
     let refused = messages(child[1], "tool").remove(0);
-    assert!(refused.contains("you may not use `terminal`"), "{refused}");
+    let told = "`terminal` needs approval, and nobody gives it to child agents";
+    assert!(refused.starts_with("denied: ") && refused.contains(told), "{refused}");
     assert!(!lab.work("ran").exists());
 }
 

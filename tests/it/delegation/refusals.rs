@@ -85,7 +85,7 @@ async fn the_tools_of_a_child_are_explained() {
     assert!(all.iter().all(|tool| tool["kept"] == true && tool["why"].is_null()), "{value:#}");
     let program = ["--set", "delegation.acp_command=/bin/true"];
     let denied = resolved(&program, 2).await.err;
-    assert!(denied.contains("delegation.approvals is `deny`"), "{denied}");
+    assert!(denied.contains("E_EXTERNAL") && denied.contains("`delegation.approvals`"), "{denied}");
     let auto = ["--set", "delegation.approvals=auto", "--json"];
     let foreign = resolved(&[&program[..], &auto].concat(), 0).await.out;
     let value: Value = serde_json::from_str(&foreign).unwrap();
@@ -177,13 +177,26 @@ async fn the_refusal_of_an_agent_at_the_last_level_names_its_depth_the_limit_and
 async fn a_leaf_above_the_last_level_is_told_that_it_is_one() {
     let calls = vec![("delegate_task", json!({"goal": "Look at two"}))];
     let told = child_that_calls(calls, &["delegation.max_spawn_depth=3"]).await.remove(0);
-    assert!(told.contains("E_DEPTH") && told.contains("started as a leaf"), "{told}");
+    for part in ["E_DEPTH", "started as a leaf", "delegation.max_spawn_depth is 3"] {
+        assert!(told.contains(part), "{told}");
+    }
+    let calls = vec![("delegate_task", json!({"goal": "Look at two"}))];
+    let off = ["delegation.max_spawn_depth=3", "delegation.orchestrator_enabled=false"];
+    let told = child_that_calls(calls, &off).await.remove(0);
+    for part in ["E_DEPTH", "no child may hand work on", "delegation.orchestrator_enabled is false"]
+    {
+        assert!(told.contains(part), "{told}");
+    }
 }
 
 #[tokio::test]
 async fn a_tool_of_another_agents_list_is_refused_with_those_that_may_be_used() {
     let calls = vec![("terminal", json!({"command": "true"}))];
-    let set = ["delegation.tool_schemas=cache_preserving", "delegation.toolset_ceiling=[file]"];
+    let set = [
+        "delegation.tool_schemas=cache_preserving",
+        "delegation.toolset_ceiling=[file]",
+        "delegation.approvals=auto",
+    ];
     let told = child_that_calls(calls, &set).await.remove(0);
     assert!(told.contains("you may not use `terminal`") && told.contains("list_dir"), "{told}");
 }

@@ -83,6 +83,42 @@ async fn so_it_is_with_task_and_in_the_background() {
     assert!(results[2].contains("It is counted."), "{results:#?}");
 }
 
+#[tokio::test]
+async fn a_call_is_not_the_same_as_one_that_was_refused() {
+    let two = || json!({"tasks": [{"goal": "Count."}, {"goal": "Look."}]});
+    let (children, results) = run_calls(
+        "delegate_task",
+        vec![vec![two(), two()]],
+        &["delegation.max_concurrent_children=1"],
+    )
+    .await;
+    assert!(children.is_empty(), "{children:?}");
+    for result in &results {
+        assert!(result.contains("E_TOO_MANY_TASKS"), "{results:#?}");
+        assert!(!result.contains("E_SAME_CALL"), "{results:#?}");
+    }
+}
+
+#[tokio::test]
+async fn spaces_and_the_order_of_tasks_make_no_other_call() {
+    let step = vec![
+        json!({"tasks": [{"goal": "Count.", "context": "In src."}, {"goal": "Look."}]}),
+        json!({"tasks": [{"goal": "Look.\n"}, {"goal": " Count. ", "context": "In src.\n"}]}),
+    ];
+    let (children, results) = run_calls("delegate_task", vec![step], &[]).await;
+    assert_eq!(children.len(), 2, "{children:?}");
+    assert!(results[1].contains("E_SAME_CALL"), "{results:#?}");
+}
+
+#[tokio::test]
+async fn a_call_with_two_equal_tasks_starts_nobody() {
+    let tasks = json!({"tasks": [{"goal": "Count."}, {"goal": "Look."}, {"goal": "Count. "}]});
+    let (children, results) = run_calls("delegate_task", vec![vec![tasks]], &[]).await;
+    assert!(children.is_empty(), "{children:?}");
+    let told = "this task is the same as task 0";
+    assert!(results[0].contains("E_SAME_TASK") && results[0].contains(told), "{results:#?}");
+}
+
 fn children(records: &[Record]) -> usize {
     let is_child = |it: &&Record| it.depth == 1 && matches!(it.event, Event::AgentStart(_));
     records.iter().filter(is_child).count()

@@ -56,6 +56,7 @@ pub(super) fn policy(
         inherit_mcp_toolsets: set.inherit_mcp_toolsets,
         later_toolsets: LATER_TOOLSETS.iter().map(|name| (*name).to_owned()).collect(),
         spawn_depth_key: "delegation.max_spawn_depth".to_owned(),
+        orchestrator_key: "delegation.orchestrator_enabled".to_owned(),
         over_limit: match set.over_limit {
             config::OverLimit::Refuse => OverLimit::Refuse,
             config::OverLimit::Queue => OverLimit::Queue,

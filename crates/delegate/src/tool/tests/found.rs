@@ -28,7 +28,7 @@ async fn what_a_child_wrote_before_a_resume_is_noted_too() {
 #[tokio::test]
 async fn a_child_that_timed_out_before_it_began_leaves_a_file_that_says_so() {
     let rig = Rig::new(Policy::default());
-    let output = rig.call(tasks(&["late 0", "late 3", "late 0"])).await.unwrap();
+    let output = rig.call(json!({"tasks": [{"goal": "late 0"}, {"goal": "late 3"}, {"goal": "late 0", "context": "Again."}]})).await.unwrap();
     let value: Value = serde_json::from_str(&output.content).unwrap();
     let path =
         |index: usize| value["results"][index]["diagnostic_path"].as_str().map(PathBuf::from);

@@ -1,0 +1,31 @@
+//! The calls of an agent's step that were accepted, so that none of them is paid for twice.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use deputize_core::{CallId, Resource};
+
+use crate::args::Reading;
+
+/// What the accepted calls of the agent's present step ask for, kept in its store.
+#[derive(Debug, Default)]
+pub(crate) struct AcceptedCalls(Mutex<BTreeMap<CallId, Arc<Reading>>>);
+
+impl Resource for AcceptedCalls {}
+
+impl AcceptedCalls {
+    /// Adds a call, which is read unless it is known.
+    pub(crate) fn add(&self, call: CallId, read: impl FnOnce() -> Reading) {
+        let mut readings = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // A call of a later step is a new one.
+        readings.retain(|other, _| other.step == call.step);
+        readings.entry(call).or_insert_with(|| Arc::new(read()));
+    }
+
+    /// Returns what the accepted calls of a step ask for.
+    pub(crate) fn of_step(&self, step: u32) -> Vec<Arc<Reading>> {
+        let readings = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_step = readings.iter().filter(|(call, _)| call.step == step);
+        of_step.map(|(_, reading)| Arc::clone(reading)).collect()
+    }
+}
