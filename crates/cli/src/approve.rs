@@ -135,9 +135,15 @@ fn marked(command: &str) -> String {
     command.split('\n').map(|line| format!("  | {line}\n")).collect()
 }
 
-/// Whether there is a terminal to ask somebody on.
+/// Returns whether there is a terminal to ask somebody on, with this program in its foreground.
 pub(crate) fn can_ask() -> bool {
-    OpenOptions::new().read(true).write(true).open(TERMINAL).is_ok()
+    let terminal = OpenOptions::new().read(true).write(true).open(TERMINAL);
+    terminal.is_ok_and(|terminal| !is_background(&terminal))
+}
+
+/// Returns whether another process group than this program's is in front at its terminal.
+fn is_background(terminal: &File) -> bool {
+    tcgetpgrp(terminal).is_ok_and(|front| front != getpgrp())
 }
 
 /// Asks the person something before anything is on the screen. Who cannot be asked says no.
@@ -153,7 +159,7 @@ fn converse(
     stop: &AtomicBool,
 ) -> io::Result<Answer> {
     let mut terminal = OpenOptions::new().read(true).write(true).open(terminal)?;
-    if tcgetpgrp(&terminal).is_ok_and(|front| front != getpgrp()) {
+    if is_background(&terminal) {
         return Ok(Answer::no("no user in front: this program is in the background"));
     }
     terminal.write_all(text.as_bytes())?;

@@ -94,7 +94,7 @@ pub(super) fn planned(
             match error {
                 PlanError::Refused(refusal) => {
                     let error = CliError::usage(NoChild(refusal));
-                    match of_server(composition, arguments) {
+                    match of_server(composition, arguments).or_else(|| of_program(composition)) {
                         Some(hint) => error.hint(hint),
                         None => error,
                     }
@@ -111,6 +111,17 @@ pub(super) fn planned(
         )));
     }
     Ok(planned)
+}
+
+/// How a person lets external programs start, where nothing that children want is approved.
+fn of_program(composition: &Composition) -> Option<String> {
+    let policy = &composition.delegation;
+    let is_denied = !policy.external_needs.is_empty() && policy.approvals == ApproverMode::Deny;
+    is_denied.then(|| {
+        "set `delegation.approvals` to `ask` (you are asked at each start) or `auto` (they start \
+         unasked)"
+            .to_owned()
+    })
 }
 
 /// Why a toolset that a call names is not there, where it is that of a configured MCP server.

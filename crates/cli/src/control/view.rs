@@ -53,7 +53,7 @@ struct Member {
     cost: Cost,
     started: u64,
     /// Milliseconds since then in which no process of the session ran.
-    stood_still: u64,
+    downtime_ms: u64,
     /// How many milliseconds it took, once it has ended.
     took: u64,
 }
@@ -80,7 +80,7 @@ impl Family {
                     member.ends = false;
                     // A child is taken up again when its turn comes.
                     member.waits = member.depth > 0 && member.ended.is_none();
-                    member.stood_still += record.at.saturating_sub(self.last);
+                    member.downtime_ms += record.at.saturating_sub(self.last);
                 }
             }
             Event::SessionEnd { status, .. } => self.ended = Some(status.as_str()),
@@ -105,7 +105,7 @@ impl Family {
                     usage: Usage::default(),
                     cost: Cost::default(),
                     started: record.at,
-                    stood_still: 0,
+                    downtime_ms: 0,
                     took: 0,
                 };
                 if self.agents.insert(record.agent.clone(), member).is_none() {
@@ -159,9 +159,15 @@ impl Family {
         Some(format!("{agents} agents, {spent} tokens{} in all", cost.unwrap_or_default()))
     }
 
+    /// Returns until when the time of agents counts: where no process runs, until the last record.
+    fn until(&self, runs: bool, now: u64) -> u64 {
+        if runs { now } else { self.last }
+    }
+
     /// Each agent, for programs.
     pub(crate) fn json(&self, runs: bool, now: u64) -> Vec<Value> {
         let totals = self.totals();
+        let now = self.until(runs, now);
         let json = |(id, member): (&AgentId, &Member)| {
             let mut value = member.json(id, runs, now);
             let tree = totals.get(id).map(Total::json);
@@ -175,6 +181,7 @@ impl Family {
 
     /// Each agent, as a row of a table.
     pub(crate) fn rows(&self, runs: bool, now: u64) -> Vec<[String; 10]> {
+        let now = self.until(runs, now);
         self.walk().into_iter().map(|(id, member)| member.row(id, runs, now)).collect()
     }
 }
@@ -220,7 +227,7 @@ impl Member {
             Event::Message(_)
                 | Event::ModelRequest { .. }
                 | Event::ToolStart { .. }
-                | Event::AgentRest { .. }
+                | Event::AgentRest
         );
         match event {
             Event::ToolStart { call, tool, .. } => self.calls.push((*call, tool.clone())),
@@ -242,7 +249,7 @@ impl Member {
             Event::ApprovalRequest { call, .. } => self.asks.push(*call),
             Event::ApprovalDecision { call, .. } => self.asks.retain(|asked| asked != call),
             Event::AgentWrapUp { .. } | Event::AgentStop { .. } => self.ends = true,
-            Event::AgentRest { .. } => self.rests = true,
+            Event::AgentRest => self.rests = true,
             Event::Message(_) => self.rests = false,
             Event::AgentResume { .. } => (self.ended, self.ends) = (None, false),
             Event::AgentEnd(outcome) => {
@@ -273,7 +280,7 @@ impl Member {
     fn took(&self, now: u64) -> u64 {
         match self.ended {
             Some(_) => self.took,
-            None => now.saturating_sub(self.started).saturating_sub(self.stood_still),
+            None => now.saturating_sub(self.started).saturating_sub(self.downtime_ms),
         }
     }
 
@@ -391,6 +398,20 @@ mod tests {
         for (model, replies) in named {
             assert_eq!(asks(model, replies), model);
         }
+    }
+
+    #[test]
+    fn time_ends_with_the_last_record_where_no_process_runs() {
+        let mut tape = Tape::default();
+        tape.add(&root(), started(&root(), "all"));
+        tape.add(&root(), replied(1, "", &[]));
+        let [first, last] = [0, 1].map(|at: usize| tape.records[at].at);
+        let family = Family::of(&tape.records);
+        let seconds = |runs| family.json(runs, last + 60_000)[0]["seconds"].as_f64().unwrap();
+        #[expect(clippy::cast_precision_loss, reason = "small numbers")]
+        let took = (last - first) as f64 / 1000.0;
+        assert!((seconds(false) - took).abs() < 0.001, "{}", seconds(false));
+        assert!((seconds(true) - took - 60.0).abs() < 0.001, "{}", seconds(true));
     }
 
     #[test]
