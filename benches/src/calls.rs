@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use deputize_core::{BoxFuture, Cancel, Catalog, Resource as _};
 use deputize_mcp::serve::{Answer, Desk, Notes, Offered, Who, Work, Wrong};
-use deputize_mcp::{Card, Cwd, Filter, Server, Servers, look, offer};
+use deputize_mcp::{Card, Cwd, Filter, HintCommands, Server, Servers, look, offer};
 use deputize_plugin_host::{
     Boundary, Description, HostProgram, Inside, Isolated, PluginFile, entries,
 };
@@ -213,7 +213,9 @@ impl Place {
         let mut card = Card::default();
         card.keep(&server.start(), listed.map_err(io::Error::other)?);
         let mut catalog = Catalog::default();
-        for entry in offer("bench", &card, &server.start(), &Filter::default()).entries {
+        let commands = HintCommands { review: "bench review".into(), test: "bench test".into() };
+        let offered = offer("bench", &card, &server.start(), &Filter::default(), &commands);
+        for entry in offered.entries {
             catalog.insert(entry).map_err(io::Error::other)?;
         }
         let bench = Bench::of(dir, catalog);
