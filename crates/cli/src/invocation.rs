@@ -131,10 +131,10 @@ mod tests {
             }
             let code = code(&fs::read_to_string(&file).unwrap()).replace('\n', " ");
             for command in code.split("deputize ").skip(1) {
-                assert!(!has_config_option(command), "{name}: {:.60}", command);
+                assert!(!has_config_option(command), "{name}: {command:.60}");
             }
             for command in code.split("format_command(\"").skip(1) {
-                assert!(has_config_option(command), "{name}: {:.60}", command);
+                assert!(has_config_option(command), "{name}: {command:.60}");
                 formatted += 1;
             }
         }

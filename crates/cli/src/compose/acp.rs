@@ -176,7 +176,8 @@ impl Work {
             approver: Some(mode),
             max_iterations: Some(composition.config.max_iterations),
         };
-        let ended = self.watched(&session, session.resume(how, authority, &turn.cancel)).await;
+        let work = self.watched(&session, session.resume(how, authority, &turn.cancel));
+        let ended = Box::pin(work).await;
         opening.succeeded();
         ended.map_err(|error: ResumeError| failed(error))
     }

@@ -68,9 +68,7 @@ impl Projection {
             Event::MessageLeft { text } => {
                 Body::MessageLeft { bytes: text.len(), preview: preview(text) }
             }
-            Event::ExternalText { text } => {
-                Body::ExternalText { bytes: text.len(), preview: preview(text) }
-            }
+            Event::ExternalText { text } => external_text(text),
             Event::ModelRequest { iteration, messages, bytes, .. } => {
                 Body::ModelRequest { iteration: *iteration, messages: *messages, bytes: *bytes }
             }
@@ -313,6 +311,10 @@ fn model_error(error: &ModelError, cost: Option<Cost>) -> Body<'_> {
         estimated: error.estimated,
         cost_usd: cost.and_then(|cost| cost.known_usd()).map(shown_usd),
     }
+}
+
+fn external_text(text: &str) -> Body<'_> {
+    Body::ExternalText { bytes: text.len(), preview: preview(text) }
 }
 
 fn tool_end(end: &ToolEnd) -> Body<'_> {

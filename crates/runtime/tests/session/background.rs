@@ -362,7 +362,7 @@ async fn a_restart_gives_a_child_no_new_time_and_knows_its_last_command() {
     let dir = cut(folder.path(), again.path(), "\"tool\":\"act\"");
     let world = Arc::new(World::default());
     let none = Grant { spawn_depth: Some(0), ..Grant::default() };
-    resumed_with(&dir, clocked(&world, 3_600_000), &none).await;
+    Box::pin(resumed_with(&dir, clocked(&world, 3_600_000), &none)).await;
     let end = end_of_child(&world);
     assert_eq!((end.status, end.duration_ms), (Status::Interrupted, 8_000), "{end:?}");
 }

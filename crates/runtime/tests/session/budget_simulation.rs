@@ -121,7 +121,7 @@ impl Priced {
             Reply { usage: usage(limit.min(200)), ..Reply::text("m", "this far") }
         } else if step.output > limit {
             let finish = Finish::Length;
-            Reply { usage: usage(limit), finish, ..Reply::text("m", &text(limit)) }
+            Reply { usage: usage(limit), finish, ..Reply::text("m", text(limit)) }
         } else if results + 1 == steps.len() {
             Reply { usage: usage(step.output), ..Reply::text("m", "done") }
         } else {

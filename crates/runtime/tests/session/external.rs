@@ -432,7 +432,7 @@ async fn one_that_may_not_be_any_more_ends_on_record_whether_or_not_it_had_begun
             if gone {
                 parts.external.clear();
             }
-            let outcome = resumed_with(&dir, parts, grant).await;
+            let outcome = Box::pin(resumed_with(&dir, parts, grant)).await;
             let case = format!("begun: {begun}, gone: {gone}");
             assert_eq!(outcome.text.as_deref(), Some("done"), "{case}");
             assert!(world.done().is_empty(), "{case}");
@@ -465,7 +465,7 @@ async fn what_one_had_said_before_a_kill_is_on_record_and_its_partial_text() {
         let scratch = tempfile::tempdir().unwrap();
         let dir = cut(folder.path(), scratch.path(), last);
         let parts = with_programs(&Arc::new(World::default()), &["program talks"]);
-        let outcome = resumed_with(&dir, parts, &Grant::default()).await;
+        let outcome = Box::pin(resumed_with(&dir, parts, &Grant::default())).await;
         assert_eq!(outcome.text.as_deref(), Some("done"));
         let records = dir.read(&SessionId::literal("s")).unwrap().records;
         let end = records.iter().find_map(|record| match &record.event {

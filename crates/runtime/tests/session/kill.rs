@@ -99,7 +99,7 @@ async fn killed_at_every_record_and_inside_every_record_it_goes_on() {
     assert!(ends.len() >= 40, "{}", ends.len());
     for pair in ends.windows(2) {
         for cut in [pair[0], pair[0] + 1, (pair[0] + pair[1]) / 2, pair[1] - 1] {
-            resumed_from(&whole, cut, folder.path()).await;
+            Box::pin(resumed_from(&whole, cut, folder.path())).await;
         }
     }
 }

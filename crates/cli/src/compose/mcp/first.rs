@@ -200,8 +200,7 @@ fn asked(unknown: Vec<Asked>, cwd: &Path, around: &Surroundings) -> FirstLook {
         let mut note = unheard(name, was_slow.contains(name));
         // What an editor names is started by the editor's word alone.
         if !of_editor {
-            let test = format_command("mcp test");
-            note.push_str(&format!(". To wait for it: {test} {name}"));
+            note.push_str(&format!(". To wait for it: {} {name}", format_command("mcp test")));
         }
         notes.push(note);
         without.insert(name.clone());
