@@ -30,7 +30,7 @@ pub(crate) fn runs(command: String) -> impl Fn(&Asked) -> Answer + Send + Sync +
 }
 
 pub(crate) fn saved_command(lab: &Lab) -> PathBuf {
-    lab.path(&format!("home/sessions/{0}/{0}~call_1_0.command.txt", lab.session()))
+    lab.path(format!("home/sessions/{0}/{0}~call_1_0.command.txt", lab.session()))
 }
 
 /// The SHA-256 of a file, by another program.

@@ -113,7 +113,7 @@ async fn process(
     cancel: Cancel,
 ) -> Result<Outcome, String> {
     let since = Instant::now();
-    let outcome = session(&world, say, &cancel, since).await;
+    let outcome = Box::pin(session(&world, say, &cancel, since)).await;
     let cancelled = world.state().cancelled;
     if let Some(took) = cancelled.map(|at| at.elapsed()).filter(|took| *took > INTERRUPT) {
         world.wrong(format!("an interrupt took {took:?}"));

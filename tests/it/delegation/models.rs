@@ -219,7 +219,7 @@ async fn fallback(set: &[&str], call_model: Option<&str>) -> (Value, usize) {
     }
     command.args(["--output", "json", "Go"]);
     let ended = Running::start(command).end().await.with_code(0);
-    let (told, _) = result(&messages(&of(&near.requests(), "Go")[1], "tool")[0]);
+    let (told, _) = result(&messages(of(&near.requests(), "Go")[1], "tool")[0]);
     let told = told["results"][0].clone();
     let whole: Value = serde_json::from_str(&ended.out).unwrap();
     assert_eq!(whole["children"][0]["model"], told["model"], "{whole:#}");
@@ -257,7 +257,7 @@ async fn a_child_with_its_parents_model_has_its_parents_fallbacks() {
     command.args(["--set", "delegation.fallback_models=[offline]"]);
     command.args(["--output", "events", "Go"]);
     let ended = Running::start(command).end().await.with_code(0);
-    let (told, _) = result(&messages(&of(&near.requests(), "Go")[1], "tool")[0]);
+    let (told, _) = result(&messages(of(&near.requests(), "Go")[1], "tool")[0]);
     assert_eq!(told["results"][0]["model"], "near/other", "{told:#}");
     let said = "`delegation.fallback_models` has no effect";
     assert!(ended.err.contains(said), "{}", ended.err);

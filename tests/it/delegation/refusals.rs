@@ -156,7 +156,7 @@ async fn child_that_calls(calls: Vec<(&'static str, Value)>, set: &[&str]) -> Ve
     .await;
     run(&lab, &server, set, "Go").await;
     let requests = server.requests();
-    let last = requests.iter().filter(|request| is_child(&Asked::of(request))).next_back();
+    let last = requests.iter().rfind(|request| is_child(&Asked::of(request)));
     messages(last.unwrap(), "tool")
 }
 

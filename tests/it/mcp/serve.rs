@@ -135,7 +135,7 @@ async fn a_session_of_delegate_is_named_by_its_tasks_and_fails_where_it_is_refus
     let text = seen["result"]["content"][0]["text"].as_str().unwrap();
     assert!(text.contains("there is no toolset `nope`"), "{text}");
     let refused = (json!("Sort the imports"), json!("failed"));
-    assert_eq!(listed().await, [refused.clone()]);
+    assert_eq!(listed().await, std::slice::from_ref(&refused));
     client(&lab, &server, "delegate", &[]).await;
     let done = (json!("2 tasks: First; Second"), json!("completed"));
     assert_eq!(listed().await, [done.clone(), refused.clone()]);
