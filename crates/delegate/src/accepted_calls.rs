@@ -22,10 +22,11 @@ impl AcceptedCalls {
         readings.entry(call).or_insert_with(|| Arc::new(read()));
     }
 
-    /// Returns what the accepted calls of a step ask for.
-    pub(crate) fn of_step(&self, step: u32) -> Vec<Arc<Reading>> {
+    /// Returns what the accepted calls of a call's step ask for, without the call itself.
+    pub(crate) fn beside(&self, call: CallId) -> Vec<Arc<Reading>> {
         let readings = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_step = readings.iter().filter(|(call, _)| call.step == step);
-        of_step.map(|(_, reading)| Arc::clone(reading)).collect()
+        let others =
+            readings.iter().filter(|(other, _)| other.step == call.step && **other != call);
+        others.map(|(_, reading)| Arc::clone(reading)).collect()
     }
 }

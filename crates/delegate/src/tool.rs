@@ -164,7 +164,7 @@ impl DelegateTool {
         for call in calls.iter().filter(began) {
             accepted.add(call.id, || self.read(&call.arguments));
         }
-        accepted.of_step(cx.call.step).iter().any(|other| reading.asks_same(other))
+        accepted.beside(cx.call).iter().any(|other| reading.asks_same(other))
     }
 
     /// Returns what asks for the same work twice: the call itself, or tasks of it.

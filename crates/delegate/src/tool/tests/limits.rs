@@ -6,9 +6,10 @@ use super::*;
 async fn a_queue_runs_all_and_never_more_than_may_at_once() {
     let policy = Policy { over_limit: OverLimit::Queue, ..Policy::default() };
     let rig = Rig::new(policy);
-    let goals: Vec<String> = (0..20).map(|n| format!("part {n}")).collect();
+    let goals: Vec<String> = (0..40).map(|n| format!("part {n}")).collect();
     let goals: Vec<&str> = goals.iter().map(String::as_str).collect();
-    let (one, two) = tokio::join!(rig.call(tasks(&goals)), rig.call(tasks(&goals)));
+    let (first, last) = goals.split_at(20);
+    let (one, two) = tokio::join!(rig.call(tasks(first)), rig.call(tasks(last)));
     assert_eq!(entries(&one.unwrap()).len() + entries(&two.unwrap()).len(), 40);
     assert_eq!(rig.home.most.load(Ordering::SeqCst), 3);
 }
