@@ -378,8 +378,6 @@ async fn commands_in_hints_have_the_config_option_of_the_program() {
     let run = Running::start(command).end().await;
     let resume = "`deputize run --config '../my own.yaml' --resume ";
     assert!(run.err.contains(resume), "{}", run.err);
-    let test = "deputize mcp test --config '../my own.yaml' w";
-    assert!(run.err.contains(test), "{}", run.err);
 
     // How a server is reached is not a hint: it stays as it is configured.
     let like_a_hint = json!({"mcp_servers": {"w": {"command": "deputize", "args": ["run"]}}});

