@@ -243,7 +243,7 @@ async fn servers_of_one_name_in_two_configurations_are_approved_apart() {
     };
     review(&one).await;
     let (has, ended) = run(&two).await;
-    let words = "mcp w: its arguments changed. Review with: deputize mcp review w";
+    let words = "mcp w: its arguments changed. Review with: deputize mcp review --config";
     assert!(!has && ended.err.contains(words), "{}", ended.err);
     let reviewed = review(&two).await;
     let both = format!("before:\n    {SERVER} none\n  now:\n    {SERVER} greets\n");

@@ -156,8 +156,8 @@ async fn a_server_that_does_not_say_what_it_has_now_is_waited_for_once() {
             _ if asked.first_user().contains(TASK) => Reply::text("mock", "Looked."),
             0 => Reply::calls("mock", [(ECHO, json!({"text": "above"}))]),
             1 | 2 => {
-                let task = json!({"goal": TASK});
-                let tasks = json!({"tasks": [task, task]});
+                let task = |which: &str| json!({"goal": format!("{TASK} {which}")});
+                let tasks = json!({"tasks": [task("here"), task("there")]});
                 Reply::calls("mock", [("delegate_task", tasks)])
             }
             _ => Reply::text("mock", "Done."),
