@@ -17,7 +17,11 @@ doc-test:
 doc:
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
 
-# A fan-out of children, interrupted at so many places by chance. See docs/simulation.md.
+# The pages of docs/ as a book, in target/book. Needs `cargo install mdbook --no-default-features`.
+book:
+    mdbook build docs
+
+# A fan-out of children, interrupted at so many places by chance. See docs/reference/simulation.md.
 cancels places="10000":
     DEPUTIZE_SIM_CANCELS={{places}} cargo test --release --locked -p deputize-tests --test sim fan_out -- --nocapture
 
@@ -30,7 +34,7 @@ bench *args:
     cargo build --release --locked -p deputize
     cargo run --release --locked -p deputize-bench -- {{args}}
 
-# A call of one tool, by each way to it: linked, loaded, isolated, MCP. See docs/extending.md.
+# A call of one tool, by each way to it: linked, loaded, isolated, MCP. See docs/guide/extending.md.
 bench-calls *args:
     cargo run --release --locked -p deputize-bench -- --only calls {{args}}
 

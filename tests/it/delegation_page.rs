@@ -1,4 +1,4 @@
-//! Every call of the page on delegation is made, as it stands there, and every command is run.
+//! Runs every call and command of the pages on delegation, as it stands there.
 
 use std::fs;
 use std::path::Path;
@@ -17,9 +17,19 @@ struct Example {
     result: Value,
 }
 
+/// The pages of the guide about delegation, by name, and the reference.
+fn pages() -> Vec<String> {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
+    let guide = fs::read_dir(docs.join("guide/delegation")).unwrap();
+    let mut paths: Vec<_> = guide.map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    paths.push(docs.join("reference/delegation.md"));
+    paths.into_iter().map(|path| fs::read_to_string(path).unwrap()).collect()
+}
+
+/// All pages as one text.
 fn page() -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/delegation.md");
-    fs::read_to_string(path).unwrap()
+    pages().join("\n")
 }
 
 /// What stands in a fence behind its first line, and what stands before the fence.
@@ -158,9 +168,9 @@ fn first_object(told: &str) -> Value {
 
 #[tokio::test]
 async fn each_call_of_the_page_has_the_result_that_stands_there() {
-    let page = page();
-    let examples = examples(&page);
-    assert!(examples.len() >= 14, "{}", examples.len());
+    let pages = pages();
+    let examples: Vec<Example> = pages.iter().flat_map(|page| examples(page)).collect();
+    assert!(examples.len() >= 20, "{}", examples.len());
     let mut wrong = String::new();
     for Example { set, call, result } in examples {
         let lab = Lab::new();

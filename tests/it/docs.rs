@@ -1,5 +1,7 @@
 //! What the documents promise is so.
 
+mod links;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 

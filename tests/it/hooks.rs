@@ -166,7 +166,7 @@ async fn hooks_of_a_project_are_not_obeyed_and_a_replay_runs_none() {
 
 #[tokio::test]
 async fn the_example_of_the_page_does_what_it_says() {
-    let page = include_str!("../../docs/hooks.md");
+    let page = include_str!("../../docs/guide/hooks.md");
     let script = page.split("```sh\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
     let told = page.split("```text\n").nth(1).and_then(|rest| rest.split("\n```").next()).unwrap();
     let lab = Lab::new();

@@ -153,7 +153,7 @@ async fn a_plugin_is_checked_pinned_and_called_like_any_tool() {
 #[tokio::test]
 async fn the_plugins_of_the_repository_are_checked_by_the_commands_of_their_page() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let page = fs::read_to_string(root.join("docs/plugins.md")).unwrap();
+    let page = fs::read_to_string(root.join("docs/guide/plugins.md")).unwrap();
     let block = page.trim_end().strip_suffix("```").unwrap().rsplit_once("```sh\n").unwrap().1;
     let mut lines = block.lines();
     let build = lines.next().unwrap();

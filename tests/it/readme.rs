@@ -71,7 +71,8 @@ async fn the_first_command_surveys_a_repository_with_children() {
     let lab = Lab::new();
     repository(&lab);
     let commands = commands();
-    let words = commands[0].strip_prefix("cargo run -p deputize -- ").expect("the first command");
+    let program = "cargo run -p deputize -- ";
+    let words = commands.iter().find_map(|line| line.strip_prefix(program)).expect("the command");
     let ended = run(&lab, &format!("deputize {words}"), None).await.with_code(0);
     for part in
         ["# kite 0.1.0", "Rust", "JavaScript", "`src/main.rs:1`", "src/wing/", "1 test function"]
@@ -95,11 +96,11 @@ async fn every_other_command_works_too() {
     run(&lab, first, None).await.with_code(4);
     let session = lab.session();
     let mut ran = 0;
-    for line in commands().iter().skip(1) {
+    for line in commands() {
         let line = line.replace("SESSION", &session);
         match line.as_str() {
             // These are this test itself, and the building of what it tests.
-            "cargo test" | "cargo install --path crates/cli" => continue,
+            line if line.starts_with("cargo ") => continue,
             line if line.contains("OPENAI_API_KEY=") => {
                 let line = line.replace("gpt-5", "mock --base-url http://127.0.0.1:8080/v1");
                 let ended = run(&lab, &line, Some(&server)).await.with_code(0);

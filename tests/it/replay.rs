@@ -422,7 +422,7 @@ async fn a_recording_replaces_no_file_and_holds_no_secret() {
 
 #[tokio::test]
 async fn the_commands_of_the_page_do_as_it_says() {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/record-replay.md");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/guide/record-replay.md");
     let page = fs::read_to_string(page).unwrap();
     let blocks = page.split("```sh\n").skip(1).map(|rest| rest.split("```").next().unwrap());
     let script: String = blocks.collect();

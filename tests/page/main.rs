@@ -1,4 +1,4 @@
-//! The snippets of docs/testing.md. Each is one of these files, as it stands there, and runs; this
+//! The snippets of docs/guide/testing.md. Each is one of these files, as it stands there, and runs; this
 //! file is the crate `my_tools` that they are about, and has what a reader's project has.
 
 #![cfg(test)]
@@ -55,7 +55,7 @@ fn library() -> PathBuf {
 
 #[test]
 fn each_snippet_of_the_page_is_one_of_these_files() {
-    let page = std::fs::read_to_string(root().join("docs/testing.md")).unwrap();
+    let page = std::fs::read_to_string(root().join("docs/guide/testing.md")).unwrap();
     let snippets = page.split("```rust\n").skip(1).map(|rest| rest.split("```").next().unwrap());
     let here = |snippet: &str| {
         HERE.iter().fold(snippet.to_owned(), |text, (there, here)| text.replace(there, here))

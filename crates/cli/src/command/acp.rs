@@ -24,7 +24,7 @@ pub(crate) fn acp(
     enough_open_files(around.open_files).map_err(CliError::failed)?;
     enough_threads()?;
     if around.stdin_is_terminal {
-        tell("note: an editor starts this program and talks to it; see docs/acp.md");
+        tell("note: an editor starts this program and talks to it; see docs/guide/editors.md");
     }
     around.at_editor = true;
     around.person_available = true;

@@ -35,7 +35,7 @@ pub(crate) fn mcp_serve(
     around.person_available = false;
     let http = args.http;
     if http.is_none() && around.stdin_is_terminal {
-        tell("note: another program starts this one and talks to it; see docs/mcp.md");
+        tell("note: another program starts this one and talks to it; see docs/guide/mcp-server.md");
     }
     let output = match http {
         Some(_) => None,

@@ -41,10 +41,10 @@ pub struct Delegation {
     /// Model requests of one child.
     #[schemars(range(min = 1))]
     pub max_iterations: u32,
-    /// Seconds that a child may take. 0 or less: no limit; 1 to 29 count as 30.
+    /// Seconds that a child may take. No limit if 0 or less; 1 to 29 count as 30.
     #[schemars(with = "i64")]
     pub child_timeout_seconds: u32,
-    /// Seconds for a last answer after the time limit. 0: none.
+    /// Seconds for a closing answer after the time limit. No closing answer if 0.
     pub wrap_up_seconds: u32,
     /// Seconds without progress after which an idle child is shown as stalled.
     pub stale_idle_seconds: u32,
@@ -63,11 +63,11 @@ pub struct Delegation {
     /// How children's requests are answered. Absent: `auto` with `subagent_auto_approve`, else
     /// `deny`.
     pub approvals: Option<ApprovalMode>,
-    /// Bytes of a child's answer that its parent is shown. 0: as many as there is room for.
+    /// Bytes of a child's answer that its parent is shown. As many as there is room for if 0.
     pub max_summary_bytes: u32,
-    /// Children of one session, all levels together. 0: none.
+    /// Children of one session, all levels together. No limit if 0.
     pub max_children_per_session: u32,
-    /// Tokens of one answer of a child's model. 0: the model's own limit.
+    /// Tokens of one answer of a child's model. The parent's limit if 0.
     pub max_output_tokens: u32,
     /// What a tree of children may spend.
     pub budget: Budget,

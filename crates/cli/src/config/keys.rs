@@ -36,7 +36,7 @@ pub struct Config {
     #[schemars(range(min = 1))]
     pub max_iterations: u32,
     /// For servers and workers: seconds without activity after which a turn ends as a timeout.
-    /// 0: never.
+    /// Never if 0.
     pub inactivity_timeout_seconds: u32,
     /// What one run may spend.
     pub budget: Budget,
@@ -52,7 +52,7 @@ pub struct Config {
     pub fetch: Fetch,
     /// The sandbox of started programs.
     pub sandbox: Sandbox,
-    /// Tokens of one answer of the model. 0: the model's own limit.
+    /// Tokens of one answer of the model. The model's own limit if 0.
     pub max_output_tokens: u32,
     /// How a conversation that grows too long is shortened.
     pub compaction: Compaction,

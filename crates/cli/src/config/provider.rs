@@ -58,9 +58,9 @@ pub struct ProviderEntry {
     pub stream_idle_timeout_seconds: Option<u32>,
     /// How tools are offered to the model.
     pub tools: ToolCalling,
-    /// Tokens of one answer. 0: as `max_output_tokens` of the whole configuration says.
+    /// Tokens of one answer. If 0, `max_output_tokens` of the whole configuration applies.
     pub max_output_tokens: u32,
-    /// Tokens that fit in the model's context. 0: the model's own.
+    /// Tokens that fit in the model's context. Unknown if 0.
     pub context_window: u32,
     /// What models cost, by their names. Absent: as published, and nothing on this machine.
     pub prices: BTreeMap<String, ModelPrice>,

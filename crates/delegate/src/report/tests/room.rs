@@ -174,8 +174,8 @@ fn large_batch(children: u32, end: &Outcome) -> (Value, Vec<String>) {
 #[test]
 fn a_very_large_batch_tells_of_each_answer_what_there_is_room_for() {
     let long = Outcome { text: Some("A finding. ".repeat(300)), ..plain(0) };
-    // Whether entries are whole, and how much of the answer they show at least. docs/delegation.md
-    // has these figures.
+    // Whether entries are whole, and how much of the answer they show at least.
+    // docs/reference/delegation.md has these figures.
     for (children, whole, shown) in [(650, true, 13), (700, false, 35), (1000, false, 22)] {
         let (value, notes) = large_batch(children, &long);
         let last = &value["results"][children as usize - 1];
