@@ -1,6 +1,7 @@
 //! What a person sees on standard error while agents work.
 
 pub(crate) mod call;
+mod call_groups;
 pub(crate) mod changes;
 mod drawer;
 mod failures;

@@ -10,7 +10,8 @@ use deputize_core::{
 use serde_json::Value;
 
 use super::Detail;
-use super::call::{of_call, of_result};
+use super::call::of_result;
+use super::call_groups::CallGroups;
 use super::line::{Line, Style};
 use super::summary::{as_is, count, dollars, seconds};
 use super::tree::Tree;
@@ -49,6 +50,8 @@ pub(crate) struct Plain {
     denied: BTreeSet<CallId>,
     /// Calls that were approved without asking: the warning of that has the whole call.
     approved: BTreeSet<(AgentId, CallId)>,
+    /// Calls of a step that share a line.
+    groups: CallGroups,
 }
 
 impl Plain {
@@ -89,9 +92,34 @@ impl Plain {
                     lines.push(line.with(Style::Plain, UNASKED));
                 }
             }
-            _ => lines.extend(worth(tree, record, detail)),
+            Event::ToolStart { call, tool, arguments } if detail != Detail::Quiet => {
+                let words = self.groups.start_call(&record.agent, *call, tool, arguments);
+                let line = |words| prefixed(tree, &record.agent).with(Style::Plain, words);
+                lines.extend(words.map(line));
+            }
+            _ => {
+                lines.extend(self.group_calls(tree, record, detail));
+                lines.extend(worth(tree, record, detail));
+            }
         }
         lines
+    }
+
+    /// Follows the steps of agents, and returns the line of a grouped call that failed.
+    fn group_calls(&mut self, tree: &Tree, record: &Record, detail: Detail) -> Option<Line> {
+        match &record.event {
+            Event::ModelResponse { reply, .. } if detail == Detail::Normal => {
+                self.groups.begin_step(&record.agent, &reply.calls);
+            }
+            Event::ToolEnd(end) => {
+                let words = self.groups.end_call(&record.agent, end.result.call)?;
+                let failed = end.result.status != CallStatus::Ok;
+                return failed.then(|| prefixed(tree, &record.agent).with(Style::Plain, words));
+            }
+            Event::AgentEnd(_) => self.groups.end_agent(&record.agent),
+            _ => {}
+        }
+        None
     }
 
     /// The line for a wait that goes beyond what is borne in silence: one for all agents, until the
@@ -183,9 +211,6 @@ fn worth(tree: &Tree, record: &Record, detail: Detail) -> Option<Line> {
         Event::Log { level, message } => log(line(), *level, message, detail),
         Event::Hook(run) => hook(line(), run, detail),
         _ if detail == Detail::Quiet => None,
-        Event::ToolStart { tool, arguments, .. } => {
-            Some(line().with(Style::Plain, of_call(tool, arguments)))
-        }
         Event::ToolEnd(end) => returned(line(), end, detail),
         Event::ModelRetry { attempt, of, reason, wait_ms } => {
             let reason = to_line(reason, REMARK_CHARS);
@@ -222,6 +247,7 @@ fn worth(tree: &Tree, record: &Record, detail: Detail) -> Option<Line> {
         | Event::ModelRequest { .. }
         | Event::ModelResponse { .. }
         | Event::ModelError { .. }
+        | Event::ToolStart { .. }
         | Event::ApprovalRequest { .. }
         | Event::ApprovalDecision { .. }
         | Event::FileRead { .. }
@@ -421,6 +447,35 @@ mod tests {
     #[test]
     fn a_session_in_detail() {
         insta::assert_snapshot!(print(&session(), Detail::Verbose));
+    }
+
+    #[test]
+    fn many_calls_of_one_step_take_one_line_and_failures_one_each() {
+        let arguments: Vec<String> =
+            (0..120).map(|n| format!(r#"{{"path":"src/a{n}.rs"}}"#)).collect();
+        let mut calls: Vec<(&str, &str)> =
+            arguments.iter().map(|arguments| ("read_file", arguments.as_str())).collect();
+        calls.extend([("list_dir", "{}"), ("now", "{}")]);
+        calls.extend([("now", "{}"); 9]);
+        calls.extend([("terminal", r#"{"command":"make"}"#); 7]);
+        let mut tape = Tape::default();
+        tape.add(&root(), started(&root(), "a"));
+        tape.add(&root(), replied(1, "", &calls));
+        for (slot, (tool, arguments)) in (0..).zip(&calls) {
+            tape.add(&root(), called(CallId { step: 1, slot }, tool, arguments));
+        }
+        for (slot, (tool, _)) in (0..).zip(&calls) {
+            let status = if slot == 7 { CallStatus::Error } else { CallStatus::Ok };
+            let text = "not found: src/a7.rs";
+            tape.add(&root(), returned(CallId { step: 1, slot }, tool, status, text, Vec::new()));
+        }
+        let failed = "read src/a7.rs\nread_file error: not found: src/a7.rs";
+        let commands = ["run make"; 7].join("\n");
+        let shown = format!("read 120 files\nlist .\nnow: 10 calls\n{commands}\n{failed}");
+        assert_eq!(print(&tape, Detail::Normal), shown);
+        let every = print(&tape, Detail::Verbose);
+        assert_eq!(every.matches("\nread src/a").count(), 120, "{every}");
+        assert_eq!(print(&tape, Detail::Quiet), "");
     }
 
     #[test]
