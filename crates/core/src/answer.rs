@@ -94,10 +94,10 @@ impl Outcome {
 /// assert_eq!(values[1].value, serde_json::json!([1]));
 /// ```
 #[must_use]
-pub fn values_in(answer: &str) -> Vec<AnswerValue> {
+pub fn values_in(answer: &str) -> Vec<AnswerValue<'_>> {
     let answer = answer.trim();
     match serde_json::from_str(answer) {
-        Ok(value) => vec![AnswerValue { value, fenced: false }],
+        Ok(value) => vec![AnswerValue { value, text: answer, fenced: false }],
         Err(_) => values::values(answer).into(),
     }
 }

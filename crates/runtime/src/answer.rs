@@ -45,10 +45,12 @@ impl Driver {
 /// with it, for the model. It is the last one that satisfies the schema: a reference or an empty
 /// list behind it is none.
 pub(crate) fn value_of(schema: &Value, answer: &str) -> Result<Value, String> {
+    let visible;
     let mut values = values_in(answer);
     if values.is_empty() {
         // A mark of byte order before it, say, is nothing that a model could mend.
-        values = values_in(&clean(answer).text);
+        visible = clean(answer).text;
+        values = values_in(&visible);
     }
     if values.is_empty() {
         return Err(NO_VALUE.to_owned());
@@ -56,14 +58,14 @@ pub(crate) fn value_of(schema: &Value, answer: &str) -> Result<Value, String> {
     bounded_schema(schema).map_err(|error| format!("the schema itself cannot be used: {error}"))?;
     let validator = jsonschema::validator_for(schema);
     let validator = validator.map_err(|error| format!("the schema itself is none: {error}"))?;
-    let fits = |found: &&AnswerValue| {
+    let fits = |found: &&AnswerValue<'_>| {
         let value = visible_json(&found.value);
         validator.is_valid(&value) || validator.is_valid(&restored_json(&value))
     };
-    let is_meant = |found: &&AnswerValue| found.fenced || found.value.is_object();
+    let is_meant = |found: &&AnswerValue<'_>| found.fenced || found.value.is_object();
     let found = values.iter().rev().find(fits);
     let found = found.or_else(|| values.iter().rev().find(is_meant)).or(values.last());
-    let value = &found.ok_or(NO_VALUE)?.value;
+    let AnswerValue { value, text, .. } = found.ok_or(NO_VALUE)?;
     if let Some(key) = twice(value) {
         let key = to_line(&key, KEY_CHARS);
         return Err(format!(
@@ -71,7 +73,7 @@ pub(crate) fn value_of(schema: &Value, answer: &str) -> Result<Value, String> {
              of chat formats are gone: name them so that a reader can tell them apart"
         ));
     }
-    if let Some(integer) = inexact_integer(value, answer) {
+    if let Some(integer) = inexact_integer(text) {
         let integer = to_line(integer, KEY_CHARS);
         return Err(format!(
             "the integer {integer} has more than 64 bits and would not stay exact: write it as a \
@@ -86,34 +88,39 @@ pub(crate) fn value_of(schema: &Value, answer: &str) -> Result<Value, String> {
     if restored != value && check(&restored).is_none() { Ok(restored) } else { Err(mistakes) }
 }
 
-/// An integer of the answer that its value does not have exactly, because it is beyond 64 bits.
-fn inexact_integer<'t>(value: &Value, answer: &'t str) -> Option<&'t str> {
-    let mut floats = Vec::new();
-    collect_floats(value, &mut floats);
-    if floats.is_empty() {
-        return None;
+/// Returns the first integer of a JSON text that has more than 64 bits. JSON readers make it an
+/// inexact floating number.
+fn inexact_integer(json: &str) -> Option<&str> {
+    let mut rest = json;
+    while let Some(at) = rest.find(|c: char| c == '"' || c == '-' || c.is_ascii_digit()) {
+        let token = rest.get(at..)?;
+        let is_text = token.starts_with('"');
+        let length = if is_text { string_length(token) } else { number_length(token) };
+        let (token, tail) = token.split_at(length);
+        let is_integer = !is_text && token.bytes().all(|b| b == b'-' || b.is_ascii_digit());
+        if is_integer && token.parse::<i64>().is_err() && token.parse::<u64>().is_err() {
+            return Some(token);
+        }
+        rest = tail;
     }
-    let part_of_number = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
-    let mut literals = answer.split(|c| !part_of_number(c));
-    literals.find(|literal| {
-        let digits = literal.strip_prefix('-').unwrap_or(literal);
-        let is_integer = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
-        is_integer && literal.parse().is_ok_and(|number: f64| floats.contains(&number))
-    })
+    None
 }
 
-/// The numbers of a value that are too large for an integer of 64 bits.
-fn collect_floats(value: &Value, floats: &mut Vec<f64>) {
-    match value {
-        Value::Array(items) => items.iter().for_each(|item| collect_floats(item, floats)),
-        Value::Object(entries) => entries.values().for_each(|item| collect_floats(item, floats)),
-        Value::Number(number) => {
-            let float =
-                number.as_f64().filter(|float| number.is_f64() && float.abs() >= 2_f64.powi(63));
-            floats.extend(float);
-        }
-        Value::Null | Value::Bool(_) | Value::String(_) => {}
-    }
+/// Returns the length of the JSON string that a text begins with.
+fn string_length(text: &str) -> usize {
+    let mut escaped = true;
+    let end = text.bytes().position(|byte| {
+        let ends = byte == b'"' && !escaped;
+        escaped = byte == b'\\' && !escaped;
+        ends
+    });
+    end.map_or(text.len(), |at| at + 1)
+}
+
+/// Returns the length of the JSON number that a text begins with.
+fn number_length(text: &str) -> usize {
+    let is_part = |c: char| c.is_ascii_digit() || "+-.eE".contains(c);
+    text.find(|c| !is_part(c)).unwrap_or(text.len())
 }
 
 /// A key that an object has twice as soon as its keys are cleaned.
@@ -206,7 +213,11 @@ mod tests {
         }
         let mistakes = value_of(&schema, "{\"n\": 1}\n{\"n\": 18446744073709551616}").unwrap_err();
         assert!(mistakes.contains("18446744073709551616"), "{mistakes}");
-        let text = json!({"n": "123456789012345678901234567890"});
+        let text =
+            json!({"n": "123456789012345678901234567890", "\\\"": "\" 18446744073709551616"});
         assert_eq!(value_of(&schema, &text.to_string()), Ok(text));
+        let answer = "18446744073709551616 is 2^64, or {\"n\": 1.8446744073709552e19}, {\"n\": 18446744073709551616} of:\n\
+                      {\"n\": 18446744073709551616.0}\nNot 18446744073709551616.";
+        assert_eq!(value_of(&schema, answer), Ok(json!({"n": 18_446_744_073_709_551_616.0})));
     }
 }

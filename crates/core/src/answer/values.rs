@@ -15,9 +15,11 @@ const MOST_VALUES: usize = 256;
 /// A JSON value that a text holds.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub struct AnswerValue {
+pub struct AnswerValue<'t> {
     /// The value.
     pub value: Value,
+    /// The value as it is written.
+    pub text: &'t str,
     /// Whether a fenced block holds it alone.
     pub fenced: bool,
 }
@@ -27,13 +29,13 @@ pub struct AnswerValue {
 ///
 /// The work is linear in the length of the text: each place is looked at once for each level of
 /// nesting that the JSON parser allows. A text with too many brackets that are no JSON has none.
-pub(super) fn values(text: &str) -> VecDeque<AnswerValue> {
+pub(super) fn values(text: &str) -> VecDeque<AnswerValue<'_>> {
     let mut values = VecDeque::new();
-    let mut keep = |value, fenced| {
+    let mut keep = |value| {
         if values.len() == MOST_VALUES {
             values.pop_front();
         }
-        values.push_back(AnswerValue { value, fenced });
+        values.push_back(value);
     };
     let mut unclosed = None;
     let (mut at, mut misses) = (0, 0);
@@ -44,15 +46,17 @@ pub(super) fn values(text: &str) -> VecDeque<AnswerValue> {
             let block = fenced_value(rest);
             at += block.as_ref().map_or(1, |(_, bytes)| *bytes);
             if let Some((value, _)) = block {
-                keep(value, true);
+                keep(value);
             }
             continue;
         }
         let mut json = serde_json::Deserializer::from_str(rest).into_iter();
         match json.next() {
             Some(Ok(value)) => {
-                keep(value, false);
-                at += json.byte_offset();
+                let bytes = json.byte_offset();
+                let text = rest.get(..bytes).unwrap_or_default();
+                keep(AnswerValue { value, text, fenced: false });
+                at += bytes;
             }
             // The text ends inside it, so all that follows is part of it.
             Some(Err(error)) if error.is_eof() => break,
@@ -72,11 +76,12 @@ pub(super) fn values(text: &str) -> VecDeque<AnswerValue> {
 }
 
 /// The value that a fenced block at the beginning of a text holds alone, and the block's length.
-fn fenced_value(text: &str) -> Option<(Value, usize)> {
+fn fenced_value(text: &str) -> Option<(AnswerValue<'_>, usize)> {
     let (_language, body) = text.strip_prefix(FENCE)?.split_once('\n')?;
     let (content, rest) = body.split_once(FENCE)?;
-    let value = serde_json::from_str(content.trim()).ok()?;
-    Some((value, text.len() - rest.len()))
+    let content = content.trim();
+    let value = serde_json::from_str(content).ok()?;
+    Some((AnswerValue { value, text: content, fenced: true }, text.len() - rest.len()))
 }
 
 /// Where brackets stand that are never closed, in order.
@@ -147,15 +152,16 @@ mod tests {
             let text = if fenced { format!("\n```json\n{text}\n```\n") } else { text };
             let first = first.map(|value| value.to_string()).unwrap_or_default();
             let answer = format!("{before} {first} {text}{after}");
-            let found = AnswerValue { value: last, fenced };
-            prop_assert_eq!(values(&answer).pop_back(), Some(found));
+            let found = values(&answer).pop_back().unwrap();
+            prop_assert_eq!(serde_json::from_str::<Value>(found.text).unwrap(), last.clone());
+            prop_assert_eq!((found.value, found.fenced), (last, fenced));
         }
 
         #[test]
         fn no_text_is_too_odd(text in "[\\[\\]{}\",:a1`\\n ]{0,60}") {
             // Each is a part of the text, behind the one before.
             let mut rest = text.as_str();
-            for AnswerValue { value, fenced } in values(&text) {
+            for AnswerValue { value, fenced, .. } in values(&text) {
                 prop_assert!(fenced || value.is_object() || value.is_array(), "{}", value);
                 let ends = |at: usize, part: &str| {
                     let ends = part.char_indices().map(|(end, c)| end + c.len_utf8());
