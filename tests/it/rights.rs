@@ -193,7 +193,7 @@ async fn an_agent_whose_key_is_limited_goes_on_with_another_and_stays_with_that(
 }
 
 /// Each path with the tool that is to write it.
-const GUARDED: [(&str, &str); 11] = [
+const GUARDED: [(&str, &str); 13] = [
     ("work/.git/config", "write_file"),
     ("work/.git/hooks/post-checkout", "write_file"),
     ("work/by_link/config", "write_file"),
@@ -205,6 +205,8 @@ const GUARDED: [(&str, &str); 11] = [
     ("given.yaml", "write_file"),
     ("home/config.yaml", "edit_file"),
     ("work/.git/config", "edit_file"),
+    ("xdg/git/config", "write_file"),
+    ("global", "write_file"),
 ];
 
 #[tokio::test]
@@ -242,6 +244,7 @@ async fn no_file_tool_writes_what_git_or_this_program_would_obey() {
         // The working directory is the person's home, with the folders of this program in it.
         let mut command = lab.run_command(&server, &["Write them."]);
         command.args(["-C", "..", "--config", "../given.yaml"]);
+        command.env("XDG_CONFIG_HOME", lab.path("xdg")).env("GIT_CONFIG_GLOBAL", "global");
         Running::start(command).end().await.with_code(0);
         for (name, content) in [
             ("work/.git/config", "[core]\n"),
@@ -251,11 +254,11 @@ async fn no_file_tool_writes_what_git_or_this_program_would_obey() {
         ] {
             assert_eq!(fs::read_to_string(lab.path(name)).unwrap(), content, "{name}");
         }
-        for name in ["work/.git/hooks", "home/mcp", ".config", ".local"] {
+        for name in ["work/.git/hooks", "home/mcp", ".config", ".local", "xdg", "global"] {
             assert!(!lab.path(name).exists(), "{name}");
         }
         let results = results(&server);
-        for word in ["file tools do not write `.git`", "it is kept for the settings"] {
+        for word in ["file tools do not write `.git`", "or another obeys what stands there"] {
             assert!(results.contains(word), "{results}");
         }
     }

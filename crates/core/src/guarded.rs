@@ -23,10 +23,10 @@ pub enum Guarded {
          such as `git config` for `.git`"
     )]
     Name(&'static str),
-    /// It lies in a folder of the runtime itself.
+    /// It is, or lies below, a path that [`Authority::keeping`](crate::Authority::keeping) names.
     #[error(
-        "file tools do not write `{}` or below it: it is kept for the settings, approvals and \
-         sessions of this program. Leave it to the person, and tell them what to change",
+        "file tools do not write `{}` or below it: this program or another obeys what stands \
+         there, and nobody would be asked. Leave it to the person, and tell them what to change",
         .0.display()
     )]
     Own(PathBuf),

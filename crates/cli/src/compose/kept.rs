@@ -1,4 +1,5 @@
-//! Where this program keeps what it obeys: no agent writes there, wherever it works.
+//! Where this program, and git at another place than usual, keep what they obey: no agent writes
+//! there, wherever it works.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -13,10 +14,12 @@ const DEFAULTS: [&str; 2] = [".config/deputize", ".local/state/deputize"];
 const PROJECT: &str = ".deputize";
 /// What is in them.
 const OWN: [&str; 4] = ["config.yaml", "control", "mcp", "sessions"];
+/// The variables that name a configuration file of git.
+const GIT_CONFIGS: [&str; 2] = ["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"];
 
 /// The folders of the configuration and of the state, also those that a run without
 /// `DEPUTIZE_HOME` would have, and the configuration file: as they are named, and where links lead.
-/// And the settings of any project.
+/// And the settings of any project, and the configuration files of git that variables name.
 pub(super) fn of(around: &Surroundings, sources: &Sources) -> BTreeSet<PathBuf> {
     // A run with other variables reads those below the home directory.
     let home = around.var("HOME").map(|home| sources.cwd.join(home));
@@ -31,7 +34,7 @@ pub(super) fn of(around: &Surroundings, sources: &Sources) -> BTreeSet<PathBuf> 
             vec![folder.join("config.yaml"), folder]
         }
     });
-    let named = named.chain(sources.config_file.clone());
+    let named = named.chain(sources.config_file.clone()).chain(git_configs(around, &sources.cwd));
     let absolute = named.filter(|path| path.is_absolute());
     let all = absolute.flat_map(|path| [without_links(&path), path]);
     let inside = cwd.components().any(|part| part.as_os_str().eq_ignore_ascii_case(PROJECT));
@@ -40,6 +43,14 @@ pub(super) fn of(around: &Surroundings, sources: &Sources) -> BTreeSet<PathBuf> 
         false => PathBuf::from(PROJECT),
     };
     all.chain([project]).collect()
+}
+
+/// Returns the configuration files of git that variables name. Those at the usual places are
+/// guarded by their names.
+fn git_configs(around: &Surroundings, cwd: &Path) -> Vec<PathBuf> {
+    let files = GIT_CONFIGS.into_iter().filter_map(|name| around.var(name)).map(PathBuf::from);
+    let folder = around.var("XDG_CONFIG_HOME").map(|folder| Path::new(folder).join("git/config"));
+    files.chain(folder).map(|file| cwd.join(file)).collect()
 }
 
 /// The path without links, as far as it is there.
@@ -92,6 +103,17 @@ mod tests {
         let mut all = BTreeSet::from(names.map(|name| base.join(name)));
         all.insert(PathBuf::from(".deputize"));
         assert_eq!(kept, all);
+        // The files of git, wherever variables put them.
+        let xdg = base.join("xdg");
+        let env = [
+            ("XDG_CONFIG_HOME", xdg.to_str().unwrap()),
+            ("GIT_CONFIG_GLOBAL", "git/global"),
+            ("GIT_CONFIG_SYSTEM", ""),
+        ];
+        let kept = of(&Surroundings::for_tests(&env), &sources);
+        for file in ["xdg/git/config", "user/git/global"] {
+            assert!(kept.contains(&base.join(file)), "{file}: {kept:?}");
+        }
         // In such a folder other files are anybody's.
         let kept = of(&around, &Sources { cwd: base.join("own"), ..sources });
         assert!(!kept.contains(&base.join("own")) && kept.contains(&base.join("own/config.yaml")));

@@ -83,7 +83,7 @@ async fn a_refusal_says_what_is_not_written_and_why_and_reading_goes_on() {
         told.push('\n');
     }
     insta::assert_snapshot!(told, @r"
-    refused: not written: d/up/config.yaml; file tools do not write `ROOT/own` or below it: it is kept for the settings, approvals and sessions of this program. Leave it to the person, and tell them what to change
+    refused: not written: d/up/config.yaml; file tools do not write `ROOT/own` or below it: this program or another obeys what stands there, and nobody would be asked. Leave it to the person, and tell them what to change
     refused: not written: .git/config; file tools do not write `.git` or below it: other programs run what stands there, and nobody would be asked. Leave it to the person, or use a command that they can approve, such as `git config` for `.git`
     refused: not written: again/sub/.git; file tools do not write `.git` or below it: other programs run what stands there, and nobody would be asked. Leave it to the person, or use a command that they can approve, such as `git config` for `.git`
     ");
