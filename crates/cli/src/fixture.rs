@@ -95,6 +95,11 @@ pub(crate) fn usage(input: u64) -> Usage {
     Usage { input, cached: input / 2, output: input / 10, ..Usage::default() }
 }
 
+/// A request to a model.
+pub(crate) fn asked(iteration: u32) -> Event {
+    Event::ModelRequest { iteration, messages: 1, bytes: 1, model: "local/m".to_owned() }
+}
+
 /// A reply with calls, each as `(tool, arguments)`.
 pub(crate) fn replied(iteration: u32, text: &str, calls: &[(&str, &str)]) -> Event {
     let raw = |(name, arguments): &(&str, &str)| RawCall {

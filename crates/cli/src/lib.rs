@@ -42,6 +42,7 @@ mod own;
 mod policy;
 mod processes;
 mod project;
+mod reply_wait;
 mod runtime;
 mod screen;
 mod stop;

@@ -15,7 +15,7 @@ use super::changes::Changes;
 use super::drawer::{Drawer, Next};
 use super::failures::{Failures, is_failure};
 use super::line::Line;
-use super::plain::{Plain, has_no_row, progressed};
+use super::plain::{Plain, has_no_row, progressed, waiting_for_reply};
 use super::tree::Tree;
 use super::waiting::Waiting;
 
@@ -136,6 +136,12 @@ impl Screen {
         state.lines.push(line);
         state.dirty = true;
         self.shared.wake.notify_all();
+    }
+
+    /// Prints that an agent has waited this long for the first byte of a reply.
+    pub(crate) fn show_reply_wait(&self, agent: &AgentId, waited: Duration) {
+        let line = waiting_for_reply(&self.shared.lock().tree, agent, waited);
+        self.say(line);
     }
 
     /// Ends the drawing. The tree stays as it ended, and what was changed is told below it;

@@ -1,6 +1,7 @@
 //! Progress as plain lines, for logs and pipes: one for each call, one for each finished task.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use deputize_core::door::{to_line, to_screen};
 use deputize_core::{
@@ -188,6 +189,13 @@ impl Plain {
 fn said(tree: &Tree, agent: &AgentId, text: &str) -> Vec<Line> {
     let line = |text: &str| prefixed(tree, agent).with(Style::Dim, format!("| {text}"));
     to_screen(text).lines().filter(|text| !text.trim().is_empty()).map(line).collect()
+}
+
+/// Returns the line for a request of which no byte of a reply has come for this long.
+pub(super) fn waiting_for_reply(tree: &Tree, agent: &AgentId, waited: Duration) -> Line {
+    let waited = waited.as_secs();
+    let text = format!("waiting for the model: nothing has come of its reply for {waited} s");
+    prefixed(tree, agent).with(Style::Asking, text)
 }
 
 /// What a running call tells of itself.

@@ -1,5 +1,6 @@
 //! A run between its preparation and its exit code: who watches it, and how it is told to end.
 
+use std::convert::Infallible;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,6 +29,7 @@ use crate::output::json::Children;
 use crate::output::outlet::{Outlet, WAITING_BYTES};
 use crate::output::stream::EventStream;
 use crate::processes::enough_open_files;
+use crate::reply_wait::{ReplyWaits, SHOWN_AFTER};
 use crate::runtime::{STUCK, enough_threads, own, threads};
 use crate::screen::Detail;
 use crate::screen::call::of_call;
@@ -70,6 +72,8 @@ pub(super) struct Stage {
     /// The session, where it is there afterwards to go on with.
     pub(super) goes_on: Option<SessionId>,
     events: Option<Arc<EventStream>>,
+    /// Requests without a reply, where those that take long are shown one by one.
+    reply_waits: Option<Arc<ReplyWaits>>,
 }
 
 impl Stage {
@@ -102,8 +106,17 @@ impl Stage {
             Arc::new(EventStream::new(Arc::clone(&out), projection, clock, options.verbose))
         });
         let (output, out_is_terminal) = (options.output, around.stdout_is_terminal);
-        let goes_on = None;
-        Ok(Self { screen, children, out, output, out_is_terminal, cancel, goes_on, events })
+        Ok(Self {
+            screen,
+            children,
+            out,
+            output,
+            out_is_terminal,
+            cancel,
+            goes_on: None,
+            events,
+            reply_waits: options.quiet.then(Arc::default),
+        })
     }
 
     /// The same for a session that is there afterwards.
@@ -115,6 +128,7 @@ impl Stage {
         let mut observers: Vec<Arc<dyn Observer>> =
             vec![self.screen.clone(), self.children.clone()];
         observers.extend(self.events.clone().map(|events| events as Arc<dyn Observer>));
+        observers.extend(self.reply_waits.clone().map(|waits| waits as Arc<dyn Observer>));
         let approver = Arc::new(Person::new(Arc::clone(&self.screen)));
         Parts { observers, approver, ..parts }
     }
@@ -246,7 +260,13 @@ impl Stage {
             biased;
             ended = run => ended,
             never = answers => never,
+            never = self.show_reply_waits() => match never {},
         }
+    }
+
+    async fn show_reply_waits(&self) -> Infallible {
+        let Some(waits) = &self.reply_waits else { return std::future::pending().await };
+        waits.watch(|agent| self.screen.show_reply_wait(agent, SHOWN_AFTER)).await
     }
 
     fn recovered(&self, recovery: &Recovery) {
