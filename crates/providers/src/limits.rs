@@ -17,9 +17,36 @@ impl Default for ReplyLimit {
     }
 }
 
-/// Bytes of one event of a stream.
+impl ReplyLimit {
+    /// Returns the upper bound on the bytes of one event of a stream. JSON may write each byte of
+    /// a text as two.
+    pub(crate) fn event_bytes(&self) -> usize {
+        EVENT_BYTES.max(self.bytes.saturating_mul(2))
+    }
+
+    /// Returns the upper bound on the bytes of a reply that comes as one JSON document.
+    pub(crate) fn document_bytes(&self) -> usize {
+        DOCUMENT_BYTES.max(self.bytes.saturating_mul(2))
+    }
+
+    /// Returns the upper bound on the bytes of a reply on the wire. A stream may wrap each token,
+    /// which is about four bytes of text, in an event of 250 bytes.
+    pub(crate) fn body_bytes(&self) -> usize {
+        BODY_BYTES.max(self.bytes.saturating_mul(64))
+    }
+
+    /// Returns the setting in brackets, as errors end with it; empty if there is none.
+    pub(crate) fn named(&self) -> String {
+        match self.setting.as_str() {
+            "" => String::new(),
+            setting => format!(" ({setting})"),
+        }
+    }
+}
+
+/// Bytes of one event of a stream, unless [`ReplyLimit`] allows more.
 pub const EVENT_BYTES: usize = 1024 * 1024;
-/// Bytes of one reply on the wire.
+/// Bytes of one reply on the wire, unless [`ReplyLimit`] allows more.
 pub const BODY_BYTES: usize = 32 * 1024 * 1024;
 /// Bytes of text, reasoning and calls of one reply, unless [`ReplyLimit`] says otherwise: ten times what any model says at once. Of a
 /// reply that is whole there are copies on its way to the record and the screen.
@@ -28,8 +55,8 @@ pub const CONTENT_BYTES: usize = 4 * 1024 * 1024;
 pub const UNREADABLE_CALL_BYTES: usize = 4 * 1024;
 /// Bytes that are read of the body of a failed answer that holds such a call.
 pub const UNREADABLE_CALL_BODY_BYTES: usize = 256 * 1024;
-/// Bytes of a reply that comes as one JSON document instead of a stream, or twice the bytes of a
-/// reply where that is more.
+/// Bytes of a reply that comes as one JSON document instead of a stream, unless [`ReplyLimit`]
+/// allows more.
 pub const DOCUMENT_BYTES: usize = 8 * 1024 * 1024;
 /// Nesting of one JSON text, which must stay below this.
 pub const JSON_DEPTH: usize = 128;

@@ -15,7 +15,8 @@
 //! Blocks of `<think>`, `<thinking>` or `<reasoning>` (in any case) that the content begins with
 //! are the reply's reasoning, also one that is never closed. They do not go back in the content:
 //! chat templates drop the thoughts of earlier turns. Where [`Dialect::echo_reasoning`] is set they
-//! go back as other reasoning does. Further on such a tag is text.
+//! go back as other reasoning does. Where a server keeps the opening tag, the content before the closing one is
+//! reasoning too; it was passed on as text by then. Further on such a tag is text.
 
 mod calls;
 mod details;

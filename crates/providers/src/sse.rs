@@ -4,7 +4,7 @@
 //! no event beyond a size is held, comments do not count as life, and a last event without
 //! its blank line is still looked at.
 
-use crate::limits::EVENT_BYTES;
+use crate::limits::ReplyLimit;
 use crate::stream::{Flow, StreamError};
 
 /// The fields of a line.
@@ -24,6 +24,7 @@ pub(crate) type Sink<'s> = dyn FnMut(SseEvent<'_>) -> Result<Flow, StreamError> 
 
 #[derive(Debug, Default)]
 pub(crate) struct SseDecoder {
+    limit: ReplyLimit,
     /// The line that is not at its end. Of a comment nothing is kept.
     line: Vec<u8>,
     in_comment: bool,
@@ -39,6 +40,10 @@ pub(crate) struct SseDecoder {
 }
 
 impl SseDecoder {
+    pub(crate) fn new(limit: ReplyLimit) -> Self {
+        Self { limit, ..Self::default() }
+    }
+
     /// Takes bytes; stops at an event that ends the reply.
     pub(crate) fn feed(&mut self, bytes: &[u8], sink: &mut Sink<'_>) -> Result<Flow, StreamError> {
         let mut rest = bytes;
@@ -89,8 +94,9 @@ impl SseDecoder {
             return Ok(());
         }
         let found = self.data.len() + self.line.len() + bytes.len();
-        if found > EVENT_BYTES {
-            return Err(StreamError::EventTooLong { limit: EVENT_BYTES, found });
+        let limit = self.limit.event_bytes();
+        if found > limit {
+            return Err(StreamError::EventTooLong { limit, found, setting: self.limit.named() });
         }
         self.line.extend_from_slice(bytes);
         Ok(())
@@ -156,6 +162,7 @@ impl SseDecoder {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::EVENT_BYTES;
 
     fn events(pieces: &[&[u8]]) -> (Vec<String>, SseDecoder) {
         let (mut decoder, mut found) = (SseDecoder::default(), Vec::new());
@@ -187,14 +194,15 @@ mod tests {
 
     #[test]
     fn an_event_at_the_limit_passes_and_one_beyond_is_refused() {
-        let mut decoder = SseDecoder::default();
+        let small = || ReplyLimit { bytes: 1000, ..ReplyLimit::default() };
+        let mut decoder = SseDecoder::new(small());
         let mut sink = |_: SseEvent<'_>| Ok(Flow::More);
         decoder.feed(&vec![b'x'; EVENT_BYTES], &mut sink).unwrap();
         let error = decoder.feed(b"x", &mut sink).unwrap_err();
         assert!(
             matches!(error, StreamError::EventTooLong { found, .. } if found == EVENT_BYTES + 1)
         );
-        let mut decoder = SseDecoder::default();
+        let mut decoder = SseDecoder::new(small());
         let lines = "data: x\n".repeat(EVENT_BYTES);
         assert!(decoder.feed(lines.as_bytes(), &mut sink).is_err(), "many lines of one event");
     }

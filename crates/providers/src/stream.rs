@@ -5,10 +5,7 @@ use deputize_core::{Delta, FailureKind, Reply, Usage};
 use serde_json::Value;
 
 use crate::json::{self, JsonError};
-use crate::limits::{
-    BODY_BYTES, CALLS, DOCUMENT_BYTES, ERROR_BODY_BYTES, ITEMS, JSON_DEPTH, JSON_VALUES, PARTS,
-    ReplyLimit,
-};
+use crate::limits::{CALLS, ERROR_BODY_BYTES, ITEMS, JSON_DEPTH, JSON_VALUES, PARTS, ReplyLimit};
 use crate::line::{page_title, shown};
 use crate::server_error::ServerError;
 use crate::sse::{SseDecoder, SseEvent};
@@ -115,20 +112,24 @@ pub enum StreamError {
         api: &'static str,
     },
     /// One event is too long.
-    #[error("an event of the stream has {found} bytes or more; the limit is {limit}")]
+    #[error("an event of the stream has {found} bytes or more; the limit is {limit}{setting}")]
     EventTooLong {
         /// The limit.
         limit: usize,
         /// What had arrived.
         found: usize,
+        /// Which setting changes it, in brackets, or nothing.
+        setting: String,
     },
     /// The whole body is too long.
-    #[error("the reply has {found} bytes or more; the limit is {limit}")]
+    #[error("the reply has {found} bytes or more; the limit is {limit}{setting}")]
     BodyTooLong {
         /// The limit.
         limit: usize,
         /// What had arrived.
         found: usize,
+        /// Which setting changes it, in brackets, or nothing.
+        setting: String,
     },
     /// There is too much in it.
     #[error(
@@ -308,11 +309,14 @@ impl<P: EventParser> ReplyBytes<P> {
     /// Takes the next bytes.
     pub(crate) fn feed(&mut self, bytes: &[u8], live: &mut Live<'_>) -> Result<Flow, StreamError> {
         self.received += bytes.len();
-        if self.received > BODY_BYTES {
-            return Err(StreamError::BodyTooLong { limit: BODY_BYTES, found: self.received });
+        let limit = self.limit.body_bytes();
+        if self.received > limit {
+            return Err(body_too_long(limit, self.received, &self.limit));
         }
         let Body::Unknown(head) = &mut self.body else { return self.take(bytes, live) };
-        let Some((body, head)) = recognise(head, bytes) else { return Ok(Flow::More) };
+        let Some((body, head)) = recognise(head, bytes, &self.limit) else {
+            return Ok(Flow::More);
+        };
         self.body = body;
         self.take(&head, live)
     }
@@ -343,9 +347,9 @@ impl<P: EventParser> ReplyBytes<P> {
             Body::Document(document) => {
                 document.extend_from_slice(bytes);
                 let found = document.len();
-                let limit = DOCUMENT_BYTES.max(self.limit.bytes.saturating_mul(2));
+                let limit = self.limit.document_bytes();
                 if found > limit {
-                    return Err(StreamError::BodyTooLong { limit, found });
+                    return Err(body_too_long(limit, found, &self.limit));
                 }
                 Ok(Flow::More)
             }
@@ -402,11 +406,11 @@ fn check_limit(parser: &impl EventParser, limit: &ReplyLimit) -> Result<(), Stre
     if parser.held() <= limit.bytes {
         return Ok(());
     }
-    let setting = match limit.setting.as_str() {
-        "" => String::new(),
-        setting => format!(" ({setting})"),
-    };
-    Err(StreamError::TooMuch { limit: limit.bytes, setting })
+    Err(StreamError::TooMuch { limit: limit.bytes, setting: limit.named() })
+}
+
+fn body_too_long(limit: usize, found: usize, reply: &ReplyLimit) -> StreamError {
+    StreamError::BodyTooLong { limit, found, setting: reply.named() }
 }
 
 pub(crate) const OPENAI_CHAT: &str = "openai-chat";
@@ -459,7 +463,7 @@ fn page_error(page: &[u8]) -> StreamError {
 }
 
 /// Looks at the first bytes that are neither space nor byte order marks; gives the bytes that belong to the body.
-fn recognise(head: &mut Vec<u8>, bytes: &[u8]) -> Option<(Body, Vec<u8>)> {
+fn recognise(head: &mut Vec<u8>, bytes: &[u8], limit: &ReplyLimit) -> Option<(Body, Vec<u8>)> {
     const BOM: &[u8] = b"\xEF\xBB\xBF";
     head.extend_from_slice(bytes);
     let mut rest = head.as_slice();
@@ -479,7 +483,7 @@ fn recognise(head: &mut Vec<u8>, bytes: &[u8]) -> Option<(Body, Vec<u8>)> {
     let body = match head.first()? {
         b'{' | b'[' => Body::Document(Vec::new()),
         b'<' => Body::Page(Vec::new()),
-        _ => Body::Events(SseDecoder::default()),
+        _ => Body::Events(SseDecoder::new(limit.clone())),
     };
     Some((body, std::mem::take(head)))
 }
@@ -495,6 +499,12 @@ macro_rules! reply_stream {
             #[must_use]
             pub fn new(model: &str) -> Self {
                 Self(ReplyBytes::new($parser::new(model)))
+            }
+
+            /// Returns the same with another limit on the reply.
+            #[must_use]
+            pub fn within(self, limit: crate::limits::ReplyLimit) -> Self {
+                Self(self.0.within(limit))
             }
 
             /// Takes the next bytes, in pieces of any size.

@@ -4,7 +4,7 @@ use deputize_core::Reply;
 use deputize_testkit::Answer;
 use serde_json::{Value, json};
 
-use super::{is_child, messages, of, result, run, say};
+use super::{call, is_child, messages, of, result, run, say};
 use crate::program::{Asked, Lab, model};
 
 const THOUGHT: &str = "<think>\nSECRET-THOUGHT of many words.\n</think>\n\n";
@@ -37,8 +37,43 @@ async fn thoughts_are_in_no_summary_not_on_standard_output_and_do_not_go_back() 
 }
 
 #[tokio::test]
+async fn thoughts_whose_opening_tag_the_server_keeps_are_none_of_the_answer_either() {
+    const UNOPENED: &str = "SECRET-THOUGHT, say {\"n\": 1}.\n</think>\n\n";
+    let schema = json!({"type": "object", "required": ["n"], "additionalProperties": false,
+                        "properties": {"n": {"type": "integer"}}});
+    for (answer, typed) in [("Seven.", false), ("{\"n\": 7}", true)] {
+        let lab = Lab::new();
+        let mut task = json!({"goal": "Count them"});
+        if typed {
+            task["output_schema"] = schema.clone();
+        }
+        let replies = move |asked: &Asked| match (is_child(asked), asked.results().len()) {
+            (false, 0) => call("delegate_task", task.clone()),
+            (false, _) => say(&format!("{UNOPENED}Looked.")),
+            (true, _) => say(&format!("{UNOPENED}{answer}")),
+        };
+        let server = model(replies).await;
+        let ended = run(&lab, &server, &[], "Go").await;
+        assert_eq!(ended.out, "Looked.\n");
+        let requests = server.requests();
+        assert_eq!(of(&requests, "Count them").len(), 1, "{answer}: nothing to correct");
+        let told = messages(&requests[2], "tool").remove(0);
+        let entry = &result(&told).0["results"][0];
+        assert!(entry["summary"].as_str().unwrap().contains(answer), "{told}");
+        if typed {
+            assert_eq!(entry["output"], json!({"n": 7}), "{told}");
+        }
+        assert!(requests.iter().all(|request| !request.text().contains("SECRET-THOUGHT")));
+    }
+}
+
+#[tokio::test]
 async fn a_child_of_nothing_but_thoughts_has_given_no_answer() {
-    for thoughts in ["<think>SECRET-THOUGHT</think>", "<Thinking>\nSECRET-THOUGHT, cut"] {
+    for thoughts in [
+        "<think>SECRET-THOUGHT</think>",
+        "<Thinking>\nSECRET-THOUGHT, cut",
+        "SECRET-THOUGHT\n</think>\n",
+    ] {
         let lab = Lab::new();
         let task = json!({"goal": "Count them"});
         let server = model(family(task, vec![thoughts.to_owned()])).await;

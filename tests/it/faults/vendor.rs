@@ -185,6 +185,27 @@ async fn the_limit_of_a_reply_has_a_key_and_its_error_names_it() {
 }
 
 #[tokio::test]
+async fn the_key_of_a_replys_limit_bounds_events_and_bodies_too() {
+    let event = |text: &str| {
+        let chunk = json!({"choices": [{"delta": {"content": text}}]});
+        format!("data: {chunk}\n\n")
+    };
+    let key = ["--set", "limits.reply_bytes=6000000"];
+    // One event of 5 MB, and a body of more than 32 MiB, most of which stands around the text.
+    let large = "word ".repeat(1_000_000);
+    let flood = format!(": {}\n\n", "x".repeat(1_000_000)).repeat(36) + &event("Fine.");
+    for (body, answer) in [(event(&large), large.trim()), (flood, "Fine.")] {
+        let (ended, _) = run([Answer::sse(body + "data: [DONE]\n\n")], &key).await;
+        assert!(ended.with_code(0).out.trim() == answer, "another answer");
+    }
+    let (ended, requests) = run([Answer::sse(event(&"word ".repeat(3_000_000)))], &key).await;
+    let ended = ended.with_code(3);
+    assert_eq!(requests.len(), 1);
+    let told = "the limit is 12000000 (limits.reply_bytes)";
+    assert!(ended.err.contains(told), "{}", ended.err);
+}
+
+#[tokio::test]
 async fn a_wait_of_more_than_five_seconds_is_shown_also_when_quiet() {
     let lab = Lab::new();
     let busy = Answer::error(429, "busy").header("retry-after", "50");

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::calls::Calls;
 use super::details::Details;
 use super::own;
-use super::thought::{Part, ThoughtSplitter};
+use super::thought::{Part, ThoughtSplitter, split_unopened, split_whole};
 use crate::json::{self, Json, JsonError};
 use crate::server_error::ServerError;
 use crate::sse::SseEvent;
@@ -236,7 +236,9 @@ impl EventParser for ChatParser {
     }
 
     fn text(&self) -> &str {
-        self.text.as_str()
+        let text = self.text.as_str();
+        let unopened = if self.reasoning.is_empty() { split_unopened(text) } else { None };
+        unopened.map_or(text, |(_thought, answer)| answer.trim_start())
     }
 
     fn served(&self) -> &str {
@@ -292,7 +294,9 @@ impl EventParser for ChatParser {
         if !self.begun {
             return Err(StreamError::Empty);
         }
-        let (text, refusal) = (self.text.into_string(), self.refusal.into_string());
+        let (text, reasoning) =
+            thoughts_apart(self.text.into_string(), self.reasoning.into_string());
+        let refusal = self.refusal.into_string();
         let refused = !refusal.is_empty();
         let finish = if refused { Finish::Refused } else { self.finish.unwrap_or(Finish::Stop) };
         let (calls, mut opaque) = self.calls.finish(&self.details);
@@ -301,13 +305,20 @@ impl EventParser for ChatParser {
         Ok(Reply {
             model: self.served.unwrap_or(self.model),
             text: if text.is_empty() { refusal } else { text },
-            reasoning: self.reasoning.into_string(),
+            reasoning,
             calls,
             opaque,
             finish,
             usage: self.usage,
         })
     }
+}
+
+/// Returns the text of a whole reply and its reasoning. That the text began inside a block of
+/// thoughts shows only when the block is closed: until then it was passed on as text.
+fn thoughts_apart(text: String, reasoning: String) -> (String, String) {
+    let unopened = if reasoning.is_empty() { split_whole(&text) } else { None };
+    unopened.map_or((text, reasoning), |(thought, answer)| (answer, thought))
 }
 
 fn grow_text(text: &mut Text, piece: &str, marked: bool, live: &mut Live<'_>) {

@@ -1,8 +1,11 @@
 //! Thoughts that a model writes into its content: blocks such as `<think>…</think>` before the
-//! answer. Only leading blocks count; the same tag further on is text.
+//! answer. Only leading blocks count; the same tag further on is text. Some servers keep the tag that
+//! opens a block to themselves: then the content begins inside it.
 
 /// The tags of a block of thought.
 const TAGS: [&str; 3] = ["think", "thinking", "reasoning"];
+/// What opens and closes a fenced block.
+const FENCE: &str = "```";
 
 /// What a part of the content belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +41,11 @@ enum State {
 }
 
 impl ThoughtSplitter {
+    /// Returns a splitter for what follows a block.
+    fn after_block() -> Self {
+        Self { closed: true, has_thought: true, ..Self::default() }
+    }
+
     /// Passes a piece on in parts. What may be the beginning of a tag waits for the next piece.
     pub(super) fn push(&mut self, piece: &str, emit: &mut dyn FnMut(Part, &str)) {
         let mut rest = piece;
@@ -91,16 +99,23 @@ impl ThoughtSplitter {
         }
         for (at, char) in rest.char_indices() {
             self.tag.push(char);
-            let begins = |tag: &&str| starts_with(&format!("<{tag}>"), &self.tag);
-            let Some(tag) = TAGS.into_iter().find(begins) else {
+            let is_tag = |tag: &&str| {
+                starts_with(&format!("<{tag}>"), &self.tag)
+                    || starts_with(&format!("</{tag}>"), &self.tag)
+            };
+            let Some(tag) = TAGS.into_iter().find(is_tag) else {
                 self.tag.pop();
                 self.begin_answer(emit);
                 return rest.get(at..).unwrap_or_default();
             };
-            if self.tag.len() == tag.len() + 2 {
+            if char == '>' {
+                let opens = !self.tag.starts_with("</");
                 self.tag.clear();
                 self.space.clear();
-                self.state = State::InBlock { tag, blank: true };
+                self.closed = true;
+                if opens {
+                    self.state = State::InBlock { tag, blank: true };
+                }
                 return rest.get(at + 1..).unwrap_or_default();
             }
         }
@@ -165,6 +180,68 @@ impl ThoughtSplitter {
         }
         self.state = State::InAnswer;
     }
+}
+
+/// Splits content that begins inside a block, whose opening tag the server kept, at the tag that
+/// closes it: into the thoughts and what follows.
+///
+/// The tag of a quotation closes nothing: in a fenced block or beside a quote, among words, or
+/// behind the tag that opens it.
+pub(super) fn split_unopened(content: &str) -> Option<(&str, &str)> {
+    let first_opening = |tag: &&str| find_tag(content, &format!("<{tag}>")).unwrap_or(usize::MAX);
+    let openings = TAGS.map(|tag| (tag, first_opening(&tag)));
+    let (mut seen, mut fences) = (0, 0);
+    for (at, _) in content.match_indices("</") {
+        fences += content.get(seen..at)?.matches(FENCE).count();
+        seen = at;
+        let is_closed = |(tag, opening): &(&str, usize)| {
+            let end = content.get(at..at + tag.len() + 3);
+            *opening > at && end.is_some_and(|end| end.eq_ignore_ascii_case(&format!("</{tag}>")))
+        };
+        let Some((tag, _)) = openings.into_iter().find(is_closed) else { continue };
+        let (before, rest) = content.split_at(at);
+        let rest = rest.get(tag.len() + 3..).unwrap_or_default();
+        if fences % 2 == 0 && !is_quoted(before, rest) {
+            return Some((before.trim(), rest));
+        }
+    }
+    None
+}
+
+/// Splits content into thoughts and the answer once all of it is there, where it begins inside a
+/// block.
+pub(super) fn split_whole(content: &str) -> Option<(String, String)> {
+    let (thought, rest) = split_unopened(content)?;
+    let (mut thought, mut answer) = (thought.to_owned(), String::new());
+    let mut emit = |part, text: &str| match part {
+        Part::Thought => thought.push_str(text),
+        Part::Answer => answer.push_str(text),
+    };
+    let mut splitter = ThoughtSplitter::after_block();
+    splitter.push(rest, &mut emit);
+    splitter.finish(&mut emit);
+    Some((thought, answer))
+}
+
+/// Whether what stands between these parts of a text is quoted there, or stands among words.
+fn is_quoted(before: &str, rest: &str) -> bool {
+    const QUOTES: [char; 8] = ['`', '"', '\'', '(', '[', '\u{201c}', '\u{2018}', '\u{ab}'];
+    const ENDS: [char; 7] = ['`', '"', '\'', ')', ']', '\u{201d}', '\u{2019}'];
+    let blank = |c: char| c == ' ' || c == '\t';
+    let line = before.trim_end_matches(blank);
+    let among = line.len() < before.len()
+        && !line.is_empty()
+        && !line.ends_with('\n')
+        && rest.trim_start_matches(blank).starts_with(|c| c != '\n' && c != '\r');
+    among || before.ends_with(QUOTES) || rest.starts_with(ENDS)
+}
+
+/// Where a tag first stands, in whatever case.
+fn find_tag(text: &str, tag: &str) -> Option<usize> {
+    let is_it = |at: &usize| {
+        text.get(*at..at + tag.len()).is_some_and(|part| part.eq_ignore_ascii_case(tag))
+    };
+    text.match_indices('<').map(|(at, _)| at).find(is_it)
 }
 
 /// Whether a tag begins so, in whatever case.
@@ -233,7 +310,8 @@ mod tests {
             "<p>x</p>",
             "7 <think>x</think>",
             "`<think>`",
-            "</think>7",
+            "</ think>7",
+            "</thinker>7",
             "< think>x",
             "<think x>",
             "\u{a0}é<think>",
@@ -243,12 +321,54 @@ mod tests {
         assert_eq!(whole("<think>a</think>7 <think>b</think>"), pair("a", "7 <think>b</think>"));
     }
 
+    #[test]
+    fn tags_that_close_nothing_before_the_answer_are_no_part_of_it() {
+        assert_eq!(whole("</think>7"), pair("", "7"));
+        assert_eq!(whole(" \n</Thinking>\n</think>\n\n7</think>"), pair("", "7</think>"));
+        assert_eq!(whole("<think>a</think>\n</think>\n7"), pair("a", "7"));
+        assert_eq!(whole(&"</think>".repeat(10_000)), pair("", ""));
+    }
+
+    #[test]
+    fn content_that_begins_inside_a_block_is_split_at_its_end() {
+        for (content, thought, answer) in [
+            ("Hm.\n</think>\n\nSeven.", "Hm.", "Seven."),
+            ("Hm.</think>Seven.", "Hm.", "Seven."),
+            ("Hm. </THINK> \nSeven.", "Hm.", "Seven."),
+            ("Hm.\n  </think> Seven.", "Hm.", "Seven."),
+            ("Hm.\n</think>", "Hm.", ""),
+            ("Hm.\n</think>\n</think>\nSeven.", "Hm.", "Seven."),
+            ("Hm.\n</think><think>Oh.</think>Seven.", "Hm.\n\nOh.", "Seven."),
+            (
+                "A `</think>`?\n```\n</think>\n```\nNo.\n</think>\nSeven.",
+                "A `</think>`?\n```\n</think>\n```\nNo.",
+                "Seven.",
+            ),
+            ("Hm.\n</reasoning>\nSay </think> here.", "Hm.", "Say </think> here."),
+        ] {
+            assert_eq!(split_whole(content), Some(pair(thought, answer)), "{content:?}");
+        }
+        for content in [
+            "Seven.",
+            "Write `</think>` behind it.",
+            "Write \"</think>\" or (</think>) behind it.",
+            "The tag </think> ends a block.",
+            "So:\n```\nHm.\n</think>\n```\nDone.",
+            "So:\n<think>\nHm.\n</think>\nDone.",
+            "Hm.\n</thinker>\nSeven.",
+        ] {
+            assert_eq!(split_whole(content), None, "{content:?}");
+        }
+        let many = "a </think> b".repeat(100_000);
+        assert_eq!(split_whole(&many), None);
+    }
+
     proptest! {
         #[test]
         fn pieces_of_any_size_give_the_same(
             parts in proptest::collection::vec(proptest::sample::select(vec![
                 "<think>", "</think>", "<Thinking>", "</thinking>", "<reasoning>",
-                "</reasoning>", "<", "</", "<thi", ">", " ", "\n", "a", "é",
+                "</reasoning>", "<", "</", "</thi", "<thi", ">", " ", "\n", "a", "é",
             ]), 0..12),
             cuts in proptest::collection::vec(any::<proptest::sample::Index>(), 0..6),
         ) {

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use deputize_core::{Delta, Reply};
+use deputize_providers::limits::ReplyLimit;
 use deputize_providers::{Ending, Flow, StreamError};
 use proptest::prelude::*;
 
@@ -19,6 +20,7 @@ pub(crate) trait Parser: Sized {
     const SHOWN_STAYS: bool;
 
     fn new(model: &str) -> Self;
+    fn within(self, limit: ReplyLimit) -> Self;
     fn feed(&mut self, bytes: &[u8], live: Live<'_>) -> Result<Flow, StreamError>;
     fn text(&self) -> &str;
     fn finish(self, ending: Ending, live: Live<'_>) -> Result<Reply, StreamError>;
@@ -37,6 +39,10 @@ macro_rules! corpus_parser {
 
             fn new(model: &str) -> Self {
                 <$stream>::new(model)
+            }
+
+            fn within(self, limit: deputize_providers::limits::ReplyLimit) -> Self {
+                <$stream>::within(self, limit)
             }
 
             fn feed(
@@ -67,6 +73,15 @@ pub(crate) fn outcome<'b, P: Parser>(
     pieces: impl IntoIterator<Item = &'b [u8]>,
     ending: Ending,
 ) -> String {
+    outcome_within::<P>(pieces, ending, ReplyLimit::default())
+}
+
+/// The same with another limit on the reply.
+pub(crate) fn outcome_within<'b, P: Parser>(
+    pieces: impl IntoIterator<Item = &'b [u8]>,
+    ending: Ending,
+    limit: ReplyLimit,
+) -> String {
     let mut seen = String::new();
     let mut shown = String::new();
     let mut live = |delta: Delta<'_>| match delta {
@@ -78,7 +93,7 @@ pub(crate) fn outcome<'b, P: Parser>(
         // Nothing of it is shown.
         Delta::Call(_) => {}
     };
-    let mut stream = P::new("asked-1");
+    let mut stream = P::new("asked-1").within(limit);
     let mut fed = Ok(Flow::More);
     for piece in pieces {
         fed = stream.feed(piece, &mut live);
@@ -90,7 +105,10 @@ pub(crate) fn outcome<'b, P: Parser>(
     let result = fed.and_then(|_| stream.finish(ending, &mut live));
     match result {
         Ok(reply) => {
-            let stays = reply.text.starts_with(&shown) || !P::SHOWN_STAYS;
+            // That the content began inside a block of thoughts shows at the block's end.
+            let (thought, text) = (reply.reasoning.as_str(), reply.text.as_str());
+            let in_block = shown.trim_start().starts_with(thought) && !thought.is_empty();
+            let stays = text.starts_with(&shown) || in_block || !P::SHOWN_STAYS;
             assert!(stays, "{shown:?} of {reply:?}");
             seen + &serde_json::to_string_pretty(&reply).unwrap()
         }
@@ -153,13 +171,19 @@ pub(crate) fn check_pieces<P: Parser>() {
 
 /// What is held has limits, whatever the events of the wire hold.
 pub(crate) fn check_limits<P: Parser>() {
+    let small = || ReplyLimit { bytes: 65_536, setting: "the.key".to_owned() };
     let event = format!(": {}\n\n", "x".repeat(64 * 1024));
-    let pieces = 33 * 1024 / 64;
-    let seen = outcome::<P>((0..pieces).map(|_| event.as_bytes()), Ending::InOrder);
+    let flood = (0..33 * 1024 / 64).map(|_| event.as_bytes());
+    let seen = outcome_within::<P>(flood.clone(), Ending::InOrder, small());
     assert!(seen.starts_with("Unavailable: the reply has 335"), "{seen}");
+    assert!(seen.contains("the limit is 33554432 (the.key)"), "{seen}");
     let long = format!("data: {}", "x".repeat(1024 * 1024));
-    let seen = outcome::<P>(long.as_bytes().chunks(4096), Ending::InOrder);
+    let seen = outcome_within::<P>(long.as_bytes().chunks(4096), Ending::InOrder, small());
     assert!(seen.starts_with("Unavailable: an event of the stream has 104"), "{seen}");
+    assert!(seen.contains("the limit is 1048576 (the.key)"), "{seen}");
+    // The limit of the reply decides where it is larger.
+    let seen = outcome::<P>(flood.chain([b"data: x\n\n".as_slice()]), Ending::InOrder);
+    assert!(!seen.contains("the limit is"), "{seen}");
     let values = format!("data: {{\"x\":[{}0]}}\n\n", "0,".repeat(60_000));
     let seen = outcome::<P>([values.as_bytes()], Ending::InOrder);
     assert!(seen.starts_with("Unavailable: JSON of one event has 50000 values"), "{seen}");
