@@ -40,7 +40,7 @@ async fn what_is_piped_in_beside_a_task_goes_with_it() {
     let ended = shell(&lab, &server, line).await.with_code(0);
     assert_eq!(ended.out, "Fine.\n");
     assert!(
-        ended.err.contains("note: 14 bytes of standard input go with the task"),
+        ended.err.contains("note: added 14 bytes of standard input to the task"),
         "{}",
         ended.err
     );

@@ -13,6 +13,9 @@ use tokio::process::Command;
 
 use crate::program::{Lab, Running, model, soon};
 
+mod lists;
+mod progress;
+
 /// What the provider says of the model of a child.
 const REASON: &str = "the model served-9 was taken out of service last week, and the project of \
                       this key has no permission to use any of the models that came after it";
@@ -48,9 +51,17 @@ async fn with_failure() -> MockServer {
     server.await
 }
 
+/// Which streams of a command are the terminal.
+#[derive(Clone, Copy)]
+enum Streams {
+    Errors,
+    Output,
+    Both,
+}
+
 /// What is on a terminal of so many columns when a command has ended, without what moves the
 /// cursor: all that was ever written, row by row.
-async fn on_terminal(columns: u16, mut command: Command) -> Vec<String> {
+async fn on_terminal(columns: u16, streams: Streams, mut command: Command) -> Vec<String> {
     let mut screen = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).map(File::from).unwrap();
     grantpt(&screen).unwrap();
     unlockpt(&screen).unwrap();
@@ -59,7 +70,12 @@ async fn on_terminal(columns: u16, mut command: Command) -> Vec<String> {
     let name = ptsname(&screen, Vec::new()).unwrap().into_string().unwrap();
     let no_tty = i32::try_from(OpenptFlags::NOCTTY.bits()).unwrap();
     let end = OpenOptions::new().read(true).write(true).custom_flags(no_tty).open(name).unwrap();
-    command.env("TERM", "xterm-256color").env("NO_COLOR", "1").stderr(end);
+    command.env("TERM", "xterm-256color").env("NO_COLOR", "1");
+    match streams {
+        Streams::Errors => command.stderr(end),
+        Streams::Output => command.stdout(end),
+        Streams::Both => command.stdout(end.try_clone().unwrap()).stderr(end),
+    };
     let running = Running::with_streams(command);
     let read = tokio::task::spawn_blocking(move || {
         let (mut text, mut bytes) = (Vec::new(), [0; 4096]);
@@ -117,7 +133,7 @@ async fn failed_agents_and_their_whole_reasons_stand_at_the_end() {
 
     for columns in [80, 40] {
         let lab = Lab::new();
-        let rows = on_terminal(columns, lab.run_command(&server, &args)).await;
+        let rows = on_terminal(columns, Streams::Errors, lab.run_command(&server, &args)).await;
         let wide = rows.iter().find(|row| row.chars().count() > columns.into());
         assert_eq!(wide, None);
         let at = rows.iter().rposition(|row| row == "1 agent failed:").unwrap();
@@ -137,7 +153,7 @@ async fn long_warnings_wrap_at_words_on_a_terminal_alone() {
     let whole = whole.unwrap_or_else(|| panic!("{}", ended.err));
     assert!(whole.len() > 80, "{whole}");
     let lab = Lab::new();
-    let rows = on_terminal(50, lab.run_command(&server, &["Go"])).await;
+    let rows = on_terminal(50, Streams::Errors, lab.run_command(&server, &["Go"])).await;
     let begin = rows.iter().position(|row| row.starts_with("note: there is no sandbox")).unwrap();
     let goes_on = rows[begin + 1..].iter().take_while(|row| row.starts_with("  ")).count();
     let note = &rows[begin..=begin + goes_on];

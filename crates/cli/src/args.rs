@@ -314,8 +314,8 @@ pub(crate) enum Toolsets {
 /// The child whose tools are asked for.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct ChildTools {
-    /// Of a child of the agent
-    #[arg(long, required = true)]
+    /// Of a child of the agent, which is the default
+    #[arg(long)]
     pub(crate) child: bool,
     /// The toolsets that the call names [default: it names none]
     #[arg(short, long, value_name = "A,B", value_delimiter = ',')]

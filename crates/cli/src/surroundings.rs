@@ -8,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 use deputize_core::SessionId;
 use deputize_core::door::to_screen;
 use deputize_process::{OpenFiles, raise_open_files};
-use deputize_runtime::SessionDir;
+use deputize_runtime::{ReadError, SessionDir};
 use rustix::termios::tcgetwinsize;
 
 use crate::approve::can_ask;
@@ -210,8 +210,13 @@ pub(crate) fn session_named(dir: &SessionDir, name: &str) -> Result<SessionId, C
             .hint("`deputize sessions list` shows those there are")
     };
     let id = SessionId::new(name).map_err(|_| missing())?;
-    if dir.file(&id).is_file() {
-        return Ok(id);
+    let path = dir.file(&id);
+    match std::fs::metadata(&path) {
+        Ok(file) if file.is_file() => return Ok(id),
+        Err(source) if source.kind() == io::ErrorKind::PermissionDenied => {
+            return Err(CliError::failed(ReadError::Open { path, source }));
+        }
+        Ok(_) | Err(_) => {}
     }
     let mut found = dir.list().map_err(CliError::failed)?;
     found.retain(|id| id.as_str().starts_with(name));
@@ -240,16 +245,32 @@ pub(crate) fn terminal_size() -> Option<(usize, usize)> {
     (size.ws_col > 0).then(|| (size.ws_col.into(), size.ws_row.into()))
 }
 
+/// Returns how many columns a line on standard output may take: those of the terminal but one, and
+/// no limit where it is none.
+pub(crate) fn output_columns() -> usize {
+    let size = tcgetwinsize(io::stdout()).ok().filter(|size| size.ws_col > 0);
+    size.map_or(usize::MAX, |size| usize::from(size.ws_col).saturating_sub(1))
+}
+
+/// The same of standard error.
+pub(crate) fn error_columns() -> usize {
+    terminal_size().map_or(usize::MAX, |(columns, _)| columns.saturating_sub(1))
+}
+
 /// Tells the person at standard error, wrapped where that is a terminal. Whether anyone reads it
 /// does not matter.
 pub(crate) fn tell(text: &str) {
-    let columns = terminal_size().map_or(usize::MAX, |(columns, _)| columns.saturating_sub(1));
-    let text = to_screen(text);
+    let rows = wrap_lines(&to_screen(text), error_columns());
+    let _unread = io::stderr().write_all(rows.as_bytes());
+}
+
+/// Returns lines in rows of at most so many columns, wrapped at words.
+pub(crate) fn wrap_lines(text: &str, columns: usize) -> String {
     let rows = text.lines().flat_map(|line| {
         let rows = Line::default().with(Style::Plain, line).wrap(columns);
         rows.into_iter().map(|row| row.render(false) + "\n")
     });
-    let _unread = io::stderr().write_all(rows.collect::<String>().as_bytes());
+    rows.collect()
 }
 
 /// Prints on standard output. A reader that has gone is no failure.

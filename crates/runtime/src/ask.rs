@@ -292,7 +292,7 @@ impl Driver {
         else {
             return Ok(After::Failed(error, cost));
         };
-        let message = format!("{}; going on with {next}", error.message);
+        let message = format!("going on with {next}: {}", error.message);
         self.input(Event::ModelError { error, retried: true, cost }).await?;
         self.log(LogLevel::Warn, message)?;
         self.routes.pop_front();

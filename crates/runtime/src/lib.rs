@@ -164,7 +164,7 @@ pub use resume::{Continue, Recovery, ResumeError, UnknownCall};
 pub use session::{Session, SessionError, declare, top_agent};
 pub use store::{
     Damage, Disk, DiskFile, Header, OPENINGS_LIMIT, OpenError, Opening, ReadError, RealDisk,
-    SLOW_SYNC, SessionDir, SessionFile, StoredSession, Tail,
+    SLOW_SYNC, SessionDir, SessionFile, SessionSummary, StoredSession, Tail,
 };
 pub use stored::Said;
 pub use tape::{Place, Recording, RecordingError, Replay, ReplayError, Tape, TapeError};

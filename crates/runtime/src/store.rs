@@ -12,6 +12,7 @@ mod file;
 mod opening;
 mod read;
 mod real;
+mod summary;
 
 pub use dir::SessionDir;
 pub use disk::{Disk, DiskFile, OpenError};
@@ -19,6 +20,7 @@ pub use file::{SLOW_SYNC, SessionFile};
 pub use opening::{OPENINGS_LIMIT, Opening};
 pub use read::{Damage, ReadError, StoredSession, Tail};
 pub use real::RealDisk;
+pub use summary::SessionSummary;
 
 pub(crate) use read::{DAMAGE_CHARS, no_json, out_of_row};
 

@@ -34,6 +34,7 @@ fn terminal() -> (File, Person) {
         detail: Detail::Quiet,
         cwd: PathBuf::from("/"),
         unasked: false,
+        prints_answer: false,
         clock: Arc::new(FixedClock(0)),
     });
     let person = Person {

@@ -16,7 +16,7 @@ use crate::control::running::{Holder, running};
 use crate::control::view::{COLUMNS, Family};
 use crate::control::{ControlError, Request};
 use crate::exit::CliError;
-use crate::surroundings::{Surroundings, print, session_named, tell};
+use crate::surroundings::{Surroundings, output_columns, print, session_named, tell, wrap_lines};
 
 #[derive(Debug, thiserror::Error)]
 enum AgentsError {
@@ -84,7 +84,7 @@ fn latest(dir: &SessionDir, all: Vec<SessionId>) -> Option<SessionId> {
         id.rsplit_once('-').map_or(id, |(second, _)| second).to_owned()
     };
     let last = second(all.last()?);
-    let created = |id: &SessionId| dir.read(id).ok().map(|stored| stored.header.created);
+    let created = |id: &SessionId| dir.summary(id).ok().map(|summary| summary.created);
     let of_it = all.into_iter().filter(|id| second(id) == last);
     of_it.max_by_key(|id| (created(id), id.clone()))
 }
@@ -138,11 +138,13 @@ impl Seen {
         if let Some(total) = self.family.total() {
             head.push_str(&format!(": {total}"));
         }
+        let columns = output_columns();
+        let head = wrap_lines(&head, columns);
         let rows = self.family.rows(self.runs, now);
         if rows.is_empty() {
-            return format!("{head}\nno agent of it has started\n");
+            return format!("{head}no agent of it has started\n");
         }
-        format!("{head}\n{}", table(COLUMNS, rows))
+        format!("{head}{}", table(COLUMNS, rows, columns))
     }
 }
 

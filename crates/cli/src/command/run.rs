@@ -22,7 +22,6 @@ use crate::exit::CliError;
 use crate::hooks;
 use crate::processes;
 use crate::runtime::own;
-use crate::screen::summary::count;
 use crate::surroundings::{Surroundings, session_named, tell};
 use crate::task::material::Material;
 use crate::task::{self, Input, PATIENCE};
@@ -81,6 +80,9 @@ pub(crate) fn run(
     let (task, piped) = given(job, stored.is_none(), around)?;
     let most = loaded.config.limits.read_bytes as usize;
     let material = piped.map(|bytes| Material::new(bytes, most, &dir.spill(&id), &chosen.secrets));
+    if let Some(material) = material.as_ref().filter(|_| !options.quiet) {
+        tell(&material.note);
+    }
     announce(job, &composition, mode, (&looked.notes, &chosen.warnings), before.as_ref());
     let before = stored.as_ref().map_or(&[][..], |stored| &stored.records);
     let stage = Stage::set(around, options, &cwd, &composition, before)?.of(&id);
@@ -167,10 +169,6 @@ fn given(
     let prompt = job.prompt.filter(|prompt| needed || !prompt.trim().is_empty());
     let words = task::words(prompt, needed, &input).map_err(CliError::usage)?;
     let piped = task::piped(prompt, &input).map_err(CliError::usage)?;
-    if let Some(piped) = piped.as_ref().filter(|_| !job.options.quiet) {
-        let count = count(piped.len(), "byte");
-        tell(&format!("note: {count} of standard input go with the task"));
-    }
     Ok((words, piped))
 }
 

@@ -1,13 +1,12 @@
 //! `deputize sessions`: what is stored, to look at, hand on, and delete.
 
 use std::borrow::Cow;
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::path::Path;
 
 use deputize_core::door::{to_line, unframed};
-use deputize_core::{
-    AgentId, CallId, Cost, Event, Outcome, SessionId, Status, ToolResult, shown_usd,
-};
-use deputize_runtime::{SessionDir, StoredSession, Tail};
+use deputize_core::{AgentId, CallId, Event, Outcome, SessionId, Status, ToolResult, shown_usd};
+use deputize_runtime::{SessionDir, SessionSummary, StoredSession, Tail};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
@@ -21,8 +20,7 @@ use crate::exit::CliError;
 use crate::output::child_frames::children_unframed;
 use crate::output::events::{Projection, time};
 use crate::screen::summary::tokens;
-use crate::screen::tree::priced;
-use crate::surroundings::{Surroundings, print, session_named, tell};
+use crate::surroundings::{Surroundings, error_columns, print, session_named, tell};
 use crate::task::material::words_of;
 
 mod markdown;
@@ -71,11 +69,14 @@ pub(crate) fn candidates<'s>(
     dir: &SessionDir,
     sessions: impl Iterator<Item = &'s SessionId>,
 ) -> String {
-    let row = |id: &SessionId| match dir.read(id).map(|stored| Glance::of(&stored)) {
-        Ok(glance) => [id.to_string(), local(glance.created), glance.goal],
+    let row = |id: &SessionId| match dir.summary(id).map(Glance::of) {
+        Ok(glance) => {
+            let goal = to_line(&glance.goal, GOAL_CHARS);
+            [id.to_string(), local(glance.summary.created), goal]
+        }
         Err(_) => [id.to_string(), String::new(), "(it cannot be read)".to_owned()],
     };
-    table(["SESSION", "WHEN", "GOAL"], sessions.map(row).collect())
+    table(["SESSION", "WHEN", "GOAL"], sessions.map(row).collect(), error_columns())
 }
 
 /// Reads a session, and which process works on it, if one does.
@@ -111,76 +112,48 @@ fn has_ended(stored: &StoredSession) -> bool {
     ends.unwrap_or_default()
 }
 
-/// A session in a few words.
+/// A session as a row of the list.
 struct Glance {
-    id: SessionId,
-    created: u64,
     status: &'static str,
+    /// What the top agent is to do, on one line.
     goal: String,
-    /// The top agent's, in the last run.
-    model: String,
-    cwd: PathBuf,
-    children: usize,
-    /// Of all agents.
-    cost: Cost,
+    summary: SessionSummary,
 }
 
 impl Glance {
-    fn of(stored: &StoredSession) -> Self {
-        let mut glance = Self {
-            id: stored.header.session.clone(),
-            created: stored.header.created,
-            status: UNFINISHED,
-            goal: String::new(),
-            model: stored.last_start().map(|start| start.model.clone()).unwrap_or_default(),
-            cwd: stored.last_start().map(|start| start.cwd.clone()).unwrap_or_default(),
-            children: 0,
-            cost: Cost::default(),
-        };
-        for record in &stored.records {
-            match &record.event {
-                Event::SessionStart(_) => glance.status = UNFINISHED,
-                Event::AgentStart(start) if record.depth == 0 => {
-                    glance.goal =
-                        to_line(deputize_acp::serve::words_of(&start.spec.goal), GOAL_CHARS);
-                }
-                Event::AgentStart(_) => glance.children += 1,
-                Event::ModelResponse { reply, cost_usd, .. } => {
-                    glance.cost += priced(reply.usage, *cost_usd);
-                }
-                Event::ModelError { cost, .. } => glance.cost += cost.unwrap_or_default(),
-                Event::AgentEnd(outcome) => glance.cost.unpriced |= outcome.external,
-                Event::SessionEnd { status, .. } => glance.status = status.as_str(),
-                _ => {}
-            }
-        }
-        glance
+    fn of(summary: SessionSummary) -> Self {
+        let goal = deputize_acp::serve::words_of(&summary.goal);
+        let goal = to_line(goal, goal.len());
+        let status = summary.ended.map_or(UNFINISHED, Status::as_str);
+        Self { status, goal, summary }
     }
 
     fn json(&self) -> Value {
+        let SessionSummary { session, created, model, cwd, children, cost, .. } = &self.summary;
         json!({
-            "session": self.id,
-            "created": time(self.created),
+            "session": session,
+            "created": time(*created),
             "status": self.status,
             "goal": self.goal,
-            "model": self.model,
-            "cwd": self.cwd.to_string_lossy(),
-            "children": self.children,
-            "tokens": self.cost.tokens,
-            "cost_usd": self.cost.known_usd().map(shown_usd),
+            "model": model,
+            "cwd": cwd.to_string_lossy(),
+            "children": children,
+            "tokens": cost.tokens,
+            "cost_usd": cost.known_usd().map(shown_usd),
         })
     }
 
     fn row(&self) -> [String; 8] {
+        let SessionSummary { session, created, model, cwd, children, cost, .. } = &self.summary;
         [
-            self.id.to_string(),
-            local(self.created),
+            session.to_string(),
+            local(*created),
             self.status.to_owned(),
-            self.children.to_string(),
-            tokens(self.cost.tokens),
-            to_line(&self.model, MODEL_CHARS),
-            end_of(&self.cwd),
-            self.goal.clone(),
+            children.to_string(),
+            tokens(cost.tokens),
+            to_line(model, MODEL_CHARS),
+            end_of(cwd),
+            to_line(&self.goal, GOAL_CHARS),
         ]
     }
 }
@@ -203,13 +176,16 @@ fn local(ms: u64) -> String {
 fn list(dir: &SessionDir, as_json: bool) -> Result<(), CliError> {
     let mut glances = Vec::new();
     for id in dir.list().map_err(CliError::failed)? {
-        match dir.read(&id) {
-            Ok(stored) => glances.push(Glance::of(&stored)),
+        match dir.summary(&id) {
+            Ok(summary) => glances.push(Glance::of(summary)),
             Err(error) => tell(&format!("warning: {}", CliError::failed(error).chain())),
         }
     }
     mark_running(dir, &mut glances)?;
-    glances.sort_by(|a, b| (b.created, &b.id).cmp(&(a.created, &a.id)));
+    glances.sort_by(|a, b| {
+        let key = |glance: &Glance| (glance.summary.created, glance.summary.session.clone());
+        key(b).cmp(&key(a))
+    });
     if as_json {
         let all: Vec<Value> = glances.iter().map(Glance::json).collect();
         return print(&format!("{:#}\n", json!(all)));
@@ -228,11 +204,17 @@ fn mark_running(dir: &SessionDir, glances: &mut [Glance]) -> Result<(), CliError
     }
     let running = running(dir).map_err(CliError::failed)?;
     for glance in open {
-        if running.iter().any(|holder| holder.session == glance.id) {
+        let id = &glance.summary.session;
+        if running.iter().any(|holder| holder.session == *id) {
             glance.status = RUNNING;
-        } else if let Ok(stored) = dir.read(&glance.id) {
-            // It may have ended since it was read.
-            *glance = Glance::of(&stored);
+            continue;
+        }
+        // One that has more by now may have ended since it was read.
+        let bytes = fs::metadata(dir.file(id)).map(|file| file.len());
+        if bytes.is_ok_and(|bytes| bytes != glance.summary.bytes)
+            && let Ok(summary) = dir.summary(id)
+        {
+            *glance = Glance::of(summary);
         }
     }
     Ok(())

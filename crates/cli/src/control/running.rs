@@ -1,9 +1,10 @@
 //! Which sessions run: those whose file is locked.
 
+#[cfg(target_os = "linux")]
 use std::io;
 
 use deputize_core::SessionId;
-use deputize_runtime::SessionDir;
+use deputize_runtime::{ReadError, SessionDir};
 
 /// A session that a process works on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,7 +16,7 @@ pub(crate) struct Holder {
 
 /// The sessions here that a process works on, by name. No lock is taken: a session that is about
 /// to begin must not find it taken.
-pub(crate) fn running(sessions: &SessionDir) -> io::Result<Vec<Holder>> {
+pub(crate) fn running(sessions: &SessionDir) -> Result<Vec<Holder>, ReadError> {
     let held = Held::look();
     let mut running = Vec::new();
     for session in sessions.list()? {

@@ -149,6 +149,19 @@ impl Family {
         totals
     }
 
+    /// What all agents cost together.
+    pub(crate) fn cost(&self) -> Cost {
+        let mut total = Total::default();
+        self.agents.values().for_each(|member| total.add(member));
+        total.cost
+    }
+
+    /// The model that the top agent asked last, or is to ask.
+    pub(crate) fn model(&self) -> Option<&str> {
+        let top = self.agents.values().find(|member| member.parent.is_none());
+        top.map(|top| top.model.as_str())
+    }
+
     /// What all agents took together, in words; nothing where there is but one.
     pub(crate) fn total(&self) -> Option<String> {
         let mut total = Total::default();

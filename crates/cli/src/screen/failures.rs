@@ -16,19 +16,30 @@ pub(super) const fn is_failure(status: Status) -> bool {
     matches!(status, Status::Failed | Status::Error | Status::Timeout)
 }
 
-/// The children that failed: a fold over the records.
+/// The children that failed in a turn of the top agent: a fold over the records.
 #[derive(Debug, Default)]
-pub(super) struct Failures(BTreeSet<AgentId>);
+pub(super) struct Failures {
+    agents: BTreeSet<AgentId>,
+    /// The top agent has ended its turn: its failures stand at the end of that.
+    turn_ended: bool,
+}
 
 impl Failures {
     /// Takes a record. Why the top agent failed is told elsewhere.
     pub(super) fn apply(&mut self, record: &Record) {
         match &record.event {
             Event::AgentEnd(outcome) if record.depth > 0 && is_failure(outcome.status) => {
-                self.0.insert(record.agent.clone());
+                self.agents.insert(record.agent.clone());
             }
             Event::AgentEnd(_) | Event::AgentResume { .. } => {
-                self.0.remove(&record.agent);
+                self.agents.remove(&record.agent);
+                self.turn_ended |= record.depth == 0;
+            }
+            // The person asks for something new.
+            Event::Message(message) if record.depth == 0 && message.from.is_none() => {
+                if std::mem::take(&mut self.turn_ended) {
+                    self.agents.clear();
+                }
             }
             _ => {}
         }
@@ -37,18 +48,20 @@ impl Failures {
     /// What to tell at the end: agents in the order of the tree, those that failed for the same
     /// reason together. Empty where none failed.
     pub(super) fn lines(&self, tree: &Tree) -> Vec<Line> {
-        if self.0.is_empty() {
+        if self.agents.is_empty() {
             return Vec::new();
         }
         let mut reasons: Vec<(&str, Vec<&Node>)> = Vec::new();
-        for node in tree.top_down().filter(|(id, _)| self.0.contains(*id)).map(|(_, node)| node) {
+        for node in
+            tree.top_down().filter(|(id, _)| self.agents.contains(*id)).map(|(_, node)| node)
+        {
             let reason = node.error.as_deref().unwrap_or("it gave no reason");
             match reasons.iter_mut().find(|(known, _)| *known == reason) {
                 Some((_, nodes)) => nodes.push(node),
                 None => reasons.push((reason, vec![node])),
             }
         }
-        let title = format!("{} failed:", count(self.0.len(), "agent"));
+        let title = format!("{} failed:", count(self.agents.len(), "agent"));
         let mut lines = vec![Line::default().with(Style::Bad, title)];
         let mut left = AGENTS;
         for (reason, nodes) in reasons {
@@ -59,7 +72,7 @@ impl Failures {
             left = left.saturating_sub(nodes.len());
             lines.push(Line::default().with(Style::Plain, format!("    {reason}")));
         }
-        if let more @ 1.. = self.0.len().saturating_sub(AGENTS) {
+        if let more @ 1.. = self.agents.len().saturating_sub(AGENTS) {
             lines.push(Line::default().with(Style::Dim, format!("  and {more} more")));
         }
         lines
@@ -75,7 +88,7 @@ fn name(node: &Node) -> Line {
 
 #[cfg(test)]
 mod tests {
-    use deputize_core::{CallId, ExitReason};
+    use deputize_core::{CallId, ExitReason, UserMessage};
 
     use super::*;
     use crate::fixture::{CALL, Tape, child, outcome, root, started};
@@ -124,6 +137,21 @@ mod tests {
         );
         assert_eq!(told(&tape), expected);
         assert_eq!(CALL.step, 1, "the calls of the fixture");
+    }
+
+    #[test]
+    fn those_of_an_earlier_task_of_the_session_are_left_out() {
+        let mut tape = Tape::default();
+        let message = || Event::Message(UserMessage { text: "All".to_owned(), from: None });
+        tape.add(&root(), started(&root(), "All")).add(&root(), message());
+        tape.add(&child(0), started(&child(0), "a")).add(&child(0), failed(&child(0), "no"));
+        // A message while it works, and a resume that says nothing new, begin no other task.
+        tape.add(&root(), message());
+        let end = || crate::fixture::ended(&root(), Status::Interrupted, ExitReason::Interrupted);
+        tape.add(&root(), end()).add(&root(), Event::AgentResume { max_iterations: 9 });
+        assert_eq!(told(&tape), "1 agent failed:\n  ✗ [1/3] a\n    no");
+        tape.add(&root(), end()).add(&root(), message());
+        assert_eq!(told(&tape), "");
     }
 
     #[test]

@@ -38,6 +38,8 @@ pub(crate) struct Surface {
     pub(crate) cwd: PathBuf,
     /// There is no terminal to ask at, so that the top agent's commands are denied.
     pub(crate) unasked: bool,
+    /// The answer is printed on the same terminal when the run has ended.
+    pub(crate) prints_answer: bool,
     /// What time it is, for running times.
     pub(crate) clock: Arc<dyn Clock>,
 }
@@ -99,7 +101,7 @@ impl Screen {
     pub(crate) fn start(mut surface: Surface) -> io::Result<Self> {
         surface.live &= surface.detail != Detail::Quiet;
         let mut state = State::new(surface.detail, surface.live);
-        state.plain = Plain::new(surface.unasked);
+        state.plain = Plain::new(surface.unasked, surface.prints_answer);
         let shared = Arc::new(Shared {
             state: Mutex::new(state),
             wake: Condvar::new(),
@@ -114,7 +116,9 @@ impl Screen {
 
     /// Takes a record of an earlier run, which is not told again.
     pub(crate) fn prime(&self, record: &Record) {
-        self.shared.lock().tree.apply(record);
+        let mut state = self.shared.lock();
+        state.tree.apply(record);
+        state.failures.apply(record);
     }
 
     /// Takes the tree off the terminal and holds everything back until the guard is dropped,

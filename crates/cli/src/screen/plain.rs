@@ -20,6 +20,8 @@ use crate::approve::NO_TERMINAL;
 
 /// The most characters of a remark on one line.
 const REMARK_CHARS: usize = 300;
+/// The most characters of a warning.
+const LOG_CHARS: usize = 1000;
 /// The most characters of the goal of a finished task.
 const TOLD_CHARS: usize = 100;
 /// Bytes of an arriving reply that are held back for a line's end.
@@ -40,10 +42,19 @@ struct Outage {
     is_shown: bool,
 }
 
-/// What of a reply has arrived and was not shown.
+/// A part of a reply that has arrived and was not shown: of a thought, or of what is said.
+#[derive(Debug, Default)]
+struct Arriving {
+    is_thought: bool,
+    text: String,
+}
+
+/// Progress as lines, and what of replies was not shown yet.
 #[derive(Debug, Default)]
 pub(crate) struct Plain {
-    arriving: BTreeMap<AgentId, String>,
+    arriving: BTreeMap<AgentId, Arriving>,
+    /// The answer is printed on the same terminal at the end: it is not shown before.
+    prints_answer: bool,
     outage: Option<Outage>,
     /// There is no terminal to ask at.
     unasked: bool,
@@ -57,8 +68,8 @@ pub(crate) struct Plain {
 
 impl Plain {
     /// Nothing has arrived yet.
-    pub(crate) fn new(unasked: bool) -> Self {
-        Self { unasked, ..Self::default() }
+    pub(crate) fn new(unasked: bool, prints_answer: bool) -> Self {
+        Self { unasked, prints_answer, ..Self::default() }
     }
 
     /// The lines that a record is worth. The tree has taken the record already.
@@ -161,34 +172,63 @@ impl Plain {
 
     /// The lines that a piece of a reply completes.
     pub(crate) fn delta(&mut self, tree: &Tree, agent: &AgentId, delta: Delta<'_>) -> Vec<Line> {
-        let (Delta::Text(text) | Delta::Reasoning(text)) = delta else { return Vec::new() };
-        let held = self.arriving.entry(agent.clone()).or_default();
-        held.push_str(text);
-        let end = match held.rfind('\n') {
-            Some(at) => at + 1,
-            None if held.len() > HELD_BYTES => held.len(),
-            None => return Vec::new(),
+        let (is_thought, text) = match delta {
+            Delta::Text(text) => (false, text),
+            Delta::Reasoning(text) => (true, text),
+            Delta::Call(_) => return Vec::new(),
         };
-        let rest = held.split_off(end);
-        let whole = std::mem::replace(held, rest);
-        said(tree, agent, &whole)
+        let may_be_answer = self.may_be_answer(tree, agent);
+        let arriving = self.arriving.entry(agent.clone()).or_default();
+        let mut lines = Vec::new();
+        if arriving.is_thought != is_thought {
+            lines = said(tree, agent, &std::mem::take(arriving));
+            arriving.is_thought = is_thought;
+        }
+        arriving.text.push_str(text);
+        if may_be_answer && !is_thought {
+            return lines;
+        }
+        let end = match arriving.text.rfind('\n') {
+            Some(at) => at + 1,
+            None if arriving.text.len() > HELD_BYTES => arriving.text.len(),
+            None => return lines,
+        };
+        let rest = arriving.text.split_off(end);
+        let text = std::mem::replace(&mut arriving.text, rest);
+        lines.extend(said(tree, agent, &Arriving { is_thought, text }));
+        lines
     }
 
-    /// What is left of an arriving reply when it is whole or broke off.
+    /// Whether what an agent says may be the answer that is printed at the end.
+    fn may_be_answer(&self, tree: &Tree, agent: &AgentId) -> bool {
+        self.prints_answer && tree.top() == Some(agent)
+    }
+
+    /// What is left of an arriving reply when it is whole or broke off; of what may be the answer,
+    /// when the agent goes on.
     fn rest_of_reply(&mut self, tree: &Tree, record: &Record) -> Vec<Line> {
+        let may_be_answer = self.may_be_answer(tree, &record.agent);
         match &record.event {
-            Event::ModelResponse { .. } | Event::ModelError { .. } | Event::AgentEnd(_) => {
-                let held = self.arriving.remove(&record.agent).unwrap_or_default();
-                said(tree, &record.agent, &held)
+            Event::AgentEnd(outcome)
+                if may_be_answer && outcome.text.is_some() && !outcome.partial =>
+            {
+                self.arriving.remove(&record.agent);
+                return Vec::new();
             }
-            _ => Vec::new(),
+            Event::ModelResponse { .. } if may_be_answer => return Vec::new(),
+            Event::ModelRequest { .. } | Event::ToolStart { .. } if may_be_answer => {}
+            Event::ModelResponse { .. } | Event::ModelError { .. } | Event::AgentEnd(_) => {}
+            _ => return Vec::new(),
         }
+        let left = self.arriving.remove(&record.agent).unwrap_or_default();
+        said(tree, &record.agent, &left)
     }
 }
 
-fn said(tree: &Tree, agent: &AgentId, text: &str) -> Vec<Line> {
-    let line = |text: &str| prefixed(tree, agent).with(Style::Dim, format!("| {text}"));
-    to_screen(text).lines().filter(|text| !text.trim().is_empty()).map(line).collect()
+fn said(tree: &Tree, agent: &AgentId, part: &Arriving) -> Vec<Line> {
+    let lead = if part.is_thought { "thinking | " } else { "| " };
+    let line = |text: &str| prefixed(tree, agent).with(Style::Dim, format!("{lead}{text}"));
+    to_screen(&part.text).lines().filter(|text| !text.trim().is_empty()).map(line).collect()
 }
 
 /// Returns the line for a request of which no byte of a reply has come for this long.
@@ -304,7 +344,7 @@ fn log(line: Line, level: LogLevel, message: &str, detail: Detail) -> Option<Lin
         LogLevel::Error => ("error", Style::Bad, Detail::Quiet),
     };
     // A command that was approved without asking is in here: it is told as it is.
-    let message = as_is(message, REMARK_CHARS);
+    let message = as_is(message, LOG_CHARS);
     (detail >= least).then(|| line.with(style, format!("{word}: ")).with(Style::Plain, message))
 }
 
@@ -338,9 +378,11 @@ fn returned(line: Line, end: &ToolEnd, detail: Detail) -> Option<Line> {
     if status == CallStatus::Cancelled && detail != Detail::Verbose {
         return Some(line.with(Style::Bad, format!("{tool} cancelled")));
     }
-    let refused = refusal(end);
-    let why = refused.as_deref().or(end.error.as_deref());
-    let why = of_result(why.unwrap_or(&end.content()), REMARK_CHARS);
+    if let Some(why) = refusal(end) {
+        let why = to_line(&why, why.len());
+        return Some(line.with(Style::Bad, format!("{tool} refused: ")).with(Style::Plain, why));
+    }
+    let why = of_result(end.error.as_deref().unwrap_or(&end.content()), REMARK_CHARS);
     let said = if why.starts_with(status.as_str()) { "" } else { status.as_str() };
     let sep = if said.is_empty() { "" } else { ": " };
     Some(line.with(Style::Bad, format!("{tool} {said}{sep}")).with(Style::Plain, why))
@@ -369,15 +411,28 @@ fn not_begun(line: &Line, end: &ToolEnd) -> Vec<Line> {
     reasons.into_iter().map(told).collect()
 }
 
-/// What stood against a call by which children were to be had, in words.
+/// What stood against a call by which children were to be had, in words: each thing once.
 fn refusal(end: &ToolEnd) -> Option<String> {
     if end.result.status != CallStatus::Error {
         return None;
     }
-    let told: Value = serde_json::from_str(end.result.text.as_str()).ok()?;
-    let errors = told.get("errors")?.as_array()?;
-    let remedies = errors.iter().filter_map(|error| error.get("remedy")?.as_str());
-    Some(remedies.collect::<Vec<_>>().join("; ")).filter(|told| !told.is_empty())
+    let content = end.content();
+    let json = content.strip_prefix("error: ").unwrap_or(&content);
+    let value = serde_json::Deserializer::from_str(json).into_iter::<Value>().next()?.ok()?;
+    let mut remedies: Vec<(&str, usize)> = Vec::new();
+    for error in value.get("errors")?.as_array()? {
+        let Some(remedy) = error.get("remedy").and_then(Value::as_str) else { continue };
+        match remedies.iter_mut().find(|(known, _)| *known == remedy) {
+            Some((_, times)) => *times += 1,
+            None => remedies.push((remedy, 1)),
+        }
+    }
+    let told = |(remedy, times)| match times {
+        1 => str::to_owned(remedy),
+        times => format!("{remedy} ({})", count(times, "task")),
+    };
+    let told: Vec<String> = remedies.into_iter().map(told).collect();
+    Some(told.join("; ")).filter(|told| !told.is_empty())
 }
 
 fn finished(tree: &Tree, record: &Record, outcome: &Outcome) -> Line {
@@ -521,7 +576,7 @@ mod tests {
         let (decision, by) = ("deny".to_owned(), Answer::NOBODY.to_owned());
         tape.add(&root(), Event::ApprovalDecision { call: CALL, decision, by });
         tape.add(&root(), returned(CALL, "terminal", CallStatus::Denied, text, Vec::new()));
-        let (mut tree, mut plain) = (Tree::default(), Plain::new(true));
+        let (mut tree, mut plain) = (Tree::default(), Plain::new(true, false));
         let tell = |record| {
             tree.apply(record);
             plain.lines(&tree, record, Detail::Normal)
@@ -552,7 +607,7 @@ mod tests {
         tape.add(&root(), returned(CALL, "delegate_task", CallStatus::Error, &text, Vec::new()));
         let told = "2 tasks not begun: it ended: it was not started\n\
                     delegate_task cancelled\n\
-                    delegate_task error: a; b";
+                    delegate_task refused: a; b";
         assert_eq!(print(&tape, Detail::Normal), told);
         assert_eq!(print(&tape, Detail::Quiet), "");
     }
@@ -610,7 +665,7 @@ mod tests {
         out.extend(plain.delta(&tree, &root(), Delta::Reasoning("hm\n")));
         out.extend(plain.lines(&tree, &tape.records[2], Detail::Verbose));
         let out: Vec<String> = out.iter().map(|line| line.render(false)).collect();
-        assert_eq!(out, ["[1/3] | Hello", "[1/3] | you and me", "| hm", "[1/3] | last"]);
+        assert_eq!(out, ["[1/3] | Hello", "[1/3] | you and me", "thinking | hm", "[1/3] | last"]);
         let long = "x".repeat(HELD_BYTES + 1);
         assert_eq!(plain.delta(&tree, &root(), Delta::Text(&long)).len(), 1);
     }

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use deputize_core::door::{Secrets, Source, quote};
 
+use crate::screen::summary::count;
+
 /// What the frame is called.
 const NAME: &str = "stdin";
 
@@ -17,6 +19,8 @@ pub(crate) struct Material {
     pub(crate) text: String,
     /// A file for all of it, where it is not shown whole.
     file: Option<(PathBuf, Vec<u8>)>,
+    /// What the person is told of it.
+    pub(crate) note: String,
 }
 
 /// Why material cannot be kept that is too long to be shown.
@@ -35,8 +39,13 @@ impl Material {
         let total = bytes.len();
         if bytes.contains(&0) {
             let path = unused(folder, "bin");
-            let note = format!("[{NAME} is not text; its {total} bytes are in {}]", path.display());
-            return Self { text: framed("", &[note]), file: Some((path, bytes)) };
+            let shown = path.display();
+            let note = format!("[{NAME} is not text; its {total} bytes are in {shown}]");
+            let text = framed("", &[note]);
+            let note = format!(
+                "note: standard input is not text: the agent can read its {total} bytes in {shown}"
+            );
+            return Self { text, file: Some((path, bytes)), note };
         }
         let mut notes = Vec::new();
         let text = String::from_utf8(bytes).unwrap_or_else(|error| {
@@ -46,7 +55,9 @@ impl Material {
         let text = secrets.scrub(&text).into_owned();
         let shown = head(&text, most);
         if shown.len() == text.len() {
-            return Self { text: framed(&text, &notes), file: None };
+            let note =
+                format!("note: added {} of standard input to the task", count(total, "byte"));
+            return Self { text: framed(&text, &notes), file: None, note };
         }
         let path = unused(folder, "txt");
         notes.push(format!(
@@ -56,7 +67,13 @@ impl Material {
             shown.len(),
             path.display()
         ));
-        Self { text: framed(shown, &notes), file: Some((path, text.into_bytes())) }
+        let note = format!(
+            "note: added the first {} of {total} bytes of standard input to the task \
+             (limits.read_bytes is {most}); the agent can read the rest in {}",
+            shown.len(),
+            path.display()
+        );
+        Self { text: framed(shown, &notes), file: Some((path, text.into_bytes())), note }
     }
 
     /// Writes the file, for this user alone. The folder may not be there yet.
@@ -131,6 +148,7 @@ mod tests {
         let boundary = boundary.split_once('>').unwrap().0;
         assert_eq!(material.text, format!("<input:stdin {boundary}>\n+a\n-b\n</{boundary}>"));
         assert_eq!(material.file, None);
+        assert_eq!(material.note, "note: added 6 bytes of standard input to the task");
         let steering = of(b"a\x1b[2Jb", 100).text;
         assert!(steering.contains("\nab\n") && steering.ends_with("[1 terminal sequence removed]"));
     }

@@ -12,6 +12,7 @@ use super::disk::{Disk, DiskFile};
 use super::file::{SLOW_SYNC, opened};
 use super::read::{ReadError, StoredSession, read};
 use super::real::RealDisk;
+use super::summary::{SessionSummary, summarize};
 
 /// The folder that session files lie in: `ID.jsonl`, and beside it the folder `ID` for long
 /// outputs, made when there is one.
@@ -88,10 +89,12 @@ impl SessionDir {
     ///
     /// # Errors
     /// When the folder cannot be read.
-    pub fn list(&self) -> io::Result<Vec<SessionId>> {
+    pub fn list(&self) -> Result<Vec<SessionId>, ReadError> {
         let names = match self.disk.files(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            names => names?,
+            names => {
+                names.map_err(|source| ReadError::Folder { path: self.path.clone(), source })?
+            }
         };
         let id = |name: &String| SessionId::new(name.strip_suffix(".jsonl")?).ok();
         let mut ids: Vec<SessionId> = names.iter().filter_map(id).collect();
@@ -105,6 +108,14 @@ impl SessionDir {
     /// When there is none, or it is not one that this program reads.
     pub fn read(&self, id: &SessionId) -> Result<StoredSession, ReadError> {
         read(&*self.disk, &self.file(id))
+    }
+
+    /// What a list shows of a session. Nothing is changed, and it may be in use.
+    ///
+    /// # Errors
+    /// When there is none, or it is not one that this program reads.
+    pub fn summary(&self, id: &SessionId) -> Result<SessionSummary, ReadError> {
+        summarize(&*self.disk, &self.file(id))
     }
 
     /// Removes a session and its long outputs.

@@ -184,9 +184,13 @@ enum Bad {
 }
 
 /// One line's record, and how many were durable before it, if the line is good.
-fn parse(line: &[u8], seq: u64) -> Result<(Record, u64), Bad> {
+fn parse<T>(
+    line: &[u8],
+    seq: u64,
+    record: &mut impl FnMut(&RawValue) -> serde_json::Result<T>,
+) -> Result<(T, u64), Bad> {
     let line = whole(line, seq).map_err(Bad::Broken)?;
-    let record = serde_json::from_str(line.record.get()).map_err(|error| {
+    let record = record(line.record).map_err(|error| {
         Bad::Unknown(format!("this program does not know it, a newer one may: {error}"))
     })?;
     Ok((record, line.durable))
@@ -223,10 +227,22 @@ fn whole(line: &[u8], seq: u64) -> Result<Line<'_>, String> {
     Ok(line)
 }
 
+/// A session file as [`scan`] reads it.
+pub(super) struct Scanned<T> {
+    pub(super) header: Header,
+    /// What was made of its records, up to the first that is not good.
+    records: Vec<T>,
+    tail: Tail,
+    damage: Option<Damage>,
+    good_bytes: u64,
+    durable_bytes: u64,
+    /// Bytes that were read.
+    pub(super) bytes: u64,
+}
+
 /// What was read so far.
-#[derive(Default)]
-struct Scan {
-    records: Vec<Record>,
+struct Scan<T> {
+    records: Vec<T>,
     good_bytes: u64,
     /// Where each record ends.
     ends: Vec<u64>,
@@ -244,9 +260,14 @@ struct BadLine {
     hole: bool,
 }
 
-impl Scan {
+impl<T> Scan<T> {
     /// Takes a line; gives the damage after which no more is read.
-    fn take(&mut self, line: &[u8], number: u64) -> Option<Damage> {
+    fn take(
+        &mut self,
+        line: &[u8],
+        number: u64,
+        record: &mut impl FnMut(&RawValue) -> serde_json::Result<T>,
+    ) -> Option<Damage> {
         let bytes = line.len() as u64;
         if let Some(bad) = &mut self.bad {
             bad.bytes += bytes;
@@ -257,7 +278,7 @@ impl Scan {
             return (!left_out).then(|| bad.damage.clone());
         }
         let parsed = match line.last() {
-            Some(b'\n') => parse(line, self.records.len() as u64),
+            Some(b'\n') => parse(line, self.records.len() as u64, record),
             _ => Err(Bad::Broken("it has no end".to_owned())),
         };
         match parsed {
@@ -281,6 +302,17 @@ impl Scan {
 
 /// Reads a session file.
 pub(super) fn read(disk: &dyn Disk, path: &Path) -> Result<StoredSession, ReadError> {
+    let scanned = scan(disk, path, |record| serde_json::from_str(record.get()))?;
+    let Scanned { header, records, tail, damage, good_bytes, durable_bytes, .. } = scanned;
+    Ok(StoredSession { header, records, tail, damage, good_bytes, durable_bytes })
+}
+
+/// Reads a session file; `record` makes of each good record what is kept of it.
+pub(super) fn scan<T>(
+    disk: &dyn Disk,
+    path: &Path,
+    mut record: impl FnMut(&RawValue) -> serde_json::Result<T>,
+) -> Result<Scanned<T>, ReadError> {
     let open = |source| ReadError::Open { path: path.to_owned(), source };
     let mut reader = disk.read(path).map_err(open)?;
     let mut line = Vec::new();
@@ -290,12 +322,15 @@ pub(super) fn read(disk: &dyn Disk, path: &Path) -> Result<StoredSession, ReadEr
     };
     let header_bytes = next(&mut line)? as u64;
     let header = parse_header(path, &line)?;
-    let mut scan = Scan { good_bytes: header_bytes, ..Scan::default() };
+    let good_bytes = header_bytes;
+    let mut scan =
+        Scan { records: Vec::new(), good_bytes, ends: Vec::new(), durable: 0, bad: None };
     let mut damage = None;
-    let mut number = 1;
+    let (mut number, mut bytes) = (1, header_bytes);
     while damage.is_none() && next(&mut line)? > 0 {
         number += 1;
-        damage = scan.take(&line, number);
+        bytes += line.len() as u64;
+        damage = scan.take(&line, number, &mut record);
     }
     let Scan { records, good_bytes, ends, durable, bad } = scan;
     let last = usize::try_from(durable).unwrap_or(usize::MAX).checked_sub(1);
@@ -304,7 +339,7 @@ pub(super) fn read(disk: &dyn Disk, path: &Path) -> Result<StoredSession, ReadEr
         Some(BadLine { bytes, .. }) if damage.is_none() => Tail::Torn { bytes },
         _ => Tail::Whole,
     };
-    Ok(StoredSession { header, records, tail, damage, good_bytes, durable_bytes })
+    Ok(Scanned { header, records, tail, damage, good_bytes, durable_bytes, bytes })
 }
 
 /// If a line behind a broken one is a record: how many were durable when it was written.

@@ -412,7 +412,7 @@ async fn the_next_model_goes_on_where_the_first_cannot_and_reads_only_its_own_bl
         Event::Log { message, .. } => Some(message.as_str()),
         _ => None,
     });
-    assert_eq!(said, Some("provider t: 401; going on with t/second"));
+    assert_eq!(said, Some("going on with t/second: provider t: 401"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -374,6 +374,9 @@ fn surface(
         detail,
         cwd: cwd.to_owned(),
         unasked: !around.stdin_is_terminal && asks,
+        prints_answer: options.output == OutputFormat::Text
+            && around.stdout_is_terminal
+            && around.stderr_is_terminal,
         clock: Arc::new(SystemClock),
     })
 }

@@ -2,17 +2,17 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use deputize_core::door::{to_line, to_screen};
-use deputize_core::{AgentId, AgentSpec, Event, Message, Outcome};
+use deputize_core::{AgentId, AgentSpec, Event, Message, Outcome, ToolResult};
 use deputize_runtime::{Said, StoredSession};
 use serde_json::Value;
 
-use super::{
-    Glance, RUNNING, UNFINISHED, has_ended, local, mark, result_of, said, status_of, told_of,
-};
+use super::{RUNNING, UNFINISHED, has_ended, local, mark, result_of, status_of, told_of};
 use crate::agent_name::{AgentName, short};
 use crate::control::running::Holder;
+use crate::control::view::Family;
 use crate::exit::CliError;
 use crate::invocation::format_command;
 use crate::output::child_frames::without_child_frames;
@@ -103,15 +103,23 @@ fn outlook(stored: &StoredSession, holder: Option<&Holder>) -> String {
 
 /// What the whole session was: model, directory, when, tokens, and dollars where prices are known.
 fn head(stored: &StoredSession) -> String {
-    let glance = Glance::of(stored);
     let Some(start) = stored.last_start() else { return String::new() };
-    let (model, cwd) = (to_line(&start.model, GOAL_CHARS), start.cwd.to_string_lossy());
-    let spent = format!("{} tok", tokens(glance.cost.tokens));
-    let spent = match dollars(glance.cost.known_usd()) {
+    let family = Family::of(&stored.records);
+    let (cost, model) = (family.cost(), family.model().unwrap_or(&start.model));
+    let served = if model == start.model {
+        to_line(model, GOAL_CHARS)
+    } else {
+        let asked_for = to_line(&start.model, GOAL_CHARS);
+        format!("{} ({asked_for} was asked for)", to_line(model, GOAL_CHARS))
+    };
+    let cwd = start.cwd.to_string_lossy();
+    let spent = format!("{} tok", tokens(cost.tokens));
+    let spent = match dollars(cost.known_usd()) {
         Some(usd) => format!("{spent} · {usd}"),
         None => spent,
     };
-    format!("{model} in {}\n{} · {spent}\n\n", to_screen(&cwd), local(glance.created))
+    let when = local(stored.header.created);
+    format!("{served} in {}\n{when} · {spent}\n\n", to_screen(&cwd))
 }
 
 /// The agents in the order of the tree: each before its children, children as they started.
@@ -165,7 +173,8 @@ fn conversation(stored: &StoredSession, agent: &Agent<'_>, open: &'static str) -
     if agent.spec.parent.is_some() {
         out.push_str(&told(agent.spec));
     }
-    for one in stored.said(agent.id).unwrap_or_default() {
+    let mut said = stored.said(agent.id).unwrap_or_default().into_iter().peekable();
+    while let Some(one) = said.next() {
         let message = match one {
             Said::Message(message) => message,
             Said::Cut(text) => {
@@ -177,31 +186,29 @@ fn conversation(stored: &StoredSession, agent: &Agent<'_>, open: &'static str) -
             Message::User(user) => {
                 let text = match &user.from {
                     Some(_) => told_of(stored, agent.id, &user.text).into(),
-                    None => Cow::Borrowed(said(stored, agent.id, &user.text)),
+                    None => Cow::Borrowed(super::said(stored, agent.id, &user.text)),
                 };
                 out.push_str(&format!("\n> {}\n", to_screen(&text)));
             }
-            Message::Assistant(said) => {
-                if !said.text.trim().is_empty() {
-                    out.push_str(&format!("\n{}\n", to_screen(&said.text)));
+            Message::Assistant(reply) => {
+                if !reply.text.trim().is_empty() {
+                    out.push_str(&format!("\n{}\n", to_screen(&reply.text)));
                 }
-                for call in &said.calls {
+                let mut results = Vec::new();
+                while let Some(Said::Message(next)) = said.next_if(is_result) {
+                    results.push(next);
+                }
+                for call in &reply.calls {
                     out.push_str(&format!("\n* {}\n", of_call(&call.name, &call.arguments)));
+                    let of_call = |message: &&Arc<Message>| matches!(&***message, Message::Tool(result) if result.call == call.id);
+                    if let Some(Message::Tool(result)) =
+                        results.iter().find(of_call).map(|it| &**it)
+                    {
+                        out.push_str(&returned(stored, agent.id, result));
+                    }
                 }
             }
-            Message::Tool(result) => {
-                let content = result_of(stored, agent.id, result);
-                let entries = handed_on(&content);
-                let text = to_screen(entries.as_deref().unwrap_or(&content));
-                let lines: Vec<&str> = text.lines().collect();
-                for line in lines.iter().take(RESULT_LINES) {
-                    out.push_str(&format!("  | {line}\n"));
-                }
-                let rest = lines.len().saturating_sub(RESULT_LINES);
-                if rest > 0 {
-                    out.push_str(&format!("  | ({rest} more lines)\n"));
-                }
-            }
+            Message::Tool(result) => out.push_str(&returned(stored, agent.id, result)),
         }
     }
     if let Some(error) = agent.outcome.and_then(|outcome| outcome.error.as_deref()) {
@@ -209,6 +216,25 @@ fn conversation(stored: &StoredSession, agent: &Agent<'_>, open: &'static str) -
     }
     if let Some(claim) = agent.outcome.and_then(unseen) {
         out.push_str(&format!("\nwarning: it {claim}\n"));
+    }
+    out
+}
+
+fn is_result(said: &Said) -> bool {
+    matches!(said, Said::Message(message) if matches!(&**message, Message::Tool(_)))
+}
+
+/// The lines of a result, as far as they are shown.
+fn returned(stored: &StoredSession, agent: &AgentId, result: &ToolResult) -> String {
+    let content = result_of(stored, agent, result);
+    let entries = handed_on(&content);
+    let text = to_screen(entries.as_deref().unwrap_or(&content));
+    let lines: Vec<&str> = text.lines().collect();
+    let shown = lines.iter().take(RESULT_LINES).map(|line| format!("  | {line}\n"));
+    let mut out: String = shown.collect();
+    let rest = lines.len().saturating_sub(RESULT_LINES);
+    if rest > 0 {
+        out.push_str(&format!("  | ({rest} more lines)\n"));
     }
     out
 }

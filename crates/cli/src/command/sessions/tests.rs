@@ -51,10 +51,14 @@ fn session_with(result: &str) -> Tape {
 
 #[test]
 fn a_session_at_a_glance() {
-    let (_folder, stored) = stored(&session());
-    let glance = Glance::of(&stored);
+    let (folder, stored) = stored(&session());
+    let dir = SessionDir::new(folder.path());
+    let glance = Glance::of(dir.summary(&stored.header.session).unwrap());
     assert_eq!(glance.goal, "Tidy up");
-    assert_eq!((glance.status, glance.children, glance.cost.tokens), ("unfinished", 1, 3300));
+    let SessionSummary { children, cost, model, bytes, .. } = glance.summary;
+    assert_eq!((glance.status, children, cost.tokens), ("unfinished", 1, 3300));
+    assert_eq!(model, "local/m");
+    assert_eq!(bytes, fs::metadata(dir.file(&stored.header.session)).unwrap().len());
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! `deputize toolsets resolve --child`: which tools a child would get, and why not the others.
+//! `deputize toolsets resolve`: which tools a child would get, and why not the others.
 
 use deputize_core::{ApproverMode, Origin, SessionId, ToolsetName};
 use deputize_delegate::{Dropped, Parent, Plan, Reason};
@@ -13,6 +13,10 @@ use crate::surroundings::{print, tell};
 
 /// Why a child that may have a tool does not get it all the same.
 const EXTERNAL: &str = "the child is another program (delegation.acp_command), with its own tools";
+
+/// Told where nothing is said of the child.
+const UNNAMED: &str = "note: the tools of a child whose call names no toolsets and no role; \
+                       `--toolsets A,B` and `--role orchestrator` show others";
 
 /// Prints the outcome of the computation that a call goes through.
 pub(super) fn resolve(
@@ -75,6 +79,9 @@ pub(super) fn resolve(
             "warnings": warnings,
         });
         return print(&format!("{shown:#}\n"));
+    }
+    if !asked.child && asked.toolsets.is_empty() && asked.role.is_none() {
+        tell(UNNAMED);
     }
     warnings.iter().for_each(|warning| tell(&format!("note: {warning}")));
     print(&format!("{} at depth {}\n", spec.role.as_str(), spec.depth))?;

@@ -135,6 +135,7 @@ fn surface(out: Box<dyn Write + Send>, detail: Detail, live: bool) -> Surface {
         detail,
         cwd: PathBuf::from("/repo/project"),
         unasked: false,
+        prints_answer: false,
         clock: Arc::new(FixedClock(START + 5000)),
     }
 }
@@ -262,7 +263,7 @@ fn above_a_live_tree_stands_what_it_has_no_place_for() {
             "hook PreToolUse of terminal (`/bin/guard`) failed: not found",
             "hook PreToolUse of terminal (`/bin/guard`) blocked: not here",
             "new children: paused by user",
-            "delegate_task error: say a goal",
+            "delegate_task refused: say a goal",
         ]
     );
 }

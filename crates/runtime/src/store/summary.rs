@@ -1,0 +1,151 @@
+//! What a list shows of a session: read in one pass, without its conversations.
+
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+
+use deputize_core::{Cost, SessionId, SessionStart, Status, Usage};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::disk::Disk;
+use super::read::{ReadError, Scanned, scan};
+
+/// A session as a list shows it.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct SessionSummary {
+    /// The session.
+    pub session: SessionId,
+    /// When it was made, in milliseconds since 1970-01-01T00:00:00Z.
+    pub created: u64,
+    /// What the top agent was told to do first.
+    pub goal: String,
+    /// The model that the top agent asked last, or was to ask.
+    pub model: String,
+    /// Where its last run worked.
+    pub cwd: PathBuf,
+    /// Agents below the top one.
+    pub children: usize,
+    /// What all agents cost.
+    pub cost: Cost,
+    /// How its last run ended; `None` while it runs, or where it broke off.
+    pub ended: Option<Status>,
+    /// Bytes of its file that were read.
+    pub bytes: u64,
+}
+
+/// Reads what a list shows of a session.
+pub(super) fn summarize(disk: &dyn Disk, path: &Path) -> Result<SessionSummary, ReadError> {
+    let mut fold = Fold::default();
+    let Scanned { header, bytes, .. } = scan(disk, path, |record| fold.apply(record))?;
+    let Fold { goal, model, cwd, children, cost, ended } = fold;
+    let (session, created) = (header.session, header.created);
+    Ok(SessionSummary { session, created, goal, model, cwd, children, cost, ended, bytes })
+}
+
+#[derive(Default)]
+struct Fold {
+    goal: String,
+    model: String,
+    cwd: PathBuf,
+    children: usize,
+    cost: Cost,
+    ended: Option<Status>,
+}
+
+/// A record, with of its event only what `E` names.
+#[derive(Deserialize)]
+struct Entry<E> {
+    depth: u32,
+    event: E,
+}
+
+#[derive(Deserialize)]
+struct Kind<'r> {
+    #[serde(rename = "type", borrow)]
+    kind: Cow<'r, str>,
+}
+
+#[derive(Deserialize)]
+struct AgentStart {
+    spec: Spec,
+}
+
+#[derive(Deserialize)]
+struct Spec {
+    goal: String,
+}
+
+#[derive(Deserialize)]
+struct ModelRequest {
+    #[serde(default)]
+    model: String,
+}
+
+#[derive(Deserialize)]
+struct ModelResponse {
+    reply: Reply,
+    #[serde(default)]
+    cost_usd: Option<f64>,
+}
+
+#[derive(Deserialize)]
+struct Reply {
+    usage: Usage,
+}
+
+#[derive(Deserialize)]
+struct ModelError {
+    #[serde(default)]
+    cost: Option<Cost>,
+}
+
+#[derive(Deserialize)]
+struct AgentEnd {
+    #[serde(default)]
+    external: bool,
+}
+
+#[derive(Deserialize)]
+struct SessionEnd {
+    status: Status,
+}
+
+fn event<'r, E: Deserialize<'r>>(record: &'r RawValue) -> serde_json::Result<E> {
+    serde_json::from_str::<Entry<E>>(record.get()).map(|entry| entry.event)
+}
+
+impl Fold {
+    fn apply(&mut self, record: &RawValue) -> serde_json::Result<()> {
+        let Entry { depth, event: Kind { kind } } = serde_json::from_str(record.get())?;
+        match kind.as_ref() {
+            "session.start" => {
+                let start: SessionStart = event(record)?;
+                (self.model, self.cwd, self.ended) = (start.model, start.cwd, None);
+            }
+            "agent.start" if depth > 0 => self.children += 1,
+            "agent.start" => self.goal = event::<AgentStart>(record)?.spec.goal,
+            "model.request" if depth == 0 => {
+                let ModelRequest { model } = event(record)?;
+                if !model.is_empty() {
+                    self.model = model;
+                }
+            }
+            "model.response" => {
+                let ModelResponse { reply: Reply { usage }, cost_usd } = event(record)?;
+                self.cost += Cost {
+                    tokens: usage.input.saturating_add(usage.output),
+                    usd: cost_usd.unwrap_or_default(),
+                    unpriced: cost_usd.is_none(),
+                };
+            }
+            "model.error" => {
+                self.cost += event::<ModelError>(record)?.cost.unwrap_or_default();
+            }
+            "agent.end" => self.cost.unpriced |= event::<AgentEnd>(record)?.external,
+            "session.end" => self.ended = Some(event::<SessionEnd>(record)?.status),
+            _ => {}
+        }
+        Ok(())
+    }
+}

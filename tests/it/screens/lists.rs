@@ -1,0 +1,170 @@
+//! Tables and other lists, at the width of a terminal and piped.
+
+use std::fs;
+
+use deputize_core::Reply;
+use deputize_testkit::Answer;
+use serde_json::{Value, json};
+
+use super::{Streams, call, on_terminal, say, with_failure};
+use crate::program::{Lab, Running, model};
+
+/// The words of rows, in order.
+fn words<'r>(rows: impl IntoIterator<Item = &'r str>) -> Vec<&'r str> {
+    let mut words: Vec<&str> = rows.into_iter().flat_map(str::split_whitespace).collect();
+    words.sort_unstable();
+    words
+}
+
+#[tokio::test]
+async fn no_row_of_a_table_is_wider_than_the_terminal_and_nothing_of_it_is_lost() {
+    let server = with_failure().await;
+    let lab = Lab::new();
+    let goal = "Go over each of the modules and write down what they have in common";
+    let args = ["--set", "delegation.max_spawn_depth=2", goal];
+    lab.run(&server, &args).end().await.with_code(0);
+    for list in [
+        &["sessions", "list"][..],
+        &["agents", "--once"],
+        &["tools", "list"],
+        &["toolsets", "list"],
+        &["toolsets", "resolve", "--child"],
+    ] {
+        let piped = Running::start(lab.deputize(list)).end().await.with_code(0);
+        let widest = piped.out.lines().map(|line| line.chars().count()).max().unwrap();
+        assert!(widest > 60, "{list:?}: piped rows stay whole: {}", piped.out);
+        for columns in [80, 60] {
+            let rows = on_terminal(columns, Streams::Output, lab.deputize(list)).await;
+            let wide = rows.iter().find(|row| row.chars().count() > columns.into());
+            assert_eq!(wide, None, "{list:?} at {columns}");
+            let seen = words(rows.iter().map(String::as_str));
+            assert_eq!(seen, words(piped.out.lines()), "{list:?} at {columns}: {rows:#?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_folder_of_sessions_that_cannot_be_read_is_named() {
+    let lab = Lab::new();
+    let folder = lab.path("home/sessions");
+    fs::create_dir_all(lab.path("home")).unwrap();
+    fs::write(&folder, "no folder").unwrap();
+    for list in [
+        &["sessions", "list"][..],
+        &["agents", "--once"],
+        &["sessions", "show", "20260101"],
+        &["agents", "stop", "1.0.0"],
+    ] {
+        let ended = Running::start(lab.deputize(list)).end().await.with_code(1);
+        assert!(ended.err.contains(folder.to_str().unwrap()), "{list:?}: {}", ended.err);
+    }
+}
+
+#[tokio::test]
+async fn a_session_is_listed_with_the_model_that_served_it() {
+    let lab = Lab::new();
+    let server = model(|_| Answer::error(404, "no such model")).await;
+    let standby = model(|_| say("Done.")).await;
+    let entry = format!("providers.spare={}", json!({"base_url": standby.base_url()}));
+    let args = ["--set", &entry, "--set", "fallback_models=[spare/other]", "Go"];
+    lab.run(&server, &args).end().await.with_code(0);
+    let listed = Running::start(lab.deputize(&["sessions", "list", "--json"])).end().await;
+    let listed: Value = serde_json::from_str(&listed.out).unwrap();
+    assert_eq!(listed[0]["model"], "spare/other", "{listed}");
+    let session = lab.session();
+    let shown = Running::start(lab.deputize(&["sessions", "show", &session])).end().await;
+    assert!(shown.out.starts_with("spare/other (openai/mock was asked for) in "), "{}", shown.out);
+}
+
+#[tokio::test]
+async fn each_result_stands_under_its_call() {
+    let lab = Lab::new();
+    let read = json!({"path": "notes.txt"});
+    let server = model(move |asked| match asked.results().len() {
+        0 => Answer::reply(&Reply::calls(
+            "served-1",
+            [
+                ("read_file", read.clone()),
+                ("list_dir", json!({"path": "there"})),
+                ("read_file", read.clone()),
+            ],
+        )),
+        _ => say("Done."),
+    })
+    .await;
+    fs::write(lab.work("notes.txt"), "one\n").unwrap();
+    fs::create_dir(lab.work("there")).unwrap();
+    fs::write(lab.work("there/inside.txt"), "").unwrap();
+    lab.run(&server, &["Go"]).end().await.with_code(0);
+    let session = lab.session();
+    let shown = Running::start(lab.deputize(&["sessions", "show", &session])).end().await;
+    let mut under = Vec::new();
+    for line in shown.out.lines() {
+        if line.starts_with("* ") {
+            under.push((line, Vec::new()));
+        } else if let (Some((_, results)), true) = (under.last_mut(), line.starts_with("  | ")) {
+            results.push(line);
+        }
+    }
+    let calls: Vec<&str> = under.iter().map(|(call, _)| *call).collect();
+    assert_eq!(calls, ["* read notes.txt", "* list there", "* read notes.txt"], "{}", shown.out);
+    for (call, results) in under {
+        let word = if call == "* list there" { "inside.txt" } else { "one" };
+        assert!(results.iter().any(|line| line.contains(word)), "{call}: {}", shown.out);
+    }
+}
+
+#[tokio::test]
+async fn the_tools_of_a_child_are_shown_without_an_argument() {
+    let lab = Lab::new();
+    let plain = Running::start(lab.deputize(&["toolsets", "resolve"])).end().await.with_code(0);
+    let child = lab.deputize(&["toolsets", "resolve", "--child"]);
+    let child = Running::start(child).end().await.with_code(0);
+    assert_eq!(plain.out, child.out);
+    assert!(
+        plain.err.contains("note: the tools of a child whose call names no toolsets and no role"),
+        "{}",
+        plain.err
+    );
+    assert!(!child.err.contains("note: the tools of a child"), "{}", child.err);
+}
+
+#[tokio::test]
+async fn what_is_piped_in_is_told_with_its_size_and_the_limit() {
+    let lab = Lab::new();
+    let server = model(|_| say("Done.")).await;
+    let long = lab.path("long.txt");
+    fs::write(&long, "0123456789abcde\n".repeat(100_000)).unwrap();
+    let mut command = lab.run_command(&server, &["Count"]);
+    command.stdin(fs::File::open(&long).unwrap());
+    let ended = Running::start(command).end().await.with_code(0);
+    let note = ended.err.lines().find(|line| line.contains("standard input")).unwrap();
+    let session = lab.session();
+    let kept = lab.path(format!("home/sessions/{session}/stdin.txt"));
+    assert_eq!(
+        note,
+        format!(
+            "note: added the first 262144 of 1600000 bytes of standard input to the task \
+             (limits.read_bytes is 262144); the agent can read the rest in {}",
+            kept.display()
+        )
+    );
+    assert_eq!(fs::read(kept).unwrap().len(), 1_600_000);
+}
+
+#[tokio::test]
+async fn a_long_goal_is_cut_in_the_table_and_whole_for_programs() {
+    let lab = Lab::new();
+    let server = model(|asked| match asked.results().len() {
+        0 => call("delegate_task", json!({"goal": "Look."})),
+        _ => say("Done."),
+    })
+    .await;
+    let goal = "Write down every single thing that you find in this directory, ".repeat(3);
+    lab.run(&server, &[&goal]).end().await.with_code(0);
+    let listed = Running::start(lab.deputize(&["sessions", "list", "--json"])).end().await;
+    let listed: Value = serde_json::from_str(&listed.out).unwrap();
+    assert_eq!(listed[0]["goal"], goal.trim(), "{listed}");
+    let listed = Running::start(lab.deputize(&["sessions", "list"])).end().await;
+    assert!(listed.out.lines().nth(1).unwrap().ends_with('…'), "{}", listed.out);
+}
