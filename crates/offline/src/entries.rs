@@ -7,8 +7,6 @@ use super::language::file_name;
 use super::manifest::{Package, Tool};
 use super::part::{Part, part_of};
 
-/// Entry points that are named.
-const NAMED: usize = 12;
 /// Starting points beside those of packages that are named.
 const SCRIPTS: usize = 4;
 
@@ -21,19 +19,19 @@ pub(super) struct Entry {
     pub(super) at: String,
 }
 
-/// Returns where the programs and libraries of a project begin, and how many more there are.
+/// Returns where the programs and libraries of a project begin.
 pub(super) fn entries(
     packages: &[Package],
     inventory: &Inventory,
     figures: &Figures,
-) -> (Vec<Entry>, usize) {
+) -> Vec<Entry> {
     let mut libraries = Vec::new();
     let mut programs = Vec::new();
     let own = packages.iter().filter(|package| part_of(&package.path) == Part::Main);
     for package in own {
         match package.tool {
             Tool::Cargo => cargo(package, inventory, figures, &mut libraries, &mut programs),
-            Tool::Npm => npm(package, inventory, &mut libraries, &mut programs),
+            Tool::Npm => npm(package, packages, inventory, &mut libraries, &mut programs),
             Tool::CMake => built(package, figures, &mut programs),
             _ => declared(package, inventory, &mut programs),
         }
@@ -48,9 +46,7 @@ pub(super) fn entries(
     }
     let mut out = libraries;
     out.extend(programs);
-    let left = out.len().saturating_sub(NAMED);
-    out.truncate(NAMED);
-    (out, left)
+    out
 }
 
 fn entry(kind: &str, name: &str, at: String) -> Entry {
@@ -83,7 +79,9 @@ fn cargo(
         package.library.clone()
     };
     if inventory.has(&library) {
-        libraries.push(entry("library", &package.name.replace('-', "_"), library));
+        let named = &package.library_name;
+        let name = if named.is_empty() { &package.name } else { named };
+        libraries.push(entry("library", &name.replace('-', "_"), library));
     }
     let main = join(folder, "src/main.rs");
     let mut seen = Vec::new();
@@ -95,6 +93,10 @@ fn cargo(
             main.clone(),
         ];
         let at = usual.into_iter().find(|path| inventory.has(path)).unwrap_or_default();
+        // Some declare their examples and benchmarks as programs.
+        if part_of(&at) != Part::Main {
+            continue;
+        }
         programs.push(entry("program", &program.name, placed(figures, &at)));
         seen.push(at);
     }
@@ -115,8 +117,16 @@ fn cargo(
     }
 }
 
+/// Whether a package that a registry takes has another one in its folder.
+fn holds(package: &Package, other: &Package) -> bool {
+    let (folder, below) = (package.folder(), other.folder());
+    let within = folder.is_empty() || below.starts_with(&join(folder, ""));
+    package.tool == Tool::Npm && !package.private && within && folder != below
+}
+
 fn npm(
     package: &Package,
+    packages: &[Package],
     inventory: &Inventory,
     libraries: &mut Vec<Entry>,
     programs: &mut Vec<Entry>,
@@ -129,6 +139,10 @@ fn npm(
     };
     for program in &package.programs {
         programs.push(entry("program", &program.name, built(&program.at)));
+    }
+    let nested = package.private && packages.iter().any(|above| holds(above, package));
+    if nested {
+        return;
     }
     let index = join(package.folder(), "index.js");
     if !package.library.is_empty() {

@@ -280,7 +280,7 @@ pub(super) fn join(folder: &str, path: &str) -> String {
 }
 
 /// Resolves `.` and `..` in a path. `None` for what leads out.
-fn normal(path: &str) -> Option<String> {
+pub(super) fn normal(path: &str) -> Option<String> {
     let mut out: Vec<&str> = Vec::new();
     for part in path.split('/') {
         match part {

@@ -163,9 +163,10 @@ pub(super) fn describe(
     modules: &mut [Module],
 ) {
     for module in modules {
+        let whole = is_whole_folder(inventory, module);
         let manifest = packages
             .iter()
-            .find(|package| module.deep && package.folder() == module.path)
+            .find(|package| whole && package.folder() == module.path)
             .map(|package| package.about.clone())
             .filter(|about| !about.is_empty());
         let about = match manifest {
@@ -178,13 +179,23 @@ pub(super) fn describe(
     }
 }
 
+/// Whether a module is a folder below the top with all sources in it.
+fn is_whole_folder(inventory: &Inventory, module: &Module) -> bool {
+    let folder = !module.single && !module.rest && !module.path.is_empty();
+    let flat = || {
+        let mut sources = inventory.below(&module.path).filter(|file| is_source(&file.path));
+        sources.all(|file| parent(&file.path) == module.path)
+    };
+    folder && (module.deep || flat())
+}
+
 fn documented(ask: &mut Ask<'_, '_>, inventory: &Inventory, module: &Module) -> Option<String> {
     let mut said = None;
     for path in documents(inventory, module) {
         let Some(text) = head(ask, &path, DOC_LINES) else { continue };
         let doc = match Grammar::of(&path) {
             Some(grammar) => outline(grammar, &text, false).doc,
-            None => Some(readme::read(&path, &text).lead).filter(|lead| !lead.is_empty()),
+            None => readme::prose(&text),
         };
         said = said.or(doc);
     }
@@ -224,11 +235,15 @@ fn documents(inventory: &Inventory, module: &Module) -> Vec<String> {
         names.push(join(path, &format!("{name}.go")));
         names.push(join(path, &format!("{name}.c")));
         names.push(join(path, &format!("{name}.h")));
-        if module.deep {
-            names.push(join(path, "README.md"));
-        }
     }
-    let mut out: Vec<String> = names.into_iter().filter(|path| inventory.has(path)).collect();
+    let whole = is_whole_folder(inventory, module);
+    if whole {
+        names.push(join(path, "README.md"));
+    }
+    // What lies below says nothing of the files right in a folder.
+    let mine = |file: &String| whole || parent(file) == path || *file == format!("{path}.rs");
+    let mut out: Vec<String> =
+        names.into_iter().filter(|path| inventory.has(path) && mine(path)).collect();
     // Any file of a Go package may say what it is.
     let folder = if path.is_empty() { "." } else { path };
     let go = inventory

@@ -130,9 +130,14 @@ pub(super) fn part_of(path: &str) -> Part {
     {
         return Part::Test;
     }
+    let beside_the_work = place.split('/').any(|folder| {
+        let folder = folder.to_ascii_lowercase();
+        let last = folder.rsplit(['-', '_']).next().unwrap_or_default();
+        last != folder && EXAMPLE_FOLDERS.contains(&last)
+    });
     let settings =
         matches!(name, "setup.py" | "conf.py" | "noxfile.py") || lower.contains(".config.");
-    if settings || folder(EXAMPLE_FOLDERS) { Part::Example } else { Part::Main }
+    if settings || beside_the_work || folder(EXAMPLE_FOLDERS) { Part::Example } else { Part::Main }
 }
 
 #[cfg(test)]
@@ -153,6 +158,8 @@ mod tests {
             ("app/FooTest.java", Part::Test),
             ("app/Latest.java", Part::Main),
             ("examples/a.rs", Part::Example),
+            ("crates/kite-bench/src/main.rs", Part::Example),
+            ("workbench/src/main.rs", Part::Main),
             ("vendor/x/a.go", Part::Foreign),
             ("src/main/java/org/example/test/A.java", Part::Main),
             ("examples/x/src/main/java/A.java", Part::Example),

@@ -3,6 +3,7 @@
 use super::imports::parent;
 use super::inventory::Inventory;
 use super::language::file_name;
+use super::syntax::is_legal;
 use super::wording::shorten;
 
 /// Lines of it that are read.
@@ -35,20 +36,24 @@ pub(super) fn nearest<'i>(inventory: &'i Inventory, folder: &str) -> Option<&'i 
     here.min_by_key(|path| rank(path))
 }
 
-/// Title and first paragraph of prose.
+/// Returns the title and the first paragraph of a README. Text that HTML centres stands for a
+/// paragraph where there is none.
 pub(super) fn read(path: &str, text: &str) -> Readme {
-    let mut reader = Reader::default();
-    for line in text.lines().map(str::trim) {
-        reader.line(line);
-        if !reader.lead.is_empty() {
-            break;
-        }
-    }
-    reader.end_paragraph();
+    let reader = Reader::of(text);
     let lead = if reader.lead.is_empty() { &reader.tagline } else { &reader.lead };
-    let lead = without_announcement(unmarked(lead));
-    let lead = lead.replace("**", "");
-    Readme { path: path.to_owned(), title: shorten(&reader.title, 80), lead: shorten(&lead, LEAD) }
+    Readme { path: path.to_owned(), title: shorten(&reader.title, 80), lead: paragraph(lead) }
+}
+
+/// Returns the first paragraph of prose in a text of markup. `None` when the text begins with
+/// a licence, or has no prose outside of HTML, lists, tables and code.
+pub(super) fn prose(text: &str) -> Option<String> {
+    let reader = Reader::of(text);
+    let lead = paragraph(&reader.lead);
+    (!lead.is_empty() && !reader.legal).then_some(lead)
+}
+
+fn paragraph(text: &str) -> String {
+    shorten(&without_announcement(unmarked(text)).replace("**", ""), LEAD)
 }
 
 /// A text without the marks that make all of it bold.
@@ -123,6 +128,10 @@ struct Reader<'t> {
     html: bool,
     /// Inside one that sets text apart, so that its lines are prose.
     centred: bool,
+    /// Inside an item of a list, which lasts until a blank line.
+    list: bool,
+    /// Whether the first paragraph belongs to a licence.
+    legal: bool,
     /// Inside a quoted note, which warns of something and says what nothing is.
     note: bool,
     headings: usize,
@@ -133,6 +142,19 @@ struct Reader<'t> {
 }
 
 impl<'t> Reader<'t> {
+    /// Reads a text up to the end of its first paragraph.
+    fn of(text: &'t str) -> Self {
+        let mut reader = Self::default();
+        for line in text.lines().map(str::trim) {
+            reader.line(line);
+            if !reader.lead.is_empty() {
+                break;
+            }
+        }
+        reader.end_paragraph();
+        reader
+    }
+
     fn line(&mut self, line: &'t str) {
         if line.starts_with("```") {
             self.fenced = !self.fenced;
@@ -145,6 +167,7 @@ impl<'t> Reader<'t> {
         if line.is_empty() {
             self.html = false;
             self.centred = false;
+            self.list = false;
             self.end_paragraph();
         } else if self.note {
             self.end_paragraph();
@@ -162,7 +185,8 @@ impl<'t> Reader<'t> {
             }
         } else if ["- ", "* ", "+ ", "1. "].iter().any(|mark| line.starts_with(mark)) {
             self.end_paragraph();
-        } else if !decoration(line) {
+            self.list = true;
+        } else if !self.list && !decoration(line) {
             self.paragraph.push(line.trim_start_matches("> "));
         }
     }
@@ -204,7 +228,9 @@ impl<'t> Reader<'t> {
         let shouted = letters().filter(|c| c.is_uppercase()).count() * 2 > letters().count();
         // A paragraph set apart as a whole is a remark.
         let remark = text.starts_with('_') && text.trim_end_matches('.').ends_with('_');
-        if self.lead.is_empty() && !self.aside && !shouted && !remark {
+        if is_legal(&text) {
+            self.legal |= self.lead.is_empty();
+        } else if self.lead.is_empty() && !self.aside && !shouted && !remark {
             self.lead = text;
         }
     }

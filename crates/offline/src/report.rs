@@ -21,10 +21,15 @@ const LANGUAGES: usize = 4;
 const DEPENDENCIES: usize = 12;
 /// Files that are named as largest, and as imported most.
 const LARGEST: usize = 5;
+/// Entry points that are named with their places.
+const ENTRIES: usize = 12;
 /// Folders of tests that are named.
 const TESTS: usize = 6;
 /// Examples that are named.
 const EXAMPLES: usize = 8;
+
+/// Says of a field that another manifest has it.
+const NOT_READ: &str = "from the workspace (not read)";
 
 /// Begins the figures at the end of a part's report.
 const FIGURES: &str = "\n```json figures\n";
@@ -49,7 +54,7 @@ pub(super) struct Report {
     pub(super) packages: Vec<Package>,
     pub(super) inventory: Inventory,
     pub(super) commands: Commands,
-    pub(super) entries: (Vec<Entry>, usize),
+    pub(super) entries: Vec<Entry>,
     pub(super) modules: Vec<Module>,
     pub(super) figures: Figures,
     /// The parts that children did.
@@ -240,6 +245,9 @@ fn facts(report: &Report, sizes: &Sizes) -> String {
     let mut lines = Vec::new();
     lines.push(format!("Licence: {}", licence(report, package)));
     lines.push(format!("Size: {}", sizes.say()));
+    if package.is_some_and(|package| package.leaves_to_workspace("version")) {
+        lines.push(format!("Version: {NOT_READ}"));
+    }
     let requires = package.map(|package| package.requires.as_str()).unwrap_or_default();
     if let (false, Some(package)) = (requires.is_empty(), package) {
         let language = match package.tool {
@@ -264,7 +272,10 @@ fn facts(report: &Report, sizes: &Sizes) -> String {
 }
 
 fn licence(report: &Report, package: Option<&Package>) -> String {
-    let declared = package.map(|package| package.licence.clone()).filter(|text| !text.is_empty());
+    let unread = package.is_some_and(|package| package.leaves_to_workspace("license"));
+    let declared = unread.then(|| NOT_READ.to_owned());
+    let own = || package.map(|package| package.licence.clone()).filter(|text| !text.is_empty());
+    let declared = declared.or_else(own);
     let declared = declared.or_else(|| {
         let mut all: Vec<&str> = report
             .packages
@@ -393,20 +404,15 @@ fn and_more(mut named: Vec<String>, left: usize) -> String {
 }
 
 fn entry_points(report: &Report) -> Option<String> {
-    let (entries, left) = &report.entries;
-    let line = |entry: &Entry| {
-        if entry.at.is_empty() {
-            return entry.what.clone();
-        }
-        let at = entry.at.as_str();
-        if at.ends_with(')') {
-            format!("{}: `{at}", entry.what)
-        } else {
-            format!("{}: `{at}`", entry.what)
-        }
+    let line = |entry: &Entry| match entry.at.as_str() {
+        "" => entry.what.clone(),
+        at if at.ends_with(')') => format!("{}: `{at}", entry.what),
+        at => format!("{}: `{at}`", entry.what),
     };
-    let more = (*left > 0).then(|| format!("and {left} more"));
-    bullets(entries.iter().map(line).chain(more))
+    let (placed, rest) = report.entries.split_at(report.entries.len().min(ENTRIES));
+    let names: Vec<&str> = rest.iter().map(|entry| entry.what.as_str()).collect();
+    let more = (!rest.is_empty()).then(|| format!("and {} more: {}", rest.len(), names.join(", ")));
+    bullets(placed.iter().map(line).chain(more))
 }
 
 fn module_table(report: &Report) -> Option<String> {
@@ -573,8 +579,9 @@ fn examples(report: &Report) -> Option<String> {
         let mut names: Vec<&str> = files
             .iter()
             .filter(|path| is_source(path))
-            .filter_map(|path| path.strip_prefix(&prefix)?.split('/').next())
+            .filter_map(|path| example_name(path.strip_prefix(&prefix)?))
             .collect();
+        names.sort_unstable();
         names.dedup();
         let left = names.len().saturating_sub(EXAMPLES);
         let names = names.iter().take(EXAMPLES).map(|name| inert(name)).collect();
@@ -583,6 +590,13 @@ fn examples(report: &Report) -> Option<String> {
         format!("`{folder}`, {}{names}", count(files.len() as u64, "file"))
     };
     bullets(by_folder.iter().take(4).map(line))
+}
+
+/// Returns the name of an example by its path below the folder of examples, which may be a
+/// package of its own.
+fn example_name(path: &str) -> Option<&str> {
+    let path = path.strip_prefix("src/").unwrap_or(path);
+    path.strip_prefix("bin/").unwrap_or(path).split('/').next()
 }
 
 fn made_by(children: usize) -> String {

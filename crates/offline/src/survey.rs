@@ -48,7 +48,8 @@ pub(super) fn step(turn: &Turn<'_>, root: &str, sharing: Sharing, closing: bool)
     if let Some(problem) = cannot_look(&ask, root, listing) {
         return Next::Refuse(problem);
     }
-    let packages = manifest::packages(&mut ask, &inventory, root);
+    let mut packages = manifest::packages(&mut ask, &inventory, root);
+    manifest::inherit_from_above(&mut ask, &mut packages, root);
     let top = top_files(&mut ask, &inventory, root, listing);
     let mut parts_of_it = modules(&inventory, root, &packages);
     describe(&mut ask, &inventory, &packages, &mut parts_of_it);

@@ -3,10 +3,10 @@
 use toml::{Table, Value};
 
 use super::{Dependency, Package, Program, Tool, one_line};
-use crate::imports::join;
+use crate::imports::{join, normal};
 
-/// Stands for a version that the workspace says.
-pub(super) const OF_WORKSPACE: &str = "(workspace)";
+/// Stands for a version that the workspace says, until its manifest is read.
+pub(super) const OF_WORKSPACE: &str = "(from the workspace, not read)";
 
 pub(super) fn read(path: &str, text: &str) -> Option<Package> {
     let manifest: Table = text.parse().ok()?;
@@ -49,11 +49,14 @@ pub(super) fn read(path: &str, text: &str) -> Option<Package> {
     for program in manifest.get("bin").and_then(Value::as_array).into_iter().flatten() {
         let word = |name: &str| program.get(name).and_then(Value::as_str).unwrap_or_default();
         let at = word("path");
-        let at = if at.is_empty() { String::new() } else { join(out.folder(), at) };
+        let at = if at.is_empty() { None } else { normal(&join(out.folder(), at)) };
+        let at = at.unwrap_or_default();
         out.programs.push(Program { name: word("name").to_owned(), at });
     }
-    let library = manifest.get("lib").and_then(|lib| lib.get("path")).and_then(Value::as_str);
-    out.library = library.map(|path| join(out.folder(), path)).unwrap_or_default();
+    let library = |field: &str| manifest.get("lib")?.get(field)?.as_str();
+    let path = library("path").and_then(|path| normal(&join(out.folder(), path)));
+    out.library = path.unwrap_or_default();
+    out.library_name = library("name").unwrap_or_default().to_owned();
     (out.workspace || !out.name.is_empty()).then_some(out)
 }
 

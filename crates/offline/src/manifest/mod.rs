@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::json;
+
 use super::conversation::Ask;
 use super::imports::{join, parent};
-use super::inventory::{Inventory, whole};
+use super::inventory::{Inventory, unnumbered, whole};
 use super::language::file_name;
 use super::part::{Part, part_of};
 
@@ -75,6 +77,10 @@ pub(super) struct Package {
     pub(super) programs: Vec<Program>,
     /// The file with which a library begins.
     pub(super) library: String,
+    /// The name under which a library is imported, where it differs from the package's.
+    pub(super) library_name: String,
+    /// Whether a registry does not take it.
+    pub(super) private: bool,
     /// Named commands: scripts of npm, targets of Make.
     pub(super) scripts: BTreeMap<String, String>,
     /// The oldest version of the language or its runtime.
@@ -83,7 +89,7 @@ pub(super) struct Package {
     pub(super) workspace: bool,
     /// What is said for all members of a workspace.
     inherited: BTreeMap<String, String>,
-    /// Fields that are said for the whole workspace.
+    /// Fields that the workspace says, as long as its manifest is not read.
     inherits: Vec<&'static str>,
 }
 
@@ -95,6 +101,17 @@ impl Package {
     /// Returns its folder, empty for the top.
     pub(super) fn folder(&self) -> &str {
         parent(&self.path)
+    }
+
+    /// Whether a field stands in the manifest of a workspace that was not read.
+    pub(super) fn leaves_to_workspace(&self, field: &str) -> bool {
+        self.inherits.contains(&field)
+    }
+
+    /// Whether anything stands in the manifest of a workspace that was not read.
+    fn needs_workspace(&self) -> bool {
+        let unread = |dependency: &Dependency| dependency.version == cargo::OF_WORKSPACE;
+        !self.inherits.is_empty() || self.dependencies.iter().any(unread)
     }
 }
 
@@ -169,13 +186,46 @@ pub(super) fn packages(ask: &mut Ask<'_, '_>, inventory: &Inventory, root: &str)
         }
     }
     python::dynamic_version(ask, inventory, &mut packages);
-    inherit(&mut packages);
+    inherit(&mut packages, None);
     merge_python(&mut packages, top);
     packages
 }
 
-/// Gives members of Cargo workspaces what their workspace says for them.
-fn inherit(packages: &mut [Package]) {
+/// Folders above a surveyed directory in which the manifest of its workspace is looked for.
+const ABOVE: usize = 3;
+
+/// Reads the manifest of the workspace above a directory, if members of it need one, and gives
+/// them what it says.
+pub(super) fn inherit_from_above(ask: &mut Ask<'_, '_>, packages: &mut [Package], root: &str) {
+    if !packages.iter().any(Package::needs_workspace) {
+        return;
+    }
+    let mut folder = root.to_owned();
+    for _ in 0..ABOVE {
+        folder = match folder.as_str() {
+            "." | "" => "..".to_owned(),
+            up if up == ".." || up.ends_with("/..") => join(up, ".."),
+            below => parent(below).to_owned(),
+        };
+        let path = join(&folder, "Cargo.toml");
+        let Some(done) = ask.call("read_file", json!({"path": path})) else { return };
+        match done.ok() {
+            Some(text) => {
+                let above = cargo::read(&path, &unnumbered(text)).filter(|above| above.workspace);
+                if above.is_some() {
+                    return inherit(packages, above.as_ref());
+                }
+            }
+            // What is not allowed is not allowed further up either.
+            None if !done.content.contains("not found") => return,
+            None => {}
+        }
+    }
+}
+
+/// Gives members of Cargo workspaces what their workspace says for them: one among the packages,
+/// or else the one above them all.
+fn inherit(packages: &mut [Package], above: Option<&Package>) {
     let workspaces: Vec<(String, BTreeMap<String, String>)> = packages
         .iter()
         .filter(|package| package.workspace && package.tool == Tool::Cargo)
@@ -183,13 +233,14 @@ fn inherit(packages: &mut [Package]) {
         .collect();
     for package in packages {
         let folder = package.folder().to_owned();
-        let above = workspaces
+        let nearest = workspaces
             .iter()
             .filter(|(dir, _)| {
                 dir.is_empty() || folder == *dir || folder.starts_with(&join(dir, ""))
             })
-            .max_by_key(|(dir, _)| dir.len());
-        let Some((_, fields)) = above else { continue };
+            .max_by_key(|(dir, _)| dir.len())
+            .map(|(_, fields)| fields);
+        let Some(fields) = nearest.or(above.map(|above| &above.inherited)) else { continue };
         for field in std::mem::take(&mut package.inherits) {
             let Some(value) = fields.get(field).cloned() else { continue };
             match field {
@@ -197,6 +248,9 @@ fn inherit(packages: &mut [Package]) {
                 "license" => package.licence = value,
                 "description" => package.about = value,
                 "rust-version" => package.requires = value,
+                "license-file" if package.licence.is_empty() => {
+                    package.licence = format!("see {value}");
+                }
                 _ => {}
             }
         }

@@ -5,8 +5,24 @@ use serde_json::{Map, Value};
 use super::{Dependency, Package, Program, Tool, one_line};
 use crate::imports::join;
 
+/// Fields of which a package has at least one.
+const PACKAGE_FIELDS: &[&str] = &[
+    "name",
+    "version",
+    "bin",
+    "scripts",
+    "workspaces",
+    "dependencies",
+    "devDependencies",
+    "peerDependencies",
+];
+
 pub(super) fn read(path: &str, text: &str) -> Option<Package> {
     let manifest: Map<String, Value> = serde_json::from_str(text).ok()?;
+    // Without these it only says how files below it are loaded.
+    if !PACKAGE_FIELDS.iter().any(|field| manifest.contains_key(*field)) {
+        return None;
+    }
     let mut out = Package::new(path, Tool::Npm);
     let word = |name: &str| manifest.get(name).and_then(Value::as_str).map(one_line);
     out.name = word("name").unwrap_or_default();
@@ -18,6 +34,7 @@ pub(super) fn read(path: &str, text: &str) -> Option<Package> {
     let node = manifest.get("engines").and_then(|engines| engines.get("node")?.as_str());
     out.requires = node.map(|node| format!("Node {node}")).unwrap_or_default();
     out.workspace = manifest.contains_key("workspaces");
+    out.private = manifest.get("private").and_then(Value::as_bool) == Some(true);
     let folder = out.folder().to_owned();
     let main = || word("main").or_else(|| word("module"));
     let exported = || {

@@ -9,7 +9,7 @@ fn cargo_members_take_what_their_workspace_says() {
                   [target.'cfg(unix)'.dependencies]\nlibc = \"0.2\"\n[dev-dependencies]\ninsta = \"1\"\n[[bin]]\nname = \"fly\"\n";
     let mut packages =
         vec![read("Cargo.toml", workspace).unwrap(), read("a/Cargo.toml", member).unwrap()];
-    inherit(&mut packages);
+    inherit(&mut packages, None);
     let a = packages.pop().unwrap();
     assert_eq!((a.version.as_str(), a.licence.as_str()), ("1.2.3", "MIT"));
     assert_eq!(a.about, "Flies kites.");

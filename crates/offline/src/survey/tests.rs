@@ -213,3 +213,148 @@ fn the_tests_are_listed_by_folder() {
                 Run them with `cargo test`.\n";
     assert_eq!((tests.answer.as_str(), tests.failed), (said, false));
 }
+
+fn survey_in(task: &str, files: &[(&str, &str)]) -> String {
+    let repository = Repository::new(files);
+    talk(task, FILES, 30, |tool, arguments| repository.play(tool, arguments)).answer
+}
+
+#[test]
+fn a_folder_is_described_by_its_own_documentation() {
+    let long = "fn a() {}\n".repeat(20);
+    let readme = "# Wing\n\n<p align=\"center\">\n<b>Not this text of HTML here</b>\n</p>\n\n\
+                  - [Docs](a)\n  and this link\n\nLifts kites. Well.\n";
+    let html = "<h1>Tail</h1>\n\n<p align=\"center\">\nNot this text of HTML\n</p>\n";
+    let report = survey_in(
+        "Survey this repository",
+        &[
+            ("Cargo.toml", "[package]\nname = \"kite\"\n"),
+            ("build.rs", &long),
+            ("src/lib.rs", "//! Kites.\n//!\n//! Flies all kites.\nfn a() {}\n"),
+            ("tail/README.md", html),
+            ("tail/a.rs", &long),
+            ("wing/README.md", readme),
+            ("wing/a.rs", &long),
+        ],
+    );
+    for row in [
+        "| `./*` | 1 | 20 |  |",
+        "| `tail/*` | 1 | 20 |  |",
+        "| `wing/*` | 1 | 20 | Lifts kites. |",
+    ] {
+        assert!(report.contains(row), "{row}: {report}");
+    }
+}
+
+const WORKSPACE: &str = "[workspace]\nmembers = [\"crates/*\"]\n[workspace.package]\nversion = \"1.2.3\"\nlicense = \"MIT\"\n\
+                         [workspace.dependencies]\nserde = { version = \"1.0\" }\n";
+const MEMBER: &str = "[package]\nname = \"wing\"\nversion.workspace = true\nlicense.workspace = true\ndescription.workspace = true\n\
+                      [dependencies]\nserde.workspace = true\nlog = \"0.4\"\n";
+
+#[test]
+fn a_member_surveyed_alone_takes_what_its_workspace_says() {
+    let files = [
+        ("Cargo.toml", WORKSPACE),
+        ("crates/wing/Cargo.toml", MEMBER),
+        ("crates/wing/src/lib.rs", "fn a() {}\n"),
+    ];
+    let report = survey_in("Survey crates/wing", &files);
+    for text in ["# wing 1.2.3\n", "- Licence: MIT\n", "`log` 0.4, `serde` 1.0."] {
+        assert!(report.contains(text), "{text}: {report}");
+    }
+}
+
+#[test]
+fn a_workspace_that_cannot_be_read_is_named() {
+    let files = [("Cargo.toml", MEMBER), ("src/lib.rs", "fn a() {}\n")];
+    let report = survey_in("Survey this repository", &files);
+    for text in [
+        "# wing\n",
+        "- Version: from the workspace (not read)\n",
+        "- Licence: from the workspace (not read)\n",
+        "`log` 0.4, `serde` (from the workspace, not read).",
+    ] {
+        assert!(report.contains(text), "{text}: {report}");
+    }
+    // The workspace was looked for above.
+    let repository = Repository::new(&files);
+    let mut above = Vec::new();
+    talk("Survey this repository", FILES, 30, |tool, arguments| {
+        let path = arguments.get("path").and_then(Value::as_str).unwrap_or_default();
+        above.extend(path.starts_with("..").then(|| path.to_owned()));
+        repository.play(tool, arguments)
+    });
+    assert_eq!(above.first().map(String::as_str), Some("../Cargo.toml"));
+}
+
+fn section_of(report: &str, title: &str) -> String {
+    let from = report.split_once(&format!("## {title}\n\n")).map_or("", |(_, text)| text);
+    from.split("\n\n").next().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn entry_points_of_a_workspace_are_its_programs_and_libraries() {
+    let main = "fn main() {}\n";
+    let bench = "[package]\nname = \"kite-bench\"\n[[bin]]\nname = \"measure\"\npath = \"src/measure.rs\"\n";
+    let fly = "[package]\nname = \"fly\"\n[lib]\nname = \"flying\"\n[[bin]]\nname = \"one\"\npath = \"./src/one.rs\"\n\
+               [[bin]]\nname = \"two\"\npath = \"src/two/main.rs\"\n[[bin]]\nname = \"show\"\npath = \"examples/show.rs\"\n";
+    let report = survey_in(
+        "Survey this repository",
+        &[
+            ("Cargo.toml", "[workspace]\nmembers = [\"*\"]\n"),
+            ("crates/kite-bench/Cargo.toml", bench),
+            ("crates/kite-bench/src/measure.rs", main),
+            ("examples/Cargo.toml", "[package]\nname = \"kite-examples\"\n"),
+            ("examples/src/bin/lift.rs", main),
+            ("examples/src/bin/drop.rs", main),
+            ("fly/Cargo.toml", fly),
+            ("fly/examples/show.rs", main),
+            ("fly/src/bin/three.rs", main),
+            ("fly/src/lib.rs", "fn a() {}\n"),
+            ("fly/src/one.rs", main),
+            ("fly/src/two/main.rs", main),
+        ],
+    );
+    assert_eq!(
+        section_of(&report, "Entry points"),
+        "- library `flying`: `fly/src/lib.rs`\n- program `one`: `fly/src/one.rs:1`\n\
+         - program `two`: `fly/src/two/main.rs:1`\n- program `three`: `fly/src/bin/three.rs:1`"
+    );
+    assert_eq!(
+        section_of(&report, "Examples"),
+        "- `examples`, 3 files: drop.rs, lift.rs\n- `fly/examples`, 1 file: show.rs"
+    );
+}
+
+#[test]
+fn many_programs_are_all_named() {
+    let mut files = vec![("Cargo.toml".to_owned(), "[package]\nname = \"kite\"\n".to_owned())];
+    let programs = (10..40).map(|n| (format!("src/bin/p{n}.rs"), "fn main() {}\n".to_owned()));
+    files.extend(programs);
+    let files: Vec<(&str, &str)> = files.iter().map(|(p, t)| (p.as_str(), t.as_str())).collect();
+    let entries = section_of(&survey_in("Survey this repository", &files), "Entry points");
+    assert!(entries.starts_with("- program `p10`: `src/bin/p10.rs:1`\n"), "{entries}");
+    assert!(
+        entries.contains("\n- and 18 more: program `p22`, ") && entries.ends_with("program `p39`"),
+        "{entries}"
+    );
+}
+
+#[test]
+fn a_stub_of_npm_is_no_library() {
+    let stub = r#"{"main": "./index.cjs", "types": "./index.d.cts"}"#;
+    let report = survey_in(
+        "Survey this repository",
+        &[
+            ("package.json", r#"{"name": "kite", "version": "1.0.0", "main": "index.cjs"}"#),
+            ("index.cjs", "a();\n"),
+            ("v1/package.json", stub),
+            ("v1/index.cjs", "a();\n"),
+            ("v2/package.json", stub),
+            ("v2/index.cjs", "a();\n"),
+            ("v3/package.json", r#"{"type": "module"}"#),
+            ("v3/index.cjs", "a();\n"),
+        ],
+    );
+    assert_eq!(section_of(&report, "Entry points"), "- library `kite`: `index.cjs`");
+}

@@ -2,7 +2,9 @@
 
 use tree_sitter::Node;
 
-use super::{Import, Outline, Source, first_sentence, line_of};
+use super::{
+    Import, Outline, Source, first_sentence, has_file_tag, is_doc_block, is_legal, line_of,
+};
 
 pub(super) fn outline(source: Source<'_>) -> Outline {
     let mut out = Outline { doc: head_comment(source), ..Outline::default() };
@@ -34,31 +36,35 @@ fn function_name<'s>(source: Source<'s>, node: Node<'_>) -> Option<&'s str> {
     Some(source.text_of(at))
 }
 
-/// Returns the first sentence of the comments at the head that are set apart from the code.
+/// Returns the first sentence of the documentation at the head: a documentation comment set
+/// apart from the code, or a comment that begins with the name of the file. Any other comment may
+/// belong to the line below it.
 fn head_comment(source: Source<'_>) -> Option<String> {
     let children = source.children(source.root);
     let mut nodes = children.iter().peekable();
     while let Some(node) = nodes.next_if(|node| node.kind() == "comment") {
+        let text = source.text_of(*node);
+        if let Some(named) = after_file_name(text).filter(|_| !is_legal(text)) {
+            return first_sentence(named);
+        }
         let apart = nodes.peek().is_none_or(|next| {
-            next.kind() == "comment"
-                || next.kind() == "preproc_include"
+            matches!(next.kind(), "comment" | "preproc_include")
                 || next.start_position().row > node.end_position().row + 1
         });
-        let text = source.text_of(*node);
-        // Some begin with the name of the file.
-        let text = match text.split_once(" - ") {
-            Some((name, rest))
-                if !name
-                    .trim_start_matches(['/', '*', ' ', '\n'])
-                    .contains(char::is_whitespace) =>
-            {
-                rest
-            }
-            _ => text,
-        };
-        if let Some(doc) = first_sentence(text).filter(|_| apart) {
+        let documents = is_doc_block(text) && (apart || has_file_tag(text));
+        if documents && let Some(doc) = first_sentence(text) {
             return Some(doc);
         }
     }
     None
+}
+
+/// Returns what follows the name of a source file and a dash or colon at the begin of a comment.
+fn after_file_name(comment: &str) -> Option<&str> {
+    let text = comment.strip_prefix("/*")?.trim_start_matches(['*', ' ', '\t', '\r', '\n']);
+    let (name, rest) = text.split_once([' ', ':'])?;
+    let (_, extension) = name.rsplit_once('.')?;
+    let known = matches!(extension, "c" | "h" | "cc" | "cpp" | "hpp");
+    let rest = rest.trim_start_matches(['-', ':', ' ']).trim_end_matches("*/");
+    (known && !name.contains('\n')).then_some(rest)
 }

@@ -39,7 +39,8 @@ fn is_test(source: Source<'_>, node: Node<'_>, name: &str) -> bool {
         && !parameters.contains("testing.TB")
 }
 
-/// Returns the first sentence of the comment right above the package clause.
+/// Returns the first sentence of the comment right above the package clause. A library's says
+/// `Package` first; any other comment there belongs to its file.
 fn package_doc(source: Source<'_>) -> Option<String> {
     let children = source.children(source.root);
     let at = children.iter().position(|node| node.kind() == "package_clause")?;
@@ -49,9 +50,20 @@ fn package_doc(source: Source<'_>) -> Option<String> {
         if node.kind() != "comment" || node.end_position().row + 1 < below {
             break;
         }
-        lines.push(source.text_of(*node));
+        let text = source.text_of(*node);
+        if !is_directive(text) {
+            lines.push(text);
+        }
         below = node.start_position().row;
     }
     lines.reverse();
-    first_sentence(&lines.join("\n"))
+    let program = source.text_of(*children.get(at)?).ends_with("main");
+    first_sentence(&lines.join("\n")).filter(|doc| program || doc.starts_with("Package "))
+}
+
+/// Whether a comment is for the compiler or another tool, as `//go:build linux` is.
+fn is_directive(comment: &str) -> bool {
+    let Some(text) = comment.strip_prefix("//") else { return false };
+    let word = text.split_once(':').map_or("", |(word, _)| word);
+    text.starts_with(" +build") || !word.is_empty() && word.chars().all(char::is_alphanumeric)
 }

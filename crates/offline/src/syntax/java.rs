@@ -2,7 +2,7 @@
 
 use tree_sitter::Node;
 
-use super::{Import, Outline, Source, first_sentence, line_of};
+use super::{Import, Outline, Source, first_sentence, is_doc_block, line_of};
 
 pub(super) fn outline(source: Source<'_>) -> Outline {
     let mut out = Outline { doc: package_doc(source), ..Outline::default() };
@@ -69,7 +69,7 @@ fn package_doc(source: Source<'_>) -> Option<String> {
         match node.kind() {
             "block_comment" => {
                 let text = source.text_of(node);
-                if text.starts_with("/**") {
+                if is_doc_block(text) {
                     doc = first_sentence(text).or(doc);
                 }
             }

@@ -3,6 +3,7 @@
 use tree_sitter::{Language, Node, Parser, Point, Tree};
 
 mod c;
+mod doc;
 mod go;
 mod java;
 mod python;
@@ -10,6 +11,8 @@ mod rust;
 mod script;
 mod tree;
 
+use doc::{first_sentence, has_file_tag, is_doc_block};
+pub(crate) use doc::{is_legal, sentence_end};
 pub(crate) use python::{assigned_version, setup_arguments};
 pub(crate) use tree::{Place, place_of};
 
@@ -222,78 +225,6 @@ fn remarks(source: Source<'_>) -> u64 {
         true
     });
     count
-}
-
-/// Returns the first sentence of a comment or docstring without its marks. `None` when it is
-/// a licence, a setting of a tool, or nothing.
-pub(crate) fn first_sentence(comment: &str) -> Option<String> {
-    let mut out = String::new();
-    for line in comment.lines() {
-        let line = line
-            .trim()
-            .trim_start_matches(['/', '*', '!', '#', '"', '\''])
-            .trim_end_matches("*/")
-            .trim_end_matches("\"\"\"")
-            .trim_end_matches("'''")
-            .trim();
-        let ends =
-            line.is_empty() || line.starts_with(['@', '=', '~', '-', '<', '|', '`', '[', '.']);
-        if ends {
-            if out.is_empty() {
-                continue;
-            }
-            break;
-        }
-        // A heading is underlined or has its mark; what follows it says more.
-        if !out.is_empty() {
-            out.push(' ');
-        }
-        out.push_str(line);
-        if line.ends_with('.') || line.ends_with(':') {
-            break;
-        }
-    }
-    let lower = out.to_ascii_lowercase();
-    let legal = [
-        "copyright",
-        "license",
-        "licence",
-        "spdx",
-        "eslint",
-        "jshint",
-        "@flow",
-        "use strict",
-        "-*-",
-        "vim:",
-        "fileoverview",
-        "istanbul",
-        "prettier",
-        "ts-nocheck",
-        "pylint",
-        "flake8",
-        "noqa",
-        "type: ignore",
-        "mypy",
-        "usr/bin",
-        "global ",
-        "all rights reserved",
-        "clang-format",
-    ];
-    if legal.iter().any(|word| lower.contains(word)) {
-        return None;
-    }
-    let end = sentence_end(&out).unwrap_or(out.len());
-    let sentence = out.get(..end)?.trim().trim_end_matches(':').replace("**", "");
-    (sentence.split_whitespace().count() > 1).then_some(sentence)
-}
-
-/// Returns where the first sentence of a line ends.
-pub(crate) fn sentence_end(text: &str) -> Option<usize> {
-    let short = ["e.g.", "i.e.", "etc.", "vs.", "cf.", "approx."];
-    text.match_indices(". ").map(|(at, _)| at + 1).find(|end| {
-        let before = text.get(..*end).unwrap_or_default();
-        !short.iter().any(|word| before.ends_with(word))
-    })
 }
 
 #[cfg(test)]

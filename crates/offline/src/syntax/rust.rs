@@ -69,17 +69,13 @@ fn module_doc(source: Source<'_>) -> Option<String> {
                 doc.push_str(text.trim_end());
                 doc.push('\n');
             }
-            "block_comment" if text.starts_with("/*!") => doc.push_str(text),
+            "block_comment" if text.starts_with("/*!") && doc.is_empty() => {
+                return first_sentence(text);
+            }
             "line_comment" | "block_comment" | "inner_attribute_item" if doc.is_empty() => {}
             _ => break,
         }
     }
-    let doc: String = doc
-        .lines()
-        .map(|line| line.trim_start_matches("//!"))
-        .filter(|line| !line.trim_start().starts_with('#'))
-        .map(|line| format!("{line}\n"))
-        .collect();
     first_sentence(&doc)
 }
 

@@ -2,7 +2,7 @@
 
 use tree_sitter::Node;
 
-use super::{Import, Outline, Source, first_sentence};
+use super::{Import, Outline, Source, first_sentence, has_file_tag, is_doc_block};
 
 pub(super) fn outline(source: Source<'_>, test_file: bool) -> Outline {
     let mut out = Outline { doc: head_comment(source), ..Outline::default() };
@@ -69,22 +69,23 @@ fn specifier(source: Source<'_>, node: Node<'_>) -> Option<Import> {
     Some(Import::Script(source.text_of(node).trim_matches(['"', '\'']).to_owned()))
 }
 
-/// Returns the first sentence of the comment with which a file begins, if it is set apart from
-/// the code below it.
+/// Returns the first sentence of the documentation with which a file begins, if it is set apart
+/// from the code below it.
 fn head_comment(source: Source<'_>) -> Option<String> {
     let children = source.children(source.root);
     let mut nodes = children.iter().filter(|node| node.kind() != "hash_bang_line").peekable();
     while let Some(node) = nodes.next_if(|node| node.kind() == "comment") {
         let text = source.text_of(*node);
+        // `/*!` only keeps a comment when a file is made small.
+        if !is_doc_block(text) || text.starts_with("/*!") {
+            continue;
+        }
         let apart = nodes.peek().is_none_or(|next| {
             next.start_position().row > node.end_position().row + 1
                 || matches!(next.kind(), "comment" | "import_statement")
                 || source.text_of(**next).starts_with("'use strict'")
         });
-        let tagged = ["@module", "@file", "@packageDocumentation", "@overview"];
-        let tells = apart || tagged.iter().any(|tag| text.contains(tag));
-        if text.starts_with("/*")
-            && tells
+        if (apart || has_file_tag(text))
             && let Some(doc) = first_sentence(text)
         {
             return Some(doc);

@@ -92,16 +92,79 @@ fn remarks_are_comments_and_generated_files_say_so() {
 }
 
 #[test]
-fn the_first_sentence_says_what_a_file_is() {
-    for (text, sentence) in [
-        ("/* Copyright 2020 A. Person. All rights reserved. */", None),
-        ("//! Reads, e.g. kites. And more.", Some("Reads, e.g. kites.")),
-        ("/**\n * @module kite\n */", None),
-        ("#!/usr/bin/env python", None),
-        ("/**\n * Two\n * lines. Next.\n */", Some("Two lines.")),
-        ("// eslint-disable no-console", None),
+#[expect(clippy::too_many_lines, reason = "one case for each kind of comment")]
+fn only_documentation_describes_a_file() {
+    for (path, text, doc) in [
+        ("a.rs", "//! Reads, e.g. kites. And more.\n", Some("Reads, e.g. kites.")),
+        (
+            "a.rs",
+            "// Copyright 2015 A.\n\n//! # Flags\n//!\n//! <table>\n//! <tr><td>Enable\n\
+             //!     kites as fast ones (see\n//! </table>\nfn a() {}\n",
+            None,
+        ),
+        (
+            "a.rs",
+            "//! <img src=\"x\">\n//!\n//! [![ci](a)](b)\n//!\n//! - [Docs](x)\n//!   and more\n//!\n\
+             //! Flies [`Kite`]s\n//! of all sizes. More.\n",
+            Some("Flies `Kite`s of all sizes."),
+        ),
+        ("a.rs", "//! This file is part of Kite.\n//!\n//! Kite is free software.\n", None),
+        (
+            "a.c",
+            "/*\n** 2010 April 7\n**\n** The author disclaims copyright to this source code.\n*/\n\n#include <a.h>\n",
+            None,
+        ),
+        (
+            "a.c",
+            "// Copyright 2020 A.\n//\n// Unless required by applicable law, software\n// is as it is.\n\n#include <a.h>\n",
+            None,
+        ),
+        ("a.c", "/* For strdup. */\n#include <string.h>\n", None),
+        ("a.c", "/******\n * Flies kites.\n ******/\n\nint a;\n", None),
+        ("a.c", "/**\n * Flies a kite.\n */\nint fly(void);\n", None),
+        ("a.c", "/* a.c - flies kites. */\n#include <x.h>\n", Some("flies kites.")),
+        ("a.h", "/**\n * @file a.h\n * @brief Flies kites.\n */\n\nint a;\n", Some("Flies kites.")),
+        ("a.js", "/*! kite 1.0, by A */\n'use strict';\n", None),
+        ("a.ts", "/* eslint-disable no-console */\nimport a from 'a';\n", None),
+        (
+            "a.ts",
+            "/**\n * @fileoverview Flies kites.\n */\nimport a from 'a';\n",
+            Some("Flies kites."),
+        ),
+        ("a.ts", "/**\n * @license MIT\n * Do what you want.\n */\n\na();\n", None),
+        ("a.ts", "/**\n * @module kite\n */\n\na();\n", None),
+        ("a.js", "/**\n * Two\n * lines. Next.\n */\n\na();\n", Some("Two lines.")),
+        (
+            "a.go",
+            "// Copyright 2020 A. All rights reserved.\n// Use of this source code is governed by a licence.\npackage a\n",
+            None,
+        ),
+        ("a.go", "//go:build linux\n// +build linux\n\npackage a\n", None),
+        ("a.go", "// helpers of b\npackage a\n", None),
+        (
+            "a.go",
+            "//lint:file-ignore x y z\n// Package a flies.\npackage a\n",
+            Some("Package a flies."),
+        ),
+        (
+            "a.py",
+            "\"\"\"\nkite.wing\n~~~~~~~~~\n\n:copyright: (c) 2020 by A\n:license: BSD\n\"\"\"\n",
+            None,
+        ),
+        (
+            "a.py",
+            "\"\"\"\nkite.wing\n~~~~~~~~~\n\nLifts kites\nof all sizes.\n\n:copyright: A\n\"\"\"\n",
+            Some("Lifts kites of all sizes."),
+        ),
+        ("a.py", "\"\"\"Licensed to A under one or more agreements.\"\"\"\n", None),
+        ("a.py", "#!/usr/bin/env python\n# Flies.\n", None),
+        (
+            "A.java",
+            "/**\n * Licensed to A.\n */\npackage a;\n\n/**\n * Flies {@link Kite kites} of all sizes.\n * @author A\n */\npublic class A {}\n",
+            Some("Flies kites of all sizes."),
+        ),
     ] {
-        assert_eq!(first_sentence(text).as_deref(), sentence, "{text}");
+        assert_eq!(outline_of(path, text).doc.as_deref(), doc, "{path}: {text}");
     }
 }
 
