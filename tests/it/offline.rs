@@ -7,6 +7,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::program::{Ended, Lab, Running};
+use crate::rights::without_rights;
 
 fn put(lab: &Lab, path: &str, content: impl AsRef<[u8]>) {
     let path = lab.work(path);
@@ -153,6 +154,9 @@ async fn the_numbers_of_a_survey_are_true_with_and_without_children() {
         );
         lacks(report, &CLAIMS);
         lacks(report, &["not looked at", "target/", "app.min.js"]);
+        // Files that are read in one step share a line.
+        assert_eq!(ended.err.contains("[1/2] read 32 files\n"), children, "{}", ended.err);
+        assert!(!ended.err.contains("read src/part"), "{}", ended.err);
     }
 }
 
@@ -209,7 +213,7 @@ async fn every_unwrap_of_a_folder_is_found() {
     put(&lab, "src/schema/checks.rs", "fn z() { g().unwrap(); }\n");
     let said = ask(&lab, "find all unwraps in src/schema").await.out;
     let first = format!(
-        "{} lines in 13 files of `src/schema` have `unwrap`: 66 in code, 1 in tests, 24 in comments or strings.",
+        "{} lines in 13 files of `src/schema` have `unwrap`, in any case: 66 in code, 1 in tests, 24 in comments or strings.",
         all + 1
     );
     holds(&said, &[&first, "12 more lines have it only in longer names: `unwrap_all` 12."]);
@@ -230,7 +234,7 @@ async fn every_unwrap_of_a_folder_is_found() {
 async fn any_directory_can_be_surveyed() {
     type Case<'c> = (&'c str, &'c [(&'c str, &'c str)], &'c [&'c str]);
     let cases: [Case<'_>; 4] = [
-        ("empty", &[], &["# .", "0 files and 0 lines of text in all"]),
+        ("empty", &[], &["# work\n", "0 files and 0 lines of text in all"]),
         ("docs", &[("docs/a.md", "# First thing\n\nText.\n")], &["1 file and 3 lines of text"]),
         ("data", &[("a.csv", "x,y\n1,2\n"), ("b.csv", "x\n")], &["2 files and 3 lines of text"]),
         (
@@ -293,10 +297,20 @@ async fn small_tasks_are_done_and_others_declined() {
         ("run echo hi", "`echo hi` was denied"),
         ("Review nowhere/at/all", "I cannot survey `nowhere/at/all`"),
         ("Survey the nowhere directory", "I cannot survey `nowhere`"),
+        ("survey ..", "I cannot survey `..`: listing it failed: outside the workspace: .."),
+        ("find parse in ..", "Searching `..` for `parse` failed: outside the workspace: .."),
+        ("Survey this repository and find risks", "may mean more than the word `risks`"),
+        ("where are the tests and who wrote this?", "No rule of mine fits `who wrote this`."),
+        ("find all \"\"", "`find all \"\"` names no text to look for."),
+        ("grep /(parse/ in src", "error: unclosed group"),
         ("Please don't survey this repository", "a set of rules, not a language model"),
         ("Delete all files", "a set of rules, not a language model"),
     ] {
-        holds(&refused(&lab, task).await.out, &[words]);
+        let ended = refused(&lab, task).await;
+        holds(&ended.out, &[words]);
+        // The same would be said again.
+        assert!(!ended.err.contains("go on with"), "{}", ended.err);
+        assert!(!ended.out.contains("`deputize "), "{}", ended.out);
     }
     assert!(lab.work("src/a.rs").exists());
 }
@@ -306,4 +320,80 @@ async fn a_written_file_is_what_was_asked_for() {
     let lab = Lab::new();
     ask(&lab, "write notes.txt: hello there").await;
     assert_eq!(fs::read_to_string(lab.work("notes.txt")).unwrap(), "hello there\n");
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_is_named_and_not_counted() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let lab = Lab::new();
+    put(&lab, "src/a.rs", "fn gust() {}\n");
+    put(&lab, "src/nul.rs", "fn a() {}\n\0");
+    put(&lab, "src/latin.py", b"# caf\xe9\n");
+    put(&lab, "src/large.rs", "// x\n".repeat(200_000));
+    put(&lab, "src/locked.rs", "fn gust() {}\n");
+    put(&lab, "src/shut/b.rs", "fn gust() {}\n");
+    for path in ["src/locked.rs", "src/shut"] {
+        fs::set_permissions(lab.work(path), fs::Permissions::from_mode(0)).unwrap();
+    }
+    let ask = async |task: &str| {
+        let command = lab.deputize(&["run", "-m", "offline", task]);
+        Running::start(without_rights(&lab, command)).end().await
+    };
+    let unread = [
+        "- `src/locked.rs`: cannot open: Permission denied\n",
+        "- `src/shut/`: cannot list: Permission denied\n",
+    ];
+    let report = ask("Survey this repository").await.with_code(0).out;
+    holds(&report, &unread);
+    holds(
+        &report,
+        &[
+            "- Size: Rust 200,001 lines in 2 files",
+            "; 3 files and 200,002 lines of text in all; 1 binary file",
+            "- `src/nul.rs`: binary file\n",
+            "- `src/large.rs`: not parsed, for it has more than 524,288 bytes",
+        ],
+    );
+    lacks(&report, &["| `src/nul.rs`", "| `src/locked.rs`", "binary file ("]);
+    assert_eq!(report.matches("src/nul.rs").count(), 1, "{report}");
+    let found = ask("find gusts").await.with_code(0).out;
+    holds(&found, &["1 line in 1 file of `.` has `gust`", "- 1 binary file: `src/nul.rs`"]);
+    holds(&found, &unread);
+    let none = ask("find zephyrs in src").await.with_code(0).out;
+    holds(&none, &["3 files were searched"]);
+    holds(&none, &unread);
+    let tests = ask("where are the tests?").await.with_code(0).out;
+    holds(&tests, &unread);
+    for (task, words) in [
+        ("list src/shut", "The entries of `src/shut` failed: cannot list src/shut"),
+        ("survey src/shut", "I cannot survey `src/shut`: listing it failed: cannot list src/shut"),
+        ("find gusts in src/shut", "failed: cannot search src/shut: Permission denied"),
+        ("read src/locked.rs", "cannot open src/locked.rs: Permission denied"),
+    ] {
+        holds(&ask(task).await.with_code(1).out, &[words]);
+    }
+    fs::set_permissions(lab.work("src/shut"), fs::Permissions::from_mode(0o700)).unwrap();
+}
+
+#[tokio::test]
+async fn parts_of_a_task_are_done_together() {
+    let lab = Lab::new();
+    put(&lab, "src/a.rs", "fn parse() {}\n#[test]\nfn other() { parse() }\n");
+    put(&lab, "b/src/c.rs", "fn parse() {}\n");
+    let both = ask(&lab, "Where are the tests, and find parse in src and b, please.").await.out;
+    holds(
+        &both,
+        &[
+            "1 test function in 1 file of `.`",
+            "2 lines in 1 file of `src` have `parse`, in any case: 1 where it is defined, 1 in tests.",
+            "1 line in 1 file of `b` has `parse`",
+        ],
+    );
+    let outside = ask(&lab, "find parse outside of tests").await.out;
+    holds(&outside, &["2 lines in 2 files of `.` outside of tests have `parse`"]);
+    fs::remove_dir_all(lab.work("src")).unwrap();
+    for task in ["find parse in src", "survey src", "list src"] {
+        let said = refused(&lab, task).await.out;
+        holds(&said, &["not found: src", "id you mean `b/src`?"]);
+    }
 }

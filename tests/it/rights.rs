@@ -36,7 +36,7 @@ async fn one_command(command: &'static str) -> MockServer {
 }
 
 /// As a user without rights, if this one has all: an administrator may read everything.
-fn without_rights(lab: &Lab, mut command: Command) -> Command {
+pub(crate) fn without_rights(lab: &Lab, mut command: Command) -> Command {
     const NOBODY: u32 = 65_534;
     if rustix::process::geteuid().is_root() {
         for place in ["", "work"] {

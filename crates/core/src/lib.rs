@@ -111,7 +111,7 @@ pub use policy::{AllowAll, Answer, Approver, NoPerson, Policy, Question, Verdict
 pub use prompt::{FillError, Prompt, PromptParts, Section, fill};
 pub use retry::{RetryPolicy, retry_wait};
 pub use returned::{IntoToolCallResult, IntoToolOutput, Json};
-pub use run::{BudgetOf, End, Input, Run, Step, WrapUp};
+pub use run::{BudgetOf, End, Input, Run, Step, TASK_NOT_DONE, WrapUp};
 pub use schema::{
     SCHEMA_LAYERS, SCHEMA_NESTING, SCHEMA_PARTS, Schema, SchemaError, bounded_schema, looks_within,
 };

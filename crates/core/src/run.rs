@@ -19,6 +19,8 @@ mod replies;
 
 use repetition::Repetition;
 
+pub use replies::TASK_NOT_DONE;
+
 const GO_ON: &str = include_str!("../prompts/go_on.md");
 /// What stands between a report and what was said after it.
 const LATER_ANSWER: &str = include_str!("../prompts/later_answer.md");

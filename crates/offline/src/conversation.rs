@@ -1,13 +1,15 @@
 //! What the conversation says: the task of this turn, and the calls with their results.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use deputize_core::{CallStatus, Message, Request, ToolDecl};
 use serde_json::Value;
 
 use super::frame::unframe;
+use super::language::file_name;
 use super::scope::Scope;
-use super::task::Task;
+use super::task::{Refusal, Task};
 
 /// A cancelled call is asked for again, but not more often than this.
 const MOST_TRIES: usize = 2;
@@ -38,6 +40,19 @@ impl Done {
         (self.status == CallStatus::Ok).then_some(self.content.as_str())
     }
 
+    /// Returns why a call about a path did not do its work, without the path and advice.
+    pub(super) fn reason(&self, path: &str) -> Option<String> {
+        let problem = self.problem()?;
+        let problem = problem.strip_prefix("failed: ").unwrap_or(&problem);
+        let text = problem.replace(&format!(": {path}"), "").replace(&format!(" {path}"), "");
+        if text.starts_with("binary file") {
+            return Some("binary file".to_owned());
+        }
+        let text = text.split(';').next().unwrap_or_default();
+        let text = text.split(" (os error").next().unwrap_or_default();
+        Some(text.trim().to_owned())
+    }
+
     /// What went wrong, on one line; nothing when it did its work.
     pub(super) fn problem(&self) -> Option<String> {
         let first =
@@ -56,8 +71,10 @@ impl Done {
 /// One turn, as far as it has come.
 #[derive(Debug)]
 pub(super) struct Turn<'r> {
-    /// What is asked.
-    pub(super) task: Task,
+    /// What is asked, or why it is refused.
+    pub(super) tasks: Result<Vec<Task>, Refusal>,
+    /// The path of the working directory, if the system text names it.
+    directory: Option<&'r str>,
     /// The tools that may be called; empty when none may.
     tools: Vec<&'r ToolDecl>,
     done: BTreeMap<(String, String), Vec<Done>>,
@@ -90,8 +107,14 @@ impl<'r> Turn<'r> {
         }
         let tools = request.tools.iter().map(|tool| &**tool).collect();
         let part = Scope::from_brief(text, request.system);
-        let task = part.map_or_else(|| Task::of(text), Task::Part);
-        Self { task, tools, done }
+        let tasks = part.map_or_else(|| Task::parse(text), |scope| Ok(vec![Task::Part(scope)]));
+        Self { tasks, directory: working_directory(request.system), tools, done }
+    }
+
+    /// Returns the name of a directory: its own, where the path is that of the working directory.
+    pub(super) fn directory_name<'n>(&'n self, path: &'n str) -> &'n str {
+        let own = self.directory.filter(|_| path == ".").map(file_name);
+        own.filter(|name| !name.is_empty()).unwrap_or(path)
     }
 
     /// The declaration of a tool, if it is among those sent.
@@ -109,6 +132,14 @@ impl<'r> Turn<'r> {
     }
 }
 
+/// Returns the path of the working directory from the system text.
+fn working_directory(system: &[Arc<str>]) -> Option<&str> {
+    let mut lines = system.iter().flat_map(|text| text.lines());
+    let path = lines.find_map(|line| line.strip_prefix("Working directory: "))?;
+    let path = path.rsplit_once(" (").map_or(path, |(path, _)| path);
+    path.starts_with('/').then_some(path)
+}
+
 /// What a message says, without what was piped in: that stands before it in a frame, with notes.
 fn words(text: &str) -> &str {
     let framed = text.starts_with("<input:").then(|| unframe(text).after.split_once("\n\n"));
@@ -118,7 +149,7 @@ fn words(text: &str) -> &str {
 /// The message that says what this turn is about, and where it stands: the last one from the
 /// person or the parent that is neither a remark of the runtime nor an aside that no rule
 /// knows, said while calls ran.
-fn task_message(messages: &[std::sync::Arc<Message>]) -> (usize, &str) {
+fn task_message(messages: &[Arc<Message>]) -> (usize, &str) {
     let said = messages.iter().enumerate().rev().filter_map(|(at, message)| match &**message {
         Message::User(user) if user.from.is_none() && !is_remark(&user.text) => {
             Some((at, words(&user.text)))
@@ -132,7 +163,7 @@ fn task_message(messages: &[std::sync::Arc<Message>]) -> (usize, &str) {
             Some(Message::Tool(result)) => result.status != CallStatus::Cancelled,
             Some(Message::User(_) | Message::Assistant(_)) | None => false,
         };
-        if !aside || Task::of(text) != Task::Unknown {
+        if !aside || Task::parse(text).is_ok() {
             return (at, text);
         }
         first.get_or_insert((at, text));
@@ -195,8 +226,6 @@ impl<'t, 'r> Ask<'t, 'r> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use deputize_core::door::{Source, quote};
     use deputize_core::{CallId, ModelText, ToolResult, UserMessage};
 

@@ -6,10 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use super::conversation::Ask;
 use super::imports::{Resolver, join, parent};
-use super::inventory::{File, whole};
+use super::inventory::{File, unread_reason, whole};
 use super::manifest::Package;
 use super::part::Part;
 use super::syntax::{FILE_BYTES, Grammar, Outline, outline};
+use super::wording::{count, number};
 
 /// Files that one agent parses, and their bytes.
 const FILES: usize = 3_000;
@@ -29,6 +30,9 @@ pub(super) struct Reference {
 pub(super) struct Tests {
     pub(super) files: u64,
     pub(super) cases: u64,
+    /// Whether those of folders below are among them.
+    #[serde(default)]
+    pub(super) below: bool,
 }
 
 /// What the sources of a part say.
@@ -61,6 +65,7 @@ impl Figures {
             let mine = self.tests.entry(folder).or_default();
             mine.files += tests.files;
             mine.cases += tests.cases;
+            mine.below |= tests.below;
         }
         self.mains.extend(other.mains);
         for (path, count) in other.imported {
@@ -77,25 +82,35 @@ impl Figures {
         self.tests.values().fold(Tests::default(), |sum, tests| Tests {
             files: sum.files + tests.files,
             cases: sum.cases + tests.cases,
+            below: true,
         })
     }
 
     /// Shortens what may be long, so that a report of it fits.
     fn shorten(&mut self) {
-        while self.tests.len() > ROWS {
-            let deepest = self.tests.keys().max_by_key(|folder| folder.matches('/').count());
-            let Some(deepest) = deepest.cloned() else { break };
-            let Some(tests) = self.tests.remove(&deepest) else { break };
-            let above = self.tests.entry(parent(&deepest).to_owned()).or_default();
-            above.files += tests.files;
-            above.cases += tests.cases;
-        }
+        group_folders(&mut self.tests, ROWS);
         let mut imported: Vec<_> = std::mem::take(&mut self.imported).into_iter().collect();
         imported.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
         self.imported = imported.into_iter().take(2 * ROWS).collect();
         self.mains.truncate(ROWS);
         self.generated.truncate(ROWS);
         self.only_tests.truncate(ROWS);
+    }
+}
+
+/// Groups folders until there are at most so many: the deepest one goes to that above it. So
+/// groups of parts become the groups of the whole.
+pub(super) fn group_folders(folders: &mut BTreeMap<String, Tests>, most: usize) {
+    while folders.len() > most {
+        let depth =
+            |folder: &str| if folder.is_empty() { 0 } else { 1 + folder.matches('/').count() };
+        let deepest = folders.keys().max_by_key(|folder| depth(folder));
+        let Some(deepest) = deepest.filter(|folder| !folder.is_empty()).cloned() else { break };
+        let Some(tests) = folders.remove(&deepest) else { break };
+        let above = folders.entry(parent(&deepest).to_owned()).or_default();
+        above.files += tests.files;
+        above.cases += tests.cases;
+        above.below = true;
     }
 }
 
@@ -116,24 +131,35 @@ pub(super) fn figures(ask: &mut Ask<'_, '_>, files: &[File], resolver: &Resolver
     let (chosen, left_out) = sources(files);
     if left_out > 0 {
         let first = chosen.len();
-        figures
-            .gaps
-            .push(format!("{left_out} sources beyond the first {first}, which were parsed"));
+        let left_out = count(left_out as u64, "source");
+        figures.gaps.push(format!("{left_out} beyond the first {first}, which were parsed"));
     }
     let mut texts = Vec::new();
-    let mut unread = 0_u64;
+    let too_large = files.iter().filter(|file| is_too_large(file));
+    let limit = number(FILE_BYTES);
+    figures
+        .gaps
+        .extend(too_large.map(|file| {
+            format!("`{}`: not parsed, for it has more than {limit} bytes", file.path)
+        }));
+    let mut unread = Vec::new();
     for (file, grammar) in chosen {
         match whole(ask, &file.path) {
             Some(text) => texts.push((file, grammar, text)),
-            None => unread += 1,
+            None => unread.extend(
+                unread_reason(ask, &file.path).map(|why| format!("`{}`: {why}", file.path)),
+            ),
         }
     }
     // Nothing is parsed before everything is there.
     if ask.waits() {
         return figures;
     }
-    if unread > 0 {
-        figures.gaps.push(format!("{unread} sources that could not be read"));
+    let left = unread.len().saturating_sub(ROWS);
+    figures.gaps.extend(unread.into_iter().take(ROWS));
+    if left > 0 {
+        let left = count(left as u64, "more source");
+        figures.gaps.push(format!("{left} that cannot be read"));
     }
     let outlined: Vec<Outlined<'_>> = texts
         .iter()
@@ -175,6 +201,11 @@ pub(super) fn figures(ask: &mut Ask<'_, '_>, files: &[File], resolver: &Resolver
         imported.into_iter().map(|(target, from)| (target, from.len() as u64)).collect();
     figures.shorten();
     figures
+}
+
+/// Whether a source is too large to be parsed.
+fn is_too_large(file: &File) -> bool {
+    Grammar::of(&file.path).is_some() && file.part() != Part::Foreign && file.bytes > FILE_BYTES
 }
 
 /// Returns the files to parse, and how many more there are.

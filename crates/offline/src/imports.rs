@@ -303,7 +303,7 @@ mod tests {
         let file = |path: &&str| File { path: (*path).to_owned(), bytes: 1, lines: None };
         let mut files: Vec<File> = paths.iter().map(file).collect();
         files.sort_by(|a, b| a.path.cmp(&b.path));
-        Inventory { files, gaps: Vec::new() }
+        Inventory { files, ..Inventory::default() }
     }
 
     fn rust(path: &str) -> Import {

@@ -1,6 +1,6 @@
 //! The files of a directory, with their sizes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
 
@@ -8,7 +8,8 @@ use super::conversation::{Ask, Done};
 use super::language::{self, Class};
 use super::part::{Part, part_of};
 use super::scope::{Scope, under};
-use super::search::Search;
+use super::search::{Found, Search};
+use super::wording::{and_more, count};
 
 /// Pages of file names that are read.
 pub(super) const PAGES: usize = 6;
@@ -40,6 +41,8 @@ impl File {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Inventory {
     pub(super) files: Vec<File>,
+    /// The paths of binary files, where lines were counted.
+    pub(super) binary: BTreeSet<String>,
     /// What is not in it, and why.
     pub(super) gaps: Vec<String>,
 }
@@ -68,7 +71,27 @@ impl Inventory {
         if names.more || counts.more {
             gaps.push(format!("files of {} beyond the first {}", scope.label(), files.len()));
         }
-        Self { files, gaps }
+        let (binary, unread) = uncounted(ask, &files, &counts);
+        gaps.extend(unread);
+        gaps.extend(unread_directories(ask, scope, &files, &names));
+        Self { files, binary, gaps }
+    }
+
+    /// Lists what was not searched: binary files, and what could not be read.
+    pub(super) fn unsearched(&self) -> Vec<String> {
+        let mut out = self.gaps.clone();
+        let named: Vec<String> = self.binary.iter().map(|path| format!("`{path}`")).collect();
+        if !named.is_empty() {
+            let all = count(named.len() as u64, "binary file");
+            out.push(format!("{all}: {}", and_more(named, NAMED)));
+        }
+        out
+    }
+
+    /// Lists sources by their names that are binary all the same.
+    pub(super) fn binary_sources(&self) -> impl Iterator<Item = String> {
+        let sources = self.binary.iter().filter(|path| language::of(path).class == Class::Code);
+        sources.map(|path| format!("`{path}`: binary file"))
     }
 
     /// Lists the paths of the files below a directory.
@@ -80,7 +103,8 @@ impl Inventory {
         let file = |(path, bytes): (&str, u64)| File { path: path.to_owned(), bytes, lines: None };
         let mut files: Vec<File> = names.sizes().map(file).collect();
         files.sort_by(|a, b| a.path.cmp(&b.path));
-        Self { files, gaps: Vec::new() }
+        let gaps = unread_directories(ask, scope, &files, &names);
+        Self { files, gaps, ..Self::default() }
     }
 
     /// Lists what a listing of some levels shows, where no search can.
@@ -111,7 +135,7 @@ impl Inventory {
             None => {}
         }
         files.sort_by(|a, b| a.path.cmp(&b.path));
-        Self { files, gaps }
+        Self { files, gaps, ..Self::default() }
     }
 
     /// Returns the file of a path.
@@ -133,6 +157,111 @@ impl Inventory {
     }
 }
 
+/// Places of a name that are looked for, and those that are suggested.
+const PLACES: u64 = 200;
+const SUGGESTED: usize = 3;
+
+/// Suggests directories of the same name for a path that does not exist. `problem` is what the
+/// tool said, which may suggest something itself.
+pub(super) fn nearest(ask: &mut Ask<'_, '_>, path: &str, problem: &str) -> String {
+    let name = language::file_name(path);
+    let plain = !name.is_empty() && !name.contains(['*', '?', '[', ']', '{', '}', '.']);
+    if !problem.contains("not found") || problem.contains("did you mean") || !plain {
+        return String::new();
+    }
+    let arguments = json!({"path": ".", "glob": format!("**/{name}/**"), "limit": PLACES});
+    let Some(done) = ask.call("search_files", arguments) else { return String::new() };
+    let middle = format!("/{name}/");
+    let folder = |line: &str| {
+        let at = line.find(&middle)?;
+        Some(format!("`{}`", line.get(..at + middle.len() - 1)?.trim_start_matches("./")))
+    };
+    let found: BTreeSet<String> =
+        done.ok().unwrap_or_default().lines().filter_map(folder).collect();
+    if found.is_empty() {
+        return String::new();
+    }
+    format!("; did you mean {}?", and_more(found.into_iter().collect(), SUGGESTED))
+}
+
+/// Files and directories that are read once more to learn why they cannot be read.
+const PROBED: usize = 100;
+/// Binary files that are named.
+const NAMED: usize = 5;
+
+/// Tells apart the files whose lines were not counted: those that are binary, and for the others
+/// why they cannot be read.
+fn uncounted(
+    ask: &mut Ask<'_, '_>,
+    files: &[File],
+    counts: &Found<'_>,
+) -> (BTreeSet<String>, Vec<String>) {
+    let mut binary = BTreeSet::new();
+    let mut gaps = Vec::new();
+    if counts.problem.is_some() {
+        return (binary, gaps);
+    }
+    // Beyond the last page, nothing is known.
+    let last = counts.counts().map(|(path, _)| path).max().filter(|_| counts.more);
+    let left = files.iter().filter(|file| file.lines.is_none() && file.bytes > 0);
+    let left = left.filter(|file| last.is_none_or(|last| file.path.as_str() < last));
+    let mut unknown = 0;
+    for (at, file) in left.enumerate() {
+        let path = file.path.as_str();
+        if counts.unreadable == 0 {
+            binary.insert(path.to_owned());
+            continue;
+        }
+        if at >= PROBED {
+            unknown += 1;
+            continue;
+        }
+        let probe = ask.call("read_file", json!({"path": path, "limit": 1}));
+        match probe.map(|done| done.reason(path)) {
+            Some(Some(why)) if why.starts_with("binary file") => {
+                binary.insert(path.to_owned());
+            }
+            Some(Some(why)) => gaps.push(format!("`{path}`: {why}")),
+            Some(None) => gaps.push(format!("`{path}`: its lines could not be counted")),
+            None => unknown += 1,
+        }
+    }
+    if unknown > 0 {
+        gaps.push(format!("{}: binary, or they cannot be read", count(unknown, "more file")));
+    }
+    (binary, gaps)
+}
+
+/// Says which directories could not be read, and why.
+fn unread_directories(
+    ask: &mut Ask<'_, '_>,
+    scope: &Scope,
+    files: &[File],
+    names: &Found<'_>,
+) -> Vec<String> {
+    if names.directories == 0 {
+        return Vec::new();
+    }
+    let root = scope.top().to_owned();
+    let Some(listing) = ask.call("list_dir", json!({"path": root, "depth": DEPTH})) else {
+        return Vec::new();
+    };
+    let holds = |dir: &str| files.iter().any(|file| file.path.starts_with(&under(dir, "")));
+    let mut gaps = Vec::new();
+    let listed = listing.ok().unwrap_or_default().lines();
+    let empty = listed.filter_map(|line| line.strip_suffix('/')).map(|dir| under(&root, dir));
+    for dir in empty.filter(|dir| !holds(dir)).take(PROBED) {
+        let probe = ask.call("list_dir", json!({"path": dir, "depth": 1}));
+        let why = probe.and_then(|done| done.reason(&dir));
+        gaps.extend(why.map(|why| format!("`{dir}/`: {why}")));
+    }
+    let left = names.directories.saturating_sub(gaps.len() as u64);
+    if left > 0 && !ask.waits() {
+        gaps.push(format!("{}: cannot be read", count(left, "directory")));
+    }
+    gaps
+}
+
 /// Returns the text of a result of `read_file`, which numbers the lines.
 pub(super) fn unnumbered(content: &str) -> String {
     let line = |line: &str| match line.split_once('\t') {
@@ -150,6 +279,11 @@ pub(super) fn head(ask: &mut Ask<'_, '_>, path: &str, lines: u64) -> Option<Stri
 
 /// Lines of one page of `read_file`.
 const PAGE_LINES: u64 = 2_000;
+
+/// Returns why a file cannot be read whole; `None` where it can, or it is not known yet.
+pub(super) fn unread_reason(ask: &mut Ask<'_, '_>, path: &str) -> Option<String> {
+    ask.call("read_file", json!({"path": path}))?.reason(path)
+}
 
 /// Reads a whole file. `None` while a page is missing, or when it cannot be read.
 pub(super) fn whole(ask: &mut Ask<'_, '_>, path: &str) -> Option<String> {

@@ -111,18 +111,44 @@ enum Next {
     Refuse(String),
 }
 
+/// Returns the next step of tasks that are done one after the other. Their answers are one text;
+/// the turn fails if one of them does.
+fn all_steps(turn: &Turn<'_>, tasks: &[Task], closing: bool) -> Next {
+    let (mut texts, mut failed) = (Vec::new(), false);
+    for task in tasks {
+        match step(turn, task, closing) {
+            Next::Calls(calls) => return Next::Calls(calls),
+            Next::Say(text) => texts.push(text),
+            Next::Refuse(text) => {
+                failed = true;
+                texts.push(text);
+            }
+        }
+    }
+    let text = texts.join("\n");
+    if failed { Next::Refuse(text) } else { Next::Say(text) }
+}
+
+/// Returns the next step of one task.
+fn step(turn: &Turn<'_>, task: &Task, closing: bool) -> Next {
+    match task {
+        Task::Survey { root, sharing } => survey::step(turn, root, *sharing, closing),
+        Task::Tests { root } => survey::tests_step(turn, root, closing),
+        Task::Part(scope) => survey::part_step(turn, scope, closing),
+        Task::Search { term, path, without_tests } => {
+            lookup::step(turn, term, path, *without_tests, closing)
+        }
+        task => single::step(turn, task, closing),
+    }
+}
+
 /// The reply to a request: nothing but a function of it.
 fn answer(request: &Request<'_>) -> Reply {
     let turn = Turn::of(request);
     let closing = request.tool_choice == ToolChoice::None;
-    let next = match &turn.task {
-        Task::Survey { root, sharing } => survey::step(&turn, root, *sharing, closing),
-        Task::Tests { root } => survey::tests_step(&turn, root, closing),
-        Task::Part(scope) => survey::part_step(&turn, scope, closing),
-        Task::Search { wanted, path, pattern } => {
-            lookup::step(&turn, wanted, path, *pattern, closing)
-        }
-        task => single::step(&turn, task, closing),
+    let next = match &turn.tasks {
+        Ok(tasks) => all_steps(&turn, tasks, closing),
+        Err(refusal) => Next::Refuse(single::help(refusal)),
     };
     match next {
         Next::Say(text) => Reply::text(NAME, text),

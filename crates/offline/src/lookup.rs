@@ -8,14 +8,16 @@ use super::Next;
 use super::conversation::{Ask, Turn};
 use super::figures::module_folder;
 use super::imports::{join, parent};
+use super::inventory::nearest;
 use super::inventory::{Inventory, whole};
 use super::part::{Part, part_of};
 use super::query::Query;
 use super::scope::Scope;
 use super::search::{Found, Hit, Search};
-use super::single::fence;
-use super::syntax::{Grammar, Place, Source, outline, place_of};
-use super::wording::{count, number};
+use super::single::{fence, help};
+use super::syntax::{Grammar, Place, Source, is_in_tests, outline, place_of};
+use super::task::{Refusal, Term};
+use super::wording::{bullets, count, number};
 
 /// Lines that are listed.
 const LISTED: usize = 300;
@@ -52,9 +54,19 @@ impl Kind {
 
 /// Returns the next step of a search for lines.
 #[expect(clippy::fn_params_excessive_bools, reason = "one of the task, one of the turn")]
-pub(super) fn step(turn: &Turn<'_>, wanted: &str, path: &str, exact: bool, closing: bool) -> Next {
+pub(super) fn step(
+    turn: &Turn<'_>,
+    term: &Term,
+    path: &str,
+    without_tests: bool,
+    closing: bool,
+) -> Next {
+    if turn.tool("search_files").is_none() {
+        let why = "`search_files`, which this task needs, is not among my tools here.";
+        return Next::Refuse(help(&Refusal(why.to_owned())));
+    }
     let mut ask = Ask::new(turn);
-    let query = Query::of(wanted, exact);
+    let query = Query::of(term);
     let (mut query, mut found) = (query.clone(), search(&mut ask, &query, path));
     if ask.waits() && !closing {
         return Next::Calls(ask.into_missing());
@@ -62,7 +74,6 @@ pub(super) fn step(turn: &Turn<'_>, wanted: &str, path: &str, exact: bool, closi
     let searched = found.searched;
     if found.problem.is_none()
         && found.len() == 0
-        && !exact
         && let Some(wider) = query.wider()
     {
         found = search(&mut ask, &wider, path);
@@ -71,20 +82,50 @@ pub(super) fn step(turn: &Turn<'_>, wanted: &str, path: &str, exact: bool, closi
         }
         query = wider;
     }
-    if let Some(problem) = &found.problem {
-        return Next::Refuse(format!("Searching `{path}` for `{}` {problem}\n", query.name));
+    if found.problem.is_some() {
+        let text = failure(&mut ask, &query, path, &found);
+        if ask.waits() && !closing {
+            return Next::Calls(ask.into_missing());
+        }
+        return Next::Refuse(text);
     }
     if !found.read {
         return Next::Say("The search was not done: no tool can be called any more.\n".to_owned());
     }
-    if found.len() == 0 {
-        return Next::Say(nothing(&query, path, searched));
-    }
+    let unsearched = unsearched(&mut ask, path, &found);
     let lines = judge(&mut ask, &query, &found);
     if ask.waits() && !closing {
         return Next::Calls(ask.into_missing());
     }
-    Next::Say(render(&query, path, &lines, &found))
+    let mut text = if found.len() == 0 {
+        nothing(&query, path, searched)
+    } else {
+        render(&query, path, lines, &found, without_tests)
+    };
+    if let Some(unsearched) = bullets(unsearched.into_iter()) {
+        text.push_str(&format!("\nNot looked at:\n\n{unsearched}\n"));
+    }
+    Next::Say(text)
+}
+
+/// Says why a search found nothing, with all that the tool said of it.
+fn failure(ask: &mut Ask<'_, '_>, query: &Query, path: &str, found: &Found<'_>) -> String {
+    let problem = found.problem.as_deref().unwrap_or_default();
+    let what = format!("Searching `{path}` for `{}`", fit(&query.name));
+    if found.message.lines().count() < 2 {
+        let near = nearest(ask, path, problem);
+        return format!("{what} {problem}{near}\n");
+    }
+    let fence = fence(found.message);
+    format!("{what} failed:\n\n{fence}\n{}\n{fence}\n", found.message)
+}
+
+/// Lists what a search passed over, if it says that there is something.
+fn unsearched(ask: &mut Ask<'_, '_>, path: &str, found: &Found<'_>) -> Vec<String> {
+    if found.binary + found.unreadable + found.directories == 0 {
+        return Vec::new();
+    }
+    Inventory::with_lines(ask, &Scope::whole(path)).unsearched()
 }
 
 fn search<'t>(ask: &mut Ask<'t, '_>, query: &Query, path: &str) -> Found<'t> {
@@ -93,11 +134,7 @@ fn search<'t>(ask: &mut Ask<'t, '_>, query: &Query, path: &str) -> Found<'t> {
 
 /// Says that nothing was found, what was looked for, and where.
 fn nothing(query: &Query, path: &str, searched: u64) -> String {
-    let files = if searched > 0 {
-        format!("{} searched; ignored", was(searched))
-    } else {
-        "Ignored".to_owned()
-    };
+    let files = format!("{} searched", was(searched));
     let other = if query.name == query.words {
         String::new()
     } else {
@@ -105,9 +142,9 @@ fn nothing(query: &Query, path: &str, searched: u64) -> String {
     };
     let case = if query.any_case { ", in any case" } else { "" };
     format!(
-        "No line in `{path}` has `{}`{other}{case}. {files}, hidden and binary files were \
-         left out. For a regular expression write it between slashes: `find /{}/ in {path}`.\n",
-        query.name, query.pattern
+        "No line in `{path}` has `{}`{other}{case}. {files}; ignored and hidden files were left \
+         out.\n",
+        fit(&query.name)
     )
 }
 
@@ -123,6 +160,8 @@ struct Line<'t> {
     whole: bool,
     /// The longer names that it is part of.
     longer: Vec<String>,
+    /// Whether it belongs to tests, also as a comment.
+    in_tests: bool,
 }
 
 fn judge<'t>(ask: &mut Ask<'t, '_>, query: &Query, found: &Found<'t>) -> Vec<Line<'t>> {
@@ -159,7 +198,7 @@ fn judge<'t>(ask: &mut Ask<'t, '_>, query: &Query, found: &Found<'t>) -> Vec<Lin
             let source = tree
                 .as_ref()
                 .map(|(grammar, text, tree)| (*grammar, Source { text, root: tree.root_node() }));
-            out.push(line(hit, source, rule.as_ref(), test));
+            out.push(line(hit, source, query, rule.as_ref(), test));
         }
     }
     out
@@ -168,25 +207,30 @@ fn judge<'t>(ask: &mut Ask<'t, '_>, query: &Query, found: &Found<'t>) -> Vec<Lin
 fn line<'t>(
     hit: Hit<'t>,
     source: Option<(Grammar, Source<'_>)>,
+    query: &Query,
     rule: Option<&Regex>,
     test: bool,
 ) -> Line<'t> {
-    let mut out = Line { hit, kind: Kind::Other, whole: false, longer: Vec::new() };
+    let other = if test { Kind::Test } else { Kind::Other };
+    let mut out = Line { hit, kind: other, whole: true, longer: Vec::new(), in_tests: test };
     let Some(rule) = rule else { return out };
     // Where the file was parsed, its own line counts: a result may be shortened.
     let row = usize::try_from(hit.line.saturating_sub(1)).unwrap_or(usize::MAX);
     let own = source.and_then(|(_, source)| source.text.lines().nth(row));
     let text = own.unwrap_or(hit.text);
-    let mut kinds = Vec::new();
+    let (mut kinds, mut whole) = (Vec::new(), false);
     for found in rule.find_iter(text) {
-        let longer = longer(text, found.start(), found.end());
-        out.whole |= longer.is_none();
+        let longer = longer(text, found.start(), found.end()).filter(|_| query.is_name);
+        whole |= longer.is_none();
         out.longer.extend(longer);
         if let Some((grammar, source)) = source {
             kinds.push(kind(grammar, source, row, found.start(), found.end(), test));
+            out.in_tests |= is_in_tests(grammar, source, row, found.start());
         }
     }
-    out.kind = kinds.into_iter().min().unwrap_or(Kind::Other);
+    // What stands beyond the part of a line that is shown was found all the same.
+    out.whole = whole || out.longer.is_empty();
+    out.kind = kinds.into_iter().min().unwrap_or(other);
     out
 }
 
@@ -275,9 +319,8 @@ fn declared_in(inventory: &Inventory, path: &str) -> Option<(String, String)> {
     (module_folder(&declaring) == folder).then_some((declaring, name))
 }
 
-fn render(query: &Query, path: &str, lines: &[Line<'_>], found: &Found<'_>) -> String {
-    let (whole, part): (Vec<&Line<'_>>, Vec<&Line<'_>>) = lines.iter().partition(|line| line.whole);
-    let shown = if whole.is_empty() { &part } else { &whole };
+/// Says how many lines have what is looked for, and what they are.
+fn heading(query: &Query, path: &str, shown: &[&Line<'_>], without_tests: bool) -> String {
     let files: BTreeSet<&str> = shown.iter().map(|line| line.hit.path).collect();
     let kinds: Vec<String> = Kind::ALL
         .iter()
@@ -287,22 +330,63 @@ fn render(query: &Query, path: &str, lines: &[Line<'_>], found: &Found<'_>) -> S
         })
         .collect();
     let name = fit(&query.name);
-    let mut out = format!(
-        "{} in {} of `{path}` {} `{name}`: {}.\n",
+    let case = if query.any_case { ", in any case" } else { "" };
+    let outside = if without_tests { " outside of tests" } else { "" };
+    if shown.is_empty() {
+        return format!("No line in `{path}`{outside} has `{name}`{case}.\n");
+    }
+    format!(
+        "{} in {} of `{path}`{outside} {} `{name}`{case}: {}.\n",
         count(shown.len() as u64, "line"),
         count(files.len() as u64, "file"),
         if shown.len() == 1 { "has" } else { "have" },
         kinds.join(", ")
-    );
+    )
+}
+
+fn render(
+    query: &Query,
+    path: &str,
+    lines: Vec<Line<'_>>,
+    found: &Found<'_>,
+    without_tests: bool,
+) -> String {
+    let read = lines.len() as u64;
+    let (tests, lines): (Vec<_>, Vec<_>) =
+        lines.into_iter().partition(|line| without_tests && line.in_tests);
+    let (whole, part): (Vec<&Line<'_>>, Vec<&Line<'_>>) = lines.iter().partition(|line| line.whole);
+    let shown = if whole.is_empty() { &part } else { &whole };
+    let mut out = heading(query, path, shown, without_tests);
+    if !tests.is_empty() {
+        let tests = count(tests.len() as u64, "line");
+        out.push_str(&format!("{tests} of tests left out.\n"));
+    }
     if !whole.is_empty() && !part.is_empty() {
         let more = count(part.len() as u64, "more line");
         let has = if part.len() == 1 { "has" } else { "have" };
         out.push_str(&format!("{more} {has} it only in longer names: {}.\n", longest(&part)));
     }
     if found.more {
-        let (seen, all) = (number(lines.len() as u64), number(found.total));
+        let (seen, all) = (number(read), number(found.total));
         out.push_str(&format!("Only the first {seen} of {all} matching lines were read.\n"));
     }
+    let unparsed = shown.iter().filter(|line| is_unparsed(line)).count() as u64;
+    if without_tests && unparsed > 0 {
+        let unparsed = count(unparsed, "line");
+        out.push_str(&format!("{unparsed} in sources that were not parsed may be of tests.\n"));
+    }
+    out.push_str(&listing(shown));
+    out
+}
+
+/// Whether a line stands in a source that was not parsed.
+fn is_unparsed(line: &Line<'_>) -> bool {
+    line.kind == Kind::Other && Grammar::of(line.hit.path).is_some()
+}
+
+/// Lists lines by what they are.
+fn listing(shown: &[&Line<'_>]) -> String {
+    let mut out = String::new();
     let mut room = LISTED;
     for kind in Kind::ALL {
         let mut of_kind = shown.iter().filter(|line| line.kind == kind).peekable();
@@ -354,7 +438,7 @@ fn longest(lines: &[&Line<'_>]) -> String {
     let mut out: Vec<String> =
         names.iter().take(5).map(|(name, count)| format!("`{}` {count}", fit(name))).collect();
     if left > 0 {
-        out.push(format!("{left} other names"));
+        out.push(count(left as u64, "other name"));
     }
     out.join(", ")
 }

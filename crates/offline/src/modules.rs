@@ -58,7 +58,7 @@ impl Module {
 }
 
 fn lines_of(file: &File) -> u64 {
-    file.lines.unwrap_or_else(|| file.bytes.div_ceil(36))
+    file.lines.unwrap_or(0)
 }
 
 /// Divides the programs of a directory into modules, the largest first.
@@ -67,7 +67,8 @@ pub(super) fn modules(inventory: &Inventory, root: &str, packages: &[Package]) -
     let files: Vec<&File> = inventory
         .files
         .iter()
-        .filter(|file| is_source(&file.path) && file.part() == Part::Main && file.bytes > 0)
+        .filter(|file| is_source(&file.path) && file.part() == Part::Main)
+        .filter(|file| file.lines.is_some())
         .collect();
     let total: u64 = files.iter().map(|file| lines_of(file)).sum();
     let folders: Vec<&str> = packages.iter().map(Package::folder).collect();

@@ -1,21 +1,6 @@
-//! What to look for, as it is meant by how people say it.
+//! What a search looks for, and by which regular expression.
 
-use std::sync::LazyLock;
-
-use regex::Regex;
-
-use super::pattern::fixed;
-
-static BEFORE: LazyLock<Regex> = LazyLock::new(|| {
-    fixed(
-        r"(?i)^(?:(?:all|the|any|every|each|some|of|to|where|we|places?|lines?|calls?|call\s+sites?|uses?|usages?|references?|occurrences?|mentions?|instances?|invocations?|that|which|with|have|contain|using|use|call|comments?)\s+)+",
-    )
-});
-static AFTER: LazyLock<Regex> = LazyLock::new(|| {
-    fixed(
-        r"(?i)\s+(?:calls?|uses?|usages?|references?|occurrences?|mentions?|instances?|invocations?|comments?|statements?|blocks?|lines?|(?:is|are)\s+(?:used|called|defined|declared))$",
-    )
-});
+use super::task::Term;
 
 /// What to look for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,35 +13,40 @@ pub(super) struct Query {
     pub(super) pattern: String,
     /// Whether letters of either case fit.
     pub(super) any_case: bool,
+    /// Whether other spellings of the name may be meant.
+    pub(super) is_name: bool,
 }
 
 impl Query {
-    /// Reads what is asked for. `exact` takes it as a regular expression.
-    pub(super) fn of(text: &str, exact: bool) -> Self {
-        let text = text.trim();
-        let own = |name: &str, pattern: String| Self {
-            words: text.to_owned(),
-            name: name.to_owned(),
-            any_case: !exact && !name.chars().any(char::is_uppercase),
-            pattern,
-        };
-        if exact {
-            return own(text, text.to_owned());
+    /// Returns the query for what is asked for. Only a name fits in another case.
+    pub(super) fn of(term: &Term) -> Self {
+        match term {
+            Term::Pattern(pattern) => Self::exact(pattern, pattern.clone()),
+            Term::Literal(text) => Self::exact(text, regex::escape(text)),
+            Term::Name(word) => {
+                let name = singular(word);
+                let any_case = !name.chars().any(char::is_uppercase);
+                Self {
+                    any_case,
+                    is_name: true,
+                    words: word.clone(),
+                    ..Self::exact(&name, regex::escape(&name))
+                }
+            }
         }
-        if let Some(quoted) = quoted(text) {
-            return own(quoted, regex::escape(quoted));
-        }
-        let start = BEFORE.find(text).map_or(0, |found| found.end());
-        let rest = text.get(start..).filter(|rest| !rest.is_empty()).unwrap_or(text);
-        let end = AFTER.find(rest).map_or(rest.len(), |found| found.start());
-        let rest = rest.get(..end).filter(|rest| !rest.is_empty()).unwrap_or(rest);
-        let name = quoted(rest).map_or_else(|| singular(rest), str::to_owned);
-        own(&name, regex::escape(&name))
     }
 
-    /// Returns a wider query for words that were not found as they stand: other spellings of a
+    fn exact(name: &str, pattern: String) -> Self {
+        let (words, name) = (name.to_owned(), name.to_owned());
+        Self { words, name, pattern, any_case: false, is_name: false }
+    }
+
+    /// Returns a wider query for a name that was not found as it stands: other spellings of a
     /// name of several words.
     pub(super) fn wider(&self) -> Option<Self> {
+        if !self.is_name {
+            return None;
+        }
         let words: Vec<&str> = self
             .name
             .split(|c: char| !c.is_alphanumeric())
@@ -73,14 +63,6 @@ impl Query {
             ..self.clone()
         })
     }
-}
-
-/// Returns what stands in quotes.
-fn quoted(text: &str) -> Option<&str> {
-    ['`', '"', '\''].iter().find_map(|quote| {
-        let inner = text.strip_prefix(*quote)?.strip_suffix(*quote)?;
-        (!inner.is_empty() && !inner.contains(*quote)).then_some(inner)
-    })
 }
 
 /// Returns a single word without the ending of a plural.
@@ -108,25 +90,30 @@ mod tests {
     fn a_name_is_understood_as_people_say_it() {
         for (text, name) in [
             ("unwraps", "unwrap"),
-            ("all unwraps", "unwrap"),
-            ("unwrap calls", "unwrap"),
-            ("calls to `parse_all`", "parse_all"),
-            ("uses of unsafe", "unsafe"),
-            ("the TODOs", "TODO"),
-            ("TODO comments", "TODO"),
+            ("TODOs", "TODO"),
             ("queries", "query"),
             ("matches", "match"),
             ("class", "class"),
             ("status", "status"),
-            ("`parses`", "parses"),
             ("a.b()", "a.b()"),
-            ("calls", "call"),
         ] {
-            assert_eq!(Query::of(text, false).name, name, "{text}");
+            assert_eq!(Query::of(&Term::Name(text.into())).name, name, "{text}");
         }
-        let exact = Query::of(r"fn \w+s", true);
-        assert_eq!((exact.pattern.as_str(), exact.any_case), (r"fn \w+s", false));
-        let wider = Query::of("parse frames", false).wider().unwrap();
-        assert_eq!(wider.pattern, r"parse[\s_-]*frames");
+        let wider = Query::of(&Term::Name("parse-frame".into())).wider().unwrap();
+        assert_eq!(wider.pattern, r"parse[\s_-]*frame");
+    }
+
+    #[test]
+    fn what_stands_in_quotes_or_between_slashes_is_taken_as_it_is() {
+        let literal = Query::of(&Term::Literal("two Words".into()));
+        assert_eq!((literal.pattern.as_str(), literal.any_case), ("two Words", false));
+        let literal = Query::of(&Term::Literal("parses".into()));
+        assert_eq!((literal.pattern.as_str(), literal.any_case), ("parses", false));
+        assert_eq!(literal.wider(), None);
+        let exact = Query::of(&Term::Pattern(r"fn \w+s".into()));
+        assert_eq!(
+            (exact.pattern.as_str(), exact.any_case, exact.wider()),
+            (r"fn \w+s", false, None)
+        );
     }
 }

@@ -380,7 +380,7 @@ mod tests {
     fn the_readme_of_a_folder_is_found() {
         let file = |path: &str| crate::inventory::File { path: path.into(), bytes: 1, lines: None };
         let files = ["README", "docs/README.md", "readme.md"].map(file).to_vec();
-        let inventory = Inventory { files, gaps: Vec::new() };
+        let inventory = Inventory { files, ..Inventory::default() };
         assert_eq!(nearest(&inventory, ""), Some("readme.md"));
         assert_eq!(nearest(&inventory, "docs"), Some("docs/README.md"));
         assert_eq!(nearest(&inventory, "src"), None);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::commands::Commands;
 use super::entries::Entry;
-use super::figures::Figures;
+use super::figures::{Figures, group_folders};
 use super::inventory::{File, Inventory};
 use super::language::{self, Class};
 use super::manifest::{Dependency, Package, Tool};
@@ -23,8 +23,8 @@ const DEPENDENCIES: usize = 12;
 const LARGEST: usize = 5;
 /// Entry points that are named with their places.
 const ENTRIES: usize = 12;
-/// Folders of tests that are named.
-const TESTS: usize = 6;
+/// Rows of the folders of tests.
+const TESTS: usize = 12;
 /// Examples that are named.
 const EXAMPLES: usize = 8;
 
@@ -50,6 +50,8 @@ pub(super) struct PartReport {
 #[derive(Debug, Default)]
 pub(super) struct Report {
     pub(super) root: String,
+    /// What the directory is called where no manifest and no README names it.
+    pub(super) name: String,
     pub(super) top: Top,
     pub(super) packages: Vec<Package>,
     pub(super) inventory: Inventory,
@@ -83,7 +85,12 @@ pub(super) fn figures(text: &str) -> Option<Figures> {
 }
 
 /// Renders where tests are.
-pub(super) fn of_tests(root: &str, figures: &Figures, commands: &[String]) -> String {
+pub(super) fn of_tests(
+    root: &str,
+    figures: &Figures,
+    gaps: &[String],
+    commands: &[String],
+) -> String {
     let all = figures.all_tests();
     let mut out = if all.cases == 0 {
         format!(
@@ -95,13 +102,13 @@ pub(super) fn of_tests(root: &str, figures: &Figures, commands: &[String]) -> St
             "{} in {} of `{root}`:\n\n{}\n",
             count(all.cases, "test function"),
             count(all.files, "file"),
-            bullets(test_folders(figures, usize::MAX)).unwrap_or_default()
+            bullets(test_folders(figures)).unwrap_or_default()
         )
     };
     if !commands.is_empty() {
         out.push_str(&format!("\nRun them with {}.\n", quoted(commands)));
     }
-    if let Some(gaps) = bullets(figures.gaps.iter().cloned()) {
+    if let Some(gaps) = bullets(gaps.iter().cloned()) {
         out.push_str(&format!("\nNot looked at:\n\n{gaps}\n"));
     }
     out
@@ -177,7 +184,7 @@ fn introduction(report: &Report) -> String {
     let readme = report.top.readme.as_ref();
     let titled = readme.map(|readme| readme.title.clone()).filter(|title| !title.is_empty());
     let name = package.map(|package| package.name.clone()).or(titled);
-    let name = name.unwrap_or_else(|| report.root.clone());
+    let name = name.unwrap_or_else(|| report.name.clone());
     let version = version(report, package);
     let head = if version.is_empty() { format!("# {name}") } else { format!("# {name} {version}") };
     let about = package.map(|package| package.about.as_str()).unwrap_or_default();
@@ -338,7 +345,7 @@ impl Sizes {
         let (mut all, mut foreign, mut binary) = (Size::default(), Size::default(), 0);
         for file in &inventory.files {
             let Some(lines) = file.lines else {
-                binary += u64::from(file.bytes > 0);
+                binary += u64::from(inventory.binary.contains(&file.path));
                 continue;
             };
             all.files += 1;
@@ -518,17 +525,17 @@ fn connected(report: &Report) -> Option<String> {
     bullets(lines.into_iter())
 }
 
-/// The folders with tests, those with most first.
-fn test_folders(figures: &Figures, most: usize) -> impl Iterator<Item = String> {
-    let mut folders: Vec<_> = figures.tests.iter().collect();
-    folders.sort_by(|a, b| b.1.cases.cmp(&a.1.cases).then(a.0.cmp(b.0)));
-    let left = folders.len().saturating_sub(most);
-    let line = |(folder, tests): (&String, &super::figures::Tests)| {
+/// Returns a line for each folder with tests, those with most first.
+fn test_folders(figures: &Figures) -> impl Iterator<Item = String> {
+    let mut folders = figures.tests.clone();
+    group_folders(&mut folders, TESTS);
+    let mut folders: Vec<_> = folders.into_iter().collect();
+    folders.sort_by(|a, b| b.1.cases.cmp(&a.1.cases).then(a.0.cmp(&b.0)));
+    folders.into_iter().map(|(folder, tests)| {
         let folder = if folder.is_empty() { "." } else { folder.as_str() };
-        format!("`{folder}`: {} in {}", number(tests.cases), count(tests.files, "file"))
-    };
-    let more = (left > 0).then(|| format!("and {}", count(left as u64, "more folder")));
-    folders.into_iter().take(most).map(line).chain(more).collect::<Vec<_>>().into_iter()
+        let below = if tests.below { " and other folders in it" } else { "" };
+        format!("`{folder}`{below}: {} in {}", number(tests.cases), count(tests.files, "file"))
+    })
 }
 
 fn tests(report: &Report) -> Option<String> {
@@ -550,7 +557,7 @@ fn tests(report: &Report) -> Option<String> {
     } else {
         format!("{} in {}:", count(all.cases, "test function"), count(all.files, "file"))
     };
-    if let Some(folders) = bullets(test_folders(&report.figures, TESTS)) {
+    if let Some(folders) = bullets(test_folders(&report.figures)) {
         out.push_str(&format!("\n\n{folders}"));
     }
     if !report.commands.test.is_empty() {

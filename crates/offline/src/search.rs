@@ -105,6 +105,7 @@ impl Search {
             };
             if done.status != CallStatus::Ok {
                 found.problem = done.problem();
+                found.message = done.content.trim();
                 return;
             }
             if !done.content.trim().is_empty() {
@@ -112,9 +113,12 @@ impl Search {
             }
             let note = Note::of(&done.notes);
             if page == 0 {
-                found.searched += note.searched;
+                found.searched += note.searched.saturating_sub(note.binary + note.unreadable);
                 found.total += note.total;
                 found.files += note.files;
+                found.binary += note.binary;
+                found.unreadable += note.unreadable;
+                found.directories += note.directories;
             }
             match note.next {
                 Some(next) if next > offset => offset = next,
@@ -137,10 +141,18 @@ pub(super) struct Found<'t> {
     pub(super) files: u64,
     /// Files that were searched, where none had a match.
     pub(super) searched: u64,
+    /// Binary files, which were not searched.
+    pub(super) binary: u64,
+    /// Files that could not be read.
+    pub(super) unreadable: u64,
+    /// Directories that could not be read.
+    pub(super) directories: u64,
     /// Whether there is more that was not read.
     pub(super) more: bool,
     /// Why it found nothing more.
     pub(super) problem: Option<String>,
+    /// All that the tool said of that.
+    pub(super) message: &'t str,
 }
 
 /// A line that a search found.
@@ -213,9 +225,18 @@ struct Note {
     searched: u64,
     total: u64,
     files: u64,
+    binary: u64,
+    unreadable: u64,
+    directories: u64,
     next: Option<u64>,
 }
 
+static BINARY: LazyLock<Regex> =
+    LazyLock::new(|| fixed(r"^skipped: (?:.*, )?([\d,]+) binary files?"));
+static UNREADABLE: LazyLock<Regex> =
+    LazyLock::new(|| fixed(r"^skipped: (?:.*, )?([\d,]+) unreadable"));
+static DIRECTORIES: LazyLock<Regex> =
+    LazyLock::new(|| fixed(r"^skipped: (?:.*, )?([\d,]+) director(?:y|ies) that cannot"));
 static TOTALS: LazyLock<Regex> =
     LazyLock::new(|| fixed(r"([\d,]+) (?:match(?:es)?|(?:matching )?lines?) in ([\d,]+) files?"));
 static NONE: LazyLock<Regex> = LazyLock::new(|| fixed(r"no match in ([\d,]+) files?"));
@@ -232,6 +253,15 @@ impl Note {
             }
             if let Some(found) = NONE.captures(note) {
                 out.searched = found.get(1).and_then(number).unwrap_or(0);
+            }
+            for (rule, many) in [
+                (&BINARY, &mut out.binary),
+                (&UNREADABLE, &mut out.unreadable),
+                (&DIRECTORIES, &mut out.directories),
+            ] {
+                if let Some(found) = rule.captures(note) {
+                    *many = found.get(1).and_then(number).unwrap_or(0);
+                }
             }
             if let Some(found) = NEXT.captures(note) {
                 out.next = found.get(1).and_then(number);
@@ -261,10 +291,14 @@ mod tests {
     #[test]
     fn a_note_tells_the_totals_and_the_next_page() {
         let note = |text: &str| Note::of(&[text.to_owned()]);
-        let all = Note { searched: 0, total: 3, files: 2, next: None };
+        let all = Note { total: 3, files: 2, ..Note::default() };
         assert_eq!(note("3 matches in 2 files"), all);
-        let some = Note { searched: 0, total: 1, files: 1, next: Some(2000) };
+        let some = Note { total: 1, files: 1, next: Some(2000), ..Note::default() };
         assert_eq!(note("1 match in 1 file; shown 2000; offset 2000 for more"), some);
         assert_eq!(note("something else"), Note::default());
+        let skipped = "skipped: 2 binary files, 1 unreadable or with a line above 64 MiB, \
+                       1 directory that cannot be read, 3 hidden or ignored entries";
+        let skipped_files = Note { binary: 2, unreadable: 1, directories: 1, ..Note::default() };
+        assert_eq!(note(skipped), skipped_files);
     }
 }

@@ -4,22 +4,28 @@ use serde_json::{Value, json};
 
 use super::Next;
 use super::conversation::{Ask, Done, Turn};
-use super::task::Task;
+use super::inventory::nearest;
+use super::task::{Refusal, Task};
+use super::wording::count;
 
 /// Characters of a result that an answer repeats.
 const SHOWN: usize = 12_000;
 
 const HELP: &str = include_str!("help.md");
 
+/// Returns why a task is refused, and what can be asked instead.
+pub(super) fn help(refusal: &Refusal) -> String {
+    HELP.replacen("{{why}}", &refusal.0, 1)
+}
+
 /// The next step of a task that is not a survey.
 pub(super) fn step(turn: &Turn<'_>, task: &Task, closing: bool) -> Next {
     let Some((tool, arguments, what)) = call_of(task) else {
-        return Next::Refuse(HELP.to_owned());
+        return Next::Refuse(help(&Refusal("No rule of mine fits this task.".to_owned())));
     };
     if turn.tool(tool).is_none() {
-        return Next::Refuse(format!(
-            "I cannot do that: `{tool}` is not among my tools here.\n\n{HELP}"
-        ));
+        let why = format!("`{tool}`, which this task needs, is not among my tools here.");
+        return Next::Refuse(help(&Refusal(why)));
     }
     let mut ask = Ask::new(turn);
     let Some(done) = ask.call(tool, arguments) else {
@@ -29,7 +35,16 @@ pub(super) fn step(turn: &Turn<'_>, task: &Task, closing: bool) -> Next {
         }
         return Next::Calls(ask.into_missing());
     };
-    let text = answer(&what, done);
+    let mut text = answer(&what, done);
+    if let (Task::List { path }, Some(problem)) = (task, done.problem()) {
+        let near = nearest(&mut ask, path, &problem);
+        if ask.waits() && !closing {
+            return Next::Calls(ask.into_missing());
+        }
+        if let Some(near) = near.strip_prefix("; d") {
+            text.push_str(&format!("\nD{near}\n"));
+        }
+    }
     if failed(done) { Next::Refuse(text) } else { Next::Say(text) }
 }
 
@@ -56,11 +71,9 @@ fn call_of(task: &Task) -> Option<(&'static str, Value, String)> {
             }
             ("write_file", json!({"path": path, "content": text}), format!("Writing `{path}`"))
         }
-        Task::Survey { .. }
-        | Task::Tests { .. }
-        | Task::Search { .. }
-        | Task::Part(_)
-        | Task::Unknown => return None,
+        Task::Survey { .. } | Task::Tests { .. } | Task::Search { .. } | Task::Part(_) => {
+            return None;
+        }
     })
 }
 
@@ -70,15 +83,16 @@ fn answer(what: &str, done: &Done) -> String {
         None => format!("{what}:\n"),
     };
     let content = done.content.trim_end();
-    if done.ok().is_some() && content.is_empty() {
-        out.push_str("\nIt is empty.\n");
+    if done.ok().is_some() && content.is_empty() && done.notes.is_empty() {
+        out.push_str("\nNothing.\n");
     } else if !content.is_empty() {
         let shown: String = content.chars().take(SHOWN).collect();
         let left = content.chars().count() - shown.chars().count();
         let fence = fence(&shown);
         out.push_str(&format!("\n{fence}\n{shown}\n{fence}\n"));
         if left > 0 {
-            out.push_str(&format!("\n{left} more characters are not repeated here.\n"));
+            let left = count(left as u64, "more character");
+            out.push_str(&format!("\nNot repeated here: {left}.\n"));
         }
     }
     for note in &done.notes {
@@ -131,7 +145,9 @@ mod tests {
         );
         let lacking = talk("run make", &["read_file"], 9, denied);
         assert_eq!(lacking.calls.len(), 0);
-        assert!(lacking.answer.starts_with("I cannot do that: `terminal` is not among my tools"));
+        assert!(
+            lacking.answer.contains("`terminal`, which this task needs, is not among my tools")
+        );
         assert!(refused.failed && lacking.failed);
     }
 
@@ -157,6 +173,43 @@ mod tests {
     #[test]
     fn what_no_rule_knows_does_nothing_and_says_so() {
         let talk = talk("Fix the bug in src/main.rs", TOOLS, 9, |_, _| panic!("a call"));
-        assert_eq!((talk.steps, talk.answer.as_str(), talk.failed), (1, HELP, true));
+        let why = "No rule of mine fits `Fix the bug in src/main.rs`.";
+        let said = help(&Refusal(why.to_owned()));
+        assert_eq!((talk.steps, talk.answer, talk.failed), (1, said, true));
+    }
+
+    #[test]
+    fn parts_are_done_in_their_order_and_one_that_fails_fails_the_turn() {
+        let task = "read a.rs and list src";
+        let talk_of = |status: CallStatus| {
+            talk(task, TOOLS, 9, move |tool, _| match tool {
+                "read_file" => (status, "1\tone".to_owned(), ""),
+                _ => ok("b.rs\t1", ""),
+            })
+        };
+        let (good, bad) = (talk_of(CallStatus::Ok), talk_of(CallStatus::Error));
+        let tools: Vec<&str> = good.calls.iter().map(|(tool, _)| tool.as_str()).collect();
+        assert_eq!(
+            (tools.as_slice(), good.failed, bad.failed),
+            (&["read_file", "list_dir"][..], false, true)
+        );
+        for talk in [good, bad] {
+            assert!(
+                talk.answer.contains("1\tone") && talk.answer.contains("b.rs\t1"),
+                "{}",
+                talk.answer
+            );
+        }
+    }
+
+    #[test]
+    fn nothing_is_called_empty_that_could_not_be_looked_at() {
+        let locked = talk("list src", TOOLS, 9, |_, _| ok("", "1 entry could not be read"));
+        assert_eq!(locked.answer, "The entries of `src`:\n\n(1 entry could not be read)\n");
+    }
+
+    #[test]
+    fn no_text_names_a_command_of_the_program() {
+        assert!(!HELP.contains("deputize "), "{HELP}");
     }
 }

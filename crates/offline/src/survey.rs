@@ -1,5 +1,7 @@
 //! The survey of a directory: look, hand parts to children, put together.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use super::Next;
@@ -9,7 +11,7 @@ use super::entries::entries;
 use super::figures::{Figures, figures, teach};
 use super::frame::unframe;
 use super::imports::Resolver;
-use super::inventory::{File, Inventory, PAGES, head};
+use super::inventory::{File, Inventory, PAGES, head, nearest};
 use super::language::file_name;
 use super::licence::{is_licence, licence_of};
 use super::manifest::{self, Package};
@@ -45,8 +47,8 @@ pub(super) fn step(turn: &Turn<'_>, root: &str, sharing: Sharing, closing: bool)
     if ask.waits() && !closing {
         return Next::Calls(ask.into_missing());
     }
-    if let Some(problem) = cannot_look(&ask, root, listing) {
-        return Next::Refuse(problem);
+    if let Some(problem) = cannot_look(&mut ask, root, listing) {
+        return refuse_when_known(ask, problem, closing);
     }
     let mut packages = manifest::packages(&mut ask, &inventory, root);
     manifest::inherit_from_above(&mut ask, &mut packages, root);
@@ -65,7 +67,9 @@ pub(super) fn step(turn: &Turn<'_>, root: &str, sharing: Sharing, closing: bool)
         return Next::Calls(ask.into_missing());
     }
     let mut gaps = std::mem::take(&mut inventory.gaps);
+    gaps.extend(inventory.binary_sources());
     gaps.extend(figures.gaps.iter().cloned());
+    once(&mut gaps);
     gaps.extend(note.map(|why| format!("nothing by children: handing parts on {why}")));
     if closing && ask.waits() {
         gaps.push("what further calls would have found: none could be made any more".to_owned());
@@ -74,6 +78,7 @@ pub(super) fn step(turn: &Turn<'_>, root: &str, sharing: Sharing, closing: bool)
     let names: Vec<&str> = top.entries.iter().map(String::as_str).collect();
     let report = Report {
         root: root.to_owned(),
+        name: turn.directory_name(root).to_owned(),
         commands: commands(&packages, folder_of(root), &inventory, &names),
         entries: entries(&packages, &inventory, &figures),
         modules: parts_of_it,
@@ -114,8 +119,8 @@ pub(super) fn tests_step(turn: &Turn<'_>, root: &str, closing: bool) -> Next {
     if ask.waits() && !closing {
         return Next::Calls(ask.into_missing());
     }
-    if let Some(problem) = cannot_look(&ask, root, listing) {
-        return Next::Refuse(problem);
+    if let Some(problem) = cannot_look(&mut ask, root, listing) {
+        return refuse_when_known(ask, problem, closing);
     }
     let packages = manifest::packages(&mut ask, &inventory, root);
     let figures = own_figures(&mut ask, &inventory, &packages);
@@ -125,7 +130,16 @@ pub(super) fn tests_step(turn: &Turn<'_>, root: &str, closing: bool) -> Next {
     let names: Vec<String> = entry_names(listing);
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let commands = commands(&packages, folder_of(root), &inventory, &names);
-    Next::Say(report::of_tests(root, &figures, &commands.test))
+    let mut gaps = inventory.gaps.clone();
+    gaps.extend(figures.gaps.iter().cloned());
+    once(&mut gaps);
+    Next::Say(report::of_tests(root, &figures, &gaps, &commands.test))
+}
+
+/// Leaves each line once: one agent may say what another says too.
+fn once(lines: &mut Vec<String>) {
+    let mut seen = BTreeSet::new();
+    lines.retain(|line| seen.insert(line.clone()));
 }
 
 fn folder_of(root: &str) -> &str {
@@ -244,13 +258,20 @@ fn share(ask: &mut Ask<'_, '_>, root: &str, sharing: Sharing, inventory: &Invent
     if parts.len() > 1 { hand_on(ask, &parts) } else { Handed::Not }
 }
 
+/// Refuses once all is there that the refusal is made of.
+fn refuse_when_known(ask: Ask<'_, '_>, problem: String, closing: bool) -> Next {
+    if ask.waits() && !closing { Next::Calls(ask.into_missing()) } else { Next::Refuse(problem) }
+}
+
 /// Says why there is nothing to look at, if so.
-fn cannot_look(ask: &Ask<'_, '_>, root: &str, listing: Option<&Done>) -> Option<String> {
+fn cannot_look(ask: &mut Ask<'_, '_>, root: &str, listing: Option<&Done>) -> Option<String> {
     if ask.turn().tool("search_files").is_none() && ask.turn().tool("list_dir").is_none() {
         return Some("I cannot survey anything: neither `list_dir` nor `search_files` is among my tools. Allow the toolset `file`.".to_owned());
     }
-    let problem = listing?.problem()?;
-    Some(format!("I cannot survey `{root}`: listing it {problem}"))
+    let listing = listing?;
+    let problem = listing.problem()?;
+    let near = nearest(ask, root, &problem);
+    Some(format!("I cannot survey `{root}`: listing it {problem}{near}\n"))
 }
 
 /// Returns how many children one call may have. `None` when work cannot be handed on.

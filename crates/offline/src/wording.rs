@@ -35,9 +35,22 @@ pub(super) fn number(number: u64) -> String {
     out
 }
 
-/// `1 line`, `2,000 lines`.
+/// Returns a number with its noun: `1 line`, `2,000 lines`, `2 directories`.
 pub(super) fn count(many: u64, thing: &str) -> String {
-    format!("{} {thing}{}", number(many), if many == 1 { "" } else { "s" })
+    let plural = match thing.strip_suffix('y') {
+        _ if many == 1 => thing.to_owned(),
+        Some(stem) if !stem.ends_with(['a', 'e', 'o', 'u']) => format!("{stem}ies"),
+        _ => format!("{thing}s"),
+    };
+    format!("{} {plural}", number(many))
+}
+
+/// Lists the first names, and says how many more there are.
+pub(super) fn and_more(mut names: Vec<String>, most: usize) -> String {
+    let left = names.len().saturating_sub(most);
+    names.truncate(most);
+    let listed = names.join(", ");
+    if left > 0 { format!("{listed} and {left} more") } else { listed }
 }
 
 /// A share of a whole, in tenths of a percent.
@@ -59,5 +72,8 @@ mod tests {
         assert_eq!(shares, ["33.3 %", "66.7 %", "0 %", "100.0 %"]);
         assert_eq!([0, 999, 1_000, 1_234_567].map(number), ["0", "999", "1,000", "1,234,567"]);
         assert_eq!([count(1, "line"), count(2, "line")], ["1 line", "2 lines"]);
+        assert_eq!([count(1, "entry"), count(2, "entry")], ["1 entry", "2 entries"]);
+        let names = || vec!["a".to_owned(), "b".to_owned(), "c".to_owned()];
+        assert_eq!([and_more(names(), 3), and_more(names(), 1)], ["a, b, c", "a and 2 more"]);
     }
 }

@@ -65,6 +65,7 @@ fn list(args: &Args, cx: &ToolCx) -> ToolCallResult {
     if !place.metadata()?.is_dir() {
         return Err(PathError::NotDirectory(place.shown().to_owned()).into());
     }
+    place.check_readable_directory("list")?;
     let depth = args.depth.unwrap_or(1).clamp(1, MAX_DEPTH);
     let limit = Settings::of(cx).list_entries;
     let mut walk = Walk::new(&place, depth, args.hidden);

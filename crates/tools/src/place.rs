@@ -133,6 +133,12 @@ impl Place {
         self.dir.metadata(&self.rel).map_err(|error| PathError::of("look at", &self.shown, error))
     }
 
+    /// Fails if the directory that is there cannot be read. `action` is what is to be done with it.
+    pub(crate) fn check_readable_directory(&self, action: &'static str) -> Result<(), PathError> {
+        let entries = self.dir.read_dir(&self.rel);
+        entries.map(drop).map_err(|error| PathError::of(action, &self.shown, error))
+    }
+
     /// Opens the regular file that is there for reading.
     pub(crate) fn open(&self) -> Result<(File, Metadata), PathError> {
         // Asked before opening too, because opening a device can already do something.

@@ -174,6 +174,8 @@ struct Tally {
     special: u64,
     links: u64,
     unreadable: u64,
+    /// Directories and ignore files that could not be read.
+    unread_directories: u64,
 }
 
 /// A search in progress.
@@ -196,6 +198,7 @@ impl Hunt<'_> {
             self.file(place.rel());
             return Ok(0);
         }
+        place.check_readable_directory("search")?;
         let mut walk = Walk::new(place, usize::MAX, false);
         for entry in walk.by_ref() {
             if self.cx.cancel.is_cancelled() {
@@ -208,7 +211,7 @@ impl Hunt<'_> {
                 Kind::Special => self.tally.special += 1,
             }
         }
-        self.tally.unreadable += walk.unreadable;
+        self.tally.unread_directories = walk.unreadable;
         Ok(walk.left_out)
     }
 
@@ -262,11 +265,14 @@ impl Hunt<'_> {
             let files = count(self.tally.files, "file");
             output = output.note(format!("ended early, after {files}: narrow path or glob"));
         }
-        let Tally { matches, binary, special, links, unreadable, .. } = self.tally;
+        let Tally { matches, binary, special, links, unreadable, unread_directories, .. } =
+            self.tally;
         let some = |number, thing| (number > 0).then(|| count(number, thing));
         let unreadable = (unreadable > 0)
             .then(|| format!("{unreadable} unreadable or with a line above 64 MiB"));
-        let mut skipped: Vec<_> = [some(binary, "binary file"), unreadable].into();
+        let directories = some(unread_directories, "directory")
+            .map(|directories| format!("{directories} that cannot be read"));
+        let mut skipped: Vec<_> = [some(binary, "binary file"), unreadable, directories].into();
         // What is left out always is worth a word only when nothing was found.
         if matches == 0 {
             skipped.push(some(left_out, "hidden or ignored entry"));

@@ -12,8 +12,9 @@ const EMPTY: &str = include_str!("../../prompts/empty.md");
 /// Why a turn failed whose model, or the provider before it, refused.
 const REFUSED: &str = "the model's provider refused or filtered the reply: put the task in other \
                        words, or ask another model";
-/// Why a turn failed whose model said what was in the way.
-const NOT_DONE: &str = "the task was not done: the answer says why";
+/// The error of a turn whose model says why it did not do the task ([`Finish::Undone`]). The same
+/// model says the same when the session is resumed.
+pub const TASK_NOT_DONE: &str = "the task was not done: the answer says why";
 
 impl Run {
     pub(super) fn reply(&mut self, reply: &Reply) {
@@ -45,7 +46,7 @@ impl Run {
             }));
         }
         if unwilling {
-            let error = if reply.finish == Finish::Refused { REFUSED } else { NOT_DONE };
+            let error = if reply.finish == Finish::Refused { REFUSED } else { TASK_NOT_DONE };
             self.end(Status::Failed, ExitReason::Error, Some(error));
         } else if paused {
             // The next request sends it back as it is.

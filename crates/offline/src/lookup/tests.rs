@@ -1,6 +1,8 @@
 use serde_json::Value;
 
-use super::super::fixture::{Repository, Talk, talk};
+use deputize_core::CallStatus;
+
+use super::super::fixture::{Repository, Talk, ok, talk};
 const FILES: &[&str] = &["list_dir", "search_files", "read_file"];
 
 fn asked(repository: &Repository, task: &str) -> Talk {
@@ -10,7 +12,9 @@ fn asked(repository: &Repository, task: &str) -> Talk {
 #[test]
 fn all_unwraps_are_found_and_told_apart() {
     let repository = Repository::of_fixture("rust");
-    for task in ["find all unwraps in src", "Find unwrap calls in src", "grep unwrap in src"] {
+    for task in
+        ["find all unwraps in src", "Find unwrap calls in src.", "grep unwrap in src please"]
+    {
         let talk = asked(&repository, task);
         assert!(!talk.failed, "{}", talk.answer);
         insta::with_settings!({snapshot_path => "../snapshots", prepend_module_to_snapshot => false, omit_expression => true}, {
@@ -25,11 +29,10 @@ fn what_is_not_there_is_said_with_what_was_searched() {
     let none = asked(&repository, "find all gusts in src");
     assert_eq!(
         none.answer,
-        "No line in `src` has `gust` (from \"gusts\"), in any case. 2 files were searched; ignored, \
-         hidden and binary files were left out. For a regular expression write it between \
-         slashes: `find /gust/ in src`.\n"
+        "No line in `src` has `gust` (from \"gusts\"), in any case. 2 files were searched; ignored \
+         and hidden files were left out.\n"
     );
-    let spelled = asked(&repository, "find a tail has a length in src");
+    let spelled = asked(&repository, "find a-tail-has-a-length in src");
     assert!(
         spelled.answer.contains("src/tail.rs:27:    fn a_tail_has_a_length()"),
         "{}",
@@ -50,4 +53,71 @@ fn definitions_come_first() {
     let play = |tool: &str, arguments: &Value| repository.play(tool, arguments);
     let no_read = super::super::fixture::talk("find span", &["search_files"], 9, play);
     assert!(no_read.answer.contains("src/wing.rs:3:"), "{}", no_read.answer);
+}
+
+#[test]
+fn a_literal_is_found_wherever_it_stands_and_tests_can_be_left_out() {
+    let repository = Repository::of_fixture("rust");
+    let part = asked(&repository, "find `nwra` in src").answer;
+    assert!(part.starts_with("8 lines in ") && !part.contains("longer names"), "{part}");
+    let outside = asked(&repository, "find unwraps in src outside of tests").answer;
+    assert!(
+        !outside.contains("In tests:") && outside.contains("2 lines of tests left out."),
+        "{outside}"
+    );
+    assert!(outside.starts_with("5 lines in 2 files of `src` outside of tests have"), "{outside}");
+    let none = asked(&repository, "find gusts in src outside of tests").answer;
+    assert!(none.starts_with("No line in `src` has `gust`"), "{none}");
+}
+
+#[test]
+fn each_part_of_a_search_is_answered() {
+    let repository = Repository::of_fixture("rust");
+    let talk = asked(&repository, "find unwraps in src/tail.rs and src/main.rs");
+    for part in ["of `src/tail.rs` has `unwrap`", "of `src/main.rs` has `unwrap`"] {
+        assert!(talk.answer.contains(part), "{}", talk.answer);
+    }
+}
+
+#[test]
+fn a_broken_pattern_is_shown_with_its_mistake() {
+    let mistake = "refused: the pattern is no regular expression: regex parse error:\n    (a\n    ^\nerror: unclosed group";
+    let talk = talk("grep /(a/ in src", FILES, 9, |_, _| {
+        (deputize_core::CallStatus::Error, mistake.to_owned(), "")
+    });
+    assert!(talk.failed && talk.answer.contains("for `(a`"), "{}", talk.answer);
+    assert!(talk.answer.contains("    ^\nerror: unclosed group"), "{}", talk.answer);
+}
+
+#[test]
+fn what_was_not_searched_is_named_and_not_counted() {
+    let play = |tool: &str, arguments: &Value| {
+        let word = |name: &str| arguments.get(name).and_then(Value::as_str);
+        match (tool, word("path"), word("mode")) {
+            ("search_files", _, None) => ok("a.rs\t5\nb.png\t9\nlocked.rs\t7", "3 files"),
+            ("search_files", _, Some("count")) => ok(
+                "a.rs:1",
+                "1 match in 1 file]\n[skipped: 1 binary file, 1 unreadable or with a line above 64 MiB, 1 directory that cannot be read",
+            ),
+            ("search_files", ..) => ok(
+                "",
+                "no match in 3 files]\n[skipped: 1 binary file, 1 unreadable or with a line above 64 MiB, 1 directory that cannot be read",
+            ),
+            ("read_file", Some("b.png"), _) => (
+                CallStatus::Error,
+                "refused: binary file (PNG image, 9 bytes): b.png; this shows text only".into(),
+                "",
+            ),
+            ("read_file", ..) => (
+                CallStatus::Error,
+                "refused: cannot read locked.rs: Permission denied (os error 13)".into(),
+                "",
+            ),
+            _ => panic!("{tool} {arguments}"),
+        }
+    };
+    let said = talk("find gusts", FILES, 9, play).answer;
+    assert!(said.contains("1 file was searched"), "{said}");
+    let list = "Not looked at:\n\n- `locked.rs`: cannot read: Permission denied\n- 1 binary file: `b.png`\n";
+    assert!(said.ends_with(list), "{said}");
 }

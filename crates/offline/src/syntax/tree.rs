@@ -38,6 +38,19 @@ pub(crate) fn place_of(grammar: Grammar, source: Source<'_>, row: usize, column:
     place
 }
 
+/// Returns whether a place lies in an item that only tests compile, also in its comments.
+pub(crate) fn is_in_tests(grammar: Grammar, source: Source<'_>, row: usize, column: usize) -> bool {
+    let (point, after) = (Point::new(row, column), Point::new(row, column + 1));
+    let mut at = source.root.descendant_for_point_range(point, after);
+    while let Some(node) = at.filter(|_| grammar == Grammar::Rust) {
+        if rust::is_test_item(source, node) {
+            return true;
+        }
+        at = node.parent();
+    }
+    false
+}
+
 fn inner(grammar: Grammar, source: Source<'_>, node: Node<'_>) -> Place {
     match node.kind() {
         // Code in a template or in a formatted string is code again.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use deputize_core::door::to_screen;
 use deputize_core::{
     ApproverMode, Cancel, Clock, ExitReason, ModelOptions, Observer, Outcome, Record, SessionId,
+    TASK_NOT_DONE,
 };
 use deputize_runtime::{
     Continue, MESSAGE_BLOCKED, Parts, Recovery, ResumeError, SLOW_SYNC, Session, SessionDir,
@@ -283,6 +284,10 @@ impl Stage {
 
     /// Says how to go on with the session, where it is there afterwards.
     pub(super) fn hint_to_go_on(&self, outcome: &Outcome) {
+        // The same model would refuse the same task again.
+        if outcome.error.as_deref() == Some(TASK_NOT_DONE) {
+            return;
+        }
         let blocked =
             outcome.error.as_deref().is_some_and(|error| error.starts_with(MESSAGE_BLOCKED));
         self.hint_of(|resume| match outcome.exit_reason {
