@@ -104,3 +104,27 @@ async fn a_command_that_cannot_be_saved_is_denied() {
     assert!(ended.out.contains("cannot be written for the user to read"), "{}", ended.out);
     assert!(!lab.work("THE-LAST").exists());
 }
+
+#[tokio::test]
+async fn a_question_shows_every_argument_beside_the_command() {
+    let lab = Lab::new();
+    let server = model(|asked: &Asked| {
+        let arguments = json!({"command": "touch ran", "timeout_seconds": 300});
+        Answer::reply(&match asked.results().len() {
+            0 => Reply::calls("mock", [("terminal", arguments)]),
+            _ => Reply::text("mock", "Done."),
+        })
+    })
+    .await;
+    let (mut person, running) = lab.on_terminal(&server, &["Go"]);
+    let screen = sees(&person, "Run it? [y/N] ").await;
+    let shown = "  | touch ran\r\nwith timeout_seconds: 300\r\nin ";
+    assert!(screen.contains(shown), "{screen}");
+    person.write_all(b"y\n").unwrap();
+    running.end().await.with_code(0);
+    assert!(lab.work("ran").exists());
+    // What is approved without a question is told whole, too.
+    let ended = lab.run(&server, &["--approve", "auto", "Go"]).end().await.with_code(0);
+    let told = "approved without asking: touch ran (with timeout_seconds: 300)";
+    assert!(ended.err.contains(told), "{}", ended.err);
+}

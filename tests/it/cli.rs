@@ -53,6 +53,9 @@ async fn what_is_piped_in_beside_a_task_goes_with_it() {
     let shown = self::ended(&lab, &["sessions", "show", &session]).await.with_code(0);
     assert!(shown.out.contains("✓ top  Review this change."), "{}", shown.out);
     assert!(shown.out.contains("\n> Review this change.\n"), "{}", shown.out);
+    let exported = self::ended(&lab, &["sessions", "export", &session]).await.with_code(0);
+    assert!(exported.out.contains(r#""preview":"Review this change.""#), "{}", exported.out);
+    assert!(!exported.out.contains("input:stdin"), "{}", exported.out);
 
     let line = format!("echo more | deputize --resume {session} 'And this?'");
     shell(&lab, &server, &line).await.with_code(0);

@@ -209,6 +209,7 @@ fn spec(id: AgentId, dir: PathBuf, catalog: &Catalog) -> AgentSpec {
         output_schema: None,
         background: false,
         declared: None,
+        unapproved: Vec::new(),
     }
 }
 

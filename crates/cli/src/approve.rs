@@ -122,6 +122,9 @@ fn words(question: &Question) -> String {
             text.push_str(&format!("{}\n", saved.describe()));
         }
     }
+    for line in question.argument_lines() {
+        text.push_str(&format!("with {line}\n"));
+    }
     let cwd = to_question(&question.cwd.to_string_lossy()).replace('\n', "\\n");
     let reason = to_line(&question.reason, GOAL_CHARS);
     text.push_str(&format!("in {cwd}\n"));

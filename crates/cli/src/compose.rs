@@ -239,11 +239,15 @@ impl Composition {
         self.tools.iter().any(unbounded)
     }
 
-    /// The top agent's tools that its children go without, because nobody approves their calls.
+    /// The top agent's tools that its children go without only because nobody approves their calls.
     pub(crate) fn withheld(&self) -> Vec<&ToolName> {
+        let ceiling = self.delegation.toolset_ceiling.as_ref();
         let withheld = |name: &&ToolName| {
             let entry = self.catalog.get(name.as_str());
-            entry.is_some_and(|it| self.delegation.withholds(it, self.delegation.approvals))
+            entry.is_some_and(|it| {
+                ceiling.is_none_or(|ceiling| ceiling.contains(&it.toolset))
+                    && self.delegation.withholds(it, self.delegation.approvals)
+            })
         };
         self.tools.iter().filter(withheld).filter(|_| self.hands_on()).collect()
     }

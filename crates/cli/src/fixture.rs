@@ -76,6 +76,7 @@ pub(crate) fn spec(agent: &AgentId, goal: &str) -> AgentSpec {
         output_schema: None,
         background: false,
         declared: None,
+        unapproved: Vec::new(),
     }
 }
 

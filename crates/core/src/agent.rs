@@ -123,6 +123,9 @@ pub struct AgentSpec {
     /// of themselves. The journal keeps the list beside the spec.
     #[serde(skip)]
     pub declared: Option<Arc<[Arc<ToolDecl>]>>,
+    /// Tools of that list that it lacks for one reason alone: nobody approves their calls.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unapproved: Vec<ToolName>,
 }
 
 impl AgentSpec {

@@ -1,10 +1,12 @@
 //! What may happen, and who is asked.
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::agent::AgentView;
 use crate::authority::ApproverMode;
 use crate::cancel::Cancel;
+use crate::door::to_question;
 use crate::excerpt::SavedCommand;
 use crate::model::BoxFuture;
 use crate::name::{AgentId, CallId, ToolName};
@@ -32,7 +34,7 @@ pub enum Verdict {
 /// The rules: pure, the same answer for the same call.
 pub trait Policy: Send + Sync {
     /// Judges a call whose arguments fit the tool's schema.
-    fn judge(&self, tool: &ToolSpec, arguments: &serde_json::Value, agent: &AgentView) -> Verdict;
+    fn judge(&self, tool: &ToolSpec, arguments: &Value, agent: &AgentView) -> Verdict;
 
     /// Why a command never runs, whoever asks for it and whatever anyone answers; nothing: it may
     /// be asked about. It holds for what agents that are other programs ask for, too.
@@ -47,7 +49,7 @@ pub trait Policy: Send + Sync {
 pub struct AllowAll;
 
 impl Policy for AllowAll {
-    fn judge(&self, _: &ToolSpec, _: &serde_json::Value, _: &AgentView) -> Verdict {
+    fn judge(&self, _: &ToolSpec, _: &Value, _: &AgentView) -> Verdict {
         Verdict::Allow
     }
 }
@@ -65,6 +67,9 @@ pub struct Question {
     pub tool: ToolName,
     /// What would run, whole.
     pub command: String,
+    /// The other arguments of the call, where the command is one of several.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub arguments: Map<String, Value>,
     /// Where.
     pub cwd: std::path::PathBuf,
     /// The class it is in.
@@ -74,6 +79,20 @@ pub struct Question {
     /// The file with the command, if it is too long to be shown whole.
     #[serde(default)]
     pub saved: Option<SavedCommand>,
+}
+
+impl Question {
+    /// Returns a line for each argument beside the command, with all that a terminal would obey or
+    /// hide written out.
+    #[must_use]
+    pub fn argument_lines(&self) -> Vec<String> {
+        let line = |(name, value): (&String, &Value)| {
+            let name = Value::String(name.clone()).to_string();
+            let name = name.trim_matches('"');
+            to_question(&format!("{name}: {value}"))
+        };
+        self.arguments.iter().map(line).collect()
+    }
 }
 
 /// An answer to a question.

@@ -110,6 +110,7 @@ fn top(tools: Vec<ToolName>, grant: Grant) -> AgentSpec {
         output_schema: None,
         background: false,
         declared: None,
+        unapproved: Vec::new(),
     }
 }
 

@@ -332,6 +332,7 @@ fn spec(
     let depth = parent.spec.depth + 1;
     let Told { system, first, declared } = told(&task, &child, parent, policy)?;
     let own = task.model.or_else(|| policy.model.clone());
+    let lacks = declared.is_some().then(|| child.unapproved());
     let spec = AgentSpec {
         id: parent.spec.id.child(by.call, by.task_index),
         parent: Some(parent.spec.id.clone()),
@@ -354,6 +355,7 @@ fn spec(
         context: task.context,
         output_schema: None,
         background: false,
+        unapproved: lacks.unwrap_or_default(),
         declared,
     };
     Ok(match task.output_schema {
@@ -402,8 +404,7 @@ fn told(
 ) -> Result<Told, FillError> {
     let preserves = policy.tool_schemas == ToolSchemas::CachePreserving;
     let fewer = parent.declared.iter().any(|tool| !child.tools.contains(&tool.name));
-    let denied = child.dropped.iter().filter(|dropped| dropped.reason == Reason::Unapproved);
-    let denied: Vec<ToolName> = denied.map(|dropped| dropped.tool.clone()).collect();
+    let denied = child.unapproved();
     let prompt = child_prompt(&Brief {
         goal: &task.goal,
         context: task.context.as_deref(),

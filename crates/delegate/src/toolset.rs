@@ -189,6 +189,14 @@ pub struct ChildTools {
     pub demoted: Option<LeafReason>,
 }
 
+impl ChildTools {
+    /// The tools that the child lacks for want of approvals alone.
+    pub(crate) fn unapproved(&self) -> Vec<ToolName> {
+        let unapproved = self.dropped.iter().filter(|it| it.reason == Reason::Unapproved);
+        unapproved.map(|dropped| dropped.tool.clone()).collect()
+    }
+}
+
 /// Computes a child's tools from its parent's, the toolsets that the call names (nothing: it
 /// names none), the role that it names, and the operator's settings.
 ///

@@ -60,7 +60,7 @@ pub struct Answer {
     pub failed: bool,
 }
 
-/// Arguments that a call cannot be made with: which, and what to do.
+/// A call that cannot be made: of a tool that is not offered, or with wrong arguments; what to do.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{0}")]
 pub struct Wrong(pub String);
@@ -70,8 +70,8 @@ pub type Notes = Arc<dyn Fn(String) + Send + Sync>;
 
 /// Does what other agents ask for.
 pub trait Work: Send + Sync + 'static {
-    /// Lists what can be asked for now. Each list and each call asks anew, so that both follow a
-    /// changed setting.
+    /// Lists what can be asked for now. Each list asks anew, and each call finds out for itself, so
+    /// that both follow a changed setting.
     fn offers(&self) -> BoxFuture<'_, Vec<Offered>>;
 
     /// Does one call. When `cancel` is signalled it settles soon.
@@ -154,13 +154,6 @@ impl Desk {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResult, ErrorData> {
-        let offers = self.work.offers().await;
-        if !offers.iter().any(|offered| offered.name == request.name) {
-            let names: Vec<&str> = offers.iter().map(|offered| offered.name).collect();
-            let text =
-                format!("there is no tool \"{}\"; there are: {}", request.name, names.join(", "));
-            return Err(ErrorData::invalid_params(text, None));
-        }
         let Ok(_place) = Arc::clone(&self.places).try_acquire_owned() else {
             let text =
                 format!("{CALLS} calls go on already, which is the limit; wait for one to end");
@@ -275,17 +268,21 @@ impl ServerHandler for Desk {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
     use tokio::task::JoinSet;
     use tokio::time::Instant;
 
     use super::*;
 
-    /// Has nothing to tell while it works.
-    struct Silent;
+    /// Has nothing to tell while it works, and counts how often it was asked what it offers.
+    #[derive(Default)]
+    struct Silent(AtomicUsize);
 
     impl Work for Silent {
         fn offers(&self) -> BoxFuture<'_, Vec<Offered>> {
+            self.0.fetch_add(1, Ordering::Relaxed);
             let (description, parameters) = (String::new(), Map::new());
             let silent = Offered { name: "silent", description, parameters };
             Box::pin(std::future::ready(vec![silent]))
@@ -309,7 +306,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_answer_does_not_wait_for_notes_that_cannot_come() {
         let who = Who { name: "t", version: "1", instructions: String::new() };
-        let desk = Desk::new(who, Arc::new(Silent), Cancel::new());
+        let silent = Arc::new(Silent::default());
+        let desk = Desk::new(who, Arc::clone(&silent) as Arc<dyn Work>, Cancel::new());
         let (ours, theirs) = tokio::io::duplex(64 * 1024);
         let (input, output) = tokio::io::split(theirs);
         let mut served = JoinSet::new();
@@ -328,6 +326,8 @@ mod tests {
             assert_ne!(client.read_line(&mut line).await.unwrap(), 0);
         }
         assert!(line.contains("done"), "{line}");
+        // To find out what it offers costs it as much as to begin: a call does that once, itself.
+        assert_eq!(silent.0.load(Ordering::Relaxed), 0);
         // The clock moves only when all wait.
         assert_eq!(begun.elapsed(), Duration::ZERO);
         drop(client);

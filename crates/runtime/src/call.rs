@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use deputize_core::door::{boundary, to_line};
 use deputize_core::{
-    ApproverMode, CallStatus, Cancel, CancelReason, Entry, Event, Fact, JournalError, Message,
-    NotPermitted, Question, Record, Step, StepCall, StepCalls, ToolCall, ToolCx, ToolEnd,
-    ToolResult, Usable, Verdict, effective_mode,
+    CallStatus, Cancel, CancelReason, Entry, Event, Fact, JournalError, Message, NotPermitted,
+    Question, Record, Step, StepCall, StepCalls, ToolCall, ToolCx, ToolEnd, ToolResult, Usable,
+    Verdict,
 };
 use futures_util::FutureExt as _;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tokio::time::Instant;
 
 use crate::driver::Driver;
@@ -27,6 +27,8 @@ use result::Done;
 
 /// How long a call may take to settle after it was told to end.
 pub(crate) const GRACE: Duration = Duration::from_millis(1200);
+/// Maximum bytes of the arguments that a question shows beside a command.
+const BESIDE_BYTES: usize = 2048;
 /// How many characters are repeated of a call that names no tool.
 const UNREADABLE_CHARS: usize = 600;
 /// How much longer for each level of agents that may be below it.
@@ -226,25 +228,10 @@ impl Driver {
         }
     }
 
-    /// Returns whether a call names a tool of a shared list that this agent is not given and whose
-    /// calls need an approval that nobody gives it.
+    /// Returns whether a call names a tool of a shared list that this agent lacks because nobody
+    /// approves its calls.
     fn is_unapproved(&self, call: &ToolCall) -> bool {
-        let view = &self.view;
-        let needs_approval = |entry: &Entry| {
-            let verdict = self.shared.parts.policy.judge(entry.tool.spec(), &Value::Null, view);
-            matches!(verdict, Verdict::Ask { .. })
-        };
-        effective_mode(view) == ApproverMode::Deny
-            && view
-                .spec
-                .declared
-                .iter()
-                .flat_map(|all| all.iter())
-                .any(|it| it.name.as_str() == call.name)
-            && view
-                .catalog
-                .get(&call.name)
-                .is_some_and(|it| !view.spec.tools.contains(it.name()) && needs_approval(it))
+        self.view.spec.unapproved.iter().any(|name| name.as_str() == call.name)
     }
 
     /// The tool that a call names, if this agent may call it.
@@ -313,14 +300,14 @@ impl Driver {
         arguments: &Value,
         (class, reason): (String, String),
     ) -> Question {
-        let command = arguments.get("command").and_then(Value::as_str);
-        let command = command.map_or_else(|| format!("{} {arguments}", call.name), str::to_owned);
+        let (command, others) = shown_call(&call.name, arguments);
         Question {
             agent: self.view.id().clone(),
             goal: self.view.spec.goal.clone(),
             call: call.id,
             tool: entry.name().clone(),
             command,
+            arguments: others,
             cwd: self.view.spec.cwd.clone(),
             class,
             reason,
@@ -434,4 +421,19 @@ pub(crate) async fn settle<F: Future>(
         () = timer => cancel.cancel(CancelReason::TimeLimit),
     }
     tokio::time::timeout(grace, future).await.ok()
+}
+
+/// What a call would run: its command, and the arguments beside that. Where there is no command, or
+/// too much beside it, the whole call.
+fn shown_call(tool: &str, arguments: &Value) -> (String, Map<String, Value>) {
+    if let Value::Object(map) = arguments
+        && let Some(Value::String(command)) = map.get("command")
+    {
+        let mut others = map.clone();
+        others.remove("command");
+        if serde_json::to_string(&others).is_ok_and(|text| text.len() <= BESIDE_BYTES) {
+            return (command.clone(), others);
+        }
+    }
+    (format!("{tool} {arguments}"), Map::new())
 }

@@ -7,6 +7,7 @@ use deputize_core::{
     AgentSpec, AgentView, Answer, ApproverMode, CallId, Cancel, CancelReason, Event, JournalError,
     LogLevel, Question, Status, ToolName, effective_mode,
 };
+use serde_json::Map;
 
 use crate::driver::Driver;
 use crate::presence::Presence;
@@ -33,6 +34,7 @@ impl Driver {
             call: START,
             tool: ToolName::literal("external"),
             command: spec.model.clone(),
+            arguments: Map::new(),
             cwd: spec.cwd.clone(),
             class: "external".to_owned(),
             reason:
@@ -84,12 +86,12 @@ impl Shared {
             ApproverMode::Deny => {
                 // Of the top agent the person is told by the decision itself.
                 if spec.depth > 0 {
-                    self.warn(spec, "denied without asking", &question.command)?;
+                    self.warn(spec, "denied without asking", &in_words(question))?;
                 }
                 Answer::no(Answer::NOBODY)
             }
             ApproverMode::Auto => {
-                self.warn(spec, "approved without asking", &question.command)?;
+                self.warn(spec, "approved without asking", &in_words(question))?;
                 Answer::yes(Answer::AUTO)
             }
             ApproverMode::Ask => {
@@ -113,5 +115,13 @@ impl Shared {
     ) -> Result<(), JournalError> {
         let message = format!("{done}: {}", to_exact_line(command, COMMAND_CHARS));
         self.bus.record(spec, Event::Log { level: LogLevel::Warn, message }).map(|_| ())
+    }
+}
+
+/// The command of a question, and the arguments beside it.
+fn in_words(question: &Question) -> String {
+    match question.argument_lines().as_slice() {
+        [] => question.command.clone(),
+        lines => format!("{} (with {})", question.command, lines.join(", ")),
     }
 }

@@ -433,6 +433,7 @@ impl Reporter {
             class: CLASS.to_owned(),
             reason: "an external agent asks for it; nothing on this system bounds what it does"
                 .to_owned(),
+            arguments: serde_json::Map::new(),
             saved: None,
         })
     }

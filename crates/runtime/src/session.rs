@@ -420,5 +420,6 @@ pub fn top_agent(session: &SessionId, model: &str, task: &str, cwd: &Path) -> Ag
         output_schema: None,
         background: false,
         declared: None,
+        unapproved: Vec::new(),
     }
 }

@@ -175,6 +175,7 @@ fn context(id: AgentId, cwd: &Path, grant: &Grant, session: Arc<SessionView>) ->
         output_schema: None,
         background: false,
         declared: None,
+        unapproved: Vec::new(),
     };
     let catalog = Catalog::default();
     let agent = AgentView {

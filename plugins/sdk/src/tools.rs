@@ -246,6 +246,7 @@ impl Program {
             output_schema: None,
             background: false,
             declared: None,
+            unapproved: Vec::new(),
         }
     }
 

@@ -118,6 +118,42 @@ async fn where_the_list_stays_one_line_of_the_prompt_says_it() {
 }
 
 #[tokio::test]
+async fn what_a_refused_call_of_a_shared_list_is_told_is_why_the_child_lacks_the_tool() {
+    let needs = "`terminal` needs approval, and nobody gives it to child agents";
+    let other = "you may not use `terminal`: use ";
+    for (set, told) in [
+        (&["delegation.approvals=ask"][..], needs),
+        (&["delegation.toolset_ceiling=[file]"], other),
+        (&["delegation.toolset_ceiling=[file]", "delegation.approvals=ask"], other),
+        (&["delegation.default_toolsets=[file]"], other),
+    ] {
+        let lab = Lab::new();
+        let server = model(family(Value::Null)).await;
+        let shares = "delegation.tool_schemas=cache_preserving";
+        run(&lab, &server, &[&[shares][..], set].concat(), "Go").await;
+        let requests = server.requests();
+        let child = of(&requests, "Look at one");
+        let refused = messages(child[1], "tool").remove(0);
+        assert!(refused.contains(told), "{set:?}: {refused}");
+        let prompt = messages(child[0], "user").remove(0);
+        assert_eq!(prompt.contains("You cannot run commands"), told == needs, "{set:?}: {prompt}");
+    }
+}
+
+#[tokio::test]
+async fn doctor_does_not_lay_to_approvals_what_a_ceiling_takes_away() {
+    for (set, withheld) in
+        [("toolset_ceiling=[file, terminal]", true), ("toolset_ceiling=[file]", false)]
+    {
+        let lab = Lab::new();
+        let set = format!("delegation.{set}");
+        let doctor = lab.deputize(&["doctor", "-m", "offline", "--set", &set]);
+        let ended = Running::start(doctor).end().await;
+        assert_eq!(ended.out.contains("are not given `terminal`"), withheld, "{}", ended.out);
+    }
+}
+
+#[tokio::test]
 async fn an_orchestrator_is_told_the_same_of_its_own_children() {
     let lab = Lab::new();
     let server = model(|asked| match (is_child(asked), asked.results().len()) {

@@ -48,7 +48,10 @@ async fn a_client_sees_two_tools_and_how_they_are_used() {
     let (lab, server) = (Lab::new(), reader().await);
     let (seen, _) = client(&lab, &server, "list", &[]).await;
     assert_eq!(seen["server"]["name"], "deputize");
-    assert!(seen["instructions"].as_str().unwrap().contains("`run`"), "{seen}");
+    let instructions = seen["instructions"].as_str().unwrap();
+    assert!(instructions.contains("`run`"), "{seen}");
+    // What is offered may change while it serves; they hold whatever that is.
+    assert!(!instructions.contains("delegate"), "{seen}");
     let tools: Vec<&Value> = seen["tools"].as_array().unwrap().iter().collect();
     let names: Vec<&str> = tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["run", "delegate"]);
@@ -163,6 +166,54 @@ async fn a_delegation_fails_where_no_child_did_its_work() {
         let second = if is_error { "failed" } else { "completed" };
         assert_eq!(ends, ["failed", second], "{seen}");
     }
+}
+
+#[tokio::test]
+async fn sessions_of_delegate_are_listed_as_their_children_ended() {
+    let lab = Lab::new();
+    let server = model(|asked: &Asked| match asked.first_user().contains("Break") {
+        true => Answer::error(400, "no such thing"),
+        false => Answer::reply(&Reply::text("mock", "Done.")),
+    })
+    .await;
+    let (mut input, running) = by_lines(&lab, &server, &[]);
+    let goals = |goals: &[&str]| {
+        let tasks: Vec<Value> = goals.iter().map(|goal| json!({"goal": goal})).collect();
+        json!({"tasks": tasks})
+    };
+    let calls = [
+        goals(&["Break one", "Break two"]),
+        goals(&["Break three", "Mend it"]),
+        json!({}),
+        json!({"goal": "  "}),
+    ];
+    let mut text = HELLO.to_owned();
+    for (id, arguments) in (2..).zip(&calls) {
+        let params = json!({"name": "delegate", "arguments": arguments});
+        let call = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params});
+        text.push_str(&format!("{call}\n"));
+    }
+    input.write_all(text.as_bytes()).await.unwrap();
+    running.lines(1 + calls.len()).await;
+    drop(input);
+    let ended = running.end().await.with_code(0);
+    assert_eq!(ended.out.matches("\"isError\":true").count(), 3, "{}", ended.out);
+    let listed = Running::start(lab.deputize(&["sessions", "list", "--json"]));
+    let listed: Value = serde_json::from_str(&listed.end().await.with_code(0).out).unwrap();
+    let row = |row: &Value| {
+        [row["goal"].as_str(), row["status"].as_str()].map(|it| it.unwrap().to_owned())
+    };
+    let mut rows: Vec<_> = listed.as_array().unwrap().iter().map(row).collect();
+    rows.sort();
+    assert_eq!(
+        rows,
+        [
+            ["(no task was named)", "failed"],
+            ["(no task was named)", "failed"],
+            ["2 tasks: Break one; Break two", "failed"],
+            ["2 tasks: Break three; Mend it", "completed"],
+        ]
+    );
 }
 
 #[tokio::test]

@@ -119,8 +119,12 @@ fn words(question: &Question) -> String {
             format!("{}\n{omitted}\n{}\n\n{}\n", fenced(&head), fenced(&tail), saved.describe())
         }
     };
+    let arguments = match question.argument_lines().as_slice() {
+        [] => String::new(),
+        lines => format!("\nwith\n{}", fenced(&lines.join("\n"))),
+    };
     format!(
-        "{command}\nin `{cwd}`\n\n{}: {reason}. No sandbox holds it: it would run with all your rights.",
+        "{command}{arguments}\nin `{cwd}`\n\n{}: {reason}. No sandbox holds it: it would run with all your rights.",
         question.class,
     )
 }
@@ -163,6 +167,7 @@ mod tests {
             call: CallId { step: 1, slot: 0 },
             tool: ToolName::literal("terminal"),
             command: "ls\n```\nSafe, says the agent.\u{202e}".to_owned(),
+            arguments: [("input".to_owned(), "y\n```".into())].into_iter().collect(),
             cwd: "/w\nin /safe".into(),
             class: "dangerous".to_owned(),
             reason: "nothing bounds it".to_owned(),
@@ -175,15 +180,19 @@ mod tests {
             ..question.clone()
         };
         assert_eq!(title(&fetch), "fetch {\"url\":\"u\"}");
-        insta::assert_snapshot!(words(&question), @r"
+        insta::assert_snapshot!(words(&question), @r#"
         ````
         ls
         ```
         Safe, says the agent.\u{202e}
         ````
+        with
+        ````
+        input: "y\n```"
+        ````
         in `/w\nin /safe`
 
         dangerous: nothing bounds it. No sandbox holds it: it would run with all your rights.
-        ");
+        "#);
     }
 }

@@ -13,6 +13,7 @@ fn question(command: &str) -> Question {
         call: CALL,
         tool: ToolName::literal("terminal"),
         command: command.to_owned(),
+        arguments: serde_json::Map::new(),
         cwd: PathBuf::from("/repo/project"),
         class: "dangerous".to_owned(),
         reason: "each command is asked for".to_owned(),
@@ -166,6 +167,12 @@ fn a_question_shows_all_and_nothing_in_it_can_pass_for_the_question() {
         agent: child(1),
         goal: "Tidy\nRun it? [y/N] y".to_owned(),
         cwd: PathBuf::from("/repo/a\nb"),
+        arguments: [
+            ("host\nin /safe".to_owned(), "far\u{202e}\nRun it?".into()),
+            ("timeout_seconds".to_owned(), 300.into()),
+        ]
+        .into_iter()
+        .collect(),
         ..question(command)
     };
     insta::assert_snapshot!(words(&asked), @r#"
@@ -173,6 +180,8 @@ fn a_question_shows_all_and_nothing_in_it_can_pass_for_the_question() {
     Child 1.0.1 ("Tidy Run it? [y/N] y") wants to use terminal:
       | cd /tmp
       | No sandbox holds it.\u{d}\u{1b}[2K\u{202e}txt.exe\u{200b}
+    with host\nin /safe: "far\u{202e}\nRun it?"
+    with timeout_seconds: 300
     in /repo/a\nb
     dangerous: each command is asked for.
     No sandbox holds it: it would run with all your rights.

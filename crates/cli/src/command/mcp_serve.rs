@@ -16,12 +16,9 @@ use crate::surroundings::{Surroundings, print, tell};
 
 pub(crate) mod progress;
 
-const INSTRUCTIONS: &str = "`run` gives a whole task to an agent; `delegate` hands one or several \
-    tasks to agents side by side. Both take long: ask for progress, and cancel what is not wanted \
-    any more.";
-/// The same where there is no `delegate`.
-const OF_RUN: &str = "`run` gives a whole task to an agent. It takes long: ask for progress, and \
-    cancel what is not wanted any more.";
+/// What holds for every tool that may be offered: the settings may change while it serves.
+const INSTRUCTIONS: &str = "Each tool gives work to agents of this program and takes long: ask for \
+    progress, and cancel what is not wanted any more. `run` gives a whole task to one agent.";
 
 /// Serves until the client is gone, or for ever by HTTP.
 pub(crate) fn mcp_serve(
@@ -49,7 +46,7 @@ pub(crate) fn mcp_serve(
         let who = Who {
             name: "deputize",
             version: env!("CARGO_PKG_VERSION"),
-            instructions: if office.delegates() { INSTRUCTIONS } else { OF_RUN }.to_owned(),
+            instructions: INSTRUCTIONS.to_owned(),
         };
         let desk = Desk::new(who, Arc::new(Served(Arc::new(office))), end.clone());
         let served = async {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use deputize_core::door::to_line;
 use deputize_core::{
     ApproverMode, BoxFuture, CallStatus, Cancel, Clock as _, Delta, Finish, Message, Model,
     ModelError, Observer, Outcome, Reply, Request, Resource as _, SessionId, Status, ToolCrate,
@@ -68,6 +69,10 @@ pub(crate) struct Served(pub(crate) Arc<Office>);
 
 const RUN: &str = "run";
 const DELEGATE: &str = "delegate";
+/// The most characters of a tool's name in an error.
+const NAME_CHARS: usize = 80;
+/// What a session is listed by whose call names no task.
+const NO_TASK: &str = "(no task was named)";
 
 const RUN_ABOUT: &str = "Give a task to an agent of this program and wait for its answer. The agent \
     has tools of its own (files, search, and commands where they are allowed) and may hand parts of \
@@ -98,13 +103,15 @@ impl Work for Served {
         Box::pin(async move {
             let (cwd, job) = match tool {
                 RUN => Job::run(arguments)?,
-                _ => (arguments.remove("cwd"), Job::Delegate(Value::Object(arguments))),
+                DELEGATE => (arguments.remove("cwd"), Job::Delegate(Value::Object(arguments))),
+                _ => return Err(self.not_offered(tool).await),
             };
             let cwd = self.0.place(cwd)?;
             let office = Arc::clone(&self.0);
             let prepared = spawn_blocking(move || Prepared::new(office, cwd, job)).await;
             let prepared = match prepared {
-                Ok(Ok(prepared)) => prepared,
+                Ok(Ok(prepared)) if prepared.is_offered() => prepared,
+                Ok(Ok(_)) => return Err(self.not_offered(tool).await),
                 Ok(Err(error)) => return Ok(refused(&error)),
                 Err(_) => return Ok(failed("it ended by a fault of the program".to_owned())),
             };
@@ -113,6 +120,16 @@ impl Work for Served {
                 Err(error) => refused(&error),
             })
         })
+    }
+}
+
+impl Served {
+    /// Why a tool cannot be called, with those that can.
+    async fn not_offered(&self, tool: &str) -> Wrong {
+        let offers = self.offers().await;
+        let names: Vec<&str> = offers.iter().map(|offered| offered.name).collect();
+        let tool = to_line(tool, NAME_CHARS);
+        Wrong(format!("there is no tool \"{tool}\"; there are: {}", names.join(", ")))
     }
 }
 
@@ -149,11 +166,6 @@ impl Office {
         let (composition, services) = house.services(&root)?;
         composition.models(&overrides(&args.options().model), &house.around)?;
         Ok(Self { house, root, last: Mutex::new(services) })
-    }
-
-    /// Whether tasks can be delegated without an agent in between.
-    pub(crate) fn delegates(&self) -> bool {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner).delegate.is_some()
     }
 
     /// What the configuration offers now, or offered when it could last be read.
@@ -294,6 +306,15 @@ impl Prepared {
         Ok(Self { office, begun, mode, cwd, id, job })
     }
 
+    /// Whether what is asked for can be had under this configuration.
+    fn is_offered(&self) -> bool {
+        let composition = &self.begun.composition;
+        match self.job {
+            Job::Run { .. } => true,
+            Job::Delegate(_) => composition.tools.contains(&composition.delegation.tool()),
+        }
+    }
+
     /// Runs the session to its end.
     async fn work(mut self, notes: Notes, cancel: &Cancel) -> Result<Answer, CliError> {
         let Begun { composition, chosen, .. } = &mut self.begun;
@@ -323,7 +344,8 @@ impl Prepared {
         let mut spec = composition.top_agent(&self.id, &chosen.name, &task, self.mode);
         if let Job::Delegate(Value::Object(arguments)) = &self.job {
             // What the session is listed by.
-            spec.goal = of_tasks(arguments).unwrap_or(spec.goal);
+            let named = of_tasks(arguments).filter(|tasks| !tasks.trim().is_empty());
+            spec.goal = named.unwrap_or_else(|| NO_TASK.to_owned());
         }
         spec.options = chosen.options.clone();
         let authority = composition.authority(self.mode, self.cwd.clone());
@@ -345,9 +367,7 @@ impl Prepared {
             if results.as_array().is_some_and(|results| !results.is_empty()) {
                 let session = data.get("session").cloned().unwrap_or_default();
                 // Where one child did its work, who asked has something to go on with.
-                let completed = |result: &Value| result["status"] == "completed";
-                let failed =
-                    failed || !results.as_array().is_some_and(|all| all.iter().any(completed));
+                let failed = failed || !results.as_array().is_some_and(|all| any_completed(all));
                 let data = json!({"session": session, "results": results});
                 return Ok(Answer { text: data.to_string(), data: Some(data), failed });
             }
@@ -362,6 +382,10 @@ impl Prepared {
         };
         Ok(Answer { text, data: Some(data), failed })
     }
+}
+
+fn any_completed(results: &[Value]) -> bool {
+    results.iter().any(|result| result["status"] == "completed")
 }
 
 /// What a call asks for, within what the configuration and the command line allow.
@@ -420,12 +444,30 @@ impl Handover {
         Some(match result {
             None => Reply::calls(request.model, [(tool.as_str(), arguments.clone())]),
             Some(result) => {
-                let refused = result.status != CallStatus::Ok;
-                let finish = if refused { Finish::Undone } else { Finish::Stop };
+                let done = result.status == CallStatus::Ok && is_done(result.text.as_str());
+                let finish = if done { Finish::Stop } else { Finish::Undone };
                 Reply { finish, ..Reply::text(request.model, result.text.as_str()) }
             }
         })
     }
+}
+
+/// Whether a result of the tool that hands on tells of work that was done, or still goes on: one
+/// whose children all ended otherwise does not.
+fn is_done(result: &str) -> bool {
+    let json = result.find('{').and_then(|begin| result.get(begin..)).unwrap_or_default();
+    let value = serde_json::Deserializer::from_str(json).into_iter::<Value>().next();
+    let results = value.and_then(Result::ok).and_then(|value| value.get("results").cloned());
+    let Some(Value::Array(results)) = results else { return true };
+    let ended = |result: &Value| result["status"].as_str().is_some_and(is_end);
+    any_completed(&results) || !results.iter().all(ended)
+}
+
+/// Whether a status is that of a child that has ended.
+fn is_end(status: &str) -> bool {
+    [Status::Failed, Status::Error, Status::Timeout, Status::Interrupted, Status::Completed]
+        .iter()
+        .any(|end| end.as_str() == status)
 }
 
 impl Model for Handover {

@@ -20,11 +20,23 @@ pub(crate) fn children_unframed(content: &str) -> Option<String> {
     Some(format!("{before}{value}{notes}"))
 }
 
+/// Returns what another agent's end is told with, without frames.
+pub(crate) fn delivery_unframed(text: &str) -> String {
+    let text = without_frames(text, "<tool:");
+    let line = |line: &str| children_unframed(line).unwrap_or_else(|| line.to_owned());
+    text.lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
 /// Returns a child's summary without its frames: one that was cut has two.
 pub(crate) fn without_child_frames(summary: &str) -> String {
+    without_frames(summary, "<child:")
+}
+
+/// A text without the frames that open so, and with what is in them.
+fn without_frames(text: &str, opening: &str) -> String {
     let mut out = String::new();
-    let mut rest = summary;
-    while let Some((before, inside, behind)) = first_frame(rest) {
+    let mut rest = text;
+    while let Some((before, inside, behind)) = first_frame(rest, opening) {
         out.push_str(before);
         out.push_str(inside);
         rest = behind;
@@ -35,11 +47,10 @@ pub(crate) fn without_child_frames(summary: &str) -> String {
 
 /// What stands before the first frame of a text, in it and behind it. What only looks like a frame
 /// inside of one ends elsewhere.
-fn first_frame(text: &str) -> Option<(&str, &str, &str)> {
-    const OPENING: &str = "<child:";
-    let at = match text.strip_prefix(OPENING) {
+fn first_frame<'t>(text: &'t str, opening: &str) -> Option<(&'t str, &'t str, &'t str)> {
+    let at = match text.strip_prefix(opening) {
         Some(_) => 0,
-        None => text.find(&format!("\n{OPENING}"))? + 1,
+        None => text.find(&format!("\n{opening}"))? + 1,
     };
     let (before, frame) = text.split_at(at);
     let (head, body) = frame.split_once('\n')?;
@@ -67,6 +78,14 @@ mod tests {
         let seen = children_unframed(&told).unwrap();
         assert!(seen.starts_with("error: it ended early:\n{") && seen.contains("\\ntwo"), "{seen}");
         assert!(seen.ends_with("\n[Read a again.]") && !seen.contains("child:"), "{seen}");
+        let framed = quote(&Source::Tool("delegate_task".into()), &result(&cut)).into_string();
+        let seen =
+            delivery_unframed(&format!("Your child s/1.0.0 has ended: completed.\n{framed}"));
+        assert!(seen.starts_with("Your child s/1.0.0 has ended: completed.\n{"), "{seen}");
+        assert!(
+            seen.contains("\\ntwo") && !seen.contains("</") && !seen.contains("<tool:"),
+            "{seen}"
+        );
         for other in ["{}", "x {\"results\": []}", "{\"results\": 1}", "{"] {
             assert_eq!(children_unframed(other), None, "{other}");
         }

@@ -13,8 +13,9 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use self::line::{AgentStartBody, Body, Call, Line, Tokens};
-use super::child_frames::children_unframed;
+use super::child_frames::{children_unframed, delivery_unframed};
 use super::{preview, to_json_line};
+use crate::task::material::words_of;
 
 mod line;
 
@@ -221,10 +222,12 @@ fn session_start(start: &SessionStart) -> Body<'_> {
 }
 
 fn said(message: &UserMessage) -> Body<'_> {
-    let (bytes, preview) = (message.text.len(), preview(&message.text));
+    let bytes = message.text.len();
     match message.from {
-        Some(_) => Body::ChildDelivered { bytes, preview },
-        None => Body::Message { bytes, preview },
+        Some(_) => {
+            Body::ChildDelivered { bytes, preview: preview(&delivery_unframed(&message.text)) }
+        }
+        None => Body::Message { bytes, preview: preview(words_of(&message.text)) },
     }
 }
 

@@ -54,6 +54,7 @@ fn spec(agent: &AgentId, goal: &str) -> AgentSpec {
         output_schema: None,
         background: false,
         declared: None,
+        unapproved: Vec::new(),
     }
 }
 
