@@ -69,6 +69,22 @@ fn line_of(request: &HttpRequest) -> String {
 }
 
 #[tokio::test]
+async fn no_prompt_speaks_of_commands_to_an_agent_that_runs_none() {
+    let lab = Lab::new();
+    let server = model(family).await;
+    lab.run(&server, &["-t", "file,delegation", "Look around"]).end().await.with_code(0);
+    let requests = server.requests();
+    for word in ["Look around", "Look at one", "Look at two"] {
+        let mut request = of(&requests, word)[0].json();
+        request["tools"].take();
+        let text = request.to_string().to_lowercase();
+        for command in ["pwd", "command", "run it", "shell", "terminal"] {
+            assert!(!text.contains(command), "{word} is told of `{command}`: {text}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn limits_and_settings_of_a_provider_are_in_what_prompt_prints() {
     let lab = Lab::new();
     let server = model(family).await;
