@@ -215,7 +215,7 @@ fn diagnosis(spec: &AgentSpec, outcome: &Outcome, at: &str) -> String {
         ("its task", format!("deputize sessions show {session} --agent {}", spec.id)),
         (
             "what to try",
-            "see whether the provider answers (deputize doctor); raise \
+            "see whether the provider answers; raise \
              delegation.child_timeout_seconds; fewer children at once"
                 .to_owned(),
         ),

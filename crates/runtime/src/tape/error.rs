@@ -42,7 +42,7 @@ pub enum RecordingError {
     /// It is another kind of file.
     #[error(
         "`{}` is no recording: its first line is not the header of one \
-         (`deputize run --record FILE` makes recordings)",
+         (`--record FILE` makes one)",
         .0.display()
     )]
     Foreign(PathBuf),
