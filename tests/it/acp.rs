@@ -481,6 +481,28 @@ async fn an_answer_that_misses_its_schema_is_asked_for_again() {
 }
 
 #[tokio::test]
+async fn what_one_says_after_a_rejected_answer_is_not_lost_by_a_kill() {
+    let lab = Lab::new();
+    let schema = json!({"type": "object", "required": ["tests"]});
+    let server = parent(json!({"goal": "Count the tests.", "output_schema": schema})).await;
+    let script = fixture("faulty_agent.py");
+    let program = ("python3", &[script.as_str(), "schema-hangs"][..]);
+    let running = Running::start(command(&lab, &server, program, &AUTO));
+    let again = |event: &Value| event["preview"].as_str().is_some_and(|it| it.contains("1, 2"));
+    running.event("external.text", again).await;
+    crate::kill::kill(&lab, running).await;
+
+    let session = lab.session();
+    let more = [&AUTO[..], &["--resume", &session]].concat();
+    let ended = Running::start(command(&lab, &server, program, &more)).end().await.with_code(0);
+    assert_eq!(ended.events("external.text").len(), 0, "it is not started again");
+    let entry = entry(&ended);
+    assert_eq!(entry["status"], "interrupted", "{entry}");
+    assert!(entry.to_string().contains("No, I count again: 1, 2"), "{entry}");
+    assert!(!entry.to_string().contains("It is seven."), "{entry}");
+}
+
+#[tokio::test]
 async fn where_it_may_not_be_nothing_is_started() {
     // The program does not exist: an error before anything begins.
     let lab = Lab::new();

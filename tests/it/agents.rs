@@ -6,10 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use deputize_core::{
-    Authority, BoxFuture, Cancel, Catalog, Delta, Entry, Event, ExitReason, FailureKind,
-    FixedClock, Grant, Message, Model, ModelError, Observer, Origin, Outcome, Record, Reply,
-    Request, Schema, SessionId, Status, Tool, ToolCallResult, ToolChoice, ToolCx, ToolDecl,
-    ToolError, ToolName, ToolOutput, ToolSpec, ToolsetName,
+    Authority, BoxFuture, Cancel, Catalog, Entry, Event, ExitReason, FixedClock, Grant, Observer,
+    Origin, Outcome, Record, Reply, Schema, SessionId, Status, Tool, ToolCallResult, ToolCx,
+    ToolDecl, ToolError, ToolName, ToolOutput, ToolSpec, ToolsetName,
 };
 use deputize_delegate::{DelegateTool, Policy};
 use deputize_runtime::{Parts, Pulse, Session, SessionDir, SyncMode};
@@ -20,6 +19,7 @@ use tokio::time::sleep;
 
 use crate::program::{Lab, Running, model, sees, soon};
 use crate::signals::{ended_by, in_time};
+use crate::simulated::TimedModel;
 
 /// A call that takes so many seconds.
 struct Hold(ToolSpec);
@@ -36,43 +36,6 @@ impl Tool for Hold {
                 biased;
                 () = sleep(Duration::from_secs(seconds)) => Ok(ToolOutput::text("held")),
                 () = cx.cancel.cancelled() => Err(ToolError::Cancelled(Box::default())),
-            }
-        })
-    }
-}
-
-/// From an agent's task and the number of results it has.
-type Rule = dyn Fn(&str, usize) -> (u64, Reply) + Send + Sync;
-
-/// A model that takes its time: so many seconds for each reply; a closing one comes at once.
-struct Slow(Box<Rule>);
-
-impl Model for Slow {
-    fn reply<'a>(
-        &'a self,
-        request: &'a Request<'a>,
-        _live: &'a mut (dyn FnMut(Delta<'_>) + Send),
-        cancel: &'a Cancel,
-    ) -> BoxFuture<'a, Result<Reply, ModelError>> {
-        Box::pin(async move {
-            let users = request.messages.iter().filter_map(|message| match &**message {
-                Message::User(user) => Some(user.text.as_str()),
-                Message::Assistant(_) | Message::Tool(_) => None,
-            });
-            // What else a child is told may stand before its goal.
-            let task = users.into_iter().next().and_then(|task| task.lines().last());
-            let task = task.unwrap_or_default();
-            let results = request.messages.iter().filter(|m| matches!(***m, Message::Tool(_)));
-            let (seconds, reply) = (self.0)(task, results.count());
-            if request.tool_choice == ToolChoice::None {
-                return Ok(Reply::text("m", "So far."));
-            }
-            tokio::select! {
-                biased;
-                () = sleep(Duration::from_secs(seconds)) => Ok(reply),
-                () = cancel.cancelled() => {
-                    Err(ModelError::new(FailureKind::Cancelled, "told to end"))
-                }
             }
         })
     }
@@ -95,7 +58,8 @@ fn hand_on(arguments: Value) -> Reply {
     Reply::calls("m", [("delegate_task", arguments)])
 }
 
-/// Runs a family on a clock that goes on by itself; what happened, and how it ended.
+/// Runs a family on a clock that goes on by itself; what happened, and how it ended. The rule gives
+/// seconds.
 async fn family(
     rule: impl Fn(&str, usize) -> (u64, Reply) + Send + Sync + 'static,
     change: impl FnOnce(&mut Parts, &mut Policy),
@@ -122,7 +86,11 @@ async fn family(
     let origin = Origin::Linked { krate: "tests".into() };
     catalog.insert(Entry { toolset: ToolsetName::literal("t"), origin, tool }).unwrap();
     parts.catalog = Arc::new(catalog);
-    parts.models.insert("t/m", "m", Arc::new(Slow(Box::new(rule))));
+    let rule = move |task: &str, results: usize| {
+        let (seconds, reply) = rule(task, results);
+        (seconds * 1000, reply)
+    };
+    parts.models.insert("t/m", "m", Arc::new(TimedModel(Arc::new(rule))));
     let dir = SessionDir::new(folder.path());
     let session = Session::create(&dir, SessionId::literal("s"), parts).unwrap();
     let grant = Grant { spawn_depth: Some(2), spawn_number: Some(9), ..Grant::default() };

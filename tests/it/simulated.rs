@@ -8,19 +8,20 @@ use std::time::Duration;
 use deputize_core::door::FrameSecret;
 use deputize_core::{
     Authority, BoxFuture, Cancel, Catalog, Clock, Delta, Event, FailureKind, Grant, Message, Model,
-    ModelError, Outcome, Record, Reply, Request, SessionId,
+    ModelError, Outcome, Record, Reply, Request, SessionId, ToolChoice,
 };
 use deputize_delegate::{Background, ControlTool, DelegateTool, Policy};
 use deputize_runtime::{Continue, Parts, Session, SessionDir, SyncMode};
 use tokio::time::{Instant, sleep};
 
 /// From an agent's task and the number of results it has: how many milliseconds its model takes, and
-/// what it replies.
+/// what it replies. A closing reply comes at once.
 pub(crate) type Rule = dyn Fn(&str, usize) -> (u64, Reply) + Send + Sync;
 
-struct Timed(Arc<Rule>);
+/// A model that takes its time.
+pub(crate) struct TimedModel(pub(crate) Arc<Rule>);
 
-impl Model for Timed {
+impl Model for TimedModel {
     fn reply<'a>(
         &'a self,
         request: &'a Request<'a>,
@@ -28,12 +29,16 @@ impl Model for Timed {
         cancel: &'a Cancel,
     ) -> BoxFuture<'a, Result<Reply, ModelError>> {
         Box::pin(async move {
+            // What else a child is told may stand before its goal.
             let task = request.messages.iter().find_map(|message| match &**message {
                 Message::User(user) => user.text.lines().last(),
                 Message::Assistant(_) | Message::Tool(_) => None,
             });
             let results = request.messages.iter().filter(|m| matches!(***m, Message::Tool(_)));
             let (ms, reply) = (self.0)(task.unwrap_or_default(), results.count());
+            if request.tool_choice == ToolChoice::None {
+                return Ok(Reply::text("m", "So far."));
+            }
             tokio::select! {
                 biased;
                 () = sleep(Duration::from_millis(ms)) => Ok(reply),
@@ -71,7 +76,7 @@ fn parts(policy: &Policy, rule: &Arc<Rule>, began: u64) -> Parts {
         sync: SyncMode::Never,
         ..Parts::new(catalog)
     };
-    parts.models.insert("t/m", "m", Arc::new(Timed(Arc::clone(rule))));
+    parts.models.insert("t/m", "m", Arc::new(TimedModel(Arc::clone(rule))));
     parts
 }
 
@@ -125,8 +130,9 @@ pub(crate) fn results(records: &[Record]) -> Vec<(String, String)> {
     ends.collect()
 }
 
-/// The goals of children and when they asked their model first, in milliseconds.
-pub(crate) fn began(records: &[Record]) -> BTreeMap<String, u64> {
+/// The goals of children, with the sequence numbers and the times (on the simulated clock) of their
+/// first requests.
+pub(crate) fn first_requests(records: &[Record]) -> BTreeMap<String, (u64, u64)> {
     let goal = |agent| {
         records.iter().find_map(|record| match &record.event {
             Event::AgentStart(start) if record.agent == agent => Some(start.spec.goal.clone()),
@@ -136,5 +142,7 @@ pub(crate) fn began(records: &[Record]) -> BTreeMap<String, u64> {
     let first = records.iter().filter(|record| {
         record.depth == 1 && matches!(record.event, Event::ModelRequest { iteration: 1, .. })
     });
-    first.filter_map(|record| Some((goal(record.agent.clone())?, record.at))).collect()
+    first
+        .filter_map(|record| Some((goal(record.agent.clone())?, (record.seq, record.at))))
+        .collect()
 }
