@@ -240,16 +240,16 @@ impl Composition {
     }
 
     /// The top agent's tools that its children go without only because nobody approves their calls.
-    pub(crate) fn withheld(&self) -> Vec<&ToolName> {
+    pub(crate) fn tools_denied_to_children(&self) -> Vec<&ToolName> {
         let ceiling = self.delegation.toolset_ceiling.as_ref();
-        let withheld = |name: &&ToolName| {
+        let is_denied = |name: &&ToolName| {
             let entry = self.catalog.get(name.as_str());
             entry.is_some_and(|it| {
                 ceiling.is_none_or(|ceiling| ceiling.contains(&it.toolset))
                     && self.delegation.withholds(it, self.delegation.approvals)
             })
         };
-        self.tools.iter().filter(withheld).filter(|_| self.hands_on()).collect()
+        self.tools.iter().filter(is_denied).filter(|_| self.hands_on()).collect()
     }
 
     /// Whether the top agent may have children.

@@ -103,7 +103,7 @@ pub use message::{
 };
 pub use model::{
     BoxFuture, Delta, FailureKind, Finish, Model, ModelError, ModelOptions, PARTIAL_BYTES, RawCall,
-    Reply, Request, ToolChoice, Usage, kept_partial,
+    Reply, Request, ToolChoice, Usage, kept_partial, poll_once,
 };
 pub use name::{AgentId, CallId, NameError, SessionId, ToolName, ToolsetName};
 pub use outcome::{ChildFound, ExitReason, Outcome, Receipts, Status, ToolTrace};

@@ -1,8 +1,9 @@
 //! The seam to a model: one attempt of one request.
 
-use std::future::Future;
+use std::future::{Future, ready};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -13,6 +14,19 @@ use crate::tool::ToolDecl;
 
 /// A boxed future that may move between threads.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Polls a future once, now, and returns it with whether it is ready.
+///
+/// What serves in the order of first polls, such as a semaphore, serves it from now on, whenever it
+/// is awaited.
+pub fn poll_once<T: Send + 'static>(
+    mut future: BoxFuture<'static, T>,
+) -> (BoxFuture<'static, T>, bool) {
+    match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => (Box::pin(ready(value)), true),
+        Poll::Pending => (future, false),
+    }
+}
 
 /// Whether the model may call tools in this request. The tools themselves are sent all the
 /// same, so that the cached prefix stays.

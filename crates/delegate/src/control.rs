@@ -107,7 +107,7 @@ impl Handoff for Background {
     fn place(&self, parent: &AgentView) -> BoxFuture<'static, Box<dyn Any + Send>> {
         let children = self.policy.concurrency();
         let slots = parent.store.get_or_insert_with(|| Slots::new(children));
-        let slot = slots.queue();
+        let slot = slots.acquire();
         Box::pin(async move { Box::new(slot.await) as Box<dyn Any + Send> })
     }
 

@@ -3,7 +3,7 @@
 use std::panic::AssertUnwindSafe;
 
 use deputize_core::{
-    AgentSpec, AttachError, BoxFuture, CancelReason, Fact, Outcome, Status, ToolCx,
+    AgentSpec, AttachError, BoxFuture, CancelReason, Fact, Outcome, Status, ToolCx, poll_once,
 };
 use deputize_workflow::{Event, Graph, Outcome as TaskOutcome, Schedule};
 use futures_util::FutureExt as _;
@@ -16,12 +16,13 @@ use crate::tool::started;
 const NOT_STARTED: &str = "it was not started";
 const PANICKED: &str = "the host failed while this child ran; what it did until then is not known";
 
-/// The places of a call's tasks in the queue for slots; `None` for one that is held back.
-pub(crate) type Tickets = Vec<Option<BoxFuture<'static, Slot>>>;
+/// The slots of a call's tasks, to be awaited; `None` for a task that is held back.
+pub(crate) type SlotRequests = Vec<Option<BoxFuture<'static, Slot>>>;
 
 /// Queues the tasks of a call for slots, in their order.
-pub(crate) fn queue(plan: &Plan, slots: &Slots) -> Tickets {
-    plan.held.iter().map(|held| held.is_none().then(|| slots.queue())).collect()
+pub(crate) fn queue(plan: &Plan, slots: &Slots) -> SlotRequests {
+    let request = || poll_once(slots.acquire()).0;
+    plan.held.iter().map(|held| held.is_none().then(request)).collect()
 }
 
 /// Runs the children and gives their outcomes in the order of the specs, and a fact for each task
@@ -30,7 +31,7 @@ pub(crate) fn queue(plan: &Plan, slots: &Slots) -> Tickets {
 pub(crate) async fn run(
     Plan { specs, held, .. }: &Plan,
     cx: &ToolCx,
-    mut tickets: Tickets,
+    mut requests: SlotRequests,
 ) -> (Vec<Outcome>, Vec<Fact>) {
     let counted = started(cx);
     let mut schedule = Schedule::new(Graph::flat(specs.len()));
@@ -48,9 +49,9 @@ pub(crate) async fn run(
         }
         let new = next.and_then(|task| specs.get(task)).is_some_and(|it| counted.is_new(&it.id));
         if starting.is_none() {
-            let ticket = next.and_then(|task| tickets.get_mut(task)?.take());
+            let request = next.and_then(|task| requests.get_mut(task)?.take());
             starting =
-                ticket.map(|ticket| -> BoxFuture<'_, Slot> { Box::pin(place(new, cx, ticket)) });
+                request.map(|request| -> BoxFuture<'_, Slot> { Box::pin(place(new, cx, request)) });
         }
         tokio::select! {
             biased;
@@ -75,7 +76,7 @@ pub(crate) async fn run(
                     *place = Some(outcome);
                 }
             }
-            slot = started_slot(&mut starting), if next.is_some() => {
+            slot = wait_for_slot(&mut starting), if next.is_some() => {
                 starting = None;
                 if let Some((task, spec)) = next.and_then(|task| Some((task, specs.get(task)?))) {
                     happened(&mut schedule, Event::Started { task });
@@ -111,7 +112,7 @@ fn never_begun(spec: &AgentSpec, status: Status, error: String) -> Outcome {
 }
 
 /// Waits for the slot of the task that starts next, if there is one.
-async fn started_slot(starting: &mut Option<BoxFuture<'_, Slot>>) -> Slot {
+async fn wait_for_slot(starting: &mut Option<BoxFuture<'_, Slot>>) -> Slot {
     match starting {
         Some(slot) => slot.await,
         None => std::future::pending().await,
@@ -119,8 +120,8 @@ async fn started_slot(starting: &mut Option<BoxFuture<'_, Slot>>) -> Slot {
 }
 
 /// A slot for a child, when its turn comes and, for a new one, children may begin.
-async fn place(new: bool, cx: &ToolCx, ticket: BoxFuture<'static, Slot>) -> Slot {
-    let slot = ticket.await;
+async fn place(new: bool, cx: &ToolCx, request: BoxFuture<'static, Slot>) -> Slot {
+    let slot = request.await;
     if new {
         cx.agent.session.spawn.unpaused().await;
         // It may have waited for long: it begins with what there is now.

@@ -1,11 +1,9 @@
 //! How many children run: of one agent over all its calls, and of a session in all.
 
 use std::collections::BTreeSet;
-use std::future::ready;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use deputize_core::{AgentId, BoxFuture, Resource};
-use futures_util::FutureExt as _;
 use tokio::sync::{MutexGuard as TurnGuard, OwnedSemaphorePermit, Semaphore};
 use tokio::task::unconstrained;
 
@@ -41,18 +39,12 @@ impl Slots {
         self.planning.lock().await
     }
 
-    /// Queues for a slot. Slots are granted in the order of these calls, whenever the futures are
-    /// awaited; dropping one leaves the queue.
-    pub(crate) fn queue(&self) -> BoxFuture<'static, Slot> {
+    /// Waits for a slot. Slots are granted in the order in which these futures are first polled;
+    /// dropping one leaves the queue.
+    pub(crate) fn acquire(&self) -> BoxFuture<'static, Slot> {
         let permit = unconstrained(Arc::clone(&self.running).acquire_owned());
         // The semaphore is never closed, so there is always a permit in the end.
-        let mut slot: BoxFuture<'static, Slot> =
-            Box::pin(async move { Slot { _permit: permit.await.ok() } });
-        // It serves in the order in which it was first polled.
-        match slot.as_mut().now_or_never() {
-            Some(slot) => Box::pin(ready(slot)),
-            None => slot,
-        }
+        Box::pin(async move { Slot { _permit: permit.await.ok() } })
     }
 }
 

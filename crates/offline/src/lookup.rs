@@ -15,7 +15,7 @@ use super::query::Query;
 use super::scope::Scope;
 use super::search::{Found, Hit, Search};
 use super::single::{fence, help};
-use super::syntax::{Grammar, Place, Source, is_in_tests, outline, place_of};
+use super::syntax::{Grammar, Source, SyntaxContext, context_at, is_in_tests, outline};
 use super::task::{Refusal, Term};
 use super::wording::{bullets, count, number};
 
@@ -243,12 +243,12 @@ fn kind(
     end: usize,
     test: bool,
 ) -> Kind {
-    match place_of(grammar, source, row, start) {
-        Place::Comment | Place::Text => Kind::Comment,
-        Place::Test => Kind::Test,
-        Place::Code if test => Kind::Test,
-        Place::Code if source.defines(row, start, end) => Kind::Definition,
-        Place::Code => Kind::Code,
+    match context_at(grammar, source, row, start) {
+        SyntaxContext::Comment | SyntaxContext::Text => Kind::Comment,
+        SyntaxContext::Test => Kind::Test,
+        SyntaxContext::Code if test => Kind::Test,
+        SyntaxContext::Code if source.defines(row, start, end) => Kind::Definition,
+        SyntaxContext::Code => Kind::Code,
     }
 }
 

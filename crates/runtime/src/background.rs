@@ -1,7 +1,6 @@
 //! Children that nobody waits for: how they begin, how their parent is told of their end, once,
 //! and how it rests until then.
 
-use std::future::ready;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
@@ -9,13 +8,12 @@ use deputize_core::door::{Source, to_line, to_model};
 use deputize_core::{
     AgentSpec, AgentView, AttachError, BoxFuture, CallId, CancelReason, ChildFound, Delivery,
     Event, ExitReason, JournalError, Outcome, Step, ToolChoice, ToolOutput, UserMessage,
-    describe_error,
+    describe_error, poll_once,
 };
-use futures_util::FutureExt as _;
 
 use crate::call::recorded;
 use crate::driver::{Driver, host_fault};
-use crate::presence::{EndedChild, Presence};
+use crate::presence::{ChildOutcome, Presence};
 use crate::resume::settle;
 use crate::shared::Shared;
 use crate::stored::Stored;
@@ -58,9 +56,9 @@ impl Shared {
         parent: &AgentView,
         presence: Arc<Presence>,
     ) {
-        // A replay follows its records.
+        // Places are granted in the order of those who ask. A replay follows its records.
         let handoff = self.parts.handoff.as_ref().filter(|_| self.play.is_none());
-        let place = handoff.map(|handoff| granted_or_queued(handoff.place(parent)));
+        let place = handoff.map(|handoff| poll_once(handoff.place(parent)));
         let waits = place.as_ref().is_some_and(|(_, granted)| !granted || self.paused().is_some());
         driver.presence.set_waits(waits);
         driver.place = Mutex::new(place.map(|(place, _)| place));
@@ -190,7 +188,7 @@ impl Driver {
     }
 
     /// What a message says of a child's end. What the child said stands in a frame of its own.
-    fn told(&self, EndedChild { goal, outcome }: &EndedChild) -> String {
+    fn told(&self, ChildOutcome { goal, outcome }: &ChildOutcome) -> String {
         let (parts, view) = (&self.shared.parts, &self.view);
         let status = outcome.status.as_str();
         let output = match &parts.handoff {
@@ -269,15 +267,6 @@ impl Driver {
         let why = if limit { CancelReason::LimitAbove } else { CancelReason::EndedAbove };
         self.presence.children.cancel(why);
         self.presence.children_ended().await;
-    }
-}
-
-/// Asks for a place at once, so that it is granted in the order of those who ask, and tells whether
-/// it was.
-fn granted_or_queued(mut place: Place) -> (Place, bool) {
-    match place.as_mut().now_or_never() {
-        Some(held) => (Box::pin(ready(held)), true),
-        None => (place, false),
     }
 }
 

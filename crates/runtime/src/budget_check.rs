@@ -8,7 +8,8 @@ use deputize_core::{
 };
 
 use crate::ask::{bytes, reply_bytes};
-use crate::budget_ledger::{Known, Reserved, SizedRequest};
+use crate::budget_ledger::{Reserved, SizedRequest};
+use crate::cost_history::CostEstimates;
 use crate::driver::Driver;
 use crate::parts::Route;
 use crate::stored::is_completed;
@@ -118,7 +119,7 @@ impl Driver {
     /// sending, each with its cost.
     fn sizes(
         &self,
-        Known { route: known, task, cheapest }: Known,
+        CostEstimates { route: known, task, cheapest }: CostEstimates,
         (tools, bytes): (ToolChoice, u64),
         route: &Route,
     ) -> Vec<SizedRequest> {

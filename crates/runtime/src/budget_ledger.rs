@@ -5,12 +5,15 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use deputize_core::{
-    AgentId, AgentView, Budget, BudgetAccount, BudgetOf, Cancel, Cost, OutputEstimator,
-    Reservation, ReserveRequest, ReserveResult, TaskCost, TaskCostEstimator, TokenEstimator, Usage,
+    AgentId, AgentView, Budget, BudgetAccount, BudgetOf, Cancel, Cost, Reservation, ReserveRequest,
+    ReserveResult, TaskCost, Usage,
 };
 use tokio::sync::Notify;
 
-/// The budgets of a session and what was learned about costs: everyone pays from the first account,
+use crate::budget_shortage::shortage;
+use crate::cost_history::{CostEstimates, CostHistory};
+
+/// The budgets of a session and what its costs were until now: everyone pays from the first account,
 /// children from the second one as well.
 pub(crate) struct BudgetLedger {
     state: Mutex<State>,
@@ -20,7 +23,7 @@ struct State {
     session: BudgetAccount,
     children: BudgetAccount,
     agents: BTreeMap<AgentId, Entry>,
-    learned: Learned,
+    history: CostHistory,
     /// Who waits for room: agents that have begun before those that have not, each in the order
     /// they came.
     waiting: BTreeMap<Ticket, Arc<Notify>>,
@@ -55,72 +58,6 @@ impl Entry {
     }
 }
 
-/// What replies and finished tasks say about those that come.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Learned {
-    routes: BTreeMap<String, RouteUsage>,
-    /// Whole tasks, by the agent that set them; under `None` all of them.
-    tasks: BTreeMap<Option<AgentId>, TaskCostEstimator>,
-}
-
-#[derive(Debug, Clone, Default)]
-struct RouteUsage {
-    /// Replies to the top agent and to children, who are asked for other things.
-    outputs: [OutputEstimator; 2],
-    /// Most tokens for 1,024 bytes of a request.
-    densest: u64,
-}
-
-/// What is known about the requests of a route.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct RouteEstimate {
-    /// Most tokens for 1,024 bytes of a request.
-    pub(crate) densest: Option<u64>,
-    /// Output tokens that a reply is unlikely to reach.
-    pub(crate) likely: Option<u32>,
-    /// Output tokens that few replies reach.
-    pub(crate) usual: Option<u32>,
-}
-
-impl Learned {
-    /// Takes a reply of a route to a request of so many bytes.
-    pub(crate) fn replied(&mut self, (route, child): (&str, bool), bytes: u64, usage: Usage) {
-        if !self.routes.contains_key(route) {
-            self.routes.insert(route.to_owned(), RouteUsage::default());
-        }
-        if let Some(known) = self.routes.get_mut(route) {
-            let [top, children] = &mut known.outputs;
-            let outputs = if child { children } else { top };
-            outputs.replied(usage.output);
-            known.densest = known.densest.max(TokenEstimator::density(bytes, usage.input));
-        }
-    }
-
-    /// Takes the cost of a task that has ended.
-    pub(crate) fn ended(&mut self, parent: &AgentId, task: TaskCost) {
-        for key in [None, Some(parent.clone())] {
-            self.tasks.entry(key).or_default().ended(task);
-        }
-    }
-
-    fn route(&self, (name, child): (&str, bool)) -> RouteEstimate {
-        let Some(known) = self.routes.get(name) else { return RouteEstimate::default() };
-        let [top, children] = &known.outputs;
-        let outputs = if child { children } else { top };
-        RouteEstimate {
-            densest: Some(known.densest).filter(|density| *density > 0),
-            likely: outputs.likely(),
-            usual: outputs.usual(),
-        }
-    }
-
-    fn task(&self, parent: Option<&AgentId>) -> (Option<Cost>, Option<Cost>) {
-        let of_parent = parent.and_then(|parent| self.tasks.get(&Some(parent.clone())));
-        let known = of_parent.or_else(|| self.tasks.get(&None));
-        known.map_or((None, None), |tasks| (tasks.expected(), tasks.cheapest()))
-    }
-}
-
 /// A request with one output limit, and what it costs at most.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SizedRequest {
@@ -128,17 +65,6 @@ pub(crate) struct SizedRequest {
     pub(crate) input: u64,
     pub(crate) output: u32,
     pub(crate) ask: ReserveRequest,
-}
-
-/// What is known when room is asked for.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Known {
-    /// About the requests of the route.
-    pub(crate) route: RouteEstimate,
-    /// What a task like the agent's is expected to cost, if any was completed.
-    pub(crate) task: Option<Cost>,
-    /// What the cheapest such task cost.
-    pub(crate) cheapest: Option<Cost>,
 }
 
 /// What becomes of a request for room.
@@ -170,13 +96,13 @@ impl BudgetLedger {
     pub(crate) fn new(
         budgets: Budgets,
         (all, by_children): (Cost, Cost),
-        learned: Learned,
+        history: CostHistory,
     ) -> Self {
         let state = State {
             session: BudgetAccount::new(budgets.session, all),
             children: BudgetAccount::new(budgets.children, by_children),
             agents: BTreeMap::new(),
-            learned,
+            history,
             waiting: BTreeMap::new(),
             next_ticket: 0,
         };
@@ -208,7 +134,7 @@ impl BudgetLedger {
 
     /// Takes a reply of a route, to the top agent or a child, to a request of so many bytes.
     pub(crate) fn learn(&self, route: (&str, bool), bytes: u64, usage: Usage) {
-        self.lock().learned.replied(route, bytes, usage);
+        self.lock().history.replied(route, bytes, usage);
     }
 }
 
@@ -243,10 +169,9 @@ impl State {
         result.max(self.children.check(own, ask, &self.reservation(parent, true)))
     }
 
-    fn known(&self, agent: &AgentId, route: &str) -> Known {
-        let Some(entry) = self.agents.get(agent) else { return Known::default() };
-        let (task, cheapest) = self.learned.task(entry.parent.as_ref());
-        Known { route: self.learned.route((route, entry.child)), task, cheapest }
+    fn estimate(&self, agent: &AgentId, route: &str) -> CostEstimates {
+        let Some(entry) = self.agents.get(agent) else { return CostEstimates::default() };
+        self.history.estimate(entry.parent.as_ref(), (route, entry.child))
     }
 
     /// Reserves a request that fits. What it takes of its parent's expectation is its own now.
@@ -284,7 +209,7 @@ impl State {
     fn reserve(
         &mut self,
         agent: &AgentId,
-        sizes: &dyn Fn(Known) -> Vec<SizedRequest>,
+        sizes: &dyn Fn(CostEstimates) -> Vec<SizedRequest>,
         (route, waiter): (&str, &mut Waiter<'_>),
     ) -> Option<Reserved> {
         let new = self.agents.get(agent).is_none_or(|entry| !entry.begun);
@@ -294,7 +219,7 @@ impl State {
         if new && first.is_some_and(|first| waiter.ticket.is_none_or(|own| first < own)) {
             result = ReserveResult::Wait;
         } else {
-            for size in sizes(self.known(agent, route)) {
+            for size in sizes(self.estimate(agent, route)) {
                 let whole = if new { size.ask.whole } else { Cost::default() };
                 let least = if new { size.ask.least } else { Cost::default() };
                 let ask = &ReserveRequest { whole, least, ..size.ask };
@@ -367,7 +292,7 @@ impl AgentBudget {
     pub(crate) async fn reserve(
         &self,
         route: &str,
-        sizes: &(dyn Fn(Known) -> Vec<SizedRequest> + Sync),
+        sizes: &(dyn Fn(CostEstimates) -> Vec<SizedRequest> + Sync),
         cancel: &Cancel,
     ) -> Reserved {
         let mut waiter = Waiter {
@@ -418,7 +343,7 @@ impl AgentBudget {
         spent += below;
         peak += below;
         if let Some(parent) = self.parent.as_ref().filter(|_| spent.tokens > 0) {
-            state.learned.ended(parent, TaskCost { spent, peak, completed });
+            state.history.ended(parent, TaskCost { spent, peak, completed });
         }
     }
 
@@ -451,79 +376,6 @@ impl Drop for AgentBudget {
         }
         state.wake();
     }
-}
-
-/// What one budget has too little of, beside what others hold.
-fn shortage(
-    (name, account): (&str, &BudgetAccount),
-    others: Cost,
-    ask: &ReserveRequest,
-) -> Vec<(BudgetOf, String)> {
-    let (budget, spent) = (account.budget(), account.spent());
-    let mut told = Vec::new();
-    if let Some(most) = budget.tokens {
-        let left = most.saturating_sub(spent.tokens.saturating_add(others.tokens));
-        let (request, closing) = (ask.request.tokens, ask.closing.tokens);
-        let needs = if request.saturating_add(closing) > left {
-            let next = (request > 0).then(|| format!("take {request} tokens"));
-            Some(needs(next, &format!("take {closing} tokens"), &closing))
-        } else if ask.least.tokens > left {
-            Some(format!("a task like this one is expected to take {} tokens", ask.whole.tokens))
-        } else {
-            None
-        };
-        if let Some(needs) = needs {
-            let others = set_aside(others.tokens > 0, &others.tokens);
-            let spent = spent.tokens;
-            let text = format!(
-                "{needs}: {spent} of {most} tokens of {name} are spent{others}, so {left} are left"
-            );
-            told.push((BudgetOf::Tokens, text));
-        }
-    }
-    if budget.usd == Some(0.0) {
-        told.push((BudgetOf::Usd, format!("{name} is $0, so no model is asked")));
-    } else if let Some(most) = budget.usd {
-        let left = (most - spent.usd - others.usd).max(0.0);
-        let (request, closing) = (ask.request.usd, dollars(ask.closing.usd));
-        let needs = if request + ask.closing.usd > left {
-            let next = (request > 0.0).then(|| format!("cost {}", dollars(request)));
-            Some(needs(next, &format!("cost {closing}"), &closing))
-        } else if ask.least.usd > left {
-            Some(format!("a task like this one is expected to cost {}", dollars(ask.whole.usd)))
-        } else {
-            None
-        };
-        if let Some(needs) = needs {
-            let others = set_aside(others.usd > 0.0, &dollars(others.usd));
-            let (spent, left) = (dollars(spent.usd), dollars(left));
-            let text = format!(
-                "{needs}: {spent} of ${most} of {name} are spent{others}, so {left} are left"
-            );
-            told.push((BudgetOf::Usd, text));
-        }
-    }
-    told
-}
-
-/// What is asked for: a request with what must be left for a closing one, or that one alone.
-fn needs(next: Option<String>, alone: &str, left: &dyn fmt::Display) -> String {
-    match next {
-        Some(next) => {
-            format!("the next request may {next}, and {left} must stay for a closing one")
-        }
-        None => format!("the closing request may {alone}"),
-    }
-}
-
-fn set_aside(any: bool, amount: &dyn fmt::Display) -> String {
-    let told = || format!(", and {amount} are reserved for other agents");
-    if any { told() } else { String::new() }
-}
-
-/// Dollars for a person.
-fn dollars(usd: f64) -> String {
-    if usd > 0.0 && usd < 0.0001 { "less than $0.0001".to_owned() } else { format!("${usd:.4}") }
 }
 
 /// The budgets of a session.

@@ -70,13 +70,13 @@ impl Mail {
 enum Child {
     Runs,
     /// Its parent has not been told.
-    Ended(Box<EndedChild>),
+    Ended(Box<ChildOutcome>),
     Told,
 }
 
 /// A background child at its end.
 #[derive(Debug)]
-pub(crate) struct EndedChild {
+pub(crate) struct ChildOutcome {
     pub(crate) goal: String,
     pub(crate) outcome: Outcome,
 }
@@ -248,7 +248,7 @@ impl Presence {
     }
 
     /// The ends of children that it has not been told.
-    pub(crate) fn take_ended(&self) -> Vec<EndedChild> {
+    pub(crate) fn take_ended(&self) -> Vec<ChildOutcome> {
         let mut mail = self.mail();
         let mut ended = Vec::new();
         for child in mail.children.values_mut() {
@@ -321,7 +321,7 @@ impl Presence {
 
     pub(crate) fn child_ended(&self, goal: String, outcome: Outcome) {
         let id = outcome.agent.clone();
-        let child = Box::new(EndedChild { goal, outcome });
+        let child = Box::new(ChildOutcome { goal, outcome });
         self.mail().children.insert(id, Child::Ended(child));
         self.news.notify_waiters();
     }

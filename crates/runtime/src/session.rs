@@ -16,8 +16,9 @@ use deputize_core::{
 use tokio::sync::Notify;
 use tokio_util::task::TaskTracker;
 
-use crate::budget_ledger::{BudgetLedger, Learned};
+use crate::budget_ledger::BudgetLedger;
 use crate::bus::Bus;
+use crate::cost_history::CostHistory;
 use crate::driver::{Driver, host_fault};
 use crate::gate::Gates;
 use crate::oversee::Overseer;
@@ -146,7 +147,11 @@ impl Session {
                 spawn: Arc::new(Spawner { shared: weak.clone() }),
             }),
             cancel: Cancel::new(),
-            budget: Arc::new(BudgetLedger::new(parts.budgets, restored.spent, restored.learned)),
+            budget: Arc::new(BudgetLedger::new(
+                parts.budgets,
+                restored.spent,
+                restored.cost_history,
+            )),
             tape: parts.tape,
             play: restored.play,
             paused: Mutex::default(),
@@ -374,7 +379,7 @@ pub(crate) struct Restored {
     /// What was spent by all agents, and by children among them.
     pub(crate) spent: (Cost, Cost),
     /// What replies and completed tasks cost.
-    pub(crate) learned: Learned,
+    pub(crate) cost_history: CostHistory,
     /// The time in which at least one child ran.
     pub(crate) children_time: Duration,
     pub(crate) play: Option<Arc<Play>>,

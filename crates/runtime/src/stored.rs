@@ -12,7 +12,8 @@ use deputize_core::{
 };
 
 use crate::ask::reply_bytes;
-use crate::budget_ledger::{Budgets, Learned};
+use crate::budget_ledger::Budgets;
+use crate::cost_history::CostHistory;
 use crate::parts::{Models, Parts};
 use crate::session::Restored;
 use crate::store::StoredSession;
@@ -96,7 +97,7 @@ pub(crate) fn restored(records: &[Record], parts: &Parts) -> Restored {
         agents,
         children_time: children_time(records),
         spent,
-        learned: learned(records, parts.budgets),
+        cost_history: cost_history(records, parts.budgets),
         texts: texts.into_keys().collect::<BTreeSet<_>>(),
         files: ledger(records),
         play: None,
@@ -104,10 +105,10 @@ pub(crate) fn restored(records: &[Record], parts: &Parts) -> Restored {
 }
 
 /// What the replies and the completed tasks of a session cost, where a budget holds.
-fn learned(records: &[Record], budgets: Budgets) -> Learned {
-    let mut learned = Learned::default();
+fn cost_history(records: &[Record], budgets: Budgets) -> CostHistory {
+    let mut history = CostHistory::default();
     if !budgets.limit(true) {
-        return learned;
+        return history;
     }
     let mut asked: BTreeMap<&AgentId, (&str, u64)> = BTreeMap::new();
     for record in records {
@@ -117,7 +118,7 @@ fn learned(records: &[Record], budgets: Budgets) -> Learned {
             }
             Event::ModelResponse { reply, estimated: false, .. } => {
                 if let Some((model, bytes)) = asked.remove(&record.agent) {
-                    learned.replied((model, record.depth > 0), bytes, reply.usage.in_context());
+                    history.replied((model, record.depth > 0), bytes, reply.usage.in_context());
                 }
             }
             Event::AgentEnd(end) => {
@@ -125,13 +126,13 @@ fn learned(records: &[Record], budgets: Budgets) -> Learned {
                 if let Some(parent) = record.parent.as_ref().filter(|_| spent.tokens > 0) {
                     let completed = is_completed(end.status, end.exit_reason);
                     // What was reserved for it is not on record.
-                    learned.ended(parent, TaskCost { spent, peak: spent, completed });
+                    history.ended(parent, TaskCost { spent, peak: spent, completed });
                 }
             }
             _ => {}
         }
     }
-    learned
+    history
 }
 
 /// Whether a task was completed, so that its cost is that of a whole task.

@@ -31,8 +31,8 @@ pub(crate) fn config(around: &Surroundings, command: &Config) -> Result<(), CliE
                     .filter_map(|(key, fault)| Some(Problem::new(loaded.origins.get(key)?, fault)));
                 let hooks: Vec<Problem> = hooks.collect();
                 loaded.warnings.extend(hooks);
-                let passed_over = passed_over(&loaded, around);
-                loaded.warnings.extend(passed_over);
+                let skipped_models = skipped_models(&loaded, around);
+                loaded.warnings.extend(skipped_models);
                 with_more(result.map(|_| checked(&loaded)), &loaded, around)
             }
             (Err(error), _) => Err(VerbError::Config(and_files(error, around))),
@@ -70,7 +70,7 @@ fn with_more(
 }
 
 /// Models of lists that a run goes without, because it cannot ask them.
-fn passed_over(loaded: &Loaded, around: &Surroundings) -> Vec<Problem> {
+fn skipped_models(loaded: &Loaded, around: &Surroundings) -> Vec<Problem> {
     let config = &loaded.config;
     let lists = [
         ("fallback_models", &config.fallback_models),

@@ -82,7 +82,7 @@ pub(crate) fn doctor(
             let composition = Composition::new(&Ingredients { overrides, ..here });
             if let Ok(composition) = &composition {
                 checks.extend(models::checks(composition, around, args)?);
-                checks.extend(withheld(composition));
+                checks.extend(check_tools_of_children(composition));
             }
             checks.extend(external_agent(&loaded.config, around));
             let hooks = faults(&loaded.config.hooks, around).into_iter();
@@ -137,8 +137,8 @@ fn external_agent(config: &Config, around: &Surroundings) -> Option<Check> {
 }
 
 /// The tools that children go without, and how they would get them.
-fn withheld(composition: &Composition) -> Option<Check> {
-    let names = composition.withheld();
+fn check_tools_of_children(composition: &Composition) -> Option<Check> {
+    let names = composition.tools_denied_to_children();
     let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
     let found = format!(
         "are not given {}: each call needs approval, and {} (`ask`: you are asked at each call; \

@@ -61,7 +61,7 @@ impl Composition {
         let dollars = self.dollars().any();
         let http = deputize_providers::http_client(Arc::clone(&self.clock));
         for (choice, used) in &asked.choices {
-            if let Some(why) = used.passed_over(choice, surroundings) {
+            if let Some(why) = used.skip_reason(choice, surroundings) {
                 warnings.push(why);
                 continue;
             }

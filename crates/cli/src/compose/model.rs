@@ -92,8 +92,8 @@ impl Use {
         }
     }
 
-    /// Why a model without which a run can go is left out, if it is.
-    pub(super) fn passed_over(
+    /// Returns why a run goes without this model, if it does.
+    pub(super) fn skip_reason(
         self,
         choice: &ModelChoice,
         surroundings: &Surroundings,

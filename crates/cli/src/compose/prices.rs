@@ -76,7 +76,7 @@ impl Dollars<'_> {
         let tokens = self.tokens().map(|limit| Unpriced::Tokens { limit });
         let program = [dollars, tokens].into_iter().flatten().filter(|_| program);
         let model = |(choice, used): &(ModelChoice, Use)| {
-            if used.passed_over(choice, around).is_some() || price(choice, self.config).is_some() {
+            if used.skip_reason(choice, around).is_some() || price(choice, self.config).is_some() {
                 return None;
             }
             let name = name(choice);

@@ -17,10 +17,10 @@ pub(crate) struct Holder {
 /// The sessions here that a process works on, by name. No lock is taken: a session that is about
 /// to begin must not find it taken.
 pub(crate) fn running(sessions: &SessionDir) -> Result<Vec<Holder>, ReadError> {
-    let held = Held::look();
+    let holders = LockHolders::read();
     let mut running = Vec::new();
     for session in sessions.list()? {
-        if let Some(pid) = held.by(sessions, &session) {
+        if let Some(pid) = holders.holder_of(sessions, &session) {
             running.push(Holder { session, pid });
         }
     }
@@ -29,14 +29,14 @@ pub(crate) fn running(sessions: &SessionDir) -> Result<Vec<Holder>, ReadError> {
 
 /// The process that works on a session now, if one does.
 pub(crate) fn holder(sessions: &SessionDir, session: &SessionId) -> Option<Holder> {
-    let pid = Held::look().by(sessions, session)?;
+    let pid = LockHolders::read().holder_of(sessions, session)?;
     Some(Holder { session: session.clone(), pid })
 }
 
 /// The processes that hold the lock of a file, by the file's inode number. Files of different
 /// file systems can share a number.
 #[cfg(target_os = "linux")]
-struct Held(std::collections::BTreeMap<u64, std::collections::BTreeSet<u32>>);
+struct LockHolders(std::collections::BTreeMap<u64, std::collections::BTreeSet<u32>>);
 
 /// The kernel gives no more than a page of its list at once.
 #[cfg(target_os = "linux")]
@@ -47,16 +47,16 @@ const PAGE: usize = 4096;
 const LOOKS: usize = 8;
 
 #[cfg(target_os = "linux")]
-impl Held {
-    fn look() -> Self {
-        Self::of(|| std::fs::File::open("/proc/locks"))
+impl LockHolders {
+    fn read() -> Self {
+        Self::read_from(|| std::fs::File::open("/proc/locks"))
     }
 
     /// Between two reads the list may change: one that ends moves those behind it, and the next
     /// read passes over as many. What one read gives is whole; what takes several is looked at
     /// again, in pieces that end elsewhere, and what was held in any look counts.
-    fn of<R: io::Read>(open: impl Fn() -> io::Result<R>) -> Self {
-        let mut held = Self(std::collections::BTreeMap::new());
+    fn read_from<R: io::Read>(open: impl Fn() -> io::Result<R>) -> Self {
+        let mut holders = Self(std::collections::BTreeMap::new());
         for look in 0..LOOKS {
             let mut reads = 0;
             let mut text = Vec::new();
@@ -69,16 +69,16 @@ impl Held {
                 (reads, most) = (reads + 1, PAGE);
             }
             for (inode, pid) in String::from_utf8_lossy(&text).lines().filter_map(lock) {
-                held.0.entry(inode).or_default().insert(pid);
+                holders.0.entry(inode).or_default().insert(pid);
             }
             if reads <= 1 {
                 break;
             }
         }
-        held
+        holders
     }
 
-    fn by(&self, sessions: &SessionDir, session: &SessionId) -> Option<Option<u32>> {
+    fn holder_of(&self, sessions: &SessionDir, session: &SessionId) -> Option<Option<u32>> {
         use std::os::unix::fs::MetadataExt as _;
         let file = std::fs::metadata(sessions.file(session)).ok()?;
         let pids = self.0.get(&file.ino())?;
@@ -107,15 +107,15 @@ fn lock(line: &str) -> Option<(u64, u32)> {
 }
 
 #[cfg(not(target_os = "linux"))]
-struct Held;
+struct LockHolders;
 
 #[cfg(not(target_os = "linux"))]
-impl Held {
-    fn look() -> Self {
+impl LockHolders {
+    fn read() -> Self {
         Self
     }
 
-    fn by(&self, sessions: &SessionDir, session: &SessionId) -> Option<Option<u32>> {
+    fn holder_of(&self, sessions: &SessionDir, session: &SessionId) -> Option<Option<u32>> {
         let asked = super::client::ask(sessions, session, &super::Request::Status);
         let pid = asked.ok()?.get("pid").and_then(serde_json::Value::as_u64);
         Some(pid.and_then(|pid| u32::try_from(pid).ok()))
@@ -167,8 +167,8 @@ mod tests {
         for others in [0, 1, 30, 70, 200, 1000] {
             let locks = Rc::new(RefCell::new((0..=others).collect::<Vec<u64>>()));
             let open = || Ok(List { locks: Rc::clone(&locks), next: 0, rest: Vec::new() });
-            let held = Held::of(open);
-            let missed: Vec<u64> = (1..=others).filter(|it| !held.0.contains_key(it)).collect();
+            let holders = LockHolders::read_from(open);
+            let missed: Vec<u64> = (1..=others).filter(|it| !holders.0.contains_key(it)).collect();
             assert!(missed.is_empty(), "of {others}: {missed:?}");
         }
     }

@@ -14,7 +14,7 @@ mod tree;
 use doc::{first_sentence, has_file_tag, is_doc_block};
 pub(crate) use doc::{is_legal, sentence_end};
 pub(crate) use python::{assigned_version, setup_arguments};
-pub(crate) use tree::{Place, is_in_tests, place_of};
+pub(crate) use tree::{SyntaxContext, context_at, is_in_tests};
 
 /// Bytes of the largest file that is parsed.
 pub(crate) const FILE_BYTES: u64 = 512 * 1024;

@@ -1,12 +1,12 @@
-//! What stands at a place of a file: code, a comment or a string, in a test or not.
+//! The syntactic context of a position in a file: code, a comment or a string, in a test or not.
 
 use tree_sitter::{Node, Point};
 
 use super::{Grammar, Source, is_comment, rust};
 
-/// What stands at a place of a file.
+/// What stands at a position in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Place {
+pub(crate) enum SyntaxContext {
     /// Code.
     Code,
     /// Code that only tests run.
@@ -17,25 +17,30 @@ pub(crate) enum Place {
     Text,
 }
 
-/// Tells what stands at a place: its line from 0, and its byte in the line.
-pub(crate) fn place_of(grammar: Grammar, source: Source<'_>, row: usize, column: usize) -> Place {
+/// Returns what stands at a position: its line from 0, and its byte in the line.
+pub(crate) fn context_at(
+    grammar: Grammar,
+    source: Source<'_>,
+    row: usize,
+    column: usize,
+) -> SyntaxContext {
     let point = Point::new(row, column);
     let after = Point::new(row, column + 1);
     let Some(node) = source.root.descendant_for_point_range(point, after) else {
-        return Place::Code;
+        return SyntaxContext::Code;
     };
-    let mut place = Place::Code;
+    let mut context = SyntaxContext::Code;
     let mut at = Some(node);
     while let Some(node) = at {
         if is_comment(node.kind()) {
-            return Place::Comment;
+            return SyntaxContext::Comment;
         }
-        if place == Place::Code {
-            place = inner(grammar, source, node);
+        if context == SyntaxContext::Code {
+            context = inner(grammar, source, node);
         }
         at = node.parent();
     }
-    place
+    context
 }
 
 /// Returns whether a place lies in an item that only tests compile, also in its comments.
@@ -51,10 +56,10 @@ pub(crate) fn is_in_tests(grammar: Grammar, source: Source<'_>, row: usize, colu
     false
 }
 
-fn inner(grammar: Grammar, source: Source<'_>, node: Node<'_>) -> Place {
+fn inner(grammar: Grammar, source: Source<'_>, node: Node<'_>) -> SyntaxContext {
     match node.kind() {
         // Code in a template or in a formatted string is code again.
-        "template_substitution" | "interpolation" => Place::Code,
+        "template_substitution" | "interpolation" => SyntaxContext::Code,
         "string"
         | "string_literal"
         | "raw_string_literal"
@@ -62,8 +67,8 @@ fn inner(grammar: Grammar, source: Source<'_>, node: Node<'_>) -> Place {
         | "char_literal"
         | "interpreted_string_literal"
         | "string_fragment"
-        | "string_content" => Place::Text,
-        _ if grammar == Grammar::Rust && rust::is_test_item(source, node) => Place::Test,
-        _ => Place::Code,
+        | "string_content" => SyntaxContext::Text,
+        _ if grammar == Grammar::Rust && rust::is_test_item(source, node) => SyntaxContext::Test,
+        _ => SyntaxContext::Code,
     }
 }

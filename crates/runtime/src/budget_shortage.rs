@@ -1,0 +1,79 @@
+//! Explains to a person why a request does not fit into a budget.
+
+use std::fmt;
+
+use deputize_core::{BudgetAccount, BudgetOf, Cost, ReserveRequest};
+
+/// Explains what one budget has too little of for a request, beside what others hold: in tokens
+/// where tokens are the limit, in dollars where dollars are.
+pub(crate) fn shortage(
+    (name, account): (&str, &BudgetAccount),
+    others: Cost,
+    ask: &ReserveRequest,
+) -> Vec<(BudgetOf, String)> {
+    let (budget, spent) = (account.budget(), account.spent());
+    let mut told = Vec::new();
+    if let Some(most) = budget.tokens {
+        let left = most.saturating_sub(spent.tokens.saturating_add(others.tokens));
+        let (request, closing) = (ask.request.tokens, ask.closing.tokens);
+        let needs = if request.saturating_add(closing) > left {
+            let next = (request > 0).then(|| format!("take {request} tokens"));
+            Some(needs(next, &format!("take {closing} tokens"), &closing))
+        } else if ask.least.tokens > left {
+            Some(format!("a task like this one is expected to take {} tokens", ask.whole.tokens))
+        } else {
+            None
+        };
+        if let Some(needs) = needs {
+            let others = set_aside(others.tokens > 0, &others.tokens);
+            let spent = spent.tokens;
+            let text = format!(
+                "{needs}: {spent} of {most} tokens of {name} are spent{others}, so {left} are left"
+            );
+            told.push((BudgetOf::Tokens, text));
+        }
+    }
+    if budget.usd == Some(0.0) {
+        told.push((BudgetOf::Usd, format!("{name} is $0, so no model is asked")));
+    } else if let Some(most) = budget.usd {
+        let left = (most - spent.usd - others.usd).max(0.0);
+        let (request, closing) = (ask.request.usd, dollars(ask.closing.usd));
+        let needs = if request + ask.closing.usd > left {
+            let next = (request > 0.0).then(|| format!("cost {}", dollars(request)));
+            Some(needs(next, &format!("cost {closing}"), &closing))
+        } else if ask.least.usd > left {
+            Some(format!("a task like this one is expected to cost {}", dollars(ask.whole.usd)))
+        } else {
+            None
+        };
+        if let Some(needs) = needs {
+            let others = set_aside(others.usd > 0.0, &dollars(others.usd));
+            let (spent, left) = (dollars(spent.usd), dollars(left));
+            let text = format!(
+                "{needs}: {spent} of ${most} of {name} are spent{others}, so {left} are left"
+            );
+            told.push((BudgetOf::Usd, text));
+        }
+    }
+    told
+}
+
+/// What is asked for: a request with what must be left for a closing one, or that one alone.
+fn needs(next: Option<String>, alone: &str, left: &dyn fmt::Display) -> String {
+    match next {
+        Some(next) => {
+            format!("the next request may {next}, and {left} must stay for a closing one")
+        }
+        None => format!("the closing request may {alone}"),
+    }
+}
+
+fn set_aside(any: bool, amount: &dyn fmt::Display) -> String {
+    let told = || format!(", and {amount} are reserved for other agents");
+    if any { told() } else { String::new() }
+}
+
+/// Dollars for a person.
+fn dollars(usd: f64) -> String {
+    if usd > 0.0 && usd < 0.0001 { "less than $0.0001".to_owned() } else { format!("${usd:.4}") }
+}

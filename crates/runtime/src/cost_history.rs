@@ -1,0 +1,91 @@
+//! What requests and tasks are expected to cost, from what earlier ones of the session did.
+
+use std::collections::BTreeMap;
+
+use deputize_core::{
+    AgentId, Cost, OutputEstimator, TaskCost, TaskCostEstimator, TokenEstimator, Usage,
+};
+
+/// What the replies and tasks of a session cost.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct CostHistory {
+    routes: BTreeMap<String, RouteUsage>,
+    /// Whole tasks, by the agent that set them; under `None` all of them.
+    tasks: BTreeMap<Option<AgentId>, TaskCostEstimator>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct RouteUsage {
+    /// Replies to the top agent and to children, who are asked for other things.
+    outputs: [OutputEstimator; 2],
+    /// Most tokens for 1,024 bytes of a request.
+    densest: u64,
+}
+
+/// What is known about the requests of a route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct RouteEstimate {
+    /// Most tokens for 1,024 bytes of a request.
+    pub(crate) densest: Option<u64>,
+    /// Output tokens that a reply is unlikely to reach.
+    pub(crate) likely: Option<u32>,
+    /// Output tokens that few replies reach.
+    pub(crate) usual: Option<u32>,
+}
+
+impl CostHistory {
+    /// Takes a reply of a route to a request of so many bytes.
+    pub(crate) fn replied(&mut self, (route, child): (&str, bool), bytes: u64, usage: Usage) {
+        if !self.routes.contains_key(route) {
+            self.routes.insert(route.to_owned(), RouteUsage::default());
+        }
+        if let Some(known) = self.routes.get_mut(route) {
+            let [top, children] = &mut known.outputs;
+            let outputs = if child { children } else { top };
+            outputs.replied(usage.output);
+            known.densest = known.densest.max(TokenEstimator::density(bytes, usage.input));
+        }
+    }
+
+    /// Takes the cost of a task that has ended.
+    pub(crate) fn ended(&mut self, parent: &AgentId, task: TaskCost) {
+        for key in [None, Some(parent.clone())] {
+            self.tasks.entry(key).or_default().ended(task);
+        }
+    }
+
+    /// Returns what to expect of the requests to a route, by the top agent or a child, and of the
+    /// tasks that a parent sets.
+    pub(crate) fn estimate(&self, parent: Option<&AgentId>, route: (&str, bool)) -> CostEstimates {
+        let (task, cheapest) = self.task(parent);
+        CostEstimates { route: self.route(route), task, cheapest }
+    }
+
+    fn route(&self, (name, child): (&str, bool)) -> RouteEstimate {
+        let Some(known) = self.routes.get(name) else { return RouteEstimate::default() };
+        let [top, children] = &known.outputs;
+        let outputs = if child { children } else { top };
+        RouteEstimate {
+            densest: Some(known.densest).filter(|density| *density > 0),
+            likely: outputs.likely(),
+            usual: outputs.usual(),
+        }
+    }
+
+    fn task(&self, parent: Option<&AgentId>) -> (Option<Cost>, Option<Cost>) {
+        let of_parent = parent.and_then(|parent| self.tasks.get(&Some(parent.clone())));
+        let known = of_parent.or_else(|| self.tasks.get(&None));
+        known.map_or((None, None), |tasks| (tasks.expected(), tasks.cheapest()))
+    }
+}
+
+/// What is expected when room is asked for.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct CostEstimates {
+    /// About the requests of the route.
+    pub(crate) route: RouteEstimate,
+    /// What a task like the agent's is expected to cost, if any was completed.
+    pub(crate) task: Option<Cost>,
+    /// What the cheapest such task cost.
+    pub(crate) cheapest: Option<Cost>,
+}
