@@ -1,4 +1,4 @@
-//! Every command of the README is run, as it stands there.
+//! Every command of the README and of the guide to running is run, as it stands there.
 
 use std::fs;
 use std::path::Path;
@@ -13,10 +13,9 @@ fn readme() -> String {
     fs::read_to_string(path).unwrap()
 }
 
-/// The lines of the shell blocks, without their remarks.
-fn commands() -> Vec<String> {
-    let readme = readme();
-    let blocks = readme.split("```sh\n").skip(1).map(|rest| rest.split("```").next().unwrap());
+/// Returns the lines of a page's shell blocks, without their remarks.
+fn commands(page: &str) -> Vec<String> {
+    let blocks = page.split("```sh\n").skip(1).map(|rest| rest.split("```").next().unwrap());
     let lines = blocks.flat_map(str::lines).map(|line| line.split(" #").next().unwrap().trim());
     lines.filter(|line| !line.is_empty()).map(str::to_owned).collect()
 }
@@ -70,7 +69,7 @@ fn repository(lab: &Lab) {
 async fn the_first_command_surveys_a_repository_with_children() {
     let lab = Lab::new();
     repository(&lab);
-    let commands = commands();
+    let commands = commands(&readme());
     let program = "cargo run -p deputize -- ";
     let words = commands.iter().find_map(|line| line.strip_prefix(program)).expect("the command");
     let ended = run(&lab, &format!("deputize {words}"), None).await.with_code(0);
@@ -96,7 +95,7 @@ async fn every_other_command_works_too() {
     run(&lab, first, None).await.with_code(4);
     let session = lab.session();
     let mut ran = 0;
-    for line in commands() {
+    for line in commands(&readme()) {
         let line = line.replace("SESSION", &session);
         match line.as_str() {
             // These are this test itself, and the building of what it tests.
@@ -125,4 +124,28 @@ async fn every_other_command_works_too() {
         ran += 1;
     }
     assert!(ran >= 8, "{ran}");
+}
+
+#[tokio::test]
+async fn every_command_of_the_guide_to_running_works() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/guide/running.md");
+    let commands = commands(&fs::read_to_string(page).unwrap());
+    assert!(commands.len() >= 8, "{commands:?}");
+    let lab = Lab::new();
+    repository(&lab);
+    let server = model(|_| Answer::reply(&Reply::text("mock", "An answer."))).await;
+    let first = "deputize run -q --max-iterations 1 \"Survey this repository\"";
+    run(&lab, first, None).await.with_code(4);
+    let session = lab.session();
+    for line in commands {
+        let resumes = line.contains("--resume");
+        let line = line.replace("SESSION", &session);
+        if resumes || !line.contains("deputize run") {
+            run(&lab, &line, None).await.with_code(0);
+            continue;
+        }
+        let model = format!("deputize run -m openai/mock --base-url {}", server.base_url());
+        let ended = run(&lab, &line.replace("deputize run", &model), None).await.with_code(0);
+        assert!(ended.out.contains("An answer."), "{line}: {}", ended.out);
+    }
 }
