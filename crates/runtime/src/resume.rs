@@ -109,6 +109,16 @@ impl Session {
         authority: Authority,
         cancel: &Cancel,
     ) -> Result<Outcome, ResumeError> {
+        // What it holds across its waits is too large for the stack of every caller.
+        Box::pin(self.resume_top_agent(how, authority, cancel)).await
+    }
+
+    async fn resume_top_agent(
+        &self,
+        how: Continue,
+        authority: Authority,
+        cancel: &Cancel,
+    ) -> Result<Outcome, ResumeError> {
         let root = AgentId::root(self.id());
         let mut stored =
             self.take_stored(&root).ok_or_else(|| ResumeError::Empty(self.id().clone()))?;

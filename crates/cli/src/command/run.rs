@@ -80,9 +80,7 @@ pub(crate) fn run(
     let (task, piped) = given(job, stored.is_none(), around)?;
     let most = loaded.config.limits.read_bytes as usize;
     let material = piped.map(|bytes| Material::new(bytes, most, &dir.spill(&id), &chosen.secrets));
-    if let Some(material) = material.as_ref().filter(|_| !options.quiet) {
-        tell(&material.note);
-    }
+    material.iter().filter(|_| !options.quiet).for_each(|it| tell(&it.note));
     announce(job, &composition, mode, (&looked.notes, &chosen.warnings), before.as_ref());
     let before = stored.as_ref().map_or(&[][..], |stored| &stored.records);
     let stage = Stage::set(around, options, &cwd, &composition, before)?.of(&id);

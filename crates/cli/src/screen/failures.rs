@@ -36,10 +36,11 @@ impl Failures {
                 self.turn_ended |= record.depth == 0;
             }
             // The person asks for something new.
-            Event::Message(message) if record.depth == 0 && message.from.is_none() => {
-                if std::mem::take(&mut self.turn_ended) {
-                    self.agents.clear();
-                }
+            Event::Message(message)
+                if self.turn_ended && record.depth == 0 && message.from.is_none() =>
+            {
+                self.turn_ended = false;
+                self.agents.clear();
             }
             _ => {}
         }

@@ -101,7 +101,7 @@ impl Screen {
     pub(crate) fn start(mut surface: Surface) -> io::Result<Self> {
         surface.live &= surface.detail != Detail::Quiet;
         let mut state = State::new(surface.detail, surface.live);
-        state.plain = Plain::new(surface.unasked, surface.prints_answer);
+        state.plain = Plain::new(surface.unasked).with_answer_printed(surface.prints_answer);
         let shared = Arc::new(Shared {
             state: Mutex::new(state),
             wake: Condvar::new(),

@@ -68,8 +68,13 @@ pub(crate) struct Plain {
 
 impl Plain {
     /// Nothing has arrived yet.
-    pub(crate) fn new(unasked: bool, prints_answer: bool) -> Self {
-        Self { unasked, prints_answer, ..Self::default() }
+    pub(crate) fn new(unasked: bool) -> Self {
+        Self { unasked, ..Self::default() }
+    }
+
+    /// The same where the answer is printed on the same terminal at the end, or is not.
+    pub(crate) fn with_answer_printed(self, prints_answer: bool) -> Self {
+        Self { prints_answer, ..self }
     }
 
     /// The lines that a record is worth. The tree has taken the record already.
@@ -576,7 +581,7 @@ mod tests {
         let (decision, by) = ("deny".to_owned(), Answer::NOBODY.to_owned());
         tape.add(&root(), Event::ApprovalDecision { call: CALL, decision, by });
         tape.add(&root(), returned(CALL, "terminal", CallStatus::Denied, text, Vec::new()));
-        let (mut tree, mut plain) = (Tree::default(), Plain::new(true, false));
+        let (mut tree, mut plain) = (Tree::default(), Plain::new(true));
         let tell = |record| {
             tree.apply(record);
             plain.lines(&tree, record, Detail::Normal)

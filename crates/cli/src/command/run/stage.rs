@@ -192,7 +192,7 @@ impl Stage {
         let mut spec = composition.given(spec, plan.material.as_ref().map(|it| it.text.as_str()));
         spec.options = plan.options;
         let run = session.run(spec, authority, &self.cancel);
-        Ok(self.watched(composition, dir, &session, run).await)
+        Ok(Box::pin(self.watched(composition, dir, &session, run)).await)
     }
 
     /// Goes on with a stored session.

@@ -14,9 +14,14 @@ use crate::surroundings::{print, tell};
 /// Why a child that may have a tool does not get it all the same.
 const EXTERNAL: &str = "the child is another program (delegation.acp_command), with its own tools";
 
-/// Told where nothing is said of the child.
-const UNNAMED: &str = "note: the tools of a child whose call names no toolsets and no role; \
-                       `--toolsets A,B` and `--role orchestrator` show others";
+/// A note where nothing is said of the child.
+fn note_of_default(asked: &ChildTools) -> Option<&'static str> {
+    let says_nothing = !asked.child && asked.toolsets.is_empty() && asked.role.is_none();
+    says_nothing.then_some(
+        "note: the tools of a child whose call names no toolsets and no role; `--toolsets A,B` and \
+         `--role orchestrator` show others",
+    )
+}
 
 /// Prints the outcome of the computation that a call goes through.
 pub(super) fn resolve(
@@ -80,9 +85,7 @@ pub(super) fn resolve(
         });
         return print(&format!("{shown:#}\n"));
     }
-    if !asked.child && asked.toolsets.is_empty() && asked.role.is_none() {
-        tell(UNNAMED);
-    }
+    note_of_default(asked).iter().for_each(|note| tell(note));
     warnings.iter().for_each(|warning| tell(&format!("note: {warning}")));
     print(&format!("{} at depth {}\n", spec.role.as_str(), spec.depth))?;
     let head = ["TOOL", "TOOLSET", "CHILD HAS IT", "WHY"];
