@@ -297,6 +297,7 @@ async fn small_tasks_are_done_and_others_declined() {
         ("run echo hi", "`echo hi` was denied"),
         ("Review nowhere/at/all", "I cannot survey `nowhere/at/all`"),
         ("Survey the nowhere directory", "I cannot survey `nowhere`"),
+        ("survey src/a.rs", "I cannot survey `src/a.rs`: it is a file. `read src/a.rs` shows it."),
         ("survey ..", "I cannot survey `..`: listing it failed: outside the workspace: .."),
         ("find parse in ..", "Searching `..` for `parse` failed: outside the workspace: .."),
         ("Survey this repository and find risks", "may mean more than the word `risks`"),

@@ -270,6 +270,9 @@ fn cannot_look(ask: &mut Ask<'_, '_>, root: &str, listing: Option<&Done>) -> Opt
     }
     let listing = listing?;
     let problem = listing.problem()?;
+    if problem.contains("not a directory") {
+        return Some(format!("I cannot survey `{root}`: it is a file. `read {root}` shows it.\n"));
+    }
     let near = nearest(ask, root, &problem);
     Some(format!("I cannot survey `{root}`: listing it {problem}{near}\n"))
 }

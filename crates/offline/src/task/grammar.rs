@@ -46,7 +46,10 @@ const AFTER_TERM: &str = "calls|call|uses|use|usages|usage|references|reference|
                           occurrence|mentions|mention|instances|instance|invocations|comments|\
                           comment|statements|statement|blocks|block|lines";
 /// Words for things that no search for text finds.
-const CATEGORIES: &str = "files|functions|methods|classes|structs|enums|traits|types|modules|bugs|\
+const CATEGORIES: &str = "lines|line|words|characters|bytes|calls|usages|references|\
+                          occurrences|comments|strings|imports|definitions|names|variables|\
+                          constants|macros|packages|crates|folders|directories|examples|\
+                          commits|authors|tests|test|files|functions|methods|classes|structs|enums|traits|types|modules|bugs|\
                           bug|errors|issues|problems|risks|risk|vulnerabilities|smells|\
                           weaknesses|duplicates|dependencies|secrets|it|them|everything|\
                           anything|something|nothing|this|that|here";

@@ -161,6 +161,8 @@ fn everything_else_is_refused_and_the_part_is_named() {
         ("find all \"\"", "`find all \"\"` names no text"),
         ("find `   ` in src", "names no text"),
         ("find all functions", "more than the word `functions`"),
+        ("count lines in src", "more than the word `lines`"),
+        ("find all comments", "more than the word `comments`"),
         ("Find security issues", "may mean more than the word `issues`"),
         ("Write a test for this repository", "fits"),
         ("refactor this project", "fits"),
