@@ -25,11 +25,15 @@ TESTS = {"test", "tests", "__tests__", "spec", "specs", "testdata", "test_data",
          "__mocks__", "e2e", "testsuite", "snapshots", "__snapshots__"}
 OTHERS = {"example", "examples", "bench", "benches", "benchmark", "benchmarks", "demo", "demos",
           "samples", "fuzz", "fuzzing"}
-FOREIGN = {"vendor", "vendored", "node_modules", "third_party", "dist", "generated", "pods"}
+FOREIGN = {"vendor", "vendored", "node_modules", "third_party", "dist", "generated", "pregenerated",
+           "pods"}
 EXTENSIONS = {"rust": ("Rust", (".rs",)), "python": ("Python", (".py", ".pyi", ".pyx", ".pyw")),
               "javascript": ("JavaScript", (".js", ".jsx", ".mjs", ".cjs")),
               "typescript": ("TypeScript", (".ts", ".tsx", ".mts", ".cts")), "go": ("Go", (".go",)),
               "c": ("C", (".c", ".h")), "java": ("Java", (".java",))}
+# Languages that have no facts of their own, but whose files can be the largest.
+MORE = (".s", ".asm", ".pl", ".pm", ".sh", ".bash", ".cc", ".cpp", ".cxx", ".hpp", ".hh", ".rb",
+        ".cs", ".kt", ".lua")
 LICENCES = [("MIT", "Permission is hereby granted, free of charge"), ("Apache", "Apache License"),
             ("BSD", "Redistribution and use in source and binary forms")]
 
@@ -50,7 +54,8 @@ def is_other(path):
     folders = {part.lower() for part in path.parts[:-1]}
     if "/src/main/java/" in f"/{path}":
         folders = {part.lower() for part in PurePosixPath(str(path).split("src/main/java/")[0]).parts}
-    return bool(folders & (OTHERS | FOREIGN)) or path.name in {"setup.py", "conf.py", "noxfile.py"} \
+    named = any(re.search(r"[-_](?:%s)$" % "|".join(OTHERS), folder) for folder in folders)
+    return named or bool(folders & (OTHERS | FOREIGN)) or path.name in {"setup.py", "conf.py", "noxfile.py"} \
         or ".min." in path.name or ".config." in path.name
 
 
@@ -74,6 +79,7 @@ class Repository:
             data = (self.root / path).read_bytes()
             if data and b"\0" not in data:
                 self.lines[path] = data.count(b"\n") + (not data.endswith(b"\n"))
+        self.compiled = {path for path in self.lines if self.is_compiled(path)}
         counts = Counter()
         for path, lines in self.lines.items():
             for key, (_, ends) in EXTENSIONS.items():
@@ -85,9 +91,22 @@ class Repository:
     def text(self, path):
         return (self.root / path).read_text(errors="replace")
 
+    def is_compiled(self, path):
+        """Whether TypeScript below `src` has the same name, and declarations lie beside."""
+        match = re.fullmatch(r"(.*?)\.(?:d\.[cm]?ts|[cm]?js)", str(path))
+        if not match or not any((self.root / f"{match[1]}.d.{e}ts").exists() for e in ("", "c", "m")):
+            return False
+        parts = match[1].split("/")
+        for at in range(len(parts)):
+            for below in (parts[at:], parts[at + 1:]):
+                source = "/".join([*parts[:at], "src", *below])
+                if below and any((self.root / f"{source}.{e}").exists() for e in ("ts", "tsx", "cts", "mts")):
+                    return True
+        return False
+
     def of_language(self):
         ends = EXTENSIONS[self.language][1]
-        return [p for p in self.lines if p.name.endswith(ends)
+        return [p for p in self.lines if p.name.endswith(ends) and p not in self.compiled
                 and not set(part.lower() for part in p.parts[:-1]) & FOREIGN and ".min." not in p.name]
 
     def own(self):
@@ -96,8 +115,8 @@ class Repository:
 
     def programs(self):
         """Sources of all languages outside of tests, examples and what others wrote."""
-        ends = tuple(end for _, ends in EXTENSIONS.values() for end in ends)
-        return [p for p in self.lines if p.name.endswith(ends) and not is_test(p) and not is_other(p)]
+        ends = tuple(end for _, ends in EXTENSIONS.values() for end in ends) + MORE
+        return [p for p in self.lines if p.name.lower().endswith(ends) and p not in self.compiled and not is_test(p) and not is_other(p)]
 
     def code(self, path):
         """A text without comments."""
@@ -227,9 +246,11 @@ class Repository:
 
     def native(self):
         text = re.sub(r"#.*", "", self.text("CMakeLists.txt"))
-        found = re.search(r"project\s*\(\s*(\w+)[^)]*?VERSION\s+([\d.]+)", text, re.I | re.S)
+        found = re.search(r"project\s*\(\s*(\w+)([^)]*)", text, re.I | re.S)
+        version = re.search(r"VERSION\s+([\d.]+)", found[2])
         yield "name", found[1]
-        yield "version", found[2]
+        # Registries unpack sources into a folder with the version.
+        yield "version", version[1] if version else re.search(r"[-_](\d[\w.]*)$", self.root.resolve().name)[1]
         yield "license", self.licence()
         yield "dependencies", None
         yield "entries", [str(p) for p in self.own()
@@ -272,8 +293,10 @@ class Repository:
         return total
 
     def rust_tests(self, path):
-        """Functions with an attribute of tests, outside of comments that begin a line."""
+        """Functions with an attribute of tests, outside of comments that begin a line. What the
+        definition of a macro has in it is none yet."""
         text = re.sub(r"(?ms)^\s*/\*.*?\*/", "", self.text(path))
+        text = re.sub(r"(?ms)^( *)macro_rules! \w+ *[({]\n.*?^\1[)}]", "", text)
         total, test = 0, False
         for line in text.splitlines():
             if re.match(r"\s*#\[(?:\w+::)*(?:test|rstest|quickcheck|test_case|wasm_bindgen_test)\b", line):
@@ -295,20 +318,31 @@ class Repository:
                 count += self.collected(node.body, good)
         return count
 
-    def names_root(self, path, use):
-        """Whether a `use` of Rust names something of the root of the crate itself."""
+    def rust_target(self, path, leaf):
+        """The file of the module that a leaf of a `use` of Rust names, in the crate of a file."""
         root = next((p for p in path.parents if (self.root / p / "Cargo.toml").exists()), PurePosixPath())
-        modules = {p.stem for p in self.lines if p.parent == root / "src"}
-        modules |= {p.parent.name for p in self.lines if p.name == "mod.rs" and p.parent.parent == root / "src"}
-        depth = len(path.relative_to(root / "src").with_suffix("").parts) - (path.name in ("mod.rs", "lib.rs"))
-        for leaf in leaves(use):
-            parts = leaf.split("::")
-            supers = parts.count("super")
-            if parts[0] == "crate" or supers and supers == depth:
-                rest = [p for p in parts if p not in ("crate", "super", "self")]
-                if not rest or rest[0] not in modules:
-                    return True
-        return False
+        if root / "src" not in path.parents:
+            return None
+        at = list(path.relative_to(root / "src").with_suffix("").parts)
+        if at[-1] in ("mod", "lib", "main"):
+            at.pop()
+        first, *rest = leaf.split("::")
+        if first == "crate":
+            at = []
+        elif first == "super":
+            at.pop()
+            while rest and rest[0] == "super":
+                at.pop()
+                rest.pop(0)
+        at += [part for part in rest if part not in ("self", "*")]
+        while at:
+            stem = root.joinpath("src", *at)
+            for name in (stem.with_suffix(".rs"), stem / "mod.rs"):
+                if name in self.lines:
+                    return name
+            at.pop()
+        roots = [p for p in (root / "src/lib.rs", root / "src/main.rs") if p in self.lines]
+        return roots[0] if len(roots) == 1 else None
 
     def importers(self, target):
         """The files that import a file or folder, by patterns over text without comments."""
@@ -321,11 +355,8 @@ class Repository:
             if self.language == "rust":
                 code = re.split(r"#\[cfg\((?:all\()?test[^\n]*\]\s*\n\s*(?:pub )?mod \w+ \{", code)[0]
                 code = re.sub(r'(?s)"(?:\\.|[^"\\])*"', '""', code)
-                name = target.parent.name if target.name == "mod.rs" else target.stem
                 for use in re.findall(r"\buse\s+((?:crate|super|self)\b[^;]*);", code):
-                    if name == "lib":
-                        found |= {path} if self.names_root(path, use) else set()
-                    elif re.search(rf"\b{name}\b", use):
+                    if any(self.rust_target(path, leaf) == target for leaf in leaves(use)):
                         found.add(path)
             elif self.language == "python":
                 name = target.stem if target.name != "__init__.py" else target.parent.name
@@ -420,8 +451,12 @@ def judge(repository, report):
     yield "largest files", true and [p for p, _ in stated][:3] == [p for _, p in own], stated[:3], own
     most = re.search(r"^- Imported by most files: (.*)$", report, re.M)
     stated = [(p, number(n)) for p, n in re.findall(r"`([^`]+)` ([\d,]+)", most[1])] if most else []
-    counted = [(p, repository.importers(p)) for p, _ in stated[:1]]
-    yield "most imported", bool(stated) and stated[:1] == counted, stated[:1], counted
+    candidates = [p for p, _ in stated[:1]] or sorted({name for p in repository.own() for name in
+                                                       (str(p), f"{p.parent}/".replace("./", ""))})
+    counted = sorted(((p, repository.importers(p)) for p in candidates if p), key=lambda c: -c[1])[:1]
+    # What fewer than two files import is not worth a line.
+    right = stated[:1] == counted if stated else not counted or counted[0][1] < 2
+    yield "most imported", right, stated[:1] or "none", counted
     tests = re.search(r"^([\d,]+) test functions? in", report, re.M)
     said = number(tests[1]) if tests else 0
     yield "tests", said == repository.tests(), said, repository.tests()

@@ -300,7 +300,7 @@ mod tests {
     use crate::inventory::File;
 
     fn inventory(paths: &[&str]) -> Inventory {
-        let file = |path: &&str| File { path: (*path).to_owned(), bytes: 1, lines: None };
+        let file = |path: &&str| File::new((*path).to_owned(), 1, None);
         let mut files: Vec<File> = paths.iter().map(file).collect();
         files.sort_by(|a, b| a.path.cmp(&b.path));
         Inventory { files, ..Inventory::default() }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::json;
 
 use super::conversation::{Ask, Done};
+use super::imports::join;
 use super::language::{self, Class};
 use super::part::{Part, part_of};
 use super::scope::{Scope, under};
@@ -23,12 +24,18 @@ pub(super) struct File {
     pub(super) bytes: u64,
     /// Lines of a text file; `None` where they were not counted.
     pub(super) lines: Option<u64>,
+    /// Whether it is compiled from another file of the project.
+    pub(super) compiled: bool,
 }
 
 impl File {
-    /// Returns the part that the file plays, by its path.
+    pub(super) const fn new(path: String, bytes: u64, lines: Option<u64>) -> Self {
+        Self { path, bytes, lines, compiled: false }
+    }
+
+    /// Returns the part that the file plays.
     pub(super) fn part(&self) -> Part {
-        part_of(&self.path)
+        if self.compiled { Part::Foreign } else { part_of(&self.path) }
     }
 
     /// Whether the file is a program in a language of programs.
@@ -60,7 +67,7 @@ impl Inventory {
             .sizes()
             .map(|(path, bytes)| {
                 let lines = lines.get(path).copied();
-                File { path: path.to_owned(), bytes, lines }
+                File::new(path.to_owned(), bytes, lines)
             })
             .collect();
         files.sort_by(|a, b| a.path.cmp(&b.path));
@@ -74,7 +81,7 @@ impl Inventory {
         let (binary, unread) = uncounted(ask, &files, &counts);
         gaps.extend(unread);
         gaps.extend(unread_directories(ask, scope, &files, &names));
-        Self { files, binary, gaps }
+        Self { files, binary, gaps }.with_compiled()
     }
 
     /// Lists what was not searched: binary files, and what could not be read.
@@ -100,11 +107,11 @@ impl Inventory {
             return Self::listed(ask, scope);
         }
         let names = Search::files(scope, &[]).pages(PAGES).ask(ask);
-        let file = |(path, bytes): (&str, u64)| File { path: path.to_owned(), bytes, lines: None };
+        let file = |(path, bytes): (&str, u64)| File::new(path.to_owned(), bytes, None);
         let mut files: Vec<File> = names.sizes().map(file).collect();
         files.sort_by(|a, b| a.path.cmp(&b.path));
         let gaps = unread_directories(ask, scope, &files, &names);
-        Self { files, gaps, ..Self::default() }
+        Self { files, gaps, ..Self::default() }.with_compiled()
     }
 
     /// Lists what a listing of some levels shows, where no search can.
@@ -126,7 +133,7 @@ impl Inventory {
                         under(&root, path)
                     };
                     let Ok(bytes) = bytes.trim().parse() else { continue };
-                    files.push(File { path, bytes, lines: None });
+                    files.push(File::new(path, bytes, None));
                 }
             }
             Some((None, done)) => {
@@ -135,7 +142,22 @@ impl Inventory {
             None => {}
         }
         files.sort_by(|a, b| a.path.cmp(&b.path));
-        Self { files, gaps, ..Self::default() }
+        Self { files, gaps, ..Self::default() }.with_compiled()
+    }
+
+    fn with_compiled(mut self) -> Self {
+        let project = self.clone();
+        self.mark_compiled(&project);
+        self
+    }
+
+    /// Marks the files that are compiled from sources of a project, of which this may be a part.
+    pub(super) fn mark_compiled(&mut self, project: &Self) {
+        let compiled: Vec<bool> =
+            self.files.iter().map(|file| is_compiled(&file.path, project)).collect();
+        for (file, compiled) in self.files.iter_mut().zip(compiled) {
+            file.compiled = compiled;
+        }
     }
 
     /// Returns the file of a path.
@@ -260,6 +282,34 @@ fn unread_directories(
         gaps.push(format!("{}: cannot be read", count(left, "directory")));
     }
     gaps
+}
+
+/// Whether a file of JavaScript or of declarations is compiled from TypeScript: its declarations
+/// lie beside it, and its source in the same place below `src`.
+fn is_compiled(path: &str, project: &Inventory) -> bool {
+    const DECLARATIONS: [&str; 3] = ["d.ts", "d.cts", "d.mts"];
+    const OUTPUT: [&str; 6] = ["d.ts", "d.cts", "d.mts", "js", "cjs", "mjs"];
+    const SOURCES: [&str; 4] = ["ts", "tsx", "cts", "mts"];
+    let output = OUTPUT.iter().find_map(|end| path.strip_suffix(end)?.strip_suffix('.'));
+    let Some(stem) = output else { return false };
+    let any =
+        |stem: &str, ends: &[&str]| ends.iter().any(|end| project.has(&format!("{stem}.{end}")));
+    if !any(stem, &DECLARATIONS) {
+        return false;
+    }
+    let mut folder = "";
+    loop {
+        let below = if folder.is_empty() { Some(stem) } else { stem.get(folder.len() + 1..) };
+        let Some(below) = below else { return false };
+        let source = join(folder, "src");
+        let moved = below.split_once('/').map(|(_, rest)| join(&source, rest));
+        let places = [Some(join(&source, below)), moved];
+        if places.iter().flatten().any(|place| any(place, &SOURCES)) {
+            return true;
+        }
+        let Some((next, _)) = below.split_once('/') else { return false };
+        folder = stem.get(..stem.len() - below.len() + next.len()).unwrap_or_default();
+    }
 }
 
 /// Returns the text of a result of `read_file`, which numbers the lines.

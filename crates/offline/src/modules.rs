@@ -123,7 +123,7 @@ pub(super) fn modules(inventory: &Inventory, root: &str, packages: &[Package]) -
 /// Whether a file belongs to a program, by its name.
 pub(super) fn is_source(path: &str) -> bool {
     let build = ["Makefile", "CMakeLists.txt", "Dockerfile", "configure", "Rakefile", "Gemfile"];
-    let file = File { path: path.to_owned(), bytes: 0, lines: None };
+    let file = File::new(path.to_owned(), 0, None);
     file.is_code()
         && !build.contains(&file_name(path))
         && !path.ends_with(".m4")
@@ -195,12 +195,30 @@ fn documented(ask: &mut Ask<'_, '_>, inventory: &Inventory, module: &Module) -> 
     for path in documents(inventory, module) {
         let Some(text) = head(ask, &path, DOC_LINES) else { continue };
         let doc = match Grammar::of(&path) {
-            Some(grammar) => outline(grammar, &text, false).doc,
+            Some(grammar) => outline(grammar, &closed(&path, text), false).doc,
             None => readme::prose(&text),
         };
         said = said.or(doc);
     }
     said
+}
+
+/// Returns the head of a file with the documentation closed in which it is cut off.
+fn closed(path: &str, mut text: String) -> String {
+    if text.lines().count() < usize::try_from(DOC_LINES).unwrap_or(usize::MAX) {
+        return text;
+    }
+    if path.ends_with(".py") {
+        if !text.matches("\"\"\"").count().is_multiple_of(2) {
+            text.push_str("\n\"\"\"\n");
+        }
+    } else if text.rfind("/*") > text.rfind("*/") {
+        text.push_str("\n*/\n");
+        if path.ends_with(".go") {
+            text.push_str("package x\n");
+        }
+    }
+    text
 }
 
 /// Returns the files that may say what a module is, the best first.

@@ -27,6 +27,7 @@ const FOREIGN_FOLDERS: &[&str] = &[
     "pods",
     "dist",
     "generated",
+    "pregenerated",
 ];
 const FOREIGN_ENDS: &[&str] = &[
     ".min.js",
@@ -161,6 +162,7 @@ mod tests {
             ("crates/kite-bench/src/main.rs", Part::Example),
             ("workbench/src/main.rs", Part::Main),
             ("vendor/x/a.go", Part::Foreign),
+            ("pregenerated/a.S", Part::Foreign),
             ("src/main/java/org/example/test/A.java", Part::Main),
             ("examples/x/src/main/java/A.java", Part::Example),
             ("kite/testing/run.py", Part::Main),

@@ -40,7 +40,8 @@ pub(super) fn nearest<'i>(inventory: &'i Inventory, folder: &str) -> Option<&'i 
 /// paragraph where there is none.
 pub(super) fn read(path: &str, text: &str) -> Readme {
     let reader = Reader::of(text);
-    let lead = if reader.lead.is_empty() { &reader.tagline } else { &reader.lead };
+    let leads = [&reader.subtitle, &reader.lead, &reader.tagline];
+    let lead = leads.into_iter().find(|text| !text.is_empty()).map_or("", String::as_str);
     Readme { path: path.to_owned(), title: shorten(&reader.title, 80), lead: paragraph(lead) }
 }
 
@@ -112,6 +113,8 @@ const ASIDES: &[&str] = &[
     "usage",
     "versioning",
 ];
+/// Words of a paragraph that is set apart as a whole and still says what the whole is.
+const TAGLINE: usize = 6;
 /// Words of a line in a paragraph of HTML that can be a sentence.
 const SENTENCE: usize = 4;
 
@@ -119,17 +122,23 @@ const SENTENCE: usize = 4;
 #[derive(Default)]
 struct Reader<'t> {
     title: String,
+    /// What follows the name in the first heading.
+    subtitle: String,
     tagline: String,
     lead: String,
     paragraph: Vec<&'t str>,
     /// Inside a block of code.
     fenced: bool,
+    /// Inside a comment of HTML.
+    comment: bool,
     /// Inside a block of HTML, which lasts until a blank line.
     html: bool,
     /// Inside one that sets text apart, so that its lines are prose.
     centred: bool,
     /// Inside an item of a list, which lasts until a blank line.
     list: bool,
+    /// Whether there was a paragraph.
+    begun: bool,
     /// Whether the first paragraph belongs to a licence.
     legal: bool,
     /// Inside a quoted note, which warns of something and says what nothing is.
@@ -161,6 +170,10 @@ impl<'t> Reader<'t> {
             return;
         }
         if self.fenced {
+            return;
+        }
+        if self.comment || line.starts_with("<!--") {
+            self.comment = !line.contains("-->");
             return;
         }
         self.note = line.starts_with('>') && (self.note || line.contains("[!"));
@@ -214,7 +227,18 @@ impl<'t> Reader<'t> {
         let first = !std::mem::replace(&mut self.headed, true);
         self.aside = words.iter().any(|word| ASIDES.contains(word)) && (!first || words.len() < 2);
         if first && !self.aside && self.title.is_empty() {
-            self.title = strip(text);
+            let text = strip(text);
+            let parts = [" - ", " – ", " — "].iter().find_map(|dash| text.split_once(dash));
+            let named = |(name, about): &(&str, &str)| {
+                !name.contains(' ') && about.split(' ').count() >= SENTENCE
+            };
+            match parts.filter(named) {
+                Some((name, about)) => {
+                    name.clone_into(&mut self.title);
+                    about.clone_into(&mut self.subtitle);
+                }
+                None => self.title = text,
+            }
         }
         if !self.aside {
             self.headings += 1;
@@ -226,14 +250,27 @@ impl<'t> Reader<'t> {
         let text = strip(&std::mem::take(&mut self.paragraph).join(" "));
         let letters = || text.chars().filter(|c| c.is_alphabetic());
         let shouted = letters().filter(|c| c.is_uppercase()).count() * 2 > letters().count();
-        // A paragraph set apart as a whole is a remark.
-        let remark = text.starts_with('_') && text.trim_end_matches('.').ends_with('_');
+        let first = !text.is_empty() && !std::mem::replace(&mut self.begun, !text.is_empty());
+        // A paragraph set apart as a whole is a remark, or what the whole is if it comes first.
+        let apart = text.starts_with('_') && text.trim_end_matches('.').ends_with('_');
+        let remark = apart && (!first || text.split(' ').count() < TAGLINE);
         if is_legal(&text) {
             self.legal |= self.lead.is_empty();
-        } else if self.lead.is_empty() && !self.aside && !shouted && !remark {
-            self.lead = text;
+        } else if self.lead.is_empty()
+            && !self.aside
+            && !shouted
+            && !remark
+            && !is_labelled_address(&text)
+        {
+            self.lead = if apart { text.trim_matches('_').to_owned() } else { text };
         }
     }
+}
+
+/// Whether a paragraph is only an address with a label.
+fn is_labelled_address(text: &str) -> bool {
+    let plain = text.split(' ').filter(|word| !word.contains("://")).count();
+    text.contains("://") && plain < SENTENCE
 }
 
 /// Lines that say nothing: badges, pictures, tags, comments, rules, links and addresses alone,
@@ -365,6 +402,21 @@ mod tests {
             ("# Mini book reader\n\nReads.\n", "Mini book reader", "Reads."),
             ("# T\n\nA #[cfg] of [x] [y](z).\n", "T", "A #[cfg] of [x] y."),
             ("# Status\n\nFine.\n", "", ""),
+            (
+                "# T\n\n**Docs**: <a href=\"https://a.b\" target=\"x\">https://a.b</a>\n\nA tool.\n",
+                "T",
+                "A tool.",
+            ),
+            ("# T\n\n_formerly [u](https://a.b)_\n\nA tool.\n", "T", "A tool."),
+            (
+                "# T\n\n_Makes the next tool out of this one_\n\nA prize.\n",
+                "T",
+                "Makes the next tool out of this one",
+            ),
+            ("<!--\nLicensed to A.\n\nAnd more of it.\n-->\nT\n===\n\nA tool.\n", "T", "A tool."),
+            ("## T - A library of tools.\n\nTo build it, run:\n", "T", "A library of tools."),
+            ("# A well-known - tool\n\nA tool.\n", "A well-known - tool", "A tool."),
+            ("# T\n\nCopyright 2020 A.\n\nA tool.\n", "T", "A tool."),
             ("[[[ x ]\n", "", "[[[ x ]"),
             ("", "", ""),
             ("```\ncode\n```\n\nText said.", "", "Text said."),
@@ -378,7 +430,7 @@ mod tests {
 
     #[test]
     fn the_readme_of_a_folder_is_found() {
-        let file = |path: &str| crate::inventory::File { path: path.into(), bytes: 1, lines: None };
+        let file = |path: &str| crate::inventory::File::new(path.into(), 1, None);
         let files = ["README", "docs/README.md", "readme.md"].map(file).to_vec();
         let inventory = Inventory { files, ..Inventory::default() };
         assert_eq!(nearest(&inventory, ""), Some("readme.md"));

@@ -96,7 +96,8 @@ pub(super) fn step(turn: &Turn<'_>, root: &str, sharing: Sharing, closing: bool)
 pub(super) fn part_step(turn: &Turn<'_>, scope: &Scope, closing: bool) -> Next {
     let mut ask = Ask::new(turn);
     let project = Inventory::paths(&mut ask, &Scope::whole(&scope.root));
-    let mine = Inventory::paths(&mut ask, scope);
+    let mut mine = Inventory::paths(&mut ask, scope);
+    mine.mark_compiled(&project);
     if ask.waits() && !closing {
         return Next::Calls(ask.into_missing());
     }

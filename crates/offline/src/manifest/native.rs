@@ -21,6 +21,8 @@ static MESON_VERSION: LazyLock<Regex> = LazyLock::new(|| fixed(r"\bversion\s*:\s
 static MESON_LICENCE: LazyLock<Regex> = LazyLock::new(|| fixed(r"\blicense\s*:\s*\[?\s*'([^']+)'"));
 static AC_INIT: LazyLock<Regex> =
     LazyLock::new(|| fixed(r"(?s)\bAC_INIT\s*\(\s*\[?([^\],)]+)\]?\s*,\s*\[?([^\],)]+)\]?"));
+static M4_DEFINE: LazyLock<Regex> =
+    LazyLock::new(|| fixed(r"m4_define\s*\(\s*\[?(\w+)\]?\s*,\s*\[?([^\],)]*)\]?\s*\)"));
 static TARGET: LazyLock<Regex> = LazyLock::new(|| fixed(r"^([A-Za-z][\w.-]*)\s*:(?:[^=]|$)"));
 
 fn group(rule: &Regex, text: &str, at: usize) -> Option<String> {
@@ -67,7 +69,13 @@ pub(super) fn autoconf(path: &str, text: &str) -> Option<Package> {
     let mut out = Package::new(path, Tool::Autotools);
     let plain = |text: String| if text.contains(['$', '(', '_']) { String::new() } else { text };
     out.name = group(&AC_INIT, text, 1).unwrap_or_default();
-    out.version = plain(group(&AC_INIT, text, 2).unwrap_or_default());
+    let mut version = group(&AC_INIT, text, 2).unwrap_or_default();
+    for defined in M4_DEFINE.captures_iter(text) {
+        if let (Some(name), Some(value)) = (defined.get(1), defined.get(2)) {
+            version = version.replace(name.as_str(), value.as_str().trim());
+        }
+    }
+    out.version = plain(version);
     Some(out)
 }
 

@@ -90,6 +90,14 @@ fn each_kind_of_manifest_is_read() {
             0,
         ),
         ("configure.ac", "AC_INIT([kite], [8.0], [mail])\n", "kite", "8.0", "", 0),
+        (
+            "configure.ac",
+            "m4_define([KITE_MAJOR], 8)\nm4_define([KITE_MINOR], [1])\nAC_INIT([kite], [KITE_MAJOR.KITE_MINOR], [mail])\n",
+            "kite",
+            "8.1",
+            "",
+            0,
+        ),
     ] {
         let package = read(path, text).unwrap();
         assert_eq!(

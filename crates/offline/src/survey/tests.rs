@@ -246,6 +246,31 @@ fn a_folder_is_described_by_its_own_documentation() {
     }
 }
 
+#[test]
+fn documentation_longer_than_what_is_read_counts() {
+    let more = "More of it.\n".repeat(200);
+    let files = [
+        ("a.rs", format!("/*!\nFlies one kite.\n\n{more}*/\n")),
+        ("b.py", format!("\"\"\"Flies two kites.\n\n{more}\"\"\"\n")),
+        ("c.go", format!("/*\nPackage kite flies three.\n\n{more}*/\npackage kite\n")),
+        (
+            "D.java",
+            format!("package kite;\n\n/**\n * Flies four kites.\n *\n{more} */\nclass D {{}}\n"),
+        ),
+    ];
+    let files: Vec<(&str, &str)> =
+        files.iter().map(|(path, text)| (*path, text.as_str())).collect();
+    let report = survey_in("Survey this repository", &files);
+    for text in [
+        "Flies one kite. |",
+        "Flies two kites. |",
+        "Package kite flies three. |",
+        "Flies four kites. |",
+    ] {
+        assert!(report.contains(text), "{text}: {report}");
+    }
+}
+
 const WORKSPACE: &str = "[workspace]\nmembers = [\"crates/*\"]\n[workspace.package]\nversion = \"1.2.3\"\nlicense = \"MIT\"\n\
                          [workspace.dependencies]\nserde = { version = \"1.0\" }\n";
 const MEMBER: &str = "[package]\nname = \"wing\"\nversion.workspace = true\nlicense.workspace = true\ndescription.workspace = true\n\
@@ -357,4 +382,29 @@ fn a_stub_of_npm_is_no_library() {
         ],
     );
     assert_eq!(section_of(&report, "Entry points"), "- library `kite`: `index.cjs`");
+}
+
+#[test]
+fn compiled_copies_of_sources_are_no_sources() {
+    let source = "export const a = 1;\n".repeat(30);
+    let report = survey_in(
+        "Survey this repository",
+        &[
+            ("package.json", r#"{"name": "kite", "version": "1.0.0", "main": "v4/core.js"}"#),
+            ("index.js", "a();\n"),
+            ("src/v4/core.ts", &source),
+            ("src/index.ts", &source),
+            ("v4/core.cjs", "a();\nb();\n"),
+            ("v4/core.d.cts", "a();\nb();\n"),
+            ("v4/core.d.ts", "a();\nb();\n"),
+            ("v4/core.js", "a();\nb();\n"),
+        ],
+    );
+    for text in [
+        "- Size: TypeScript 60 lines in 2 files (98.4 %), JavaScript 1 line in 1 file (1.6 %);",
+        "- library `kite`: `v4/core.js`",
+        "Largest files, in lines: `src/index.ts` 30, `src/v4/core.ts` 30, `index.js` 1\n",
+    ] {
+        assert!(report.contains(text), "{text}: {report}");
+    }
 }

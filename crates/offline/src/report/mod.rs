@@ -1,0 +1,213 @@
+//! A survey as markdown, and a child's report that reads back.
+
+mod dependencies;
+mod files;
+mod project;
+mod size;
+
+use dependencies::dependencies;
+use files::{connected, examples, module_table};
+use project::{facts, introduction};
+use size::Sizes;
+
+use crate::commands::Commands;
+use crate::entries::Entry;
+use crate::figures::{Figures, group_folders};
+use crate::inventory::Inventory;
+use crate::manifest::Package;
+use crate::modules::{Module, is_source};
+use crate::part::Part;
+use crate::scope::Scope;
+use crate::survey::Top;
+use crate::wording::{bullets, count, inert, number};
+
+/// Entry points that are named with their places.
+const ENTRIES: usize = 12;
+/// Rows of the folders of tests.
+const TESTS: usize = 12;
+/// Begins the figures at the end of a part's report.
+const FIGURES: &str = "\n```json figures\n";
+const END: &str = "\n```";
+
+/// A part of a survey that was handed to a child.
+#[derive(Debug)]
+pub(super) struct PartReport {
+    /// What it covers.
+    pub(super) label: String,
+    /// What it found; `None` when that could not be read.
+    pub(super) figures: Option<Figures>,
+    /// Why it is not complete.
+    pub(super) problem: Option<String>,
+}
+
+/// All that a report says.
+#[derive(Debug, Default)]
+pub(super) struct Report {
+    pub(super) root: String,
+    /// What the directory is called where no manifest and no README names it.
+    pub(super) name: String,
+    pub(super) top: Top,
+    pub(super) packages: Vec<Package>,
+    pub(super) inventory: Inventory,
+    pub(super) commands: Commands,
+    pub(super) entries: Vec<Entry>,
+    pub(super) modules: Vec<Module>,
+    pub(super) figures: Figures,
+    /// The parts that children did.
+    pub(super) parts: Vec<PartReport>,
+    /// What was not looked at, and why.
+    pub(super) gaps: Vec<String>,
+}
+
+/// Renders the report of a part, with its figures for whoever puts parts together.
+pub(super) fn of_part(scope: &Scope, figures: &Figures) -> String {
+    let tests = figures.all_tests();
+    let json = serde_json::to_string(figures).unwrap_or_default();
+    format!(
+        "Survey of {}: {} parsed, {} in {}.\n{FIGURES}{json}{END}\n",
+        scope.short_label(),
+        count(figures.parsed, "source file"),
+        count(tests.cases, "test function"),
+        count(tests.files, "file"),
+    )
+}
+
+/// Reads the figures of a part's report.
+pub(super) fn figures(text: &str) -> Option<Figures> {
+    let (_, json) = text.rsplit_once(FIGURES)?;
+    serde_json::from_str(json.split_once(END)?.0).ok()
+}
+
+/// Renders where tests are.
+pub(super) fn of_tests(
+    root: &str,
+    figures: &Figures,
+    gaps: &[String],
+    commands: &[String],
+) -> String {
+    let all = figures.all_tests();
+    let mut out = if all.cases == 0 {
+        format!(
+            "No test function was found in `{root}` among {}.\n",
+            count(figures.parsed, "source file")
+        )
+    } else {
+        format!(
+            "{} in {} of `{root}`:\n\n{}\n",
+            count(all.cases, "test function"),
+            count(all.files, "file"),
+            bullets(test_folders(figures)).unwrap_or_default()
+        )
+    };
+    if !commands.is_empty() {
+        out.push_str(&format!("\nRun them with {}.\n", quoted(commands)));
+    }
+    if let Some(gaps) = bullets(gaps.iter().cloned()) {
+        out.push_str(&format!("\nNot looked at:\n\n{gaps}\n"));
+    }
+    out
+}
+
+/// Renders a report.
+pub(super) fn render(report: &Report) -> String {
+    let sizes = Sizes::of(&report.inventory);
+    let sections = [
+        Some(introduction(report)),
+        Some(facts(report, &sizes)),
+        section("Entry points", entry_points(report)),
+        section("Modules", module_table(report)),
+        section("Dependencies", dependencies(report)),
+        section("Largest and most connected", connected(report)),
+        section("Tests", tests(report)),
+        section("Examples", examples(report)),
+        section("Not looked at", bullets(report.gaps.iter().cloned())),
+        Some(made_by(report.parts.len())),
+    ];
+    let text: Vec<String> = sections.into_iter().flatten().collect();
+    format!("{}\n", text.join("\n\n"))
+}
+
+fn section(title: &str, body: Option<String>) -> Option<String> {
+    body.map(|body| format!("## {title}\n\n{body}"))
+}
+
+fn quoted(commands: &[String]) -> String {
+    let quote = |command: &String| match command.split_once(" (") {
+        Some((command, what)) => format!("`{command}` ({}", inert(what)),
+        None => format!("`{command}`"),
+    };
+    commands.iter().map(quote).collect::<Vec<_>>().join(", ")
+}
+
+fn and_more(mut named: Vec<String>, left: usize) -> String {
+    if left > 0 {
+        named.push(format!("{left} more"));
+    }
+    named.join(", ")
+}
+
+fn entry_points(report: &Report) -> Option<String> {
+    let line = |entry: &Entry| match entry.at.as_str() {
+        "" => entry.what.clone(),
+        at if at.ends_with(')') => format!("{}: `{at}", entry.what),
+        at => format!("{}: `{at}`", entry.what),
+    };
+    let (placed, rest) = report.entries.split_at(report.entries.len().min(ENTRIES));
+    let names: Vec<&str> = rest.iter().map(|entry| entry.what.as_str()).collect();
+    let more = (!rest.is_empty()).then(|| format!("and {} more: {}", rest.len(), names.join(", ")));
+    bullets(placed.iter().map(line).chain(more))
+}
+
+/// Returns a line for each folder with tests, those with most first.
+fn test_folders(figures: &Figures) -> impl Iterator<Item = String> {
+    let mut folders = figures.tests.clone();
+    group_folders(&mut folders, TESTS);
+    let mut folders: Vec<_> = folders.into_iter().collect();
+    folders.sort_by(|a, b| b.1.cases.cmp(&a.1.cases).then(a.0.cmp(&b.0)));
+    folders.into_iter().map(|(folder, tests)| {
+        let folder = if folder.is_empty() { "." } else { folder.as_str() };
+        let below = if tests.below { " and other folders in it" } else { "" };
+        format!("`{folder}`{below}: {} in {}", number(tests.cases), count(tests.files, "file"))
+    })
+}
+
+fn tests(report: &Report) -> Option<String> {
+    let all = report.figures.all_tests();
+    let files = report
+        .inventory
+        .files
+        .iter()
+        .filter(|file| file.part() == Part::Test && is_source(&file.path));
+    let files = files.count() as u64;
+    if all.cases == 0 && files == 0 {
+        return (report.figures.parsed > 0).then(|| "No test function was found.".to_owned());
+    }
+    let mut out = if all.cases == 0 {
+        format!(
+            "{} in folders of tests; no test function that a parser can tell.",
+            count(files, "file")
+        )
+    } else {
+        format!("{} in {}:", count(all.cases, "test function"), count(all.files, "file"))
+    };
+    if let Some(folders) = bullets(test_folders(&report.figures)) {
+        out.push_str(&format!("\n\n{folders}"));
+    }
+    if !report.commands.test.is_empty() {
+        out.push_str(&format!("\n\nRun them with {}.", quoted(&report.commands.test)));
+    }
+    Some(out)
+}
+
+fn made_by(children: usize) -> String {
+    let by = match children {
+        0 => String::new(),
+        children => {
+            format!(" {} were parsed by a child agent each.", count(children as u64, "part"))
+        }
+    };
+    format!(
+        "---\nMade by `offline`: rules and parsers over the results of file tools, no language \
+         model.{by}"
+    )
+}
