@@ -32,7 +32,7 @@ EXTENSIONS = {"rust": ("Rust", (".rs",)), "python": ("Python", (".py", ".pyi", "
               "typescript": ("TypeScript", (".ts", ".tsx", ".mts", ".cts")), "go": ("Go", (".go",)),
               "c": ("C", (".c", ".h")), "java": ("Java", (".java",))}
 # Languages that have no facts of their own, but whose files can be the largest.
-MORE = (".s", ".asm", ".pl", ".pm", ".sh", ".bash", ".cc", ".cpp", ".cxx", ".hpp", ".hh", ".rb",
+MORE = (".s", ".asm", ".pl", ".pm", ".sh", ".bash", ".cc", ".cpp", ".cxx", ".hpp", ".hh", ".inl", ".rb",
         ".cs", ".kt", ".lua")
 LICENCES = [("MIT", "Permission is hereby granted, free of charge"), ("Apache", "Apache License"),
             ("BSD", "Redistribution and use in source and binary forms")]

@@ -140,7 +140,8 @@ fn npm(
     for program in &package.programs {
         programs.push(entry("program", &program.name, built(&program.at)));
     }
-    let nested = package.private && packages.iter().any(|above| holds(above, package));
+    let published = !package.private && !package.version.is_empty();
+    let nested = !published && packages.iter().any(|above| holds(above, package));
     if nested {
         return;
     }

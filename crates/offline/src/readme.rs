@@ -228,7 +228,7 @@ impl<'t> Reader<'t> {
         self.aside = words.iter().any(|word| ASIDES.contains(word)) && (!first || words.len() < 2);
         if first && !self.aside && self.title.is_empty() {
             let text = strip(text);
-            let parts = [" - ", " – ", " — "].iter().find_map(|dash| text.split_once(dash));
+            let parts = [" - ", " – ", " — ", ": "].iter().find_map(|dash| text.split_once(dash));
             let named = |(name, about): &(&str, &str)| {
                 !name.contains(' ') && about.split(' ').count() >= SENTENCE
             };
@@ -415,6 +415,7 @@ mod tests {
             ),
             ("<!--\nLicensed to A.\n\nAnd more of it.\n-->\nT\n===\n\nA tool.\n", "T", "A tool."),
             ("## T - A library of tools.\n\nTo build it, run:\n", "T", "A library of tools."),
+            ("# T: Tools of any size\n\nWhat is next?\n", "T", "Tools of any size"),
             ("# A well-known - tool\n\nA tool.\n", "A well-known - tool", "A tool."),
             ("# T\n\nCopyright 2020 A.\n\nA tool.\n", "T", "A tool."),
             ("[[[ x ]\n", "", "[[[ x ]"),

@@ -6,7 +6,7 @@ use super::{Dependency, Package, Program, Tool, one_line};
 use crate::imports::{join, normal};
 
 /// Stands for a version that the workspace says, until its manifest is read.
-pub(super) const OF_WORKSPACE: &str = "(from the workspace, not read)";
+pub(super) const OF_WORKSPACE: &str = "(workspace)";
 
 pub(super) fn read(path: &str, text: &str) -> Option<Package> {
     let manifest: Table = text.parse().ok()?;

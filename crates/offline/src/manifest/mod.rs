@@ -46,6 +46,11 @@ pub(super) struct Dependency {
 }
 
 impl Dependency {
+    /// Whether its version stands in the manifest of a workspace that was not read.
+    pub(super) fn leaves_to_workspace(&self) -> bool {
+        self.version == cargo::OF_WORKSPACE
+    }
+
     pub(super) fn new(name: &str, version: &str) -> Self {
         Self { name: name.trim().to_owned(), version: version.trim().to_owned() }
     }
@@ -110,8 +115,7 @@ impl Package {
 
     /// Whether anything stands in the manifest of a workspace that was not read.
     fn needs_workspace(&self) -> bool {
-        let unread = |dependency: &Dependency| dependency.version == cargo::OF_WORKSPACE;
-        !self.inherits.is_empty() || self.dependencies.iter().any(unread)
+        !self.inherits.is_empty() || self.dependencies.iter().any(Dependency::leaves_to_workspace)
     }
 }
 
@@ -255,7 +259,7 @@ fn inherit(packages: &mut [Package], above: Option<&Package>) {
             }
         }
         for dependency in &mut package.dependencies {
-            if dependency.version == cargo::OF_WORKSPACE {
+            if dependency.leaves_to_workspace() {
                 let key = format!("dependency {}", dependency.name);
                 dependency.version = fields.get(&key).cloned().unwrap_or_default();
             }

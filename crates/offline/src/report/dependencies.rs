@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use super::project::NOT_READ;
 use super::{Report, and_more};
 use crate::manifest::{Dependency, Tool};
-use crate::wording::{inert, number};
+use crate::wording::{count, inert, number};
 
 /// Dependencies that are named.
 const DEPENDENCIES: usize = 12;
@@ -34,6 +35,7 @@ pub(super) fn dependencies(report: &Report) -> Option<String> {
     let one = |(users, dependency): &(u64, &Dependency)| {
         let version = match dependency.version.as_str() {
             "" | "*" => String::new(),
+            _ if dependency.leaves_to_workspace() => String::new(),
             version => format!(" {}", inert(version)),
         };
         let users = if many && *users > 1 { format!(" (×{users})") } else { String::new() };
@@ -50,6 +52,10 @@ pub(super) fn dependencies(report: &Report) -> Option<String> {
     }
     if development > 0 {
         out.push_str(&format!("; {} for development and building", number(development)));
+    }
+    let unread = all.iter().filter(|(_, dependency)| dependency.leaves_to_workspace()).count();
+    if unread > 0 {
+        out.push_str(&format!("; {} {NOT_READ}", count(unread as u64, "version")));
     }
     out.push('.');
     Some(out)

@@ -9,7 +9,7 @@ use crate::syntax::sentence_end;
 use crate::wording::{bullets, inert, shorten};
 
 /// Says of a field that another manifest has it.
-const NOT_READ: &str = "from the workspace (not read)";
+pub(super) const NOT_READ: &str = "from the workspace (not read)";
 
 /// The package that stands for the whole: at the top, of the main language.
 fn main_package<'r>(report: &'r Report, language: &str) -> Option<&'r Package> {
@@ -124,11 +124,11 @@ fn sentence(text: &str) -> String {
 pub(super) fn facts(report: &Report, sizes: &Sizes) -> String {
     let package = main_package(report, sizes.main_language());
     let mut lines = Vec::new();
-    lines.push(format!("Licence: {}", licence(report, package)));
-    lines.push(format!("Size: {}", sizes.say()));
     if package.is_some_and(|package| package.leaves_to_workspace("version")) {
         lines.push(format!("Version: {NOT_READ}"));
     }
+    lines.push(format!("Licence: {}", licence(report, package)));
+    lines.push(format!("Size: {}", sizes.say()));
     let requires = package.map(|package| package.requires.as_str()).unwrap_or_default();
     if let (false, Some(package)) = (requires.is_empty(), package) {
         let language = match package.tool {

@@ -297,7 +297,7 @@ fn a_workspace_that_cannot_be_read_is_named() {
         "# wing\n",
         "- Version: from the workspace (not read)\n",
         "- Licence: from the workspace (not read)\n",
-        "`log` 0.4, `serde` (from the workspace, not read).",
+        "`log` 0.4, `serde`; 1 version from the workspace (not read).",
     ] {
         assert!(report.contains(text), "{text}: {report}");
     }
@@ -379,6 +379,10 @@ fn a_stub_of_npm_is_no_library() {
             ("v2/index.cjs", "a();\n"),
             ("v3/package.json", r#"{"type": "module"}"#),
             ("v3/index.cjs", "a();\n"),
+            ("v4/package.json", r#"{"name": "kite/v4", "main": "./index.cjs"}"#),
+            ("v4/index.cjs", "a();\n"),
+            ("v5/package.json", r#"{"name": "v5", "version": "1.0.0", "private": true}"#),
+            ("v5/index.js", "a();\n"),
         ],
     );
     assert_eq!(section_of(&report, "Entry points"), "- library `kite`: `index.cjs`");
