@@ -45,6 +45,54 @@ fn own_model() {
     assert!(out.contains("\nstressed\n"), "{out}");
 }
 
+/// Answers the examples of an embedded agent.
+fn tester(request: &HttpRequest) -> Answer {
+    let text = request.text();
+    let reply = |text: &str| Answer::reply(&Reply::text("m", text));
+    match () {
+        () if text.contains("How many tests") => reply(r#"{"tests": 7}"#),
+        () if text.contains("And once more.") => reply("They pass again."),
+        () if text.contains("\"tool_call_id\"") => reply("They do not run."),
+        () if text.contains("Run the tests.") => {
+            let command = json!({"command": "curl http://127.0.0.1:9"});
+            Answer::reply(&Reply::calls("m", [("terminal", command)]))
+        }
+        () => reply("A library."),
+    }
+}
+
+/// A server for a program that runs until the closure is done.
+fn with_server(run: impl FnOnce(&str)) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let server = runtime.block_on(MockServer::start_with(tester)).unwrap();
+    run(&server.base_url());
+}
+
+#[test]
+fn ask() {
+    with_server(|url| {
+        let out = run(env!("CARGO_BIN_EXE_ask"), &[url, "m", "Explain it."]);
+        assert_eq!(out, "A library.\n");
+    });
+}
+
+#[test]
+fn agent_features() {
+    with_server(|url| {
+        let out = run(env!("CARGO_BIN_EXE_agent_features"), &[url, "m"]);
+        for line in [
+            "record 1 of ",
+            "text: They do not run.",
+            "answer: They do not run.",
+            "answer: They pass again.",
+            "tests: 7",
+            "status: interrupted",
+        ] {
+            assert!(out.contains(line), "{line}: {out}");
+        }
+    });
+}
+
 #[test]
 fn own_rules() {
     let out = run(env!("CARGO_BIN_EXE_own_rules"), &[]);

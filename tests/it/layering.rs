@@ -6,7 +6,7 @@ use std::path::Path;
 use cargo_metadata::{DependencyKind, MetadataCommand, Package};
 
 /// The arrows of ARCHITECTURE.md: a crate of ours, and those of ours it builds on.
-const ARROWS: [(&str, &[&str]); 20] = [
+const ARROWS: [(&str, &[&str]); 21] = [
     ("deputize-core", &["deputize-macros"]),
     ("deputize-macros", &[]),
     ("deputize-plugin", &["deputize-core"]),
@@ -36,9 +36,21 @@ const ARROWS: [(&str, &[&str]); 20] = [
         ],
     ),
     (
+        "deputize-agent",
+        &[
+            "deputize-core",
+            "deputize-delegate",
+            "deputize-process",
+            "deputize-providers",
+            "deputize-runtime",
+            "deputize-tools",
+        ],
+    ),
+    (
         "deputize",
         &[
             "deputize-acp",
+            "deputize-agent",
             "deputize-check",
             "deputize-core",
             "deputize-delegate",

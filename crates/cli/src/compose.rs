@@ -4,21 +4,19 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use deputize_agent::{
+    Assembly, DelegationError, PromptConfig, ToolSelection, Workspace, add_delegation_tools,
+};
 use deputize_core::door::Secrets;
 use deputize_core::{
-    AgentSpec, AgentView, ApproverMode, Authority, Catalog, CatalogError, Clock, Entry, FileLedger,
-    FillError, Grant, Limits, Memory, ModelOptions, Role, SessionId, SessionView, Store, ToolCrate,
-    ToolDecl, ToolName, ToolSource, ToolsetName,
+    AgentSpec, Catalog, CatalogError, Clock, FillError, Grant, ModelOptions, Store, ToolCrate,
 };
-use deputize_delegate::{
-    Background, ControlTool, DelegateTool, Form, Policy, children_grant, send_order,
-};
+use deputize_delegate::{Policy, send_order};
 use deputize_mcp::Servers;
-use deputize_runtime::{Budgets, Models, Parts, SyncMode, SystemClock, declare, top_agent};
+use deputize_runtime::{Models, Parts, SystemClock};
 
-use crate::config::{Config, JournalSync, ModelOverrides, Sources};
+use crate::config::{Config, ModelOverrides, Sources};
 use crate::exit::CliError;
-use crate::policy::ByEffects;
 use crate::surroundings::Surroundings;
 use crate::task::material::message;
 
@@ -33,23 +31,21 @@ mod kept;
 pub(crate) mod mcp;
 pub(crate) mod mcp_serve;
 mod model;
-mod nobody;
 pub(crate) mod plugins;
 mod prices;
 pub(crate) mod serve;
 mod settings;
 
-use base::{Base, child_base, opened, top_base};
+use base::{child_base, top_base};
 pub(crate) use chosen::Chosen;
 pub(crate) use delegation::approvals;
 pub(crate) use found::Found;
 pub(crate) use model::{
-    Asked, Use, ca_file_fault, environment_secrets, looks_secret, name, unreachable,
-    whole_endpoint, wire,
+    Asked, Use, ca_file_fault, environment_secrets, name, unreachable, whole_endpoint, wire,
 };
 pub(crate) use prices::{Dollars, Unpriced};
 pub(crate) use settings::approver_mode;
-use settings::{date, options, prefill, seconds, tool_settings, toolsets};
+use settings::{date, limits, options, prefill, sync, tool_settings, toolsets};
 
 /// The values that programs of others are given and that nobody else may see.
 pub(crate) fn given_secrets(config: &Config, around: &Surroundings, secrets: &mut Secrets) {
@@ -95,33 +91,14 @@ impl<'a> Ingredients<'a> {
 /// The parts of a program, put together.
 pub(crate) struct Composition {
     pub(crate) config: Config,
-    /// Every tool.
-    pub(crate) catalog: Arc<Catalog>,
-    /// The toolsets of the top agent.
-    pub(crate) toolsets: Vec<ToolsetName>,
-    /// Its tools, in the order they are sent.
-    pub(crate) tools: Vec<ToolName>,
-    /// The settings of delegation.
-    pub(crate) delegation: Policy,
+    pub(crate) assembly: Assembly,
     /// What is to be told to the person.
     pub(crate) warnings: Vec<String>,
     /// What the prompts took from around the program.
     pub(crate) found: Found,
-    system: Vec<Arc<str>>,
-    /// What stands before the person's words in the first message.
-    opening: Vec<Arc<str>>,
-    cwd: PathBuf,
-    kept: BTreeSet<PathBuf>,
-    clock: Arc<dyn Clock>,
-    /// The person's home directory.
-    user_home: Option<PathBuf>,
     settings: deputize_tools::Settings,
     /// Its MCP servers. Sessions that are made of it share them.
     pub(crate) servers: Servers,
-    /// Where the tools of children come from where servers may change theirs.
-    source: Option<Arc<dyn ToolSource>>,
-    /// What the program keeps across sessions.
-    memory: Option<Arc<dyn Memory>>,
 }
 
 /// Why the parts do not fit.
@@ -135,8 +112,8 @@ enum ComposeError {
     Plugin(#[from] plugins::PluginFault),
     #[error("the prompt cannot be built")]
     Prompt(#[from] FillError),
-    #[error("the tool that hands work on cannot be made")]
-    Delegation(#[from] deputize_core::SchemaError),
+    #[error(transparent)]
+    Delegation(#[from] DelegationError),
 }
 
 /// The names of the toolsets that a program has.
@@ -149,17 +126,7 @@ pub(crate) fn toolset_names() -> BTreeSet<String> {
 /// The tools that a program has without its configuration's plugins and servers.
 fn brought(from: &Ingredients<'_>, delegation: &Policy) -> Result<Catalog, ComposeError> {
     let mut catalog = Catalog::linked(from.links)?;
-    let tool = |policy| DelegateTool::new(policy, Arc::clone(&from.clock));
-    catalog.insert(tool(delegation.clone())?.into_entry())?;
-    let other = match delegation.form {
-        Form::DelegateTask => Form::Task,
-        Form::Task => Form::DelegateTask,
-    };
-    let former = Policy { form: other, ..delegation.clone() };
-    catalog.insert_former(tool(former)?.into_entry());
-    if delegation.background {
-        catalog.insert(ControlTool::new()?.into_entry())?;
-    }
+    add_delegation_tools(&mut catalog, delegation, &from.clock)?;
     Ok(catalog)
 }
 
@@ -208,111 +175,38 @@ impl Composition {
         let tools = send_order(own, &delegation);
         let tool = delegation.tool();
         let hands_on = tools.contains(&tool).then_some(tool);
-        let Base { system, opening } = top_base(config, &found, hands_on)?;
+        let base = top_base(config, &found, hands_on)?;
+        let prompt =
+            PromptConfig { base, prefill: prefill(config), options: options(config, None) };
+        let workspace = Workspace {
+            cwd: from.cwd.clone(),
+            protected: from.kept.clone(),
+            home: from.surroundings.var("HOME").map(PathBuf::from),
+        };
+        let catalog = Arc::new(catalog);
         Ok(Self {
             config: config.clone(),
-            catalog: Arc::new(catalog),
-            toolsets,
-            tools,
-            delegation,
+            assembly: Assembly {
+                tools: ToolSelection { catalog, toolsets, names: tools, source },
+                delegation,
+                prompt,
+                workspace,
+                limits: limits(config),
+                sync: sync(config),
+                clock: Arc::clone(&from.clock),
+                memory: from.surroundings.own.memory.clone(),
+                program: concat!("deputize ", env!("CARGO_PKG_VERSION")).to_owned(),
+            },
             warnings,
             found,
-            system,
-            opening,
-            cwd: from.cwd.clone(),
-            kept: from.kept.clone(),
-            clock: Arc::clone(&from.clock),
-            user_home: from.surroundings.var("HOME").map(PathBuf::from),
             settings: tool_settings(from),
             servers,
-            source,
-            memory: from.surroundings.own.memory.clone(),
         })
-    }
-
-    /// Whether a tool that nothing bounds is among the top agent's.
-    pub(crate) fn has_unbounded(&self) -> bool {
-        let unbounded = |name: &ToolName| {
-            let effects = self.catalog.get(name.as_str()).map(|entry| entry.tool.spec().effects);
-            effects == Some(deputize_core::Effects::Unknown)
-        };
-        self.tools.iter().any(unbounded)
-    }
-
-    /// The top agent's tools that its children go without only because nobody approves their calls.
-    pub(crate) fn tools_denied_to_children(&self) -> Vec<&ToolName> {
-        let ceiling = self.delegation.toolset_ceiling.as_ref();
-        let is_denied = |name: &&ToolName| {
-            let entry = self.catalog.get(name.as_str());
-            entry.is_some_and(|it| {
-                ceiling.is_none_or(|ceiling| ceiling.contains(&it.toolset))
-                    && self.delegation.withholds(it, self.delegation.approvals)
-            })
-        };
-        self.tools.iter().filter(is_denied).filter(|_| self.hands_on()).collect()
-    }
-
-    /// Whether the top agent may have children.
-    fn hands_on(&self) -> bool {
-        self.tools.contains(&self.delegation.tool())
-    }
-
-    /// What the top agent may do.
-    pub(crate) fn authority(&self, approver: ApproverMode, cwd: PathBuf) -> Authority {
-        let children = match self.config.delegation.max_children_per_session {
-            0 => u32::MAX,
-            most => most,
-        };
-        let authority = Authority::root(
-            &self.catalog,
-            &Grant {
-                tools: Some(self.tools.iter().cloned().collect()),
-                read: Some(BTreeSet::from([cwd.clone()])),
-                write: Some(BTreeSet::from([cwd])),
-                network: Some(true),
-                // Children's questions are answered as `delegation.approvals` says, which may
-                // be more than the top agent's own mode.
-                approver: Some(approver.max(self.delegation.approvals)),
-                spawn_depth: Some(self.delegation.leaf_depth()),
-                spawn_number: Some(children),
-                models: None,
-            },
-        );
-        authority.keeping(self.kept.iter().cloned())
-    }
-
-    /// The top agent.
-    pub(crate) fn top_agent(
-        &self,
-        session: &SessionId,
-        model: &str,
-        task: &str,
-        approver: ApproverMode,
-    ) -> AgentSpec {
-        let role = if self.hands_on() { Role::Orchestrator } else { Role::Leaf };
-        let seconds = self.config.budget.seconds.unwrap_or_default();
-        let limits = Limits {
-            max_iterations: self.config.max_iterations,
-            time_ms: u64::from(seconds) * 1000,
-            wrap_up_ms: u64::from(self.config.delegation.wrap_up_seconds) * 1000,
-        };
-        AgentSpec {
-            role,
-            task: opened(&self.opening, task),
-            options: options(&self.config, None),
-            system: self.system.clone(),
-            prefill: prefill(&self.config),
-            toolsets: self.toolsets.clone(),
-            tools: self.tools.clone(),
-            approver,
-            limits,
-            ..top_agent(session, model, task, &self.cwd)
-        }
     }
 
     /// The top agent with material before the person's words.
     pub(crate) fn given(&self, spec: AgentSpec, material: Option<&str>) -> AgentSpec {
-        let task = opened(&self.opening, &message(material, &spec.goal));
+        let task = self.assembly.prompt.base.open(&message(material, &spec.goal));
         AgentSpec { task, ..spec }
     }
 
@@ -321,35 +215,7 @@ impl Composition {
         let settings = Store::default();
         settings.get_or_insert_with(|| self.settings.clone());
         settings.get_or_insert_with(|| self.servers.clone());
-        let sync = match self.config.journal.sync {
-            JournalSync::Turn => SyncMode::Turn,
-            JournalSync::Always => SyncMode::Always,
-            JournalSync::Never => SyncMode::Never,
-        };
-        Parts {
-            catalog: Arc::clone(&self.catalog),
-            tools: self.source.clone(),
-            models: chosen.models,
-            policy: Arc::new(ByEffects { home: self.user_home.clone() }),
-            children: children_grant(&self.catalog, &self.delegation),
-            clock: Arc::clone(&self.clock),
-            secrets: chosen.secrets,
-            budgets: Budgets {
-                session: self.config.budget.spending(),
-                children: self.config.delegation.budget.spending(),
-            },
-            settings,
-            sync,
-            handoff: Some(Arc::new(Background::new(
-                self.delegation.clone(),
-                Arc::clone(&self.clock),
-            ))),
-            pulse: Some(delegation::pulse(&self.config)),
-            children_time: self.config.delegation.budget.seconds.map(seconds),
-            memory: self.memory.clone(),
-            program: concat!("deputize ", env!("CARGO_PKG_VERSION")).to_owned(),
-            ..Parts::new(Catalog::default())
-        }
+        Parts { settings, ..self.assembly.parts(chosen.models, chosen.secrets) }
     }
 
     /// The parts of a session that is played from a recording: no model is there to be asked.
@@ -362,37 +228,6 @@ impl Composition {
         let parts = self.parts(Chosen { name, options, models, secrets, warnings: Vec::new() });
         // What children could do is on record, and nothing is done again; the memory was told then.
         Parts { children: Grant::default(), memory: None, ..parts }
-    }
-
-    /// A tool as the top agent's model is told of it, or as its author wrote it when the top
-    /// agent does not have it.
-    pub(crate) fn declared(&self, entry: &Entry) -> ToolDecl {
-        let top = self.top_agent(&SessionId::literal("preview"), "", "", ApproverMode::Deny);
-        let authority = self.authority(ApproverMode::Deny, top.cwd.clone());
-        let view = self.view(top, authority);
-        let told = view.declared.iter().find(|tool| tool.name == *entry.name());
-        told.map_or_else(|| entry.tool.spec().decl.clone(), |decl| ToolDecl::clone(decl))
-    }
-
-    /// An agent as it would be made, with what its model would be told, outside any session.
-    pub(crate) fn view(&self, spec: AgentSpec, authority: Authority) -> AgentView {
-        let session = SessionView {
-            id: nobody::session(),
-            spill: PathBuf::new(),
-            files: FileLedger::default(),
-            settings: Store::default(),
-            spawn: Arc::new(nobody::Nobody),
-        };
-        let mut view = AgentView {
-            spec: Arc::new(spec),
-            authority: Arc::new(authority),
-            catalog: Arc::clone(&self.catalog),
-            declared: Vec::new(),
-            store: Store::default(),
-            session: Arc::new(session),
-        };
-        view.declared = declare(&view);
-        view
     }
 }
 

@@ -32,16 +32,13 @@ mod control;
 mod exit;
 #[cfg(test)]
 mod fixture;
-mod hardline;
 mod hooks;
 mod idle;
 mod invocation;
 mod later;
 mod output;
 mod own;
-mod policy;
 mod processes;
-mod project;
 mod reply_wait;
 mod runtime;
 mod screen;

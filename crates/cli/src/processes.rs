@@ -2,7 +2,6 @@
 //! again, in processes of their own.
 
 use std::ffi::OsStr;
-use std::path::PathBuf;
 
 use deputize_process::{Containment, Helper, OpenFiles, Setup, Supervisor, helper_main};
 
@@ -45,18 +44,9 @@ pub(crate) fn helper(arguments: &[impl AsRef<OsStr>]) -> Option<std::process::Ex
 /// How commands are started.
 pub(crate) fn setup(open_files: Option<OpenFiles>) -> Setup {
     Setup {
-        helper: this_program().map(|program| Helper::new(program, [HELPER])),
+        helper: Helper::this_program([HELPER]),
         open_files: open_files.map(|files| files.before),
         ..Setup::default()
-    }
-}
-
-/// The running program, on Linux also when its file has been replaced meanwhile.
-pub(crate) fn this_program() -> Option<PathBuf> {
-    if cfg!(target_os = "linux") {
-        Some("/proc/self/exe".into())
-    } else {
-        std::env::current_exe().ok()
     }
 }
 

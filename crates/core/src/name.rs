@@ -168,6 +168,21 @@ impl AgentId {
         Self(format!("{}/{}.{}.{index}", self.0, call.step, call.slot).into())
     }
 
+    /// Returns the session that it belongs to.
+    ///
+    /// ```
+    /// use deputize_core::{AgentId, CallId, SessionId};
+    /// let session = SessionId::new("s1")?;
+    /// let child = AgentId::root(&session).child(CallId { step: 1, slot: 0 }, 0);
+    /// assert_eq!(child.session(), session);
+    /// # Ok::<(), deputize_core::NameError>(())
+    /// ```
+    #[must_use]
+    pub fn session(&self) -> SessionId {
+        let root = self.0.split('/').next().unwrap_or_default();
+        SessionId(root.to_owned().into())
+    }
+
     /// The agents above it, the nearest first.
     pub fn ancestors(&self) -> impl Iterator<Item = Self> {
         let up = |id: &Self| id.0.rsplit_once('/').map(|(parent, _)| Self(parent.into()));

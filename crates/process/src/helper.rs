@@ -50,7 +50,23 @@ pub struct Helper {
     pub env: Vec<(OsString, OsString)>,
 }
 
+/// Returns the running program.
+#[must_use]
+pub fn this_program() -> Option<PathBuf> {
+    if cfg!(target_os = "linux") {
+        Some("/proc/self/exe".into())
+    } else {
+        std::env::current_exe().ok()
+    }
+}
+
 impl Helper {
+    /// Returns the running program as its own helper; `None` where its file is not known. On Linux
+    /// it is the running program also when its file has been replaced meanwhile.
+    pub fn this_program<A: Into<OsString>>(args: impl IntoIterator<Item = A>) -> Option<Self> {
+        this_program().map(|program| Self::new(program, args))
+    }
+
     /// A helper with an empty environment.
     pub fn new<A: Into<OsString>>(
         program: impl Into<PathBuf>,

@@ -100,7 +100,7 @@ pub use command::{
 };
 pub use environment::{base_env, drop_hooks, is_hook};
 pub use finished::{Background, Exit, Finished, Output, Report, Spill, SpillProblem};
-pub use helper::{Helper, HelperError, helper_main};
+pub use helper::{Helper, HelperError, helper_main, this_program};
 pub use mark::OWNER_VARIABLE;
 pub use open_files::{OPEN_FILES_LIMIT, OpenFiles, raise_open_files};
 pub use owner::{BACKGROUND_LIMIT, Owner};

@@ -3,13 +3,11 @@
 #![expect(clippy::print_stdout, reason = "it shows what came of it")]
 
 use std::error::Error;
-use std::sync::Arc;
 
+use deputize_agent::{Agent, AgentModel};
 use deputize_core::{
-    Authority, BoxFuture, Cancel, Catalog, Delta, Grant, Message, Model, ModelError, Reply,
-    Request, SessionId, tool,
+    BoxFuture, Cancel, Delta, Message, Model, ModelError, Reply, Request, tool,
 };
-use deputize_runtime::{Parts, Session, SessionDir};
 
 deputize_core::tool_crate!();
 
@@ -50,14 +48,13 @@ impl Model for Parrot {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let mut parts = Parts::new(Catalog::linked(&[LINK])?);
-    parts.models.insert("zoo/parrot", "parrot", Arc::new(Parrot));
     let folder = tempfile::tempdir()?;
-    let session =
-        Session::create(&SessionDir::new(folder.path()), SessionId::literal("s1"), parts)?;
-    let spec = session.top_agent("zoo/parrot", "desserts", folder.path());
-    let authority = Authority::root(session.catalog(), &Grant::default());
-    let outcome = session.run(spec, authority, &Cancel::new()).await;
+    let agent = Agent::builder()
+        .model(AgentModel::value("zoo/parrot", Parrot))
+        .tools(LINK)
+        .workspace(folder.path())
+        .build()?;
+    let outcome = agent.run("desserts").await;
     println!("{}", outcome.text.unwrap_or_default());
     Ok(())
 }

@@ -82,11 +82,11 @@ fn what_the_memory_has_stands_in_the_prompt_of_the_top_agent_alone() {
         let made = crate::compose::Composition::new(&from).unwrap();
         let session = deputize_core::SessionId::literal("s");
         let deny = deputize_core::ApproverMode::Deny;
-        let top = made.top_agent(&session, "m", "Go.", deny);
+        let top = made.assembly.top_agent(&session, "m", "Go.", deny);
         let told = format!("{}{}", top.system.concat(), top.task);
         assert!(told.contains("<tool:memory "), "{mode}: {told}");
         assert!(told.contains("They like short answers."), "{mode}: {told}");
-        let child = made.delegation.child_base.concat();
+        let child = made.assembly.delegation.child_base.concat();
         assert!(!child.contains("short answers"), "{mode}: {child}");
         let shared = top.system.concat().contains("short answers");
         assert_eq!(shared, mode == "narrowed", "children share the system text");

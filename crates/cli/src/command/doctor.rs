@@ -138,7 +138,7 @@ fn external_agent(config: &Config, around: &Surroundings) -> Option<Check> {
 
 /// The tools that children go without, and how they would get them.
 fn check_tools_of_children(composition: &Composition) -> Option<Check> {
-    let names = composition.tools_denied_to_children();
+    let names = composition.assembly.tools_denied_to_children();
     let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
     let found = format!(
         "are not given {}: each call needs approval, and {} (`ask`: you are asked at each call; \
@@ -158,7 +158,7 @@ fn tools(composition: Result<Composition, CliError>, told: &[String]) -> Vec<Che
     };
     let mut checks = Vec::new();
     let mut usable = 0;
-    for entry in composition.catalog.iter() {
+    for entry in composition.assembly.tools.catalog.iter() {
         match &entry.tool.spec().usable {
             deputize_core::Usable::Yes => usable += 1,
             deputize_core::Usable::No(why) => {

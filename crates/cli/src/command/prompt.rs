@@ -38,10 +38,10 @@ pub(crate) fn prompt(
     let asked = asked(&composition, &overrides)?;
     let session = SessionId::literal("preview");
     let mode = ApproverMode::Deny;
-    let top = composition.top_agent(&session, &asked.name, &args.prompt, mode);
+    let top = composition.assembly.top_agent(&session, &asked.name, &args.prompt, mode);
     let top = AgentSpec { options: asked.options.clone(), ..top };
-    let authority = composition.authority(mode, top.cwd.clone());
-    let view = composition.view(top, authority);
+    let authority = composition.assembly.authority(mode, top.cwd.clone());
+    let view = composition.assembly.view(top, authority);
     let view = if args.child.child { child(&composition, &view, args, around)? } else { view };
     show(&view, &asked, args)
 }
@@ -78,7 +78,7 @@ fn child(
     }
     let spec = plan.specs.into_iter().next().ok_or_else(|| CliError::failed("no child"))?;
     let authority = parent.authority.meet(&spec.grant);
-    Ok(composition.view(spec, authority))
+    Ok(composition.assembly.view(spec, authority))
 }
 
 /// The children that a call of this agent would make.
@@ -87,22 +87,20 @@ pub(super) fn planned(
     parent: &AgentView,
     arguments: &Value,
 ) -> Result<Plan, CliError> {
-    let reading = read(arguments, &composition.delegation);
+    let reading = read(arguments, &composition.assembly.delegation);
     let call = CallId { step: 1, slot: 0 };
-    let planned =
-        plan(reading, call, Parent::of(parent), &composition.delegation).map_err(|error| {
-            match error {
-                PlanError::Refused(refusal) => {
-                    let error = CliError::usage(NoChild(refusal));
-                    match of_server(composition, arguments).or_else(|| of_program(composition)) {
-                        Some(hint) => error.hint(hint),
-                        None => error,
-                    }
+    let planned = plan(reading, call, Parent::of(parent), &composition.assembly.delegation)
+        .map_err(|error| match error {
+            PlanError::Refused(refusal) => {
+                let error = CliError::usage(NoChild(refusal));
+                match of_server(composition, arguments).or_else(|| of_program(composition)) {
+                    Some(hint) => error.hint(hint),
+                    None => error,
                 }
-                PlanError::Prompt(_) => CliError::failed(error),
             }
+            PlanError::Prompt(_) => CliError::failed(error),
         })?;
-    let tool = composition.delegation.tool();
+    let tool = composition.assembly.delegation.tool();
     if !Parent::of(parent).has(tool.as_str()) {
         return Err(CliError::usage(NoTool(tool)).hint(format!(
             "`{}` shows the toolsets of agents; `{} delegation` gives them that one",
@@ -115,7 +113,7 @@ pub(super) fn planned(
 
 /// How a person lets external programs start, where nothing that children want is approved.
 fn of_program(composition: &Composition) -> Option<String> {
-    let policy = &composition.delegation;
+    let policy = &composition.assembly.delegation;
     let is_denied = !policy.external_needs.is_empty() && policy.approvals == ApproverMode::Deny;
     is_denied.then(|| {
         "set `delegation.approvals` to `ask` (you are asked at each start) or `auto` (they start \
@@ -126,7 +124,7 @@ fn of_program(composition: &Composition) -> Option<String> {
 
 /// Why a toolset that a call names is not there, where it is that of a configured MCP server.
 fn of_server(composition: &Composition, arguments: &Value) -> Option<String> {
-    let there = composition.catalog.toolsets();
+    let there = composition.assembly.tools.catalog.toolsets();
     let named = arguments.get("toolsets")?.as_array()?.iter().filter_map(Value::as_str);
     let missing = |name: &str| !there.iter().any(|set| set.as_str() == name);
     let mut named = named.filter(|name| missing(name));
@@ -161,7 +159,7 @@ fn at_depth(
         Some(workspace) => around.cwd(Some(workspace))?,
     };
     let spec = AgentSpec { cwd, ..(*parent.spec).clone() };
-    let view = composition.view(spec, (*parent.authority).clone());
+    let view = composition.assembly.view(spec, (*parent.authority).clone());
     above(composition, view, child.depth.unwrap_or(1))
 }
 
@@ -178,7 +176,7 @@ pub(super) fn above(
         let plan = planned(composition, &view, &call)?;
         let spec = plan.specs.into_iter().next().ok_or_else(|| CliError::failed("no child"))?;
         let authority = view.authority.meet(&spec.grant);
-        view = composition.view(spec, authority);
+        view = composition.assembly.view(spec, authority);
     }
     Ok(view)
 }

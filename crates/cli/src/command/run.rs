@@ -5,13 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use deputize_acp::Program;
+use deputize_agent::new_session_id;
 use deputize_core::{
-    AgentSpec, ApproverMode, Clock, Endpoint, Resource as _, SessionId, SessionStart, ToolCrate,
-    ToolName,
+    AgentSpec, ApproverMode, Clock, Endpoint, Resource as _, SessionStart, ToolCrate, ToolName,
 };
 use deputize_runtime::{Parts, SessionDir, StoredSession, SystemClock};
 use deputize_tools::Processes;
-use jiff::Timestamp;
 use serde_json::json;
 
 use self::stage::{Place, Plan, Stage};
@@ -74,7 +73,7 @@ pub(crate) fn run(
     given_secrets(&loaded.config, around, &mut chosen.secrets);
     let id = match &stored {
         Some(stored) => stored.header.session.clone(),
-        None => new_session(clock.now_ms()),
+        None => new_session_id(clock.now_ms()),
     };
     // A session goes on also when there is nothing new to say.
     let (task, piped) = given(job, stored.is_none(), around)?;
@@ -111,7 +110,10 @@ pub(crate) fn run(
 
 /// A warning of tools that a session had and this program does not have any more.
 fn gone(spec: &AgentSpec, composition: &Composition) -> Option<String> {
-    let missing = spec.tools.iter().filter(|name| composition.catalog.get(name.as_str()).is_none());
+    let missing = spec
+        .tools
+        .iter()
+        .filter(|name| composition.assembly.tools.catalog.get(name.as_str()).is_none());
     let missing: Vec<&str> = missing.map(ToolName::as_str).collect();
     (!missing.is_empty()).then(|| {
         format!(
@@ -278,12 +280,12 @@ fn still_there(
 /// What the person should know before it begins.
 fn notices(composition: &Composition, mode: ApproverMode, quiet: bool) {
     composition.warnings.iter().for_each(|warning| tell(&format!("warning: {warning}")));
-    if !composition.has_unbounded() {
+    if !composition.assembly.has_unbounded() {
         return;
     }
-    let children = composition.delegation.approvals;
-    let program = !composition.delegation.external_needs.is_empty();
-    let someone = composition.delegation.person_available;
+    let children = composition.assembly.delegation.approvals;
+    let program = !composition.assembly.delegation.external_needs.is_empty();
+    let someone = composition.assembly.delegation.person_available;
     let said = sandbox_notice(mode, (children, program), someone);
     if mode == ApproverMode::Auto || children == ApproverMode::Auto {
         tell(&format!("warning: {said}"));
@@ -331,14 +333,6 @@ fn sandbox_notice(
     )
 }
 
-/// A session's id: when it began, in UTC, and what makes it unique. Ids sort by time.
-pub(crate) fn new_session(now_ms: u64) -> SessionId {
-    let now = i64::try_from(now_ms).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
-    let time = now.unwrap_or(Timestamp::UNIX_EPOCH).strftime("%Y%m%d-%H%M%S").to_string();
-    let unique: String = (0..6).map(|_| fastrand::lowercase()).collect();
-    SessionId::new(format!("{time}-{unique}")).unwrap_or(SessionId::literal("session"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -354,14 +348,5 @@ mod tests {
         let mut all: Vec<String> = all.collect();
         all.dedup();
         insta::assert_snapshot!(all.join("\n"));
-    }
-
-    #[test]
-    fn ids_of_sessions_sort_by_time_and_differ() {
-        let first = new_session(1_767_323_045_006);
-        assert!(first.as_str().starts_with("20260102-030405-"), "{first}");
-        assert_ne!(first, new_session(1_767_323_045_006));
-        assert!(first < new_session(1_767_323_046_006));
-        assert!(new_session(u64::MAX).as_str().starts_with("19700101-"));
     }
 }

@@ -34,11 +34,22 @@ pub(crate) fn tools(
         Tools::List { view } => {
             let composition = compose(links, around, &view.settings)?;
             if view.json {
-                let tools = composition.catalog.iter().map(|entry| row_json(entry, &composition));
+                let tools = composition
+                    .assembly
+                    .tools
+                    .catalog
+                    .iter()
+                    .map(|entry| row_json(entry, &composition));
                 let tools: Vec<Value> = tools.collect();
                 return print(&format!("{:#}\n", json!(tools)));
             }
-            let rows = composition.catalog.iter().map(|entry| row(entry, &composition)).collect();
+            let rows = composition
+                .assembly
+                .tools
+                .catalog
+                .iter()
+                .map(|entry| row(entry, &composition))
+                .collect();
             let head = ["TOOL", "TOOLSET", "FROM", "USABLE", "WHAT IT DOES"];
             print_table(head, rows, "there are no tools")
         }
@@ -66,15 +77,19 @@ pub(crate) fn toolsets(
     };
     let composition = compose(links, around, &view.settings)?;
     let sets: Vec<(String, Vec<String>)> = composition
+        .assembly
+        .tools
         .catalog
         .toolsets()
         .into_iter()
         .map(|set| {
-            let tools = composition.catalog.iter().filter(|entry| entry.toolset == set);
+            let tools =
+                composition.assembly.tools.catalog.iter().filter(|entry| entry.toolset == set);
             (set.to_string(), tools.map(|entry| entry.name().to_string()).collect())
         })
         .collect();
-    let given = |set: &str| composition.toolsets.iter().any(|given| given.as_str() == set);
+    let given =
+        |set: &str| composition.assembly.tools.toolsets.iter().any(|given| given.as_str() == set);
     if view.json {
         let sets: Vec<Value> = sets
             .iter()
@@ -108,7 +123,7 @@ fn compose(
 /// Why agents cannot use a tool now, if they cannot.
 fn why_not(entry: &Entry, composition: &Composition) -> Option<String> {
     let set = &entry.toolset;
-    if !composition.toolsets.contains(set) {
+    if !composition.assembly.tools.toolsets.contains(set) {
         return Some(format!("not enabled ({} {set})", format_command("tools enable")));
     }
     match &entry.tool.spec().usable {
@@ -153,15 +168,15 @@ fn row_json(entry: &Entry, composition: &Composition) -> Value {
 }
 
 fn show(composition: &Composition, name: &str, as_json: bool) -> Result<(), CliError> {
-    let Some(entry) = composition.catalog.get(name) else {
-        let names = composition.catalog.iter().map(|entry| entry.name().as_str());
+    let Some(entry) = composition.assembly.tools.catalog.get(name) else {
+        let names = composition.assembly.tools.catalog.iter().map(|entry| entry.name().as_str());
         let error = CliError::usage(NoTool { name: name.to_owned() });
         return Err(match nearest(name, names) {
             Some(near) => error.hint(format!("the nearest name is `{near}`")),
             None => error.hint(format!("`{}` shows those there are", format_command("tools list"))),
         });
     };
-    let decl = composition.declared(entry);
+    let decl = composition.assembly.declared(entry);
     let schema: Value = serde_json::from_str(decl.parameters.as_str()).map_err(CliError::failed)?;
     if as_json {
         let mut shown = row_json(entry, composition);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use deputize_acp::serve::{Conversation, Facts, Listed, Place, Refused, Sessions, Turn, words_of};
+use deputize_agent::new_session_id;
 use deputize_core::{
     ApproverMode, BoxFuture, Clock as _, Endpoint, Event, Observer, Outcome, Record, Resource as _,
     SessionId,
@@ -15,7 +16,6 @@ use tokio::task::spawn_blocking;
 
 use super::approver_mode;
 use super::serve::{Begun, House, while_active};
-use crate::command::run::new_session;
 use crate::config::ModelOverrides;
 use crate::control::server::Server as Control;
 use crate::exit::{CliError, Exit};
@@ -127,9 +127,9 @@ impl Work {
         notes.append(&mut begun.notes.0);
         notes.append(&mut begun.notes.1);
         let facts = Facts {
-            id: place.stored.clone().unwrap_or_else(|| new_session(SystemClock.now_ms())),
+            id: place.stored.clone().unwrap_or_else(|| new_session_id(SystemClock.now_ms())),
             cwd,
-            catalog: Arc::clone(&begun.composition.catalog),
+            catalog: Arc::clone(&begun.composition.assembly.tools.catalog),
             // Somebody is at the editor, so questions are asked unless something else is said.
             mode: approver_mode(loaded.1.config.approvals.mode),
             in_words: of_call,
@@ -155,14 +155,14 @@ impl Work {
         let mut parts = self.parts(&turn, idle);
         // Whoever is asked knows the mode that the editor chose.
         let mode = ApproverMode::Ask;
-        let authority = composition.authority(mode, self.facts.cwd.clone());
+        let authority = composition.assembly.authority(mode, self.facts.cwd.clone());
         if !dir.file(id).is_file() {
             if self.is_stored.load(Ordering::Acquire) {
                 return Err(Refused::Deleted(id.to_string()));
             }
             let session = Session::create(dir, id.clone(), parts).map_err(failed)?;
             self.is_stored.store(true, Ordering::Release);
-            let mut spec = composition.top_agent(id, &chosen.name, &turn.text, mode);
+            let mut spec = composition.assembly.top_agent(id, &chosen.name, &turn.text, mode);
             spec.options = chosen.options.clone();
             let run = session.run(spec, authority, &turn.cancel);
             return Ok(self.watched(&session, run).await);

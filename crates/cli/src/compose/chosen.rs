@@ -43,7 +43,7 @@ impl Composition {
     }
 
     fn dollars(&self) -> Dollars<'_> {
-        Dollars { config: &self.config, hands_on: self.hands_on() }
+        Dollars { config: &self.config, hands_on: self.assembly.can_delegate() }
     }
 
     /// The models of a run, with their keys.
@@ -59,7 +59,7 @@ impl Composition {
         let (mut secrets, mut warnings) = (Secrets::default(), Vec::new());
         let mut models = Models::default();
         let dollars = self.dollars().any();
-        let http = deputize_providers::http_client(Arc::clone(&self.clock));
+        let http = deputize_providers::http_client(Arc::clone(&self.assembly.clock));
         for (choice, used) in &asked.choices {
             if let Some(why) = used.skip_reason(choice, surroundings) {
                 warnings.push(why);

@@ -4,14 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use deputize_agent::EffectPolicy;
 use deputize_core::{ApproverMode, SessionId, ToolsetName};
-use deputize_delegate::{Form, OverLimit, Policy, PromptLayout, ToolSchemas};
+use deputize_delegate::{Form, OverLimit, Policy, PromptLayout};
 use deputize_runtime::Pulse;
 
+use super::base::tool_schemas;
 use super::settings::{effort, seconds};
 use super::{Composition, Found, Ingredients, approver_mode};
 use crate::config::{self, Config, LATER_TOOLSETS, child_model_name};
-use crate::policy::ByEffects;
 
 /// When children give signs of life.
 pub(super) fn pulse(config: &config::Config) -> Pulse {
@@ -44,7 +45,7 @@ pub(super) fn policy(
         max_spawn_depth: u32::from(set.max_spawn_depth),
         orchestrator_enabled: set.orchestrator_enabled,
         approvals: approver_mode(set.child_approvals()),
-        approval_effects: ByEffects::approval_effects(),
+        approval_effects: EffectPolicy::approval_effects(),
         person_available: found.person_available,
         max_summary_bytes: set.max_summary_bytes,
         prompt_layout: match set.prompt_layout {
@@ -67,10 +68,7 @@ pub(super) fn policy(
         unreachable_models,
         reasoning_effort: effort(set.reasoning_effort),
         max_output_tokens: Some(set.max_output_tokens).filter(|tokens| *tokens > 0),
-        tool_schemas: match set.tool_schemas {
-            config::ToolSchemas::Narrowed => ToolSchemas::Narrowed,
-            config::ToolSchemas::CachePreserving => ToolSchemas::CachePreserving,
-        },
+        tool_schemas: tool_schemas(from.config),
         external_needs: Vec::new(),
         background: set.background && set.tool_name == config::DelegationTool::DelegateTask,
         form: match set.tool_name {
@@ -113,7 +111,7 @@ fn logs(from: &Ingredients<'_>) -> Option<PathBuf> {
 
 /// Why nobody approves what children want to run, for the person who can change that.
 pub(crate) fn approvals(composition: &Composition) -> &'static str {
-    match composition.delegation.approvals {
+    match composition.assembly.delegation.approvals {
         ApproverMode::Ask => "delegation.approvals is `ask`, and nobody can be asked here",
         ApproverMode::Deny | ApproverMode::Auto => "delegation.approvals is `deny`",
     }

@@ -5,13 +5,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use deputize_acp::{Agents, Program};
+use deputize_agent::is_secret_name;
 use deputize_core::External;
 use deputize_core::door::Secrets;
 use deputize_delegate::{Policy, ToolSchemas};
 use deputize_process::{ProgramError, base_env, drop_hooks};
 use deputize_tools::Processes;
 
-use super::model::looks_secret;
 use crate::config::Config;
 use crate::exit::CliError;
 use crate::surroundings::Surroundings;
@@ -73,7 +73,7 @@ pub(crate) fn program(config: &Config, around: &Surroundings) -> Result<Option<P
 
 /// The values that the external agent is given and that nobody else may see.
 pub(super) fn secrets(config: &Config, around: &Surroundings, secrets: &mut Secrets) {
-    for name in config.delegation.acp_env.iter().filter(|name| looks_secret(name)) {
+    for name in config.delegation.acp_env.iter().filter(|name| is_secret_name(name)) {
         if let Some(value) = around.var(name) {
             secrets.add(name, value);
         }

@@ -9,7 +9,7 @@ use deputize_runtime::prompt::{Directory, Environment, Platform, ProjectFile};
 use serde::{Deserialize, Serialize};
 
 use super::{Ingredients, date, mcp, unreachable};
-use crate::project;
+use deputize_agent::project;
 
 /// What was found around the program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use deputize_agent::is_secret_name;
 use deputize_core::door::Secrets;
 use deputize_core::{Catalog, CatalogError, Store, ToolSource};
 use deputize_mcp::{
@@ -15,7 +16,6 @@ use deputize_process::{ProgramError, base_env};
 use deputize_tools::Processes;
 use serde::{Deserialize, Serialize};
 
-use super::model::looks_secret;
 use crate::config::{Config, McpServer, Secret, UrlFault, server_url};
 use crate::exit::CliError;
 use crate::invocation::format_command;
@@ -203,7 +203,7 @@ pub(super) fn secrets(config: &Config, around: &Surroundings, secrets: &mut Secr
     for (name, entry) in &config.mcp_servers {
         // What comes from the environment was kept out of the file for a reason.
         let secret = |(key, value): &(&String, &Secret)| {
-            looks_secret(key) || (value.expose().contains("${") && !entry.of_editor)
+            is_secret_name(key) || (value.expose().contains("${") && !entry.of_editor)
         };
         let env = entry.env.iter().filter(secret);
         for (key, value) in env.chain(&entry.headers) {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use deputize_agent::new_session_id;
 use deputize_core::door::to_line;
 use deputize_core::{
     ApproverMode, BoxFuture, CallStatus, Cancel, Clock as _, Delta, Finish, Message, Model,
@@ -18,7 +19,7 @@ use super::serve::{Begun, House, unasked, while_active};
 use super::{Composition, mcp};
 use crate::args::McpServe;
 use crate::command::mcp_serve::progress::Progress;
-use crate::command::run::{new_session, overrides};
+use crate::command::run::overrides;
 use crate::config::{Config, load};
 use crate::exit::CliError;
 use crate::idle::Idle;
@@ -48,14 +49,14 @@ struct Services {
 
 impl Services {
     fn of(config: &Config, composition: &Composition) -> Self {
-        let tool = composition.delegation.tool();
-        let entry = composition.catalog.get(tool.as_str());
-        let entry = entry.filter(|_| composition.tools.contains(&tool));
+        let tool = composition.assembly.delegation.tool();
+        let entry = composition.assembly.tools.catalog.get(tool.as_str());
+        let entry = entry.filter(|_| composition.assembly.tools.names.contains(&tool));
         let delegate = entry.and_then(|entry| {
-            composition.declared(entry).parameters.to_value().as_object().cloned()
+            composition.assembly.declared(entry).parameters.to_value().as_object().cloned()
         });
         // Of a server that has not answered yet more may be known at a later call.
-        let sets = composition.toolsets.iter().map(ToString::to_string);
+        let sets = composition.assembly.tools.toolsets.iter().map(ToString::to_string);
         let toolsets: BTreeSet<String> = match config.toolsets.as_slice() {
             [] => sets.chain(mcp::toolsets(config)).collect(),
             named => named.iter().cloned().collect(),
@@ -302,7 +303,7 @@ impl Prepared {
         let (of_servers, warnings) = &begun.notes;
         of_servers.iter().for_each(|note| tell(&format!("note: {note}")));
         warnings.iter().for_each(|warning| tell(&format!("warning: {warning}")));
-        let id = new_session(SystemClock.now_ms());
+        let id = new_session_id(SystemClock.now_ms());
         Ok(Self { office, begun, mode, cwd, id, job })
     }
 
@@ -325,7 +326,7 @@ impl Prepared {
                 let task = format!("Hand on, for another program ({}).", self.id);
                 let hands_on = HandsOn {
                     task: task.clone(),
-                    tool: composition.delegation.tool().to_string(),
+                    tool: composition.assembly.delegation.tool().to_string(),
                     arguments: arguments.clone(),
                 };
                 let name = chosen.name.clone();
@@ -341,14 +342,14 @@ impl Prepared {
         let session = Session::create(&house.dir, self.id.clone(), parts);
         let session = session.map_err(CliError::failed)?;
         let Begun { composition, chosen, .. } = &self.begun;
-        let mut spec = composition.top_agent(&self.id, &chosen.name, &task, self.mode);
+        let mut spec = composition.assembly.top_agent(&self.id, &chosen.name, &task, self.mode);
         if let Job::Delegate(Value::Object(arguments)) = &self.job {
             // What the session is listed by.
             let named = of_tasks(arguments).filter(|tasks| !tasks.trim().is_empty());
             spec.goal = named.unwrap_or_else(|| NO_TASK.to_owned());
         }
         spec.options = chosen.options.clone();
-        let authority = composition.authority(self.mode, self.cwd.clone());
+        let authority = composition.assembly.authority(self.mode, self.cwd.clone());
         let run = session.run(spec, authority, cancel);
         let (mut outcome, error) = while_active(&composition.config, (&*idle, cancel), run).await;
         outcome.error = error.or(outcome.error);

@@ -6,6 +6,7 @@ use std::io::{self, Read as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use deputize_agent::add_secrets;
 use deputize_core::door::Secrets;
 use deputize_core::{Model, ModelOptions, Request};
 use deputize_offline::{NAME, Offline};
@@ -369,20 +370,6 @@ fn missing_key(choice: &ModelChoice, surroundings: &Surroundings) -> Option<Miss
     (!set && !needed.is_empty()).then_some(MissingKey { whose, variables })
 }
 
-/// How words of variables' names end whose values are secrets.
-const SECRET_ENDINGS: [&str; 7] =
-    ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "CREDENTIALS"];
-/// Last words of names of places where a secret is, not of secrets.
-const PLACES: [&str; 4] = ["FILE", "PATH", "DIR", "URL"];
-
-/// Whether a variable holds a secret, by its name: also `SERVICE_KEY_2`, not `SERVICE_KEY_FILE`.
-pub(crate) fn looks_secret(name: &str) -> bool {
-    let upper = name.to_ascii_uppercase();
-    let place = upper.rsplit('_').next().is_some_and(|last| PLACES.contains(&last));
-    let mut words = upper.split(|c: char| !c.is_ascii_alphabetic());
-    !place && words.any(|word| SECRET_ENDINGS.iter().any(|ending| word.ends_with(ending)))
-}
-
 /// The values of the environment that look like secrets by their variables' names.
 pub(crate) fn environment_secrets(surroundings: &Surroundings) -> Secrets {
     let mut secrets = Secrets::default();
@@ -390,9 +377,8 @@ pub(crate) fn environment_secrets(surroundings: &Surroundings) -> Secrets {
     secrets
 }
 
-/// Adds the values of the environment that look like secrets by their variables' names.
+/// Adds the values of the environment that are secrets by their variables' names.
 pub(super) fn add_environment(secrets: &mut Secrets, surroundings: &Surroundings) {
-    for (name, value) in surroundings.env.iter().filter(|(name, _)| looks_secret(name)) {
-        secrets.add(name, value);
-    }
+    let variables = surroundings.env.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    add_secrets(secrets, variables);
 }

@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use deputize_agent::is_secret_name;
 use deputize_core::door::Secrets;
 use deputize_core::{Catalog, CatalogError, Entry, Origin, ToolName, ToolsetName};
 use deputize_plugin_host::{
@@ -15,7 +16,6 @@ use deputize_tools::Processes;
 use serde::{Deserialize, Serialize};
 
 use super::Ingredients;
-use super::model::looks_secret;
 use crate::config::{Config, MEMORY_MB, PluginEntry};
 use crate::processes::{self, PLUGIN_HOST};
 use crate::surroundings::Surroundings;
@@ -232,7 +232,8 @@ fn host_program(around: &Surroundings, room: &Room) -> HostProgram {
     let named = room.env.iter().filter_map(|name| around.os_env.get_key_value(OsStr::new(name)));
     env.extend(named.map(|(name, value)| (name.clone(), value.clone())));
     drop_hooks(&mut env);
-    let program = processes::this_program().unwrap_or_else(|| PathBuf::from("/proc/self/exe"));
+    let program =
+        deputize_process::this_program().unwrap_or_else(|| PathBuf::from("/proc/self/exe"));
     let args = vec![OsString::from(PLUGIN_HOST)];
     HostProgram { program, args, env, memory_mb: room.memory_mb }
 }
@@ -240,7 +241,7 @@ fn host_program(around: &Surroundings, room: &Room) -> HostProgram {
 /// The values that plugins are given and that nobody else may see.
 pub(super) fn secrets(config: &Config, around: &Surroundings, secrets: &mut Secrets) {
     let named = config.plugins.iter().flat_map(|plugin| &plugin.env);
-    for name in named.filter(|name| looks_secret(name)) {
+    for name in named.filter(|name| is_secret_name(name)) {
         if let Some(value) = around.var(name) {
             secrets.add(name, value);
         }

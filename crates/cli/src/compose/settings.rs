@@ -4,16 +4,18 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use deputize_agent::AssemblyLimits;
 use deputize_core::{
-    ApproverMode, AssistantMessage, Catalog, Message, ModelOptions, OnStaleWrite, ToolsetName,
-    UserMessage,
+    ApproverMode, AssistantMessage, Catalog, Limits, Message, ModelOptions, OnStaleWrite,
+    ToolsetName, UserMessage,
 };
+use deputize_runtime::{Budgets, SyncMode};
 use jiff::Timestamp;
 
-use super::{ComposeError, Ingredients, mcp};
+use super::{ComposeError, Ingredients, delegation, mcp};
 use crate::config::{
-    ApprovalMode, Config, LATER_TOOLSETS, PrefillMessage, PrefillRole, ReasoningEffort,
-    SERVER_TOOLSETS,
+    ApprovalMode, Config, JournalSync, LATER_TOOLSETS, PrefillMessage, PrefillRole,
+    ReasoningEffort, SERVER_TOOLSETS,
 };
 use crate::zone::zone;
 
@@ -47,6 +49,33 @@ pub(super) fn effort(effort: ReasoningEffort) -> Option<String> {
         ReasoningEffort::Xhigh => "xhigh",
     };
     Some(word.to_owned())
+}
+
+/// What agents may use up.
+pub(super) fn limits(config: &Config) -> AssemblyLimits {
+    let time = config.budget.seconds.unwrap_or_default();
+    AssemblyLimits {
+        agent: Limits {
+            max_iterations: config.max_iterations,
+            time_ms: u64::from(time) * 1000,
+            wrap_up_ms: u64::from(config.delegation.wrap_up_seconds) * 1000,
+        },
+        budgets: Budgets {
+            session: config.budget.spending(),
+            children: config.delegation.budget.spending(),
+        },
+        children_time: config.delegation.budget.seconds.map(seconds),
+        pulse: delegation::pulse(config),
+    }
+}
+
+/// When session files are synced.
+pub(super) const fn sync(config: &Config) -> SyncMode {
+    match config.journal.sync {
+        JournalSync::Turn => SyncMode::Turn,
+        JournalSync::Always => SyncMode::Always,
+        JournalSync::Never => SyncMode::Never,
+    }
 }
 
 pub(super) fn seconds(seconds: u32) -> Duration {

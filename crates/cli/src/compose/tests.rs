@@ -1,6 +1,6 @@
 use std::fs;
 
-use deputize_core::FixedClock;
+use deputize_core::{AgentView, ApproverMode, FixedClock, Role, SessionId};
 
 use super::*;
 use crate::config::{ModelOverrides, Sources, load};
@@ -39,9 +39,10 @@ impl Bench {
     fn top(&self, set: &[&str]) -> AgentView {
         let composition = self.compose(set).unwrap();
         let session = SessionId::literal("s");
-        let spec = composition.top_agent(&session, "offline", "Tidy up", ApproverMode::Ask);
-        let authority = composition.authority(ApproverMode::Ask, spec.cwd.clone());
-        composition.view(spec, authority)
+        let spec =
+            composition.assembly.top_agent(&session, "offline", "Tidy up", ApproverMode::Ask);
+        let authority = composition.assembly.authority(ApproverMode::Ask, spec.cwd.clone());
+        composition.assembly.view(spec, authority)
     }
 }
 
@@ -70,7 +71,7 @@ fn a_toolset_that_is_none_is_refused_and_one_of_a_later_version_is_passed_over()
         "{error}"
     );
     let composition = bench.compose(&["toolsets=[file, web]"]).unwrap();
-    assert_eq!(composition.toolsets, [deputize_core::ToolsetName::literal("file")]);
+    assert_eq!(composition.assembly.tools.toolsets, [deputize_core::ToolsetName::literal("file")]);
 }
 
 #[test]
@@ -83,7 +84,7 @@ fn the_top_agent_reads_what_the_project_and_the_person_say_and_children_do_not()
         assert!(top.contains(text), "{text} is missing in {top}");
     }
     let composition = bench.compose(&["system_prompt=Answer in French."]).unwrap();
-    let child = composition.delegation.child_base.join("\n\n");
+    let child = composition.assembly.delegation.child_base.join("\n\n");
     assert!(child.contains("Answer in French.") && child.contains("Date: 2026-01-02"));
     assert!(!child.contains("gardener") && !child.contains("tabs"), "{child}");
 }
@@ -109,9 +110,9 @@ fn children_may_be_approved_although_the_top_agent_is_not() {
     let bench = Bench::new();
     let composition = bench.compose(&["delegation.subagent_auto_approve=true"]).unwrap();
     let session = SessionId::literal("s");
-    let spec = composition.top_agent(&session, "offline", "x", ApproverMode::Deny);
-    let authority = composition.authority(ApproverMode::Deny, spec.cwd.clone());
-    let view = composition.view(spec, authority);
+    let spec = composition.assembly.top_agent(&session, "offline", "x", ApproverMode::Deny);
+    let authority = composition.assembly.authority(ApproverMode::Deny, spec.cwd.clone());
+    let view = composition.assembly.view(spec, authority);
     assert_eq!(deputize_core::effective_mode(&view), ApproverMode::Deny);
     assert_eq!(view.authority.approver(), ApproverMode::Auto);
 }

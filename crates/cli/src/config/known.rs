@@ -1,70 +1,14 @@
 //! Providers that need no entry, names of models, and addresses of endpoints.
 
 use deputize_providers::Proxy;
-pub(super) use deputize_providers::is_loopback;
+pub(super) use deputize_providers::{KNOWN_PROVIDERS, KnownProvider, is_loopback, known_provider};
 use url::Url;
-
-use super::provider::Api;
 
 /// The provider that needs neither key nor network.
 pub const OFFLINE: &str = "offline";
 
 /// Names that no entry of `providers` may take.
 pub(super) const RESERVED: &[&str] = &[OFFLINE, "replay"];
-
-/// What is known of a provider without any configuration.
-pub(super) struct Known {
-    pub(super) name: &'static str,
-    /// What it speaks at its own address.
-    pub(super) api: Api,
-    /// What a server at any other address is taken to speak.
-    pub(super) elsewhere: Api,
-    pub(super) base_url: &'static str,
-    pub(super) api_key_env: Option<&'static str>,
-}
-
-pub(super) const KNOWN: &[Known] = &[
-    Known {
-        name: "anthropic",
-        api: Api::AnthropicMessages,
-        elsewhere: Api::AnthropicMessages,
-        base_url: "https://api.anthropic.com/v1",
-        api_key_env: Some("ANTHROPIC_API_KEY"),
-    },
-    Known {
-        name: "deepseek",
-        api: Api::OpenaiChat,
-        elsewhere: Api::OpenaiChat,
-        base_url: "https://api.deepseek.com/v1",
-        api_key_env: Some("DEEPSEEK_API_KEY"),
-    },
-    Known {
-        name: "ollama",
-        api: Api::OpenaiChat,
-        elsewhere: Api::OpenaiChat,
-        base_url: "http://127.0.0.1:11434/v1",
-        api_key_env: None,
-    },
-    Known {
-        name: "openai",
-        // Its reasoning models call tools and keep their reasoning over calls only there.
-        api: Api::OpenaiResponses,
-        elsewhere: Api::OpenaiChat,
-        base_url: "https://api.openai.com/v1",
-        api_key_env: Some("OPENAI_API_KEY"),
-    },
-    Known {
-        name: "openrouter",
-        api: Api::OpenaiChat,
-        elsewhere: Api::OpenaiChat,
-        base_url: "https://openrouter.ai/api/v1",
-        api_key_env: Some("OPENROUTER_API_KEY"),
-    },
-];
-
-pub(super) fn known(name: &str) -> Option<&'static Known> {
-    KNOWN.iter().find(|known| known.name == name)
-}
 
 /// Splits PROVIDER/MODEL at the first slash; `None` when either half is missing.
 pub(super) fn split_model(name: &str) -> Option<(&str, &str)> {
@@ -180,15 +124,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_known_endpoint_is_one_and_the_names_are_sorted() {
-        for known in KNOWN {
+    fn every_known_endpoint_is_one() {
+        for known in KNOWN_PROVIDERS {
             assert_eq!(
                 endpoint(known.base_url).map(|url| url.to_string()),
                 Ok(known.base_url.into())
             );
-            assert!(known.api_key_env.is_none_or(is_env_name), "{}", known.name);
+            assert!(known.key_variable.is_none_or(is_env_name), "{}", known.name);
         }
-        assert!(KNOWN.is_sorted_by_key(|known| known.name));
     }
 
     #[test]

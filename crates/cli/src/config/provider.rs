@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use deputize_providers::Wire;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -81,6 +82,15 @@ pub enum Api {
 }
 
 impl Api {
+    /// Returns the protocol of a wire.
+    pub(super) const fn of(wire: Wire) -> Self {
+        match wire {
+            Wire::OpenAiChat => Self::OpenaiChat,
+            Wire::OpenAiResponses => Self::OpenaiResponses,
+            Wire::AnthropicMessages => Self::AnthropicMessages,
+        }
+    }
+
     /// The name in the configuration.
     pub fn name(self) -> &'static str {
         match self {

@@ -9,7 +9,7 @@ use serde_json::Value;
 use url::Url;
 
 use super::keys::Config;
-use super::known::{self, KNOWN, Known, OFFLINE, UrlFault};
+use super::known::{self, KNOWN_PROVIDERS, KnownProvider, OFFLINE, UrlFault, known_provider};
 use super::place::{listed, nearest, shown};
 use super::provider::{Api, ProviderEntry, ToolCalling};
 use super::secret::Secret;
@@ -131,7 +131,7 @@ impl HttpEndpoint {
 
     /// Whether it is the address that is known of a provider.
     pub fn is_known_address(&self, provider: &str) -> bool {
-        let known = known::known(provider).and_then(|known| known::endpoint(known.base_url).ok());
+        let known = known_provider(provider).and_then(|known| known::endpoint(known.base_url).ok());
         known.is_some_and(|known| known.as_str().trim_end_matches('/') == self.base_url)
     }
 }
@@ -203,10 +203,10 @@ impl UnknownProvider {
         configured: impl IntoIterator<Item = &'a str>,
     ) -> Option<Self> {
         let mut choices: Vec<&str> = configured.into_iter().collect();
-        if name == OFFLINE || choices.contains(&name) || known::known(name).is_some() {
+        if name == OFFLINE || choices.contains(&name) || known_provider(name).is_some() {
             return None;
         }
-        choices.extend(KNOWN.iter().map(|known| known.name));
+        choices.extend(KNOWN_PROVIDERS.iter().map(|known| known.name));
         choices.push(OFFLINE);
         choices.sort_unstable();
         choices.dedup();
@@ -276,7 +276,7 @@ fn http(
     entry: &ProviderEntry,
     overrides: &ModelOverrides,
 ) -> Result<HttpEndpoint, ResolveError> {
-    let known = known::known(provider);
+    let known = known_provider(provider);
     let own = own_url(provider, entry, known)?;
     let given = overrides.base_url.as_deref().map(|text| parsed("--base-url", text)).transpose()?;
     let meant = own.is_some() && (given.is_none() || given == own);
@@ -322,11 +322,13 @@ fn http(
 }
 
 /// What a server speaks of which nothing is said.
-fn spoken(known: Option<&Known>, url: &Url) -> Api {
+fn spoken(known: Option<&KnownProvider>, url: &Url) -> Api {
     match known {
         None => Api::OpenaiChat,
-        Some(known) if known::endpoint(known.base_url).is_ok_and(|own| own == *url) => known.api,
-        Some(known) => known.elsewhere,
+        Some(known) if known::endpoint(known.base_url).is_ok_and(|own| own == *url) => {
+            Api::of(known.wire)
+        }
+        Some(known) => Api::of(known.wire_elsewhere),
     }
 }
 
@@ -342,7 +344,7 @@ fn extra(entry: &ProviderEntry, meant: bool) -> BTreeMap<String, Value> {
 fn own_url(
     provider: &str,
     entry: &ProviderEntry,
-    known: Option<&Known>,
+    known: Option<&KnownProvider>,
 ) -> Result<Option<Url>, ResolveError> {
     let key = format!("`providers.{provider}.base_url`");
     let text = entry.base_url.as_deref().or(known.map(|known| known.base_url));
@@ -350,14 +352,18 @@ fn own_url(
 }
 
 /// The keys meant for `own`: the entry's, or the known provider's at the known address.
-fn own_keys(entry: &ProviderEntry, known: Option<&Known>, own: Option<&Url>) -> Vec<String> {
+fn own_keys(
+    entry: &ProviderEntry,
+    known: Option<&KnownProvider>,
+    own: Option<&Url>,
+) -> Vec<String> {
     let configured = entry.api_key_env.iter().chain(&entry.api_key_envs);
     let configured: Vec<String> = configured.cloned().collect();
     if !configured.is_empty() {
         return configured;
     }
     let known = known.filter(|known| known::endpoint(known.base_url).ok().as_ref() == own);
-    known.and_then(|known| known.api_key_env).map(str::to_owned).into_iter().collect()
+    known.and_then(|known| known.key_variable).map(str::to_owned).into_iter().collect()
 }
 
 fn parsed(key: &str, text: &str) -> Result<Url, ResolveError> {

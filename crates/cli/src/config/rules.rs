@@ -91,7 +91,7 @@ fn providers(config: &Node, found: &mut Findings) {
         }
         let path = format!("providers.{}", shown(name));
         url_rule(&path, "base_url", &entry.node, found);
-        if entry.node.entry("base_url").is_none() && known::known(name).is_none() {
+        if entry.node.entry("base_url").is_none() && known::known_provider(name).is_none() {
             found.error(&entry.key, format!("`{path}` needs `base_url`"));
         }
         headers_rule(&path, &entry.node, found);

@@ -10,12 +10,12 @@ use super::{
     ServerError, agreed, ask, file, left_where_it_started, loaded, show, told_if_not_given,
 };
 use crate::args::Add;
-use crate::compose::looks_secret;
 use crate::compose::mcp::{cards, server};
 use crate::config::{McpServer, Secret};
 use crate::exit::CliError;
 use crate::invocation::format_command;
 use crate::surroundings::{Surroundings, print, tell};
+use deputize_agent::is_secret_name;
 
 /// Tries a server, shows all of it, and adds it when the person says so.
 pub(super) fn add(around: &Surroundings, args: &Add) -> Result<(), CliError> {
@@ -97,7 +97,7 @@ fn start_in(given: &str, cwd: &Path) -> String {
 fn in_the_file(args: &Add) -> Vec<String> {
     let noted = |option: &'static str, pairs: &[(String, String)]| -> Vec<String> {
         let secret = |name: &str| {
-            looks_secret(name)
+            is_secret_name(name)
                 || ["authorization", "cookie"].iter().any(|it| name.eq_ignore_ascii_case(it))
         };
         let bare = |(name, value): &&(String, String)| secret(name) && !value.contains("${");

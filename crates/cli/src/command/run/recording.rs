@@ -137,10 +137,10 @@ pub(crate) fn replay(
     let work = async {
         let replay = Replay::new(recording, parts);
         let id = replay.session().id().clone();
-        let spec = composition.top_agent(&id, &plan.model, &recorded.goal, plan.mode);
+        let spec = composition.assembly.top_agent(&id, &plan.model, &recorded.goal, plan.mode);
         let mut spec = composition.given(spec, material.as_deref());
         spec.options = plan.options;
-        let authority = composition.authority(plan.mode, plan.cwd);
+        let authority = composition.assembly.authority(plan.mode, plan.cwd);
         let outcome = replay.run(spec, authority, &stage.cancel).await;
         outcome.map_err(CliError::failed)
     };

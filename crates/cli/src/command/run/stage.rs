@@ -182,13 +182,13 @@ impl Stage {
             return self.go_on(composition, place, parts, plan).await;
         }
         let (dir, tape) = (place.dir, parts.tape.clone());
-        let authority = composition.authority(plan.mode, plan.cwd);
+        let authority = composition.assembly.authority(plan.mode, plan.cwd);
         let created = Session::create(dir, place.id.clone(), parts);
         let session = created.map_err(CliError::failed)?;
         begun(tape.as_deref(), plan.material.as_ref())?;
         self.told_if_slow(dir);
         let task = plan.task.unwrap_or_default();
-        let spec = composition.top_agent(&place.id, &plan.model, &task, plan.mode);
+        let spec = composition.assembly.top_agent(&place.id, &plan.model, &task, plan.mode);
         let mut spec = composition.given(spec, plan.material.as_ref().map(|it| it.text.as_str()));
         spec.options = plan.options;
         let run = session.run(spec, authority, &self.cancel);
@@ -204,7 +204,7 @@ impl Stage {
         plan: Plan,
     ) -> Result<Outcome, CliError> {
         let (dir, tape) = (place.dir, parts.tape.clone());
-        let authority = composition.authority(plan.mode, plan.cwd);
+        let authority = composition.assembly.authority(plan.mode, plan.cwd);
         let opening = dir.opening(&place.id).map_err(CliError::failed)?;
         parts.observers.push(Arc::clone(&opening) as Arc<dyn Observer>);
         let opened = Session::open(dir, place.id.clone(), parts);
@@ -349,7 +349,7 @@ fn slow_disk(place: &Path, took: Duration) -> String {
 }
 
 fn layout_name(composition: &Composition) -> &'static str {
-    match composition.delegation.prompt_layout {
+    match composition.assembly.delegation.prompt_layout {
         deputize_delegate::PromptLayout::Classic => "classic",
         deputize_delegate::PromptLayout::CacheFirst => "cache_first",
     }

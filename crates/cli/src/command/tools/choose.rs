@@ -84,7 +84,15 @@ pub(super) fn choose(
 /// The toolsets there are, and those of servers that have not said yet what they have.
 fn there(composition: &Composition) -> BTreeSet<String> {
     let servers = toolsets(&composition.config);
-    composition.catalog.toolsets().iter().map(ToString::to_string).chain(servers).collect()
+    composition
+        .assembly
+        .tools
+        .catalog
+        .toolsets()
+        .iter()
+        .map(ToString::to_string)
+        .chain(servers)
+        .collect()
 }
 
 fn unknown(name: &str, composition: &Composition, there: &BTreeSet<String>) -> CliError {
@@ -92,7 +100,7 @@ fn unknown(name: &str, composition: &Composition, there: &BTreeSet<String>) -> C
         return CliError::usage(ChoiceError::Later(name.to_owned()));
     }
     let error = CliError::usage(ChoiceError::Unknown(name.to_owned()));
-    if let Some(entry) = composition.catalog.get(name) {
+    if let Some(entry) = composition.assembly.tools.catalog.get(name) {
         return error.hint(format!("that is a tool of the toolset `{}`", entry.toolset));
     }
     match nearest(name, there.iter().map(String::as_str)) {

@@ -29,9 +29,11 @@ pub(super) fn resolve(
     asked: &ChildTools,
     as_json: bool,
 ) -> Result<(), CliError> {
-    let top = composition.top_agent(&SessionId::literal("preview"), "", "", ApproverMode::Deny);
-    let authority = composition.authority(ApproverMode::Deny, top.cwd.clone());
-    let parent = above(composition, composition.view(top, authority), asked.depth.unwrap_or(1))?;
+    let top =
+        composition.assembly.top_agent(&SessionId::literal("preview"), "", "", ApproverMode::Deny);
+    let authority = composition.assembly.authority(ApproverMode::Deny, top.cwd.clone());
+    let parent =
+        above(composition, composition.assembly.view(top, authority), asked.depth.unwrap_or(1))?;
     let mut call = json!({ "goal": "Any." });
     if let Some(call) = call.as_object_mut() {
         call.extend(asked.role.map(|role| ("role".to_owned(), json!(role_word(role)))));
@@ -42,10 +44,10 @@ pub(super) fn resolve(
         return Err(CliError::failed("no child"));
     };
     let parent = Parent::of(&parent);
-    let external = !composition.delegation.external_needs.is_empty();
+    let external = !composition.assembly.delegation.external_needs.is_empty();
     let toolsets = if external { Vec::new() } else { spec.toolsets.clone() };
     // The list that holds, if there is one, does not have it.
-    let default = &composition.delegation.default_toolsets;
+    let default = &composition.assembly.delegation.default_toolsets;
     let unnamed = |toolset: &ToolsetName| match named(&asked.toolsets) {
         None => !default.is_empty() && !default.contains(toolset),
         Some(names) => !names.iter().any(|name| name == toolset.as_str()),

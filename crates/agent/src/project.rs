@@ -1,4 +1,4 @@
-//! What the project and the person tell agents in files of their own.
+//! What a project and its user tell agents in files of their own.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -11,19 +11,21 @@ const SOUL: &str = "SOUL.md";
 /// A larger file is not read at all.
 const FILE_BYTES: u64 = 1024 * 1024;
 
-/// What was found.
+/// The files of a project that speak to agents.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Project {
+pub struct Project {
     /// The root of the repository, if it is in one.
-    pub(crate) root: Option<PathBuf>,
+    pub root: Option<PathBuf>,
     /// Paths as the model reads them, and texts.
-    pub(crate) files: Vec<(String, String)>,
+    pub files: Vec<(String, String)>,
     /// What was not read, and why.
-    pub(crate) warnings: Vec<String>,
+    pub warnings: Vec<String>,
 }
 
-/// Reads the project's files: from the root of the repository that holds `cwd` down to `cwd`.
-pub(crate) fn read(cwd: &Path) -> Project {
+/// Reads `AGENTS.md` and `.cursorrules` from the root of the repository that holds `cwd` down to
+/// `cwd`. A link may not lead out of the repository.
+#[must_use]
+pub fn read(cwd: &Path) -> Project {
     let root = root(cwd);
     let top = root.clone().unwrap_or_else(|| cwd.to_owned());
     let mut project = Project { root, ..Project::default() };
@@ -40,13 +42,17 @@ pub(crate) fn read(cwd: &Path) -> Project {
     project
 }
 
-/// The root of the repository that holds a directory.
-pub(crate) fn root(cwd: &Path) -> Option<PathBuf> {
+/// Returns the root of the repository that holds a directory.
+#[must_use]
+pub fn root(cwd: &Path) -> Option<PathBuf> {
     cwd.ancestors().find(|dir| dir.join(".git").exists()).map(Path::to_owned)
 }
 
-/// Who the agent is, as the person's home directory says.
-pub(crate) fn identity(home: &Path) -> Result<Option<String>, String> {
+/// Reads `SOUL.md` of the user's home directory of the program, which says who the agent is.
+///
+/// # Errors
+/// When the file is there and cannot be read, in words.
+pub fn identity(home: &Path) -> Result<Option<String>, String> {
     text_of(&home.join(SOUL), None).map_err(|error| format!("{SOUL} was not read: {error}"))
 }
 

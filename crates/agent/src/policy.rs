@@ -1,19 +1,28 @@
-//! The rules until there is a sandbox and a classifier of commands.
+//! The policy until there is a sandbox and a classifier of commands.
 
 use std::path::PathBuf;
 
 use deputize_core::{AgentView, Effects, Policy, ToolSpec, Verdict};
 use serde_json::Value;
 
-use crate::hardline::hardline;
+use crate::deny_list::denied_command;
 
-/// Judges by what a tool may do, as its spec says: what only looks runs, what writes files runs
-/// because the agent's authority bounds the paths, everything else asks; but a few commands never
-/// run.
-#[derive(Debug, Clone)]
-pub(crate) struct ByEffects {
-    /// The person's home directory.
-    pub(crate) home: Option<PathBuf>,
+/// Judges a call by the effects of its tool. A tool that only reads runs. A tool that writes files
+/// runs, because the agent's authority bounds its paths. Every other call asks. A few commands never
+/// run, such as `rm -rf /`.
+///
+/// ```
+/// use deputize_agent::EffectPolicy;
+/// use deputize_core::Policy as _;
+///
+/// let policy = EffectPolicy::default();
+/// assert!(policy.never("rm -rf /").is_some());
+/// assert!(policy.never("rm -rf target").is_none());
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct EffectPolicy {
+    /// The user's home directory, which no command may delete.
+    pub home: Option<PathBuf>,
 }
 
 /// The class of a call that may do anything.
@@ -21,16 +30,17 @@ const DANGEROUS: &str = "dangerous";
 /// The rule that asks.
 const REASON: &str = "nothing on this system bounds what it does, so each call needs a yes";
 
-impl ByEffects {
-    /// What tools do each of whose calls somebody must approve.
-    pub(crate) fn approval_effects() -> Vec<Effects> {
+impl EffectPolicy {
+    /// Returns the effects of tools whose every call needs an approval.
+    #[must_use]
+    pub fn approval_effects() -> Vec<Effects> {
         let all = [Effects::ReadOnly, Effects::WritesFiles, Effects::Unknown];
         let asks = |effects: &Effects| matches!(by_effects(*effects), Verdict::Ask { .. });
         all.into_iter().filter(asks).collect()
     }
 }
 
-impl Policy for ByEffects {
+impl Policy for EffectPolicy {
     fn judge(&self, tool: &ToolSpec, arguments: &Value, _: &AgentView) -> Verdict {
         let command = arguments.get("command").and_then(Value::as_str);
         let never = command.filter(|_| tool.effects == Effects::Unknown);
@@ -41,7 +51,7 @@ impl Policy for ByEffects {
     }
 
     fn never(&self, command: &str) -> Option<String> {
-        let what = hardline(command, self.home.as_deref())?;
+        let what = denied_command(command, self.home.as_deref())?;
         Some(format!(
             "hardline: {what} never runs here, whatever the setting; the person can do it \
              themselves, outside"
@@ -64,7 +74,7 @@ mod tests {
     fn only_what_nothing_bounds_is_asked_for() {
         assert_eq!(by_effects(Effects::ReadOnly), Verdict::Allow);
         assert_eq!(by_effects(Effects::WritesFiles), Verdict::Allow);
-        assert_eq!(ByEffects::approval_effects(), [Effects::Unknown]);
+        assert_eq!(EffectPolicy::approval_effects(), [Effects::Unknown]);
         assert!(
             matches!(by_effects(Effects::Unknown), Verdict::Ask { class, .. } if class == "dangerous")
         );

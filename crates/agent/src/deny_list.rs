@@ -43,8 +43,8 @@ const WRAPPERS: [(&str, &str, usize); 14] = [
 const KEYWORDS: [&str; 10] =
     ["!", "{", "then", "do", "else", "elif", "if", "while", "until", "busybox"];
 
-/// What a command would do that never happens here, if it would.
-pub(crate) fn hardline(text: &str, home: Option<&Path>) -> Option<&'static str> {
+/// Returns what a command would do that never happens here.
+pub(crate) fn denied_command(text: &str, home: Option<&Path>) -> Option<&'static str> {
     if is_fork_bomb(text) {
         return Some("a fork bomb");
     }
@@ -195,7 +195,7 @@ mod tests {
     use super::*;
 
     fn what(text: &str) -> Option<&'static str> {
-        hardline(text, Some(Path::new("/home/ann")))
+        denied_command(text, Some(Path::new("/home/ann")))
     }
 
     #[test]

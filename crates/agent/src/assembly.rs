@@ -1,0 +1,243 @@
+//! The parts of a program that runs agents, put together.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use deputize_core::door::Secrets;
+use deputize_core::{
+    AgentSpec, AgentView, ApproverMode, Authority, Catalog, Clock, Effects, Entry, FileLedger,
+    Grant, Limits, Memory, Message, ModelOptions, Role, SessionId, SessionView, Store, ToolDecl,
+    ToolName, ToolSource, ToolsetName,
+};
+use deputize_delegate::{Background, Policy as DelegationConfig, children_grant};
+use deputize_runtime::{Budgets, Models, Parts, Pulse, SyncMode, declare, top_agent};
+
+use crate::base_prompt::BasePrompt;
+use crate::policy::EffectPolicy;
+use crate::preview::NoAgents;
+
+/// The tools of a program, and which of them its top agents have.
+#[derive(Clone)]
+pub struct ToolSelection {
+    /// Every tool of the program.
+    pub catalog: Arc<Catalog>,
+    /// The toolsets of top agents.
+    pub toolsets: Vec<ToolsetName>,
+    /// The tools of top agents, in the order in which models are sent them.
+    pub names: Vec<ToolName>,
+    /// Where children's tools come from, where the catalog changes while the program runs.
+    pub source: Option<Arc<dyn ToolSource>>,
+}
+
+impl std::fmt::Debug for ToolSelection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(&self.names).finish()
+    }
+}
+
+/// Where top agents work.
+#[derive(Debug, Clone, Default)]
+pub struct Workspace {
+    /// The directory in which they read and write, absolute.
+    pub cwd: PathBuf,
+    /// Paths to which no agent writes, wherever it works.
+    pub protected: BTreeSet<PathBuf>,
+    /// The user's home directory, which no command may delete.
+    pub home: Option<PathBuf>,
+}
+
+/// What agents may use up.
+#[derive(Debug, Clone)]
+pub struct AssemblyLimits {
+    /// Requests and time of a top agent.
+    pub agent: Limits,
+    /// Tokens and dollars.
+    pub budgets: Budgets,
+    /// How long children may take together: the time in which at least one runs.
+    pub children_time: Option<Duration>,
+    /// When children give signs of life.
+    pub pulse: Pulse,
+}
+
+/// What is asked of the model of a top agent, beside its task.
+#[derive(Debug, Clone, Default)]
+pub struct PromptConfig {
+    /// The base prompt.
+    pub base: BasePrompt,
+    /// Messages before the first one of the user.
+    pub prefill: Vec<Message>,
+    /// The options of each request.
+    pub options: ModelOptions,
+}
+
+/// The parts of a program that runs agents: all but its models, their keys, and who is asked and
+/// who watches. [`AgentBuilder`](crate::AgentBuilder) makes one from a few settings; the command
+/// line makes one from its configuration.
+pub struct Assembly {
+    /// Its tools.
+    pub tools: ToolSelection,
+    /// Its settings of delegation.
+    pub delegation: DelegationConfig,
+    /// What its top agents are told.
+    pub prompt: PromptConfig,
+    /// Where its top agents work.
+    pub workspace: Workspace,
+    /// What its agents may use up.
+    pub limits: AssemblyLimits,
+    /// When session files are synced.
+    pub sync: SyncMode,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// What the program keeps across sessions.
+    pub memory: Option<Arc<dyn Memory>>,
+    /// The program and its version, for the record.
+    pub program: String,
+}
+
+impl std::fmt::Debug for Assembly {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Assembly({:?})", self.tools)
+    }
+}
+
+impl Assembly {
+    /// Returns whether the top agent may hand work on.
+    #[must_use]
+    pub fn can_delegate(&self) -> bool {
+        self.tools.names.contains(&self.delegation.tool())
+    }
+
+    /// Returns whether the top agent has a tool that nothing bounds, such as a terminal.
+    #[must_use]
+    pub fn has_unbounded(&self) -> bool {
+        let unbounded = |name: &ToolName| {
+            let effects = self.tools.catalog.get(name.as_str()).map(|it| it.tool.spec().effects);
+            effects == Some(Effects::Unknown)
+        };
+        self.tools.names.iter().any(unbounded)
+    }
+
+    /// Returns the top agent's tools that its children do not have only because nobody approves
+    /// their calls.
+    #[must_use]
+    pub fn withheld_tools(&self) -> Vec<&ToolName> {
+        let ceiling = self.delegation.toolset_ceiling.as_ref();
+        let is_withheld = |name: &&ToolName| {
+            let entry = self.tools.catalog.get(name.as_str());
+            entry.is_some_and(|it| {
+                ceiling.is_none_or(|ceiling| ceiling.contains(&it.toolset))
+                    && self.delegation.withholds(it, self.delegation.approvals)
+            })
+        };
+        self.tools.names.iter().filter(is_withheld).filter(|_| self.can_delegate()).collect()
+    }
+
+    /// Returns what a top agent may do in a directory.
+    #[must_use]
+    pub fn authority(&self, approver: ApproverMode, cwd: PathBuf) -> Authority {
+        let children = match self.delegation.max_children_per_session {
+            0 => u32::MAX,
+            most => most,
+        };
+        let authority = Authority::root(
+            &self.tools.catalog,
+            &Grant {
+                tools: Some(self.tools.names.iter().cloned().collect()),
+                read: Some(BTreeSet::from([cwd.clone()])),
+                write: Some(BTreeSet::from([cwd])),
+                network: Some(true),
+                // Children's questions are answered by a setting of their own, which may allow
+                // more than the top agent's mode.
+                approver: Some(approver.max(self.delegation.approvals)),
+                spawn_depth: Some(self.delegation.leaf_depth()),
+                spawn_number: Some(children),
+                models: None,
+            },
+        );
+        authority.keeping(self.workspace.protected.iter().cloned())
+    }
+
+    /// Returns the spec of a top agent.
+    #[must_use]
+    pub fn top_agent(
+        &self,
+        session: &SessionId,
+        model: &str,
+        task: &str,
+        approver: ApproverMode,
+    ) -> AgentSpec {
+        let role = if self.can_delegate() { Role::Orchestrator } else { Role::Leaf };
+        AgentSpec {
+            role,
+            task: self.prompt.base.open(task),
+            options: self.prompt.options.clone(),
+            system: self.prompt.base.system.clone(),
+            prefill: self.prompt.prefill.clone(),
+            toolsets: self.tools.toolsets.clone(),
+            tools: self.tools.names.clone(),
+            approver,
+            limits: self.limits.agent,
+            ..top_agent(session, model, task, &self.workspace.cwd)
+        }
+    }
+
+    /// Returns the parts of a session with these models and secrets. The caller adds who is asked,
+    /// who watches, and the settings of tools.
+    #[must_use]
+    pub fn parts(&self, models: Models, secrets: Secrets) -> Parts {
+        let handoff = Background::new(self.delegation.clone(), Arc::clone(&self.clock));
+        Parts {
+            catalog: Arc::clone(&self.tools.catalog),
+            tools: self.tools.source.clone(),
+            models,
+            policy: Arc::new(EffectPolicy { home: self.workspace.home.clone() }),
+            children: children_grant(&self.tools.catalog, &self.delegation),
+            clock: Arc::clone(&self.clock),
+            secrets,
+            budgets: self.limits.budgets,
+            sync: self.sync,
+            handoff: Some(Arc::new(handoff)),
+            pulse: Some(self.limits.pulse),
+            children_time: self.limits.children_time,
+            memory: self.memory.clone(),
+            program: self.program.clone(),
+            ..Parts::new(Catalog::default())
+        }
+    }
+
+    /// Returns a tool as the top agent's model is sent it, or as its author wrote it where the top
+    /// agent does not have it.
+    #[must_use]
+    pub fn declared(&self, entry: &Entry) -> ToolDecl {
+        let top = self.top_agent(&SessionId::literal("preview"), "", "", ApproverMode::Deny);
+        let authority = self.authority(ApproverMode::Deny, top.cwd.clone());
+        let view = self.view(top, authority);
+        let sent = view.declared.iter().find(|tool| tool.name == *entry.name());
+        sent.map_or_else(|| entry.tool.spec().decl.clone(), |decl| ToolDecl::clone(decl))
+    }
+
+    /// Returns an agent as it would begin, with the tools that its model would be sent, outside of
+    /// any session.
+    #[must_use]
+    pub fn view(&self, spec: AgentSpec, authority: Authority) -> AgentView {
+        let session = SessionView {
+            id: SessionId::literal("preview"),
+            spill: PathBuf::new(),
+            files: FileLedger::default(),
+            settings: Store::default(),
+            spawn: Arc::new(NoAgents),
+        };
+        let mut view = AgentView {
+            spec: Arc::new(spec),
+            authority: Arc::new(authority),
+            catalog: Arc::clone(&self.tools.catalog),
+            declared: Vec::new(),
+            store: Store::default(),
+            session: Arc::new(session),
+        };
+        view.declared = declare(&view);
+        view
+    }
+}

@@ -1,0 +1,68 @@
+//! The base prompt of an agent: which part is system text, and which stands before its first
+//! message.
+
+use std::sync::Arc;
+
+use deputize_core::door::{Source, quote};
+use deputize_core::{FillError, PromptParts};
+use deputize_delegate::ToolSchemas;
+use deputize_runtime::prompt::{BaseParts, base_prompt};
+
+/// Separates what comes before the user's words from those words.
+const REQUEST: &str = "THE REQUEST:";
+
+/// What an agent is told before its task.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct BasePrompt {
+    /// The blocks of the system text.
+    pub system: Vec<Arc<str>>,
+    /// The blocks before the first message. Empty unless parent and children share their system
+    /// text.
+    pub opening: Vec<Arc<str>>,
+}
+
+impl BasePrompt {
+    /// Builds a base prompt. Where parent and children share one system text, for a provider's
+    /// cache, what differs between them goes before the first message.
+    ///
+    /// # Errors
+    /// When a template and its values do not fit.
+    pub fn build(parts: &BaseParts<'_>, schemas: ToolSchemas) -> Result<Self, FillError> {
+        let PromptParts { stable, volatile } = base_prompt(parts)?;
+        let blocks = |stable, volatile| PromptParts { stable, volatile }.render().into_blocks();
+        Ok(match schemas {
+            ToolSchemas::Narrowed => Self { system: blocks(stable, volatile), opening: Vec::new() },
+            ToolSchemas::CachePreserving => {
+                Self { system: blocks(stable, Vec::new()), opening: blocks(Vec::new(), volatile) }
+            }
+        })
+    }
+
+    /// Returns the blocks that children are told: all of them where children have a system text of
+    /// their own, and the opening where they share that of their parent.
+    #[must_use]
+    pub fn for_children(self, schemas: ToolSchemas) -> Vec<Arc<str>> {
+        match schemas {
+            ToolSchemas::Narrowed => self.system,
+            ToolSchemas::CachePreserving => self.opening,
+        }
+    }
+
+    /// Adds what the memory of this agent says, where its children are not told.
+    pub fn add_memory(&mut self, text: &str, schemas: ToolSchemas) {
+        let memory = quote(&Source::Tool("memory".to_owned()), text).into_string().into();
+        match schemas {
+            ToolSchemas::Narrowed => self.system.push(memory),
+            ToolSchemas::CachePreserving => self.opening.push(memory),
+        }
+    }
+
+    /// Returns a first message with the opening before it.
+    #[must_use]
+    pub fn open(&self, message: &str) -> String {
+        if self.opening.is_empty() {
+            return message.to_owned();
+        }
+        format!("{}\n\n{REQUEST}\n{message}", self.opening.join("\n\n"))
+    }
+}

@@ -1,0 +1,42 @@
+//! The tools by which agents hand work on.
+
+use std::sync::Arc;
+
+use deputize_core::{Catalog, CatalogError, Clock, SchemaError};
+use deputize_delegate::{ControlTool, DelegateTool, Form, Policy as DelegationConfig};
+
+/// Why the delegation tools cannot be added.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DelegationError {
+    /// The schema of a tool cannot be built.
+    #[error("the delegation tool cannot be built")]
+    Schema(#[from] SchemaError),
+    /// Another tool has the name of one of them.
+    #[error(transparent)]
+    Catalog(#[from] CatalogError),
+}
+
+/// Adds the tools by which agents hand work on. A call that an older session made under the other
+/// name of the delegation tool is read too.
+///
+/// # Errors
+/// When a tool of their names is there already.
+pub fn add_delegation_tools(
+    catalog: &mut Catalog,
+    delegation: &DelegationConfig,
+    clock: &Arc<dyn Clock>,
+) -> Result<(), DelegationError> {
+    let tool = |config| DelegateTool::new(config, Arc::clone(clock));
+    catalog.insert(tool(delegation.clone())?.into_entry())?;
+    let other = match delegation.form {
+        Form::DelegateTask => Form::Task,
+        Form::Task => Form::DelegateTask,
+    };
+    let former = DelegationConfig { form: other, ..delegation.clone() };
+    catalog.insert_former(tool(former)?.into_entry());
+    if delegation.background {
+        catalog.insert(ControlTool::new()?.into_entry())?;
+    }
+    Ok(())
+}

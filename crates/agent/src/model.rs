@@ -1,0 +1,195 @@
+//! Where an agent's model comes from.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use deputize_core::door::Secrets;
+use deputize_core::{Clock, Model, Price};
+#[cfg(feature = "http")]
+use deputize_providers::{
+    Endpoint, EndpointError, KNOWN_PROVIDERS, Key, Wire, http_client, known_provider,
+    published_price,
+};
+
+/// The model of an agent: a name such as `openai/gpt-5`, an address, or a value.
+///
+/// ```
+/// use std::sync::Arc;
+/// use deputize_agent::AgentModel;
+///
+/// let hosted: AgentModel = "openai/gpt-5".into();
+/// let local = AgentModel::at("http://127.0.0.1:8080/v1", "qwen3");
+/// # let _ = (hosted, local);
+/// ```
+#[derive(Clone)]
+pub struct AgentModel(Source);
+
+#[derive(Clone)]
+enum Source {
+    #[cfg(feature = "http")]
+    Name(String),
+    #[cfg(feature = "http")]
+    Server {
+        base_url: String,
+        model: String,
+        key_variable: Option<String>,
+    },
+    Value {
+        name: String,
+        model: Arc<dyn Model>,
+    },
+}
+
+impl std::fmt::Debug for AgentModel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.0 {
+            #[cfg(feature = "http")]
+            Source::Name(name) => write!(f, "AgentModel({name})"),
+            #[cfg(feature = "http")]
+            Source::Server { base_url, model, .. } => write!(f, "AgentModel({model} {base_url})"),
+            Source::Value { name, .. } => write!(f, "AgentModel({name})"),
+        }
+    }
+}
+
+#[cfg(feature = "http")]
+impl From<&str> for AgentModel {
+    fn from(name: &str) -> Self {
+        Self(Source::Name(name.to_owned()))
+    }
+}
+
+#[cfg(feature = "http")]
+impl From<String> for AgentModel {
+    fn from(name: String) -> Self {
+        Self(Source::Name(name))
+    }
+}
+
+impl AgentModel {
+    /// A model that speaks Chat Completions at an address, up to and with its version. It is sent
+    /// no key; see [`Self::with_key`].
+    #[cfg(feature = "http")]
+    #[must_use]
+    pub fn at(base_url: impl Into<String>, model: impl Into<String>) -> Self {
+        let (base_url, model) = (base_url.into(), model.into());
+        Self(Source::Server { base_url, model, key_variable: None })
+    }
+
+    /// Names the environment variable that holds the key of a server given with [`Self::at`].
+    #[cfg(feature = "http")]
+    #[must_use]
+    pub fn with_key(mut self, variable: impl Into<String>) -> Self {
+        if let Source::Server { key_variable, .. } = &mut self.0 {
+            *key_variable = Some(variable.into());
+        }
+        self
+    }
+
+    /// A model of the program's own. Agents and records know it by the name.
+    #[must_use]
+    pub fn value(name: impl Into<String>, model: impl Model + 'static) -> Self {
+        Self::shared(name, Arc::new(model))
+    }
+
+    /// The same for a model that the program keeps.
+    #[must_use]
+    pub fn shared(name: impl Into<String>, model: Arc<dyn Model>) -> Self {
+        Self(Source::Value { name: name.into(), model })
+    }
+
+    /// Makes the model. Its key becomes a secret.
+    pub(crate) fn connect(
+        &self,
+        env: &BTreeMap<String, String>,
+        clock: &Arc<dyn Clock>,
+        secrets: &mut Secrets,
+    ) -> Result<ConnectedModel, ModelSourceError> {
+        match &self.0 {
+            Source::Value { name, model } => Ok(ConnectedModel {
+                name: name.clone(),
+                at_provider: name.clone(),
+                model: Arc::clone(model),
+                price: None,
+            }),
+            #[cfg(feature = "http")]
+            Source::Name(name) => {
+                let no_provider = || ModelSourceError::Name { name: name.clone() };
+                let (provider, model) = name.split_once('/').ok_or_else(no_provider)?;
+                let known = known_provider(provider).ok_or_else(no_provider)?;
+                let endpoint = Endpoint::new(provider, known.base_url);
+                let endpoint = with_key(endpoint, known.key_variable, env, secrets)?;
+                let price = published_price(provider, model);
+                connect((name, model), known.wire, endpoint, (clock, price))
+            }
+            #[cfg(feature = "http")]
+            Source::Server { base_url, model, key_variable } => {
+                let endpoint = Endpoint::new("server", base_url.clone());
+                let endpoint = with_key(endpoint, key_variable.as_deref(), env, secrets)?;
+                connect((model, model), Wire::OpenAiChat, endpoint, (clock, None))
+            }
+        }
+    }
+}
+
+/// A model that can be asked.
+pub(crate) struct ConnectedModel {
+    /// As agents name it.
+    pub(crate) name: String,
+    /// As its provider names it.
+    pub(crate) at_provider: String,
+    pub(crate) model: Arc<dyn Model>,
+    pub(crate) price: Option<Price>,
+}
+
+#[cfg(feature = "http")]
+fn with_key(
+    endpoint: Endpoint,
+    variable: Option<&str>,
+    env: &BTreeMap<String, String>,
+    secrets: &mut Secrets,
+) -> Result<Endpoint, ModelSourceError> {
+    let Some(variable) = variable else { return Ok(endpoint) };
+    let missing = || ModelSourceError::Key { variable: variable.to_owned() };
+    let key = env.get(variable).filter(|key| !key.trim().is_empty()).ok_or_else(missing)?;
+    secrets.add(variable, key);
+    Ok(Endpoint { keys: vec![Key::new(variable, key)], ..endpoint })
+}
+
+#[cfg(feature = "http")]
+fn connect(
+    (name, at_provider): (&str, &str),
+    wire: Wire,
+    endpoint: Endpoint,
+    (clock, price): (&Arc<dyn Clock>, Option<Price>),
+) -> Result<ConnectedModel, ModelSourceError> {
+    let model = wire.model(endpoint, &http_client(Arc::clone(clock)))?;
+    Ok(ConnectedModel { name: name.to_owned(), at_provider: at_provider.to_owned(), model, price })
+}
+
+/// Why a model cannot be asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ModelSourceError {
+    /// The name has no known provider.
+    #[cfg(feature = "http")]
+    #[error(
+        "`{name}` names no known provider; write PROVIDER/MODEL with one of {}, or give an address",
+        KNOWN_PROVIDERS.map(|known| known.name).join(", ")
+    )]
+    Name {
+        /// The name.
+        name: String,
+    },
+    /// The variable that holds the key is not set.
+    #[cfg(feature = "http")]
+    #[error("the model needs a key: set {variable}")]
+    Key {
+        /// The variable.
+        variable: String,
+    },
+    /// The address cannot be used.
+    #[cfg(feature = "http")]
+    #[error("the model cannot be reached")]
+    Endpoint(#[from] EndpointError),
+}

@@ -1,0 +1,230 @@
+//! An agent as an embedder builds it: safe without being told so.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use deputize_agent::{Agent, AgentBuilder, AgentModel, BuildError, DelegationConfig};
+use deputize_core::{Answer, Budget, Cancel, CancelReason, Event, ExitReason, Reply, Status};
+use deputize_testkit::{Answer as HttpAnswer, MockServer, ScriptedModel, SeenRequest, Turn};
+use serde_json::json;
+
+const SECRET: &str = "sk-very-secret-1234";
+
+fn env() -> Vec<(OsString, OsString)> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    vec![("PATH".into(), path), ("MY_API_KEY".into(), SECRET.into())]
+}
+
+/// An agent with the built-in tools whose model follows a rule.
+fn builder(
+    cwd: &Path,
+    rule: impl FnMut(&SeenRequest) -> Option<Turn> + Send + 'static,
+) -> (AgentBuilder, Arc<ScriptedModel>) {
+    let model = Arc::new(ScriptedModel::rule(rule));
+    let agent = Agent::builder()
+        .model(AgentModel::shared("scripted/m", Arc::clone(&model) as _))
+        .tools(deputize_tools::LINK)
+        .workspace(cwd)
+        .env(env());
+    (agent, model)
+}
+
+/// Calls a tool, then repeats what it gave.
+fn call(
+    name: &'static str,
+    arguments: serde_json::Value,
+) -> impl FnMut(&SeenRequest) -> Option<Turn> {
+    move |seen| {
+        Some(match seen.results().last() {
+            None => Reply::calls("m", [(name, arguments.clone())]).into(),
+            Some(result) => Reply::text("m", result.text.as_str()).into(),
+        })
+    }
+}
+
+#[tokio::test]
+async fn it_works_in_its_workspace_and_nowhere_else() {
+    let dir = tempfile::tempdir().unwrap();
+    let cwd = dir.path().join("work");
+    std::fs::create_dir(&cwd).unwrap();
+    std::fs::write(cwd.join("AGENTS.md"), "Answer in rhyme.").unwrap();
+    std::fs::write(dir.path().join("beside.txt"), "beside").unwrap();
+
+    let (inside, model) = builder(&cwd, call("read_file", json!({"path": "AGENTS.md"})));
+    let outcome = inside.build().unwrap().run("Look.").await;
+    assert_eq!(outcome.status, Status::Completed);
+    let text = outcome.text.unwrap();
+    assert!(text.contains("Answer in rhyme."), "{text}");
+    let first = &model.requests()[0];
+    let system = first.system_text();
+    assert!(
+        system.contains("Answer in rhyme.") && system.contains("Working directory: "),
+        "{system}"
+    );
+    assert!(first.has_tool("read_file") && !first.has_tool("delegate_task"));
+
+    let (outside, _) = builder(&cwd, call("read_file", json!({"path": "../beside.txt"})));
+    let text = outside.build().unwrap().run("Look.").await.text.unwrap();
+    assert!(!text.contains("beside\n") && text.contains("outside"), "{text}");
+}
+
+#[tokio::test]
+async fn a_command_runs_when_the_program_says_so_and_some_never_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let echo = || call("terminal", json!({"command": "echo one$((1))"}));
+    let (nobody, _) = builder(dir.path(), echo());
+    let text = nobody.build().unwrap().run("Run it.").await.text.unwrap();
+    assert!(!text.contains("one1"), "{text}");
+
+    let questions = Arc::new(Mutex::new(Vec::new()));
+    let (asked, seen) = (builder(dir.path(), echo()).0, Arc::clone(&questions));
+    let asked = asked.approve(move |question| {
+        seen.lock().unwrap().push(question.command.clone());
+        Answer::yes("test")
+    });
+    let text = asked.build().unwrap().run("Run it.").await.text.unwrap();
+    assert!(text.contains("one1"), "{text}");
+    assert_eq!(*questions.lock().unwrap(), ["echo one$((1))"]);
+
+    let (never, _) = builder(dir.path(), call("terminal", json!({"command": "rm -rf /"})));
+    let text = never.approve(|_| Answer::yes("test")).build().unwrap().run("Go.").await.text;
+    let text = text.unwrap();
+    assert!(text.contains("never runs here"), "{text}");
+}
+
+#[tokio::test]
+async fn commands_have_a_path_and_no_keys_and_no_key_leaves() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("notes.txt"), format!("key {SECRET}")).unwrap();
+    let command = "ls notes.txt; echo \"[$MY_API_KEY]\"; cat notes.txt";
+    let (agent, _) = builder(dir.path(), call("terminal", json!({ "command": command })));
+    let sessions = tempfile::tempdir().unwrap();
+    let agent = agent.sessions(sessions.path()).approve(|_| Answer::yes("test")).build().unwrap();
+    let outcome = agent.run("Show it.").await;
+    let text = outcome.text.unwrap();
+    assert!(text.contains("notes.txt\n[]\nkey [redacted:MY_API_KEY]"), "{text}");
+    for entry in std::fs::read_dir(sessions.path()).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_file() {
+            assert!(!std::fs::read_to_string(path).unwrap().contains(SECRET));
+        }
+    }
+}
+
+#[tokio::test]
+async fn it_hands_work_on_when_it_is_told_that_it_may() {
+    let dir = tempfile::tempdir().unwrap();
+    let (agent, model) = builder(dir.path(), |seen| {
+        Some(match (seen.task(), seen.replies()) {
+            ("Compare.", 0) => {
+                let tasks = json!([{"goal": "How long is a mile?"}, {"goal": "And a league?"}]);
+                Reply::calls("m", [("delegate_task", json!({ "tasks": tasks }))]).into()
+            }
+            ("Compare.", _) => Reply::text("m", "A league.").into(),
+            _ => Reply::text("m", "1609 m.").into(),
+        })
+    });
+    let begun = Arc::new(Mutex::new(0));
+    let seen = Arc::clone(&begun);
+    let agent = agent
+        .delegation(DelegationConfig::default())
+        .on_record(move |record| {
+            if matches!(record.event, Event::AgentStart(_)) {
+                *seen.lock().unwrap() += 1;
+            }
+        })
+        .system_prompt("Use metres.");
+    let outcome = agent.build().unwrap().run("Compare.").await;
+    assert_eq!((outcome.text.as_deref(), *begun.lock().unwrap()), (Some("A league."), 3));
+    let requests = model.requests();
+    assert_eq!(requests.len(), 4);
+    for request in &requests {
+        assert!(request.system_text().contains("Use metres."), "{}", request.system_text());
+    }
+    let child = requests.iter().find(|request| request.task() != "Compare.").unwrap();
+    // Nobody approves what children want to run.
+    assert!(child.has_tool("read_file") && !child.has_tool("terminal"), "{child:?}");
+}
+
+#[derive(Debug, PartialEq, serde::Deserialize, schemars::JsonSchema)]
+struct Count {
+    tests: u32,
+}
+
+#[tokio::test]
+async fn an_answer_is_a_value_of_a_type() {
+    let dir = tempfile::tempdir().unwrap();
+    let (agent, _) = builder(dir.path(), |seen| {
+        let text = if seen.replies() == 0 { "Seven." } else { r#"{"tests": 7}"# };
+        Some(Reply::text("m", text).into())
+    });
+    let agent = agent.build().unwrap();
+    assert_eq!(agent.answer::<Count>("Count.").await.unwrap(), Count { tests: 7 });
+}
+
+#[tokio::test]
+async fn a_session_goes_on_where_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let (agent, model) =
+        builder(dir.path(), |seen| Some(Reply::text("m", seen.last_user()).into()));
+    let agent = agent.build().unwrap();
+    let first = agent.run("One.").await;
+    let second = agent.resume(&first.agent.session(), Some("Two.")).await.unwrap();
+    assert_eq!(second.text.as_deref(), Some("Two."));
+    let requests = model.requests();
+    requests[1].assert_continues(&requests[0]);
+    let none = agent.resume(&deputize_core::SessionId::literal("nobody"), None).await;
+    assert!(none.unwrap_err().to_string().contains("nobody"));
+}
+
+#[tokio::test]
+async fn a_task_ends_when_it_is_cancelled_or_its_budget_is_spent() {
+    let dir = tempfile::tempdir().unwrap();
+    let cancel = Cancel::new();
+    let stop = cancel.clone();
+    let (agent, _) = builder(dir.path(), move |_| {
+        stop.cancel(CancelReason::Interrupted);
+        Some(Turn::Hang)
+    });
+    let outcome = agent.build().unwrap().run_until("Wait.", &cancel).await;
+    assert_eq!(outcome.status, Status::Interrupted);
+
+    let (agent, model) = builder(dir.path(), |_| Some(Reply::text("m", "Yes.").into()));
+    let agent = agent.budget(Budget { tokens: Some(10), usd: None }).build().unwrap();
+    let outcome = agent.run("Think.").await;
+    assert_eq!((outcome.exit_reason, model.requests().len()), (ExitReason::Budget, 0));
+}
+
+#[tokio::test]
+async fn any_server_that_speaks_chat_completions_is_a_model() {
+    let server = MockServer::start([HttpAnswer::reply(&Reply::text("m", "Hello."))]).await.unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let model = AgentModel::at(server.base_url(), "qwen").with_key("MY_API_KEY");
+    let agent = Agent::builder().model(model.clone()).workspace(dir.path()).env(env());
+    let outcome = agent.build().unwrap().run("Greet.").await;
+    assert_eq!(outcome.text.as_deref(), Some("Hello."));
+    let request = &server.requests()[0];
+    assert_eq!(request.header("authorization"), Some(format!("Bearer {SECRET}").as_str()));
+
+    let without = Agent::builder().model(model).workspace(dir.path()).env([]);
+    let error = without.build().unwrap_err();
+    assert_eq!(error.to_string(), "the model needs a key: set MY_API_KEY");
+}
+
+#[test]
+fn what_is_missing_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let error = |builder: AgentBuilder| builder.env(env()).build().unwrap_err().to_string();
+    let with = |name: &str| Agent::builder().model(name).workspace(dir.path());
+    assert!(matches!(
+        Agent::builder().workspace(dir.path()).build().unwrap_err(),
+        BuildError::NoModel
+    ));
+    assert_eq!(error(with("openai/gpt-5")), "the model needs a key: set OPENAI_API_KEY");
+    let unknown = error(with("nobody/m"));
+    assert!(unknown.contains("`nobody/m`") && unknown.contains("openrouter"), "{unknown}");
+    let nowhere = error(Agent::builder().model("ollama/m").workspace(dir.path().join("no")));
+    assert!(nowhere.contains("/no`"), "{nowhere}");
+    assert!(error(Agent::builder().model("ollama/m")).contains("workspace"));
+}
