@@ -8,10 +8,12 @@
 )]
 
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use deputize_core::Reply;
 use deputize_testkit::{Answer, HttpRequest, MockServer};
@@ -91,6 +93,53 @@ fn agent_features() {
             assert!(out.contains(line), "{line}: {out}");
         }
     });
+}
+
+/// Waits for something that another process does.
+fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !done() {
+        assert!(Instant::now() < deadline, "no {what} after 60 seconds");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_command_ends_with_a_program_that_is_killed() {
+    let home = tempfile::tempdir().unwrap();
+    let pid_file = home.path().join("pid");
+    let script = format!("#!/bin/sh\necho $$ > {}\nexec sleep 600\n", pid_file.display());
+    fs::write(home.path().join("cargo"), script).unwrap();
+    fs::set_permissions(home.path().join("cargo"), Permissions::from_mode(0o755)).unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let command = Reply::calls("m", [("terminal", json!({"command": "cargo test"}))]);
+    let server = runtime.block_on(MockServer::start([Answer::reply(&command)])).unwrap();
+    let path = format!("{}:{}", home.path().display(), std::env::var("PATH").unwrap());
+    let mut program = Command::new(env!("CARGO_BIN_EXE_agent_features"))
+        .args([&server.base_url(), "m"])
+        .current_dir(home.path())
+        .env("PATH", path)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    // A PID of its own namespace is of no use here: the command is found by its working directory.
+    wait_until("command", || pid_file.exists() && !sleeping(home.path()).is_empty());
+    program.kill().unwrap();
+    program.wait().unwrap();
+    wait_until("end of the command", || sleeping(home.path()).is_empty());
+}
+
+/// The processes that sleep in a directory.
+fn sleeping(directory: &Path) -> Vec<u32> {
+    let directory = directory.canonicalize().unwrap();
+    let processes = fs::read_dir("/proc").unwrap();
+    let ids = processes.filter_map(|it| it.ok()?.file_name().to_str()?.parse().ok());
+    ids.filter(|id: &u32| {
+        let at = fs::read_link(format!("/proc/{id}/cwd"));
+        let name = fs::read_to_string(format!("/proc/{id}/comm")).unwrap_or_default();
+        at.is_ok_and(|at| at == directory) && name == "sleep\n"
+    })
+    .collect()
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! An agent that is ready for tasks.
 
+#[cfg(feature = "tools")]
 use std::collections::BTreeMap;
+#[cfg(feature = "tools")]
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -47,6 +49,7 @@ pub struct Agent {
     pub(crate) gate: Arc<dyn RateGate>,
     #[cfg(feature = "tools")]
     pub(crate) processes: Arc<deputize_tools::Processes>,
+    #[cfg(feature = "tools")]
     pub(crate) env: BTreeMap<OsString, OsString>,
     pub(crate) warnings: Vec<String>,
 }

@@ -248,6 +248,7 @@ impl AgentBuilder {
             gate: Arc::new(Gates::new(RetryPolicy::default(), fastrand::u64(..))),
             #[cfg(feature = "tools")]
             processes: Arc::new(crate::helper::processes()),
+            #[cfg(feature = "tools")]
             env,
             warnings,
         })

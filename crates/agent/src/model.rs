@@ -99,6 +99,10 @@ impl AgentModel {
     }
 
     /// Makes the model. Its key becomes a secret.
+    #[cfg_attr(
+        not(feature = "http"),
+        expect(unused_variables, reason = "a value needs neither key nor clock")
+    )]
     pub(crate) fn connect(
         &self,
         env: &BTreeMap<String, String>,

@@ -5,9 +5,7 @@
 use std::error::Error;
 
 use deputize_agent::{Agent, AgentModel};
-use deputize_core::{
-    BoxFuture, Cancel, Delta, Message, Model, ModelError, Reply, Request, tool,
-};
+use deputize_core::{BoxFuture, Cancel, Delta, Message, Model, ModelError, Reply, Request, tool};
 
 deputize_core::tool_crate!();
 
