@@ -312,7 +312,9 @@ impl Prepared {
         let composition = &self.begun.composition;
         match self.job {
             Job::Run { .. } => true,
-            Job::Delegate(_) => composition.tools.contains(&composition.delegation.tool()),
+            Job::Delegate(_) => {
+                composition.assembly.tools.names.contains(&composition.assembly.delegation.tool())
+            }
         }
     }
 
