@@ -122,16 +122,16 @@ impl Assembly {
     /// Returns the top agent's tools that its children do not have only because nobody approves
     /// their calls.
     #[must_use]
-    pub fn withheld_tools(&self) -> Vec<&ToolName> {
+    pub fn tools_denied_to_children(&self) -> Vec<&ToolName> {
         let ceiling = self.delegation.toolset_ceiling.as_ref();
-        let is_withheld = |name: &&ToolName| {
+        let is_denied = |name: &&ToolName| {
             let entry = self.tools.catalog.get(name.as_str());
             entry.is_some_and(|it| {
                 ceiling.is_none_or(|ceiling| ceiling.contains(&it.toolset))
                     && self.delegation.withholds(it, self.delegation.approvals)
             })
         };
-        self.tools.names.iter().filter(is_withheld).filter(|_| self.can_delegate()).collect()
+        self.tools.names.iter().filter(is_denied).filter(|_| self.can_delegate()).collect()
     }
 
     /// Returns what a top agent may do in a directory.
