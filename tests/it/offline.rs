@@ -334,7 +334,7 @@ async fn what_cannot_be_read_is_named_and_not_counted() {
     put(&lab, "src/locked.rs", "fn gust() {}\n");
     put(&lab, "src/shut/b.rs", "fn gust() {}\n");
     for path in ["src/locked.rs", "src/shut"] {
-        fs::set_permissions(lab.work(path), fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(lab.work(path), fs::Permissions::from_mode(0o000)).unwrap();
     }
     let ask = async |task: &str| {
         let command = lab.deputize(&["run", "-m", "offline", task]);
