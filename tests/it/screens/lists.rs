@@ -44,6 +44,34 @@ async fn no_row_of_a_table_is_wider_than_the_terminal_and_nothing_of_it_is_lost(
 }
 
 #[tokio::test]
+async fn a_session_and_the_doctor_are_wrapped_at_words() {
+    let lab = Lab::new();
+    let text = "one two three four ".repeat(20);
+    fs::write(lab.work("notes.txt"), &text).unwrap();
+    let server = model(|asked| match asked.results().len() {
+        0 => call("read_file", json!({"path": "notes.txt"})),
+        _ => say("Five six seven. ".repeat(20).trim_end()),
+    })
+    .await;
+    lab.run(&server, &["Go"]).end().await.with_code(0);
+    let session = lab.session();
+    let show = ["sessions", "show", &session];
+    let rows = on_terminal(60, Streams::Output, lab.deputize(&show)).await;
+    let result: Vec<&str> = rows.iter().filter_map(|row| row.strip_prefix("  | ")).collect();
+    let read: Vec<&str> = result.iter().flat_map(|row| row.split_whitespace()).collect();
+    assert!(result.len() > 5 && read.join(" ").contains(text.trim_end()), "{rows:#?}");
+    let doctor = ["doctor", "-m", "offline"];
+    let doctor = on_terminal(60, Streams::Output, lab.deputize(&doctor)).await;
+    for row in rows.iter().chain(&doctor) {
+        assert!(row.chars().count() <= 60, "{row}");
+        let broken = ["on", "thr", "thre", "fou", "Fiv", "si", "seve", "appr", "approva"];
+        assert!(!broken.iter().any(|part| row.ends_with(&format!(" {part}"))), "{row}");
+    }
+    let children = doctor.iter().position(|row| row.starts_with("ok    children")).unwrap();
+    assert!(doctor[children + 1].starts_with(&" ".repeat(23)), "{doctor:#?}");
+}
+
+#[tokio::test]
 async fn a_folder_of_sessions_that_cannot_be_read_is_named() {
     let lab = Lab::new();
     let folder = lab.path("home/sessions");

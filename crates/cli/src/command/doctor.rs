@@ -8,13 +8,14 @@ use deputize_core::ToolCrate;
 use serde_json::{Value, json};
 
 use crate::args::Doctor;
+use crate::command::aligned;
 use crate::command::run::overrides;
 use crate::compose::{Composition, Ingredients, approvals, external};
 use crate::config::{ApprovalMode, Config, load};
 use crate::exit::CliError;
 use crate::hooks::program::{faults, on_path};
 use crate::processes;
-use crate::surroundings::{Surroundings, print};
+use crate::surroundings::{Surroundings, output_columns, print};
 
 /// How something is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +54,15 @@ impl Check {
     fn at_worst_less(self) -> Self {
         let health = if self.health == Health::Bad { Health::Less } else { self.health };
         Self { health, ..self }
+    }
+
+    /// A row, and one for each further line of what was found.
+    fn rows(&self) -> Vec<[String; 3]> {
+        let row = |(at, line): (usize, &str)| {
+            let [health, what] = if at == 0 { [self.health.word(), self.what] } else { [""; 2] };
+            [format!("{health:<4}"), format!("{what:<15}"), line.to_owned()]
+        };
+        self.found.split('\n').enumerate().map(row).collect()
     }
 
     const fn less(what: &'static str, found: String) -> Self {
@@ -109,11 +119,8 @@ fn report(checks: &[Check], as_json: bool) -> Result<u8, CliError> {
             .collect();
         format!("{:#}\n", json!(rows))
     } else {
-        let row = |check: &Check| {
-            let found = check.found.replace('\n', "\n                       ");
-            format!("{:<4}  {:<15}  {found}\n", check.health.word(), check.what)
-        };
-        checks.iter().map(row).collect()
+        let rows: Vec<[String; 3]> = checks.iter().flat_map(Check::rows).collect();
+        aligned(&rows, output_columns())
     };
     print(&text)?;
     Ok(u8::from(checks.iter().any(|check| check.health == Health::Bad)))

@@ -36,9 +36,14 @@ pub(crate) fn table<const N: usize>(
 ) -> String {
     let mut all = vec![head.map(str::to_owned)];
     all.extend(rows);
-    let layout = layout(&all, columns);
+    aligned(&all, columns)
+}
+
+/// The same of rows without a head.
+pub(crate) fn aligned<const N: usize>(rows: &[[String; N]], columns: usize) -> String {
+    let layout = layout(rows, columns);
     let mut out = String::new();
-    for row in &all {
+    for row in rows {
         for group in layout.chunk_by(|_, next| !next.begins_line) {
             let is_below = group.first().is_some_and(|column| column.begins_line);
             for line in lines(row, group) {
@@ -140,6 +145,16 @@ mod tests {
         NAME  WHAT
         漢字  x
         a
+        ");
+    }
+
+    #[test]
+    fn columns_below_that_are_empty_take_no_line() {
+        let all = rows(&[["1234567890", "1234567890", "1234567890"], ["a", "b", ""]]);
+        insta::assert_snapshot!(aligned(&all, 30), @r"
+        1234567890  1234567890
+            1234567890
+        a           b
         ");
     }
 

@@ -329,7 +329,9 @@ impl State {
             }
             _ => false,
         };
-        if !self.live || remark || self.detail == Detail::Verbose {
+        // How the top agent ended stands in the tree.
+        let is_end = record.depth == 0 && matches!(record.event, Event::AgentEnd(_));
+        if !self.live || remark || (self.detail == Detail::Verbose && !is_end) {
             self.lines.extend(lines);
         }
         self.dirty |= self.live || !self.lines.is_empty();

@@ -18,10 +18,12 @@ use crate::invocation::format_command;
 use crate::output::child_frames::without_child_frames;
 use crate::screen::call::of_call;
 use crate::screen::summary::{dollars, seconds, tokens, unseen};
-use crate::surroundings::print;
+use crate::surroundings::{output_columns, print, wrap_lines};
 
 /// The most characters of a goal in the tree.
 const GOAL_CHARS: usize = 100;
+/// What stands before each line of a result.
+const RESULT: &str = "  | ";
 /// Lines of one tool result that are shown; what more there is is counted.
 const RESULT_LINES: usize = 40;
 /// The most characters of what came of a child.
@@ -47,7 +49,21 @@ pub(super) fn show(
     holder: Option<&Holder>,
     wanted: Option<&str>,
 ) -> Result<(), CliError> {
-    print(&shown(stored, holder, wanted)?)
+    print(&folded(&shown(stored, holder, wanted)?, output_columns()))
+}
+
+/// Lines in rows of at most so many columns, wrapped at words; each row of a result is marked.
+fn folded(text: &str, columns: usize) -> String {
+    let line = |line: &str| match line.strip_prefix(RESULT) {
+        Some(line) => {
+            let rows = wrap_lines(line, columns.saturating_sub(RESULT.len()));
+            let rows = if rows.is_empty() { "\n".to_owned() } else { rows };
+            rows.lines().map(|row| format!("{RESULT}{row}\n")).collect()
+        }
+        None if line.is_empty() => "\n".to_owned(),
+        None => wrap_lines(line, columns),
+    };
+    text.lines().map(line).collect::<String>()
 }
 
 /// The tree and the top agent's conversation, or the conversation of the agent that is wanted.
@@ -230,11 +246,11 @@ fn returned(stored: &StoredSession, agent: &AgentId, result: &ToolResult) -> Str
     let entries = handed_on(&content);
     let text = to_screen(entries.as_deref().unwrap_or(&content));
     let lines: Vec<&str> = text.lines().collect();
-    let shown = lines.iter().take(RESULT_LINES).map(|line| format!("  | {line}\n"));
+    let shown = lines.iter().take(RESULT_LINES).map(|line| format!("{RESULT}{line}\n"));
     let mut out: String = shown.collect();
     let rest = lines.len().saturating_sub(RESULT_LINES);
     if rest > 0 {
-        out.push_str(&format!("  | ({rest} more lines)\n"));
+        out.push_str(&format!("{RESULT}({rest} more lines)\n"));
     }
     out
 }

@@ -1,6 +1,6 @@
 //! `deputize toolsets resolve`: which tools a child would get, and why not the others.
 
-use deputize_core::{ApproverMode, Origin, SessionId, ToolsetName};
+use deputize_core::{AgentSpec, ApproverMode, Origin, SessionId, ToolsetName};
 use deputize_delegate::{Dropped, Parent, Plan, Reason};
 use serde_json::{Value, json};
 
@@ -23,17 +23,40 @@ fn note_of_default(asked: &ChildTools) -> Option<&'static str> {
     )
 }
 
+/// Prints the tools of a child and why it has them or not: tool, toolset, whether, why.
+fn print_json(
+    spec: &AgentSpec,
+    toolsets: &[ToolsetName],
+    rows: &[[String; 4]],
+    warnings: &[String],
+) -> Result<(), CliError> {
+    let tools: Vec<Value> = rows
+        .iter()
+        .map(|[tool, toolset, gets, why]| {
+            let why = Some(why).filter(|why| !why.is_empty());
+            json!({"tool": tool, "toolset": toolset, "kept": gets == "yes", "why": why})
+        })
+        .collect();
+    let shown = json!({
+        "role": spec.role.as_str(),
+        "depth": spec.depth,
+        "toolsets": toolsets.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "tools": tools,
+        "warnings": warnings,
+    });
+    print(&format!("{shown:#}\n"))
+}
+
 /// Prints the outcome of the computation that a call goes through.
 pub(super) fn resolve(
     composition: &Composition,
     asked: &ChildTools,
     as_json: bool,
 ) -> Result<(), CliError> {
-    let top =
-        composition.assembly.top_agent(&SessionId::literal("preview"), "", "", ApproverMode::Deny);
-    let authority = composition.assembly.authority(ApproverMode::Deny, top.cwd.clone());
-    let parent =
-        above(composition, composition.assembly.view(top, authority), asked.depth.unwrap_or(1))?;
+    let assembly = &composition.assembly;
+    let top = assembly.top_agent(&SessionId::literal("preview"), "", "", ApproverMode::Deny);
+    let authority = assembly.authority(ApproverMode::Deny, top.cwd.clone());
+    let parent = above(composition, assembly.view(top, authority), asked.depth.unwrap_or(1))?;
     let mut call = json!({ "goal": "Any." });
     if let Some(call) = call.as_object_mut() {
         call.extend(asked.role.map(|role| ("role".to_owned(), json!(role_word(role)))));
@@ -44,10 +67,10 @@ pub(super) fn resolve(
         return Err(CliError::failed("no child"));
     };
     let parent = Parent::of(&parent);
-    let external = !composition.assembly.delegation.external_needs.is_empty();
+    let external = !assembly.delegation.external_needs.is_empty();
     let toolsets = if external { Vec::new() } else { spec.toolsets.clone() };
     // The list that holds, if there is one, does not have it.
-    let default = &composition.assembly.delegation.default_toolsets;
+    let default = &assembly.delegation.default_toolsets;
     let unnamed = |toolset: &ToolsetName| match named(&asked.toolsets) {
         None => !default.is_empty() && !default.contains(toolset),
         Some(names) => !names.iter().any(|name| name == toolset.as_str()),
@@ -71,21 +94,7 @@ pub(super) fn resolve(
         })
         .collect();
     if as_json {
-        let tools: Vec<Value> = rows
-            .iter()
-            .map(|[tool, toolset, gets, why]| {
-                let why = Some(why).filter(|why| !why.is_empty());
-                json!({"tool": tool, "toolset": toolset, "kept": gets == "yes", "why": why})
-            })
-            .collect();
-        let shown = json!({
-            "role": spec.role.as_str(),
-            "depth": spec.depth,
-            "toolsets": toolsets,
-            "tools": tools,
-            "warnings": warnings,
-        });
-        return print(&format!("{shown:#}\n"));
+        return print_json(spec, &toolsets, &rows, &warnings);
     }
     note_of_default(asked).iter().for_each(|note| tell(note));
     warnings.iter().for_each(|warning| tell(&format!("note: {warning}")));
