@@ -18,10 +18,10 @@ impl Default for ReplyLimit {
 }
 
 impl ReplyLimit {
-    /// Returns the upper bound on the bytes of one event of a stream. JSON may write each byte of
-    /// a text as two.
+    /// Returns the upper bound on the bytes of one event of a stream. A reply of the usual size
+    /// never comes in one event; where more is allowed, it may, and JSON may write each byte as two.
     pub(crate) fn event_bytes(&self) -> usize {
-        EVENT_BYTES.max(self.bytes.saturating_mul(2))
+        if self.bytes > CONTENT_BYTES { self.bytes.saturating_mul(2) } else { EVENT_BYTES }
     }
 
     /// Returns the upper bound on the bytes of a reply that comes as one JSON document.
@@ -29,10 +29,9 @@ impl ReplyLimit {
         DOCUMENT_BYTES.max(self.bytes.saturating_mul(2))
     }
 
-    /// Returns the upper bound on the bytes of a reply on the wire. A stream may wrap each token,
-    /// which is about four bytes of text, in an event of 250 bytes.
+    /// Returns the upper bound on the bytes of a reply on the wire.
     pub(crate) fn body_bytes(&self) -> usize {
-        BODY_BYTES.max(self.bytes.saturating_mul(64))
+        BODY_BYTES.max(self.bytes.saturating_mul(BODY_BYTES / CONTENT_BYTES))
     }
 
     /// Returns the setting in brackets, as errors end with it; empty if there is none.
@@ -48,8 +47,9 @@ impl ReplyLimit {
 pub const EVENT_BYTES: usize = 1024 * 1024;
 /// Bytes of one reply on the wire, unless [`ReplyLimit`] allows more.
 pub const BODY_BYTES: usize = 32 * 1024 * 1024;
-/// Bytes of text, reasoning and calls of one reply, unless [`ReplyLimit`] says otherwise: ten times what any model says at once. Of a
-/// reply that is whole there are copies on its way to the record and the screen.
+/// Bytes of text, reasoning and calls of one reply, unless [`ReplyLimit`] says otherwise: ten times
+/// what any model says at once. Of a reply that is whole there are copies on its way to the record
+/// and the screen.
 pub const CONTENT_BYTES: usize = 4 * 1024 * 1024;
 /// Bytes that are kept of a call that the server itself could not read.
 pub const UNREADABLE_CALL_BYTES: usize = 4 * 1024;
