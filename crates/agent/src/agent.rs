@@ -30,6 +30,14 @@ pub enum AgentError {
     /// There is nothing to go on with.
     #[error(transparent)]
     Resume(#[from] ResumeError),
+    /// The session works in another directory than the agent.
+    #[error("the session works in `{}`, and this agent in `{}`", session.display(), agent.display())]
+    Workspace {
+        /// The directory of the session.
+        session: PathBuf,
+        /// The agent's.
+        agent: PathBuf,
+    },
 }
 
 /// An agent that is ready for tasks. Each task is a session of its own; tasks may run side by
@@ -103,7 +111,8 @@ impl Agent {
     /// Goes on with a session: finishes what was begun, or takes a new message.
     ///
     /// # Errors
-    /// When the session is not there, is in use, or has nothing to go on with.
+    /// When the session is not there, is in use, works in another directory, or has nothing to go on
+    /// with.
     pub async fn resume(
         &self,
         session: &SessionId,
@@ -111,6 +120,10 @@ impl Agent {
     ) -> Result<Outcome, AgentError> {
         let (session, _) = Session::open(&self.dir, session.clone(), self.parts())?;
         let cwd = session.stored_spec()?.cwd;
+        let own = &self.assembly.workspace.cwd;
+        if cwd != *own {
+            return Err(AgentError::Workspace { session: cwd, agent: own.clone() });
+        }
         let next = Continue {
             message: message.map(str::to_owned),
             model: Some(self.model.clone()),
@@ -157,10 +170,8 @@ impl Agent {
                 env,
                 ..deputize_tools::Settings::default()
             });
-            // All sessions share one owner of commands, which starts at the first of them.
-            if let Ok(supervisor) = self.processes.shared() {
-                settings.get_or_insert_with(|| deputize_tools::Processes::of(supervisor));
-            }
+            // All sessions share one owner of commands, which starts at the first command.
+            settings.share(Arc::clone(&self.processes));
         }
         Parts {
             approver: Arc::clone(&self.approver),

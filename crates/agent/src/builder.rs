@@ -1,6 +1,6 @@
 //! Builds an agent from a few settings.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,7 +22,8 @@ use crate::base_prompt::BasePrompt;
 use crate::delegation::{DelegationError, add_delegation_tools};
 use crate::model::{AgentModel, ModelSourceError};
 use crate::policy::EffectPolicy;
-use crate::project;
+use crate::project::{self, Project};
+use crate::protected::protected_paths;
 use crate::secrets::add_secrets;
 
 /// Model requests of one task, unless set otherwise.
@@ -70,6 +71,7 @@ pub enum BuildError {
 #[must_use]
 pub struct AgentBuilder {
     model: Option<AgentModel>,
+    child_models: Vec<AgentModel>,
     crates: Vec<ToolCrate>,
     workspace: Option<PathBuf>,
     delegation: Option<DelegationConfig>,
@@ -94,6 +96,7 @@ impl AgentBuilder {
     pub(crate) fn new() -> Self {
         Self {
             model: None,
+            child_models: Vec::new(),
             crates: Vec::new(),
             workspace: None,
             delegation: None,
@@ -116,6 +119,12 @@ impl AgentBuilder {
         self
     }
 
+    /// Adds a model that the settings of delegation name. Names of known providers need no such call.
+    pub fn child_model(mut self, model: impl Into<AgentModel>) -> Self {
+        self.child_models.push(model.into());
+        self
+    }
+
     /// Adds the tools of a crate. Without any the agent has no tools.
     pub fn tools(mut self, link: ToolCrate) -> Self {
         self.crates.push(link);
@@ -128,7 +137,8 @@ impl AgentBuilder {
         self
     }
 
-    /// Lets the agent hand work on. Without this call it has no children.
+    /// Lets the agent hand work on. Without this call it has no children. What children are told
+    /// before their prompt, and what needs an approval, follows from the other settings.
     pub fn delegation(mut self, config: DelegationConfig) -> Self {
         self.delegation = Some(config);
         self
@@ -219,25 +229,19 @@ impl AgentBuilder {
             &mut secrets,
             texts.iter().map(|(name, value)| (name.as_str(), value.as_str())),
         );
-        let source = self.model.as_ref().ok_or(BuildError::NoModel)?;
-        let model = source.connect(&texts, &self.clock, &mut secrets)?;
-        let mut models = Models::default();
-        models.insert(&model.name, &model.at_provider, model.model);
-        if let Some(price) = model.price {
-            models.price(&model.name, price);
-        }
+        let (model, models) = self.connect_models(&texts, &mut secrets)?;
         let sessions = Sessions::open(self.sessions.as_deref()).map_err(BuildError::Sessions)?;
-        let home = texts.get("HOME").map(PathBuf::from);
-        let warnings = project::read(&cwd).warnings;
-        let assembly = self.assemble(Workspace {
+        let workspace = Workspace {
+            protected: protected_paths(&texts, &cwd, [sessions.path.clone()], []),
+            home: texts.get("HOME").map(PathBuf::from),
             cwd,
-            protected: BTreeSet::from([sessions.path.clone()]),
-            home,
-        })?;
+        };
+        let project = project::read(&workspace.cwd);
+        let assembly = self.assemble(workspace, &project)?;
         Ok(Agent {
             assembly,
             models,
-            model: model.name,
+            model,
             secrets,
             dir: SessionDir::new(&sessions.path),
             sessions,
@@ -250,11 +254,41 @@ impl AgentBuilder {
             processes: Arc::new(crate::helper::processes()),
             #[cfg(feature = "tools")]
             env,
-            warnings,
+            warnings: project.warnings,
         })
     }
 
-    fn assemble(&self, workspace: Workspace) -> Result<Assembly, BuildError> {
+    /// Makes the agent's model and those that its settings of delegation name; the first with its
+    /// name.
+    fn connect_models(
+        &self,
+        env: &BTreeMap<String, String>,
+        secrets: &mut Secrets,
+    ) -> Result<(String, Models), BuildError> {
+        let mut models = Models::default();
+        let mut connect = |source: &AgentModel| -> Result<String, BuildError> {
+            let model = source.connect(env, &self.clock, secrets)?;
+            models.insert(&model.name, &model.at_provider, model.model);
+            if let Some(price) = source.price().or(model.price) {
+                models.price(&model.name, price);
+            }
+            Ok(model.name)
+        };
+        let own = connect(self.model.as_ref().ok_or(BuildError::NoModel)?)?;
+        let mut names = vec![own.clone()];
+        for model in &self.child_models {
+            names.push(connect(model)?);
+        }
+        let settings = self.delegation.iter();
+        for name in settings.flat_map(|config| config.model.iter().chain(&config.models)) {
+            if !names.contains(name) {
+                names.push(connect(&AgentModel::named(name)?)?);
+            }
+        }
+        Ok((own, models))
+    }
+
+    fn assemble(&self, workspace: Workspace, project: &Project) -> Result<Assembly, BuildError> {
         let date = date(&*self.clock);
         let own_crate = |origin: &Origin| {
             let named = |krate: &str| self.crates.iter().any(|link| link.name == krate);
@@ -272,7 +306,6 @@ impl AgentBuilder {
         }
         let names = send_order(catalog.iter(), &delegation);
         let tool = delegation.tool();
-        let project = project::read(&workspace.cwd);
         let directory = Directory { path: &workspace.cwd, git: project.root.is_some() };
         let environment = Environment { os: std::env::consts::OS, directory: Some(directory) };
         let files = project.files.iter();

@@ -19,15 +19,16 @@
 //!
 //! # What holds without a word
 //!
-//! - Tools read and write below the workspace and nowhere else. They do not write where git, editors
-//!   or other programs would run what is written, nor among the session files.
+//! - Tools read and write below the workspace and nowhere else. They do not write among the
+//!   session files, in the configuration of Deputize, nor where git, direnv or MCP clients would run
+//!   what is written.
 //! - A call that nothing bounds, such as a command, runs only after a yes of
 //!   [`AgentBuilder::approve`] or [`AgentBuilder::approver`]. Without one of them the answer is no,
 //!   and children do not have such tools. A few commands never run, such as `rm -rf /`.
-//! - Keys and other secrets of the environment are taken out of everything that models, files and
-//!   observers get. Commands get `PATH` and the harmless rest of the environment.
-//! - The agent has the base system prompt of the command line, with the project's `AGENTS.md`, and
-//!   sends tools in one order to parents and children, so that a provider's cache serves both.
+//! - The agent's key, and variables whose names say that they hold secrets ([`is_secret_name`]), are
+//!   taken out of everything that models, files and observers get. Commands get `PATH` and the harmless rest of the environment.
+//! - The agent has the base system prompt of the command line, with the project's `AGENTS.md` as it
+//!   was when the agent was built, and sends tools in one order to parents and children, so that a provider's cache serves both.
 //! - Commands end with the agent. For commands to end also when the program is killed, `main`
 //!   begins with [`run_as_helper`].
 //!
@@ -68,6 +69,7 @@ mod model;
 mod policy;
 mod preview;
 pub mod project;
+mod protected;
 mod secrets;
 mod session_id;
 
@@ -81,5 +83,6 @@ pub use deputize_delegate::Policy as DelegationConfig;
 pub use helper::run_as_helper;
 pub use model::{AgentModel, ModelSourceError};
 pub use policy::EffectPolicy;
+pub use protected::protected_paths;
 pub use secrets::{add_secrets, is_secret_name};
 pub use session_id::new_session_id;

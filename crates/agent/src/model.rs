@@ -22,7 +22,11 @@ use deputize_providers::{
 /// # let _ = (hosted, local);
 /// ```
 #[derive(Clone)]
-pub struct AgentModel(Source);
+pub struct AgentModel {
+    source: Source,
+    /// What it costs, where that is not published.
+    price: Option<Price>,
+}
 
 #[derive(Clone)]
 enum Source {
@@ -42,7 +46,7 @@ enum Source {
 
 impl std::fmt::Debug for AgentModel {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match &self.0 {
+        match &self.source {
             #[cfg(feature = "http")]
             Source::Name(name) => write!(f, "AgentModel({name})"),
             #[cfg(feature = "http")]
@@ -55,35 +59,54 @@ impl std::fmt::Debug for AgentModel {
 #[cfg(feature = "http")]
 impl From<&str> for AgentModel {
     fn from(name: &str) -> Self {
-        Self(Source::Name(name.to_owned()))
+        Self::of(Source::Name(name.to_owned()))
     }
 }
 
 #[cfg(feature = "http")]
 impl From<String> for AgentModel {
     fn from(name: String) -> Self {
-        Self(Source::Name(name))
+        Self::of(Source::Name(name))
     }
 }
 
 impl AgentModel {
+    const fn of(source: Source) -> Self {
+        Self { source, price: None }
+    }
+
+    /// Sets what the model costs. A budget in dollars needs it where no price is published.
+    #[must_use]
+    pub const fn with_price(mut self, price: Price) -> Self {
+        self.price = Some(price);
+        self
+    }
+
     /// A model that speaks Chat Completions at an address, up to and with its version. It is sent
     /// no key; see [`Self::with_key`].
     #[cfg(feature = "http")]
     #[must_use]
     pub fn at(base_url: impl Into<String>, model: impl Into<String>) -> Self {
         let (base_url, model) = (base_url.into(), model.into());
-        Self(Source::Server { base_url, model, key_variable: None })
+        Self::of(Source::Server { base_url, model, key_variable: None })
     }
 
     /// Names the environment variable that holds the key of a server given with [`Self::at`].
     #[cfg(feature = "http")]
     #[must_use]
     pub fn with_key(mut self, variable: impl Into<String>) -> Self {
-        if let Source::Server { key_variable, .. } = &mut self.0 {
+        if let Source::Server { key_variable, .. } = &mut self.source {
             *key_variable = Some(variable.into());
         }
         self
+    }
+
+    /// A model that settings name.
+    pub(crate) fn named(name: &str) -> Result<Self, ModelSourceError> {
+        #[cfg(feature = "http")]
+        return Ok(name.into());
+        #[cfg(not(feature = "http"))]
+        Err(ModelSourceError::NoSource { name: name.to_owned() })
     }
 
     /// A model of the program's own. Agents and records know it by the name.
@@ -95,7 +118,12 @@ impl AgentModel {
     /// The same for a model that the program keeps.
     #[must_use]
     pub fn shared(name: impl Into<String>, model: Arc<dyn Model>) -> Self {
-        Self(Source::Value { name: name.into(), model })
+        Self::of(Source::Value { name: name.into(), model })
+    }
+
+    /// What it costs, where the program says it.
+    pub(crate) const fn price(&self) -> Option<Price> {
+        self.price
     }
 
     /// Makes the model. Its key becomes a secret.
@@ -109,7 +137,7 @@ impl AgentModel {
         clock: &Arc<dyn Clock>,
         secrets: &mut Secrets,
     ) -> Result<ConnectedModel, ModelSourceError> {
-        match &self.0 {
+        match &self.source {
             Source::Value { name, model } => Ok(ConnectedModel {
                 name: name.clone(),
                 at_provider: name.clone(),
@@ -175,6 +203,13 @@ fn connect(
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelSourceError {
+    /// The settings of delegation name a model that was not added.
+    #[cfg(not(feature = "http"))]
+    #[error("`{name}` is a model for children that was not added; call `child_model`")]
+    NoSource {
+        /// The name.
+        name: String,
+    },
     /// The name has no known provider.
     #[cfg(feature = "http")]
     #[error(

@@ -179,6 +179,58 @@ async fn a_session_goes_on_where_it_was() {
 }
 
 #[tokio::test]
+async fn a_session_of_another_directory_does_not_go_on_here() {
+    let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let sessions = tempfile::tempdir().unwrap();
+    let agent = |cwd: &Path| {
+        let (agent, _) = builder(cwd, |_| Some(Reply::text("m", "Done.").into()));
+        agent.sessions(sessions.path()).build().unwrap()
+    };
+    let first = agent(there.path()).run("One.").await;
+    let error = agent(here.path()).resume(&first.agent.session(), None).await.unwrap_err();
+    assert!(error.to_string().starts_with("the session works in `"), "{error}");
+}
+
+#[tokio::test]
+async fn it_does_not_write_what_other_programs_obey_nor_its_own_sessions() {
+    let dir = tempfile::tempdir().unwrap();
+    for path in [".deputize/config.yaml", ".config/deputize/config.yaml", "git.conf", "log/s.jsonl"]
+    {
+        let write = call("write_file", json!({"path": path, "content": "x"}));
+        let (agent, _) = builder(dir.path(), write);
+        let env = env().into_iter().chain([
+            ("HOME".into(), dir.path().into()),
+            ("GIT_CONFIG_GLOBAL".into(), dir.path().join("git.conf").into()),
+        ]);
+        let agent = agent.env(env).sessions(dir.path().join("log")).build().unwrap();
+        agent.run("Write it.").await;
+        assert!(!dir.path().join(path).exists(), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn children_may_have_models_of_their_own_and_one_that_is_not_there_is_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let (agent, parent) = builder(dir.path(), |seen| {
+        let hand_on = Reply::calls("m", [("delegate_task", json!({"goal": "Look."}))]);
+        Some(if seen.replies() == 0 { hand_on } else { Reply::text("m", "Done.") }.into())
+    });
+    let child = Arc::new(ScriptedModel::rule(|_| Some(Reply::text("c", "Seen.").into())));
+    let config = |model: &str| DelegationConfig {
+        model: Some(model.to_owned()),
+        ..DelegationConfig::default()
+    };
+    let agent = agent.child_model(AgentModel::shared("scripted/c", Arc::clone(&child) as _));
+    let outcome = agent.delegation(config("scripted/c")).build().unwrap().run("Go.").await;
+    assert_eq!((outcome.text.as_deref(), parent.requests().len()), (Some("Done."), 2));
+    assert_eq!(child.requests().len(), 1);
+
+    let (agent, _) = builder(dir.path(), |_| None);
+    let error = agent.delegation(config("openai/gpt-5")).build().unwrap_err();
+    assert_eq!(error.to_string(), "the model needs a key: set OPENAI_API_KEY");
+}
+
+#[tokio::test]
 async fn a_task_ends_when_it_is_cancelled_or_its_budget_is_spent() {
     let dir = tempfile::tempdir().unwrap();
     let cancel = Cancel::new();

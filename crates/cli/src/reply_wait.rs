@@ -1,4 +1,4 @@
-//! Requests whose replies are slow to begin. A quiet run shows them, because it shows little else.
+//! Requests whose replies begin late or stall. A quiet run shows them, because it shows little else.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep_until};
 /// For how long a reply may be waited for before that is shown.
 pub(crate) const SHOWN_AFTER: Duration = Duration::from_secs(5);
 
-/// The requests of which nothing has come yet.
+/// The requests whose replies have not ended.
 #[derive(Debug, Default)]
 pub(crate) struct ReplyWaits {
     /// When the wait of each is to be shown.
@@ -21,7 +21,7 @@ pub(crate) struct ReplyWaits {
 }
 
 impl ReplyWaits {
-    /// Calls `show` with the agent of each request of which nothing has come for [`SHOWN_AFTER`],
+    /// Calls `show` with the agent of each request of whose reply nothing came for [`SHOWN_AFTER`],
     /// once for each request. Never ends.
     pub(crate) async fn watch(&self, show: impl Fn(&AgentId)) -> Infallible {
         loop {
@@ -74,7 +74,9 @@ impl Observer for ReplyWaits {
     }
 
     fn live(&self, agent: &AgentId, _: Delta<'_>) {
-        self.end(agent);
+        if let Some(due) = self.lock().get_mut(agent) {
+            *due = Instant::now() + SHOWN_AFTER;
+        }
     }
 }
 
@@ -121,7 +123,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_reply_that_has_begun_or_ended_is_not_waited_for() {
+    async fn a_reply_that_ended_is_not_waited_for_and_one_that_stalls_is() {
         let shown = shown(async |waits: &ReplyWaits| {
             for agent in [root(), child(1), child(2)] {
                 see(waits, &agent, asked(1));
@@ -135,6 +137,6 @@ mod tests {
             see(waits, &child(2), asked(1));
             tokio::time::sleep(60 * SECOND).await;
         });
-        assert_eq!(shown.await, [(18, child(2))]);
+        assert_eq!(shown.await, [(9, root()), (18, child(2))]);
     }
 }

@@ -383,6 +383,12 @@ impl Store {
         any.downcast::<T>().expect("a value stored under its own type")
     }
 
+    /// Puts a value in that other stores have too. One of its type that is there already stays.
+    pub fn share<T: Resource>(&self, value: Arc<T>) {
+        let mut values = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        values.entry(TypeId::of::<T>()).or_insert(value);
+    }
+
     /// Ends every value and forgets it.
     pub async fn close(&self) {
         let values = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));

@@ -332,7 +332,7 @@ fn spec(
     let depth = parent.spec.depth + 1;
     let Told { system, first, declared } = told(&task, &child, parent, policy)?;
     let own = task.model.or_else(|| policy.model.clone());
-    let lacks = declared.is_some().then(|| child.unapproved());
+    let lacks = declared.is_some().then(|| lacks(&child, parent));
     let spec = AgentSpec {
         id: parent.spec.id.child(by.call, by.task_index),
         parent: Some(parent.spec.id.clone()),
@@ -362,6 +362,18 @@ fn spec(
         Some(schema) => spec.answering(schema),
         None => spec,
     })
+}
+
+/// The tools that a child is told of and has not only because nobody approves their calls. Where
+/// its parent's list stays, that has what the parent lacks too.
+fn lacks(child: &ChildTools, parent: Parent<'_>) -> Vec<ToolName> {
+    let mut lacks = child.unapproved();
+    for tool in &parent.spec.unapproved {
+        if !lacks.contains(tool) {
+            lacks.push(tool.clone());
+        }
+    }
+    lacks
 }
 
 /// What a child wants of its model.
@@ -404,7 +416,7 @@ fn told(
 ) -> Result<Told, FillError> {
     let preserves = policy.tool_schemas == ToolSchemas::CachePreserving;
     let fewer = parent.declared.iter().any(|tool| !child.tools.contains(&tool.name));
-    let denied = child.unapproved();
+    let denied = lacks(child, parent);
     let prompt = child_prompt(&Brief {
         goal: &task.goal,
         context: task.context.as_deref(),

@@ -5,8 +5,8 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use deputize_core::{
-    AgentId, AgentView, Budget, BudgetAccount, BudgetOf, Cancel, Cost, Reservation, ReserveRequest,
-    ReserveResult, TaskCost, Usage,
+    AgentId, AgentSpec, Budget, BudgetAccount, BudgetOf, CallId, Cancel, Cost, Reservation,
+    ReserveRequest, ReserveResult, TaskCost, Usage,
 };
 use tokio::sync::Notify;
 
@@ -27,10 +27,11 @@ struct State {
     /// Who waits for room: agents that have begun before those that have not, each in the order
     /// they came.
     waiting: BTreeMap<Ticket, Arc<Notify>>,
-    next_ticket: u64,
+    next_number: u64,
 }
 
-/// A place among those who wait: whether the agent is new, and its number.
+/// A place among those who wait: whether the agent is new, and its number. A new one has the number
+/// at which its budget was opened.
 type Ticket = (bool, u64);
 
 /// An agent that may spend.
@@ -44,6 +45,10 @@ struct Entry {
     spent: Cost,
     /// The most that it had spent and reserved at any moment.
     peak: Cost,
+    /// Its number among those whose budgets were opened.
+    number: u64,
+    /// The call that it is a task of, if it is new and was neither granted nor refused room yet.
+    starts: Option<CallId>,
     /// Whether it had room for a request.
     begun: bool,
     /// Whether it waits for room.
@@ -104,7 +109,7 @@ impl BudgetLedger {
             agents: BTreeMap::new(),
             history,
             waiting: BTreeMap::new(),
-            next_ticket: 0,
+            next_number: 0,
         };
         Self { state: Mutex::new(state) }
     }
@@ -113,12 +118,16 @@ impl BudgetLedger {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Opens the budget for an agent.
-    pub(crate) fn open(self: &Arc<Self>, agent: &AgentView) -> AgentBudget {
-        let spec = &agent.spec;
-        let entry =
-            Entry { parent: spec.parent.clone(), child: spec.depth > 0, ..Entry::default() };
+    /// Opens the budget for an agent, which is new or was resumed.
+    pub(crate) fn open(self: &Arc<Self>, spec: &AgentSpec, is_new: bool) -> AgentBudget {
         let mut state = self.lock();
+        let entry = Entry {
+            parent: spec.parent.clone(),
+            child: spec.depth > 0,
+            number: state.take_number(),
+            starts: spec.spawned_by.as_ref().filter(|_| is_new).map(|by| by.call),
+            ..Entry::default()
+        };
         state.agents.insert(spec.id.clone(), entry);
         if let Some(parent) = &spec.parent {
             state.update(parent, |entry| entry.children = entry.children.saturating_add(1));
@@ -139,6 +148,20 @@ impl BudgetLedger {
 }
 
 impl State {
+    fn take_number(&mut self) -> u64 {
+        let number = self.next_number;
+        self.next_number = number.saturating_add(1);
+        number
+    }
+
+    /// Returns whether a task before this one in its call has not asked for room yet. Their slots
+    /// are given in their order, so it has one and is about to ask.
+    fn is_before_its_turn(&self, own: &Entry) -> bool {
+        let same_call = |it: &Entry| it.starts.is_some() && it.starts == own.starts;
+        let earlier = |it: &Entry| it.number < own.number && it.parent == own.parent;
+        self.agents.values().any(|it| earlier(it) && same_call(it))
+    }
+
     /// Changes an agent's entry, and in the accounts whether the agent runs.
     fn update(&mut self, agent: &AgentId, change: impl FnOnce(&mut Entry)) {
         let Some(entry) = self.agents.get_mut(agent) else { return };
@@ -185,7 +208,7 @@ impl State {
         };
         let now = Reservation::granted(ask, rest);
         self.update(agent, |entry| {
-            (entry.begun, entry.waits) = (true, false);
+            (entry.begun, entry.waits, entry.starts) = (true, false, None);
             entry.reservation = now;
             let mut taken = entry.spent;
             taken += now.held();
@@ -212,11 +235,13 @@ impl State {
         sizes: &dyn Fn(CostEstimates) -> Vec<SizedRequest>,
         (route, waiter): (&str, &mut Waiter<'_>),
     ) -> Option<Reserved> {
-        let new = self.agents.get(agent).is_none_or(|entry| !entry.begun);
+        let Some(entry) = self.agents.get(agent) else { return Some(Reserved::Cancelled) };
+        let (new, number) = (!entry.begun, entry.number);
+        let out_of_turn = new && self.is_before_its_turn(entry);
         let first = self.waiting.first_key_value().map(|(ticket, _)| *ticket);
         let mut result = ReserveResult::Refused;
         let mut refused = ReserveRequest::default();
-        if new && first.is_some_and(|first| waiter.ticket.is_none_or(|own| first < own)) {
+        if out_of_turn || (new && first.is_some_and(|first| first < (new, number))) {
             result = ReserveResult::Wait;
         } else {
             for size in sizes(self.estimate(agent, route)) {
@@ -240,12 +265,14 @@ impl State {
             }
         }
         if result == ReserveResult::Refused {
+            if let Some(entry) = self.agents.get_mut(agent) {
+                entry.starts = None;
+            }
             self.leave(waiter);
             return Some(Reserved::Refused(refused));
         }
         if waiter.ticket.is_none() {
-            let ticket = (new, self.next_ticket);
-            self.next_ticket = self.next_ticket.saturating_add(1);
+            let ticket = (new, if new { number } else { self.take_number() });
             self.waiting.insert(ticket, Arc::clone(&waiter.notify));
             waiter.ticket = Some(ticket);
             self.update(agent, |entry| {
@@ -395,5 +422,56 @@ impl Budgets {
     /// Whether dollars are limited for such an agent, so that prices must be known.
     pub(crate) const fn need_prices(&self, child: bool) -> bool {
         self.session.usd.is_some() || (child && self.children.usd.is_some())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use deputize_core::{SessionId, SpawnedBy};
+    use futures_util::FutureExt as _;
+
+    use super::*;
+    use crate::session::top_agent;
+
+    fn tokens(tokens: u64) -> Cost {
+        Cost { tokens, ..Cost::default() }
+    }
+
+    /// A task of the first call of the top agent.
+    fn task(top: &AgentSpec, task_index: u32) -> AgentSpec {
+        let call = CallId { step: 1, slot: 0 };
+        AgentSpec {
+            id: top.id.child(call, task_index),
+            parent: Some(top.id.clone()),
+            depth: 1,
+            spawned_by: Some(SpawnedBy { call, task_index, task_count: 2 }),
+            ..top.clone()
+        }
+    }
+
+    #[tokio::test]
+    async fn tasks_of_a_call_take_room_in_their_order_whoever_asks_first() {
+        let session = Budget { tokens: Some(100), usd: None };
+        let budgets = Budgets { session, children: Budget::default() };
+        let spent = (Cost::default(), Cost::default());
+        let ledger = Arc::new(BudgetLedger::new(budgets, spent, CostHistory::default()));
+        let top = top_agent(&SessionId::literal("s"), "m", "go", Path::new("/"));
+        let _top = ledger.open(&top, true);
+        let [first, second] = [0, 1].map(|index| ledger.open(&task(&top, index), true));
+        let sizes = |_: CostEstimates| {
+            let ask = ReserveRequest { request: tokens(60), ..ReserveRequest::default() };
+            vec![SizedRequest { input: 50, output: 10, ask }]
+        };
+        let cancel = Cancel::new();
+        let mut early = Box::pin(second.reserve("m", &sizes, &cancel));
+        assert!(early.as_mut().now_or_never().is_none());
+        let granted = first.reserve("m", &sizes, &cancel).await;
+        assert!(matches!(granted, Reserved::Granted(_)), "{granted:?}");
+        assert!(early.as_mut().now_or_never().is_none(), "there is room for one");
+        first.settle(tokens(30), None);
+        first.close(Cost::default(), true);
+        assert!(matches!(early.await, Reserved::Granted(_)));
     }
 }

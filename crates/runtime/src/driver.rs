@@ -92,7 +92,7 @@ impl Driver {
         }
         let limited = shared.parts.budgets.limit(view.spec.depth > 0) && shared.play.is_none();
         Self {
-            budget: limited.then(|| shared.budget.open(&view)),
+            budget: limited.then(|| shared.budget.open(&view.spec, run.iterations() == 0)),
             shared,
             view,
             run,

@@ -69,11 +69,7 @@ async fn thoughts_whose_opening_tag_the_server_keeps_are_none_of_the_answer_eith
 
 #[tokio::test]
 async fn a_child_of_nothing_but_thoughts_has_given_no_answer() {
-    for thoughts in [
-        "<think>SECRET-THOUGHT</think>",
-        "<Thinking>\nSECRET-THOUGHT, cut",
-        "SECRET-THOUGHT\n</think>\n",
-    ] {
+    for thoughts in ["<think>SECRET-THOUGHT</think>", "<Thinking>\nSECRET-THOUGHT, cut"] {
         let lab = Lab::new();
         let task = json!({"goal": "Count them"});
         let server = model(family(task, vec![thoughts.to_owned()])).await;

@@ -185,10 +185,11 @@ impl ThoughtSplitter {
 /// Splits content that begins inside a block, whose opening tag the server kept, at the tag that
 /// closes it: into the thoughts and what follows.
 ///
-/// The tag of a quotation closes nothing: in a fenced block or beside a quote, among words, or
-/// behind the tag that opens it.
+/// Models close such a block with a line of its own, and an answer follows. Any other tag may be
+/// part of the answer: in a text of markup, in a fenced block, behind a tag that opens it, or at the
+/// end.
 pub(super) fn split_unopened(content: &str) -> Option<(&str, &str)> {
-    let first_opening = |tag: &&str| find_tag(content, &format!("<{tag}>")).unwrap_or(usize::MAX);
+    let first_opening = |tag: &&str| find_tag(content, &format!("<{tag}")).unwrap_or(usize::MAX);
     let openings = TAGS.map(|tag| (tag, first_opening(&tag)));
     let (mut seen, mut fences) = (0, 0);
     for (at, _) in content.match_indices("</") {
@@ -201,7 +202,8 @@ pub(super) fn split_unopened(content: &str) -> Option<(&str, &str)> {
         let Some((tag, _)) = openings.into_iter().find(is_closed) else { continue };
         let (before, rest) = content.split_at(at);
         let rest = rest.get(tag.len() + 3..).unwrap_or_default();
-        if fences % 2 == 0 && !is_quoted(before, rest) {
+        let is_line = before.ends_with('\n') && rest.starts_with(['\n', '\r']);
+        if fences % 2 == 0 && is_line && !rest.trim().is_empty() {
             return Some((before.trim(), rest));
         }
     }
@@ -221,19 +223,6 @@ pub(super) fn split_whole(content: &str) -> Option<(String, String)> {
     splitter.push(rest, &mut emit);
     splitter.finish(&mut emit);
     Some((thought, answer))
-}
-
-/// Whether what stands between these parts of a text is quoted there, or stands among words.
-fn is_quoted(before: &str, rest: &str) -> bool {
-    const QUOTES: [char; 8] = ['`', '"', '\'', '(', '[', '\u{201c}', '\u{2018}', '\u{ab}'];
-    const ENDS: [char; 7] = ['`', '"', '\'', ')', ']', '\u{201d}', '\u{2019}'];
-    let blank = |c: char| c == ' ' || c == '\t';
-    let line = before.trim_end_matches(blank);
-    let among = line.len() < before.len()
-        && !line.is_empty()
-        && !line.ends_with('\n')
-        && rest.trim_start_matches(blank).starts_with(|c| c != '\n' && c != '\r');
-    among || before.ends_with(QUOTES) || rest.starts_with(ENDS)
 }
 
 /// Where a tag first stands, in whatever case.
@@ -333,12 +322,9 @@ mod tests {
     fn content_that_begins_inside_a_block_is_split_at_its_end() {
         for (content, thought, answer) in [
             ("Hm.\n</think>\n\nSeven.", "Hm.", "Seven."),
-            ("Hm.</think>Seven.", "Hm.", "Seven."),
-            ("Hm. </THINK> \nSeven.", "Hm.", "Seven."),
-            ("Hm.\n  </think> Seven.", "Hm.", "Seven."),
-            ("Hm.\n</think>", "Hm.", ""),
+            ("Hm.\n</THINK>\r\nSeven.", "Hm.", "Seven."),
             ("Hm.\n</think>\n</think>\nSeven.", "Hm.", "Seven."),
-            ("Hm.\n</think><think>Oh.</think>Seven.", "Hm.\n\nOh.", "Seven."),
+            ("Hm.\n</think>\n<think>Oh.</think>Seven.", "Hm.\n\nOh.", "Seven."),
             (
                 "A `</think>`?\n```\n</think>\n```\nNo.\n</think>\nSeven.",
                 "A `</think>`?\n```\n</think>\n```\nNo.",
@@ -356,6 +342,11 @@ mod tests {
             "So:\n```\nHm.\n</think>\n```\nDone.",
             "So:\n<think>\nHm.\n</think>\nDone.",
             "Hm.\n</thinker>\nSeven.",
+            "{\"html\":\"a</think>b\",\"n\":1}",
+            "The sum is 7.\n</think>\n",
+            "Hm.</think>Seven.",
+            "Fill in:\n<reasoning lang=\"en\">\n…\n</reasoning>\n\nDone.",
+            "It is:\n+    </think>\n+more\n",
         ] {
             assert_eq!(split_whole(content), None, "{content:?}");
         }
