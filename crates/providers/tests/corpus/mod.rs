@@ -182,7 +182,9 @@ pub(crate) fn check_limits<P: Parser>() {
     assert!(seen.starts_with("Unavailable: an event of the stream has 104"), "{seen}");
     assert!(seen.contains("the limit is 1048576 (the.key)"), "{seen}");
     // The limit of the reply decides where it is larger.
-    let seen = outcome::<P>(flood.chain([b"data: x\n\n".as_slice()]), Ending::InOrder);
+    let large = ReplyLimit { bytes: 8 * 1024 * 1024, ..small() };
+    let pieces = flood.chain([b"data: x\n\n".as_slice()]);
+    let seen = outcome_within::<P>(pieces, Ending::InOrder, large);
     assert!(!seen.contains("the limit is"), "{seen}");
     let values = format!("data: {{\"x\":[{}0]}}\n\n", "0,".repeat(60_000));
     let seen = outcome::<P>([values.as_bytes()], Ending::InOrder);
