@@ -442,7 +442,7 @@ def judge(repository, report):
         yield "dependencies", found is None, "none stated", "none"
     else:
         said = number(found[1]) if found and found[1] else 0
-        names = set(re.findall(r"`([^`]+)`", found[2])) if found else set()
+        names = set(re.findall(r"(?:^|,) `([^`]+)`", found[2])) if found else set()
         yield "dependencies", said == len(wanted) and names <= wanted, said, len(wanted)
     largest = re.search(r"^- Largest files, in lines: (.*)$", report, re.M)
     stated = [(p, number(n)) for p, n in re.findall(r"`([^`]+)` ([\d,]+)", largest[1])] if largest else []

@@ -291,9 +291,16 @@ fn strip(text: &str) -> String {
     });
     let mut out = String::new();
     let mut rest = text.as_str();
-    while let Some(at) = rest.find(['[', '!', '<']) {
+    while let Some(at) = rest.find(['[', '!', '<', '`']) {
         let (before, from) = rest.split_at(at);
         out.push_str(before);
+        // Code stays as it is.
+        if let Some(end) = from.strip_prefix('`').and_then(|inner| inner.find('`')) {
+            let (shown, after) = from.split_at(end + 2);
+            out.push_str(shown);
+            rest = after;
+            continue;
+        }
         // `#[attribute]` is code, not a link.
         let code = before.ends_with('#');
         let (shown, after) = link(from).filter(|_| !code).unwrap_or_else(|| {

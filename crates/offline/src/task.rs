@@ -7,7 +7,7 @@ use regex::Regex;
 use super::language;
 use super::pattern::fixed;
 use super::scope::Scope;
-use super::wording::{inert, shorten};
+use super::wording::shorten;
 
 mod grammar;
 mod token;
@@ -103,7 +103,7 @@ impl Task {
 
 /// Returns a part of a task as a refusal repeats it.
 fn shown(text: &str) -> String {
-    inert(&shorten(text, SHOWN))
+    shorten(text, SHOWN).replace('`', "'")
 }
 
 /// Whether a word can only be a path: it has a separator, or an extension that we know.

@@ -6,9 +6,36 @@ pub(super) fn bullets(lines: impl Iterator<Item = String>) -> Option<String> {
     (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
-/// Text from a file inside a line of markdown.
-pub(super) fn inert(text: &str) -> String {
-    text.replace('`', "'").replace('<', "‹").replace('|', "¦")
+/// Text from a file in a line of markdown, as it is. A backtick alone would open a span of code.
+pub(super) fn quote(text: &str) -> String {
+    let open = text.matches('`').count() % 2 == 1;
+    if open { text.replace('`', "'") } else { text.to_owned() }
+}
+
+/// Text from a file in a cell of a table.
+pub(super) fn cell(text: &str) -> String {
+    quote(text).replace('|', "\\|")
+}
+
+/// Text as a span of code.
+pub(super) fn code(text: &str) -> String {
+    if text.contains('`') { format!("`` {text} ``") } else { format!("`{text}`") }
+}
+
+/// A version, as code where markdown would read something in it.
+pub(super) fn version(text: &str) -> String {
+    let marks = ['<', '|', '*', '_', '`', '[', '\\', '&'];
+    if text.contains(marks) { code(text) } else { text.to_owned() }
+}
+
+/// A report without the characters that steer a terminal or turn the direction of text: names in
+/// manifests may have them, as escapes.
+pub(super) fn printable(report: &str) -> String {
+    let steers = |c: char| {
+        c.is_control() && c != '\n'
+            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    report.chars().filter(|c| !steers(*c)).collect()
 }
 
 /// Returns the first characters of a text, with a mark where more follows.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::project::NOT_READ;
 use super::{Report, and_more};
 use crate::manifest::{Dependency, Tool};
-use crate::wording::{count, inert, number};
+use crate::wording::{self, code, count, number};
 
 /// Dependencies that are named.
 const DEPENDENCIES: usize = 12;
@@ -36,10 +36,10 @@ pub(super) fn dependencies(report: &Report) -> Option<String> {
         let version = match dependency.version.as_str() {
             "" | "*" => String::new(),
             _ if dependency.leaves_to_workspace() => String::new(),
-            version => format!(" {}", inert(version)),
+            version => format!(" {}", wording::version(version)),
         };
         let users = if many && *users > 1 { format!(" (×{users})") } else { String::new() };
-        format!("`{}`{version}{users}", inert(&dependency.name))
+        format!("{}{version}{users}", code(&dependency.name))
     };
     let left = all.len().saturating_sub(DEPENDENCIES);
     let named = and_more(all.iter().take(DEPENDENCIES).map(one).collect(), left);

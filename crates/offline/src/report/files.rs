@@ -6,7 +6,7 @@ use super::{Report, and_more};
 use crate::inventory::File;
 use crate::modules::is_source;
 use crate::part::Part;
-use crate::wording::{bullets, count, inert, number, shorten};
+use crate::wording::{bullets, cell, code, count, number, quote, shorten};
 
 /// Files that are named as largest, and as imported most.
 const LARGEST: usize = 5;
@@ -21,10 +21,10 @@ pub(super) fn module_table(report: &Report) -> Option<String> {
     const ROWS: usize = 12;
     let mut out = "| folder | files | lines | what it is |\n| --- | ---: | ---: | --- |".to_owned();
     for module in report.modules.iter().take(ROWS) {
-        let about = inert(&shorten(&module.about, 100));
+        let about = cell(&shorten(&module.about, 100));
         out.push_str(&format!(
-            "\n| `{}` | {} | {} | {about} |",
-            module.label(),
+            "\n| {} | {} | {} | {about} |",
+            cell(&code(&module.label())),
             number(module.files),
             number(module.lines)
         ));
@@ -96,7 +96,7 @@ pub(super) fn examples(report: &Report) -> Option<String> {
         names.sort_unstable();
         names.dedup();
         let left = names.len().saturating_sub(EXAMPLES);
-        let names = names.iter().take(EXAMPLES).map(|name| inert(name)).collect();
+        let names = names.iter().take(EXAMPLES).map(|name| quote(name)).collect();
         let names = and_more(names, left);
         let names = if names.is_empty() { String::new() } else { format!(": {names}") };
         format!("`{folder}`, {}{names}", count(files.len() as u64, "file"))

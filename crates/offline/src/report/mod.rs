@@ -19,7 +19,7 @@ use crate::modules::{Module, is_source};
 use crate::part::Part;
 use crate::scope::Scope;
 use crate::survey::Top;
-use crate::wording::{bullets, count, inert, number};
+use crate::wording::{bullets, count, number, printable, quote};
 
 /// Entry points that are named with their places.
 const ENTRIES: usize = 12;
@@ -124,7 +124,7 @@ pub(super) fn render(report: &Report) -> String {
         Some(made_by(report.parts.len())),
     ];
     let text: Vec<String> = sections.into_iter().flatten().collect();
-    format!("{}\n", text.join("\n\n"))
+    printable(&format!("{}\n", text.join("\n\n")))
 }
 
 fn section(title: &str, body: Option<String>) -> Option<String> {
@@ -133,7 +133,7 @@ fn section(title: &str, body: Option<String>) -> Option<String> {
 
 fn quoted(commands: &[String]) -> String {
     let quote = |command: &String| match command.split_once(" (") {
-        Some((command, what)) => format!("`{command}` ({}", inert(what)),
+        Some((command, what)) => format!("`{command}` ({}", quote(what)),
         None => format!("`{command}`"),
     };
     commands.iter().map(quote).collect::<Vec<_>>().join(", ")

@@ -6,7 +6,7 @@ use crate::manifest::{Package, Tool};
 use crate::modules::is_source;
 use crate::part::Part;
 use crate::syntax::sentence_end;
-use crate::wording::{bullets, inert, shorten};
+use crate::wording::{self, bullets, quote, shorten};
 
 /// Says of a field that another manifest has it.
 pub(super) const NOT_READ: &str = "from the workspace (not read)";
@@ -117,7 +117,7 @@ fn same(one: &str, other: &str) -> bool {
 }
 
 fn sentence(text: &str) -> String {
-    let text = inert(&shorten(text.trim(), 240));
+    let text = quote(&shorten(text.trim(), 240));
     if text.ends_with(['.', '!', '?', '…']) { text } else { format!("{text}.") }
 }
 
@@ -136,7 +136,13 @@ pub(super) fn facts(report: &Report, sizes: &Sizes) -> String {
             Tool::Python => "Python ",
             _ => "",
         };
-        lines.push(format!("Requires: {language}{}", inert(requires)));
+        // Some manifests name the language with the version.
+        let named = |(name, _): &(&str, &str)| name.chars().all(char::is_alphabetic);
+        let requires = match requires.split_once(' ').filter(named) {
+            Some((name, wanted)) => format!("{name} {}", wording::version(wanted)),
+            None => wording::version(requires),
+        };
+        lines.push(format!("Requires: {language}{requires}"));
     }
     if !report.commands.build.is_empty() {
         lines.push(format!("Build: {}", quoted(&report.commands.build)));
@@ -175,7 +181,7 @@ fn licence(report: &Report, package: Option<&Package>) -> String {
         report.top.licences.iter().map(|(path, _)| format!("`{path}`")).collect();
     files.truncate(4);
     if let Some(declared) = declared {
-        let text = inert(&shorten(&declared, 80));
+        let text = quote(&shorten(&declared, 80));
         return if files.is_empty() { text } else { format!("{text} ({})", files.join(", ")) };
     }
     let mut known: Vec<&str> = report.top.licences.iter().filter_map(|(_, name)| *name).collect();
