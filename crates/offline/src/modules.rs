@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::conversation::Ask;
 use super::imports::{join, parent};
 use super::inventory::{File, Inventory, head};
-use super::language::file_name;
+use super::language::{self, Class, file_name};
 use super::manifest::Package;
 use super::part::Part;
 use super::readme;
@@ -196,11 +196,18 @@ fn documented(ask: &mut Ask<'_, '_>, inventory: &Inventory, module: &Module) -> 
         let Some(text) = head(ask, &path, DOC_LINES) else { continue };
         let doc = match Grammar::of(&path) {
             Some(grammar) => outline(grammar, &closed(&path, text), false).doc,
-            None => readme::prose(&text),
+            // Code that cannot be parsed has no prose to find.
+            None if is_prose(&path) => readme::prose(&text),
+            None => None,
         };
         said = said.or(doc);
     }
     said
+}
+
+/// Whether a file is text for people, by its name.
+fn is_prose(path: &str) -> bool {
+    language::of(path).class == Class::Prose
 }
 
 /// Returns the head of a file with the documentation closed in which it is cut off.

@@ -75,6 +75,8 @@ pub(super) struct Package {
     pub(super) about: String,
     /// Needed when it runs.
     pub(super) dependencies: Vec<Dependency>,
+    /// Whether it does not say what it needs.
+    pub(super) unstated: bool,
     /// Needed only on demand.
     pub(super) optional: u64,
     /// Needed to develop, test or build it.
@@ -190,6 +192,7 @@ pub(super) fn packages(ask: &mut Ask<'_, '_>, inventory: &Inventory, root: &str)
         }
     }
     python::dynamic_version(ask, inventory, &mut packages);
+    python::required(ask, inventory, &mut packages);
     inherit(&mut packages, None);
     merge_python(&mut packages, top);
     packages
@@ -299,6 +302,7 @@ fn merge_python(packages: &mut Vec<Package>, top: &str) {
             first.dependencies = other.dependencies;
             first.optional = first.optional.max(other.optional);
         }
+        first.unstated &= other.unstated;
         if first.programs.is_empty() {
             first.programs = other.programs;
         }

@@ -7,7 +7,7 @@ use toml::{Table, Value};
 use super::{Dependency, Package, Program, Tool, one_line};
 use crate::conversation::Ask;
 use crate::imports::parent;
-use crate::inventory::{Inventory, head};
+use crate::inventory::{Inventory, head, whole};
 use crate::language::file_name;
 use crate::part::{Part, part_of};
 use crate::syntax::{assigned_version, setup_arguments};
@@ -23,7 +23,9 @@ pub(super) fn pyproject(path: &str, text: &str) -> Option<Package> {
     let project = at(&["project"])
         .or_else(|| at(&["tool", "poetry"]))
         .or_else(|| at(&["tool", "flit", "metadata"]));
-    let Some(project) = project.and_then(Value::as_table) else { return Some(out) };
+    let Some(project) = project.and_then(Value::as_table) else {
+        return Some(Package { unstated: true, ..out });
+    };
     let word =
         |name: &str| project.get(name).and_then(Value::as_str).map(one_line).unwrap_or_default();
     out.name = word("name");
@@ -148,6 +150,7 @@ pub(super) fn setup_cfg(path: &str, text: &str) -> Option<Package> {
             out.programs.push(Program { name: name.trim().to_owned(), at: at.trim().to_owned() });
         }
     }
+    out.unstated = !sections.keys().any(|(section, _)| section == "options");
     if sections.keys().any(|(section, _)| section == "tool:pytest") {
         out.scripts.insert("pytest".to_owned(), String::new());
     }
@@ -197,7 +200,48 @@ pub(super) fn pkg_info(path: &str, text: &str) -> Option<Package> {
             _ => {}
         }
     }
+    // Old metadata leaves this to a file beside it.
+    out.unstated = out.dependencies.is_empty() && out.optional == 0;
     (!out.name.is_empty()).then_some(out)
+}
+
+/// Reads what packages need whose metadata leaves it to `requires.txt`.
+pub(super) fn required(ask: &mut Ask<'_, '_>, inventory: &Inventory, packages: &mut [Package]) {
+    for package in packages.iter_mut().filter(|package| package.unstated) {
+        let folder = package.folder();
+        let beside = |path: &str| {
+            let within = parent(path);
+            let metadata = within.ends_with(".egg-info") && parent(within) == folder;
+            file_name(path) == "requires.txt" && (within == folder || metadata)
+        };
+        let below = inventory.below(if folder.is_empty() { "." } else { folder });
+        let Some(file) = below.into_iter().find(|file| beside(&file.path)) else { continue };
+        let Some(text) = whole(ask, &file.path) else { continue };
+        if let Some((dependencies, optional)) = requires_txt(&text) {
+            package.dependencies = dependencies;
+            package.optional = optional;
+            package.unstated = false;
+        }
+    }
+}
+
+/// Reads the requirements of `requires.txt` and the number of those for extras. `None` where a
+/// line is no requirement.
+fn requires_txt(text: &str) -> Option<(Vec<Dependency>, u64)> {
+    let (mut dependencies, mut optional, mut extra) = (Vec::new(), 0, false);
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        if let Some(section) = line.strip_prefix('[') {
+            // A section that begins with a colon is for some systems, not for an extra.
+            extra = !section.strip_suffix(']')?.starts_with(':');
+        } else if !line.starts_with(|c: char| c.is_ascii_alphanumeric()) {
+            return None;
+        } else if extra {
+            optional += 1;
+        } else {
+            dependencies.push(requirement(line));
+        }
+    }
+    Some((dependencies, optional))
 }
 
 /// Reads the version of Python packages whose manifests leave it to their source.

@@ -43,7 +43,10 @@ pub(super) fn dependencies(report: &Report) -> Option<String> {
     };
     let left = all.len().saturating_sub(DEPENDENCIES);
     let named = and_more(all.iter().take(DEPENDENCIES).map(one).collect(), left);
+    // A manifest with settings of tools alone is no package that could need something.
+    let unstated = report.packages.iter().any(|it| it.unstated && !it.name.is_empty());
     let mut out = match all.len() {
+        0 if unstated => "Not stated".to_owned(),
         0 => "None at run time".to_owned(),
         found => format!("{} at run time: {named}", number(found as u64)),
     };
