@@ -3,13 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
-use super::conversation::Ask;
+use super::conversation::{Ask, Done};
 use super::imports::{Resolver, join, parent};
-use super::inventory::{File, unread_reason, whole};
+use super::inventory::{File, unnumbered, unread_reason, whole};
 use super::manifest::Package;
+use super::modules::{DOC_LINES, closed};
 use super::part::Part;
-use super::syntax::{FILE_BYTES, Grammar, Outline, outline};
+use super::syntax::{FILE_BYTES, Grammar, Outline, outline, says_generated};
 use super::wording::{count, number};
 
 /// Files that one agent parses, and their bytes.
@@ -51,6 +53,8 @@ pub(super) struct Figures {
     pub(super) remarks: u64,
     /// Files that say that a program wrote them.
     pub(super) generated: Vec<String>,
+    /// Large files that cannot be read, so that nobody knows who wrote them.
+    pub(super) unread: Vec<String>,
     /// Files outside of folders of tests that are only compiled for tests.
     pub(super) only_tests: Vec<String>,
     /// What was not looked at, and why.
@@ -73,6 +77,7 @@ impl Figures {
         }
         self.remarks += other.remarks;
         self.generated.extend(other.generated);
+        self.unread.extend(other.unread);
         self.only_tests.extend(other.only_tests);
         self.gaps.extend(other.gaps);
     }
@@ -94,6 +99,7 @@ impl Figures {
         self.imported = imported.into_iter().take(2 * ROWS).collect();
         self.mains.truncate(ROWS);
         self.generated.truncate(ROWS);
+        self.unread.truncate(ROWS);
         self.only_tests.truncate(ROWS);
     }
 }
@@ -135,13 +141,9 @@ pub(super) fn figures(ask: &mut Ask<'_, '_>, files: &[File], resolver: &Resolver
         figures.gaps.push(format!("{left_out} beyond the first {first}, which were parsed"));
     }
     let mut texts = Vec::new();
-    let too_large = files.iter().filter(|file| is_too_large(file));
-    let limit = number(FILE_BYTES);
-    figures
-        .gaps
-        .extend(too_large.map(|file| {
-            format!("`{}`: not parsed, for it has more than {limit} bytes", file.path)
-        }));
+    for file in files {
+        large(ask, file, &mut figures);
+    }
     let mut unread = Vec::new();
     for (file, grammar) in chosen {
         match whole(ask, &file.path) {
@@ -203,9 +205,27 @@ pub(super) fn figures(ask: &mut Ask<'_, '_>, files: &[File], resolver: &Resolver
     figures
 }
 
-/// Whether a source is too large to be parsed.
-fn is_too_large(file: &File) -> bool {
-    Grammar::of(&file.path).is_some() && file.part() != Part::Foreign && file.bytes > FILE_BYTES
+/// Says of a source that is too large to be parsed whether a program wrote it, by its head.
+fn large(ask: &mut Ask<'_, '_>, file: &File, figures: &mut Figures) {
+    let Some(grammar) = Grammar::of(&file.path) else { return };
+    if file.part() == Part::Foreign || file.bytes <= FILE_BYTES {
+        return;
+    }
+    let path = &file.path;
+    let arguments = json!({"path": path, "limit": DOC_LINES});
+    let done = ask.call("read_file", arguments);
+    if let Some(why) = done.and_then(|done| done.reason(path)) {
+        figures.gaps.push(format!("`{path}`: {why}"));
+        figures.unread.push(path.clone());
+        return;
+    }
+    let text = done.and_then(Done::ok).map(unnumbered).unwrap_or_default();
+    if says_generated(grammar, &closed(path, text)) {
+        figures.generated.push(path.clone());
+    } else {
+        let limit = number(FILE_BYTES);
+        figures.gaps.push(format!("`{path}`: not parsed, for it has more than {limit} bytes"));
+    }
 }
 
 /// Returns the files to parse, and how many more there are.

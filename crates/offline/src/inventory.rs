@@ -26,16 +26,18 @@ pub(super) struct File {
     pub(super) lines: Option<u64>,
     /// Whether it is compiled from another file of the project.
     pub(super) compiled: bool,
+    /// Whether it says that a program wrote it.
+    pub(super) generated: bool,
 }
 
 impl File {
     pub(super) const fn new(path: String, bytes: u64, lines: Option<u64>) -> Self {
-        Self { path, bytes, lines, compiled: false }
+        Self { path, bytes, lines, compiled: false, generated: false }
     }
 
     /// Returns the part that the file plays.
     pub(super) fn part(&self) -> Part {
-        if self.compiled { Part::Foreign } else { part_of(&self.path) }
+        if self.compiled || self.generated { Part::Foreign } else { part_of(&self.path) }
     }
 
     /// Whether the file is a program in a language of programs.
@@ -157,6 +159,16 @@ impl Inventory {
             self.files.iter().map(|file| is_compiled(&file.path, project)).collect();
         for (file, compiled) in self.files.iter_mut().zip(compiled) {
             file.compiled = compiled;
+        }
+    }
+
+    /// Marks the files that a program wrote, and counts no lines of those that cannot be read.
+    pub(super) fn mark_read(&mut self, generated: &[String], unread: &[String]) {
+        for file in &mut self.files {
+            file.generated = generated.contains(&file.path);
+            if unread.contains(&file.path) {
+                file.lines = None;
+            }
         }
     }
 

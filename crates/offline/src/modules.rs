@@ -16,7 +16,7 @@ const ROWS: usize = 12;
 /// Files that are named one by one where a folder holds most of a small project.
 const FILES: usize = 8;
 /// Lines of a file that are read for its documentation.
-const DOC_LINES: u64 = 120;
+pub(super) const DOC_LINES: u64 = 120;
 /// Files of a module that are read for its documentation.
 const DOC_FILES: usize = 4;
 
@@ -211,7 +211,7 @@ fn is_prose(path: &str) -> bool {
 }
 
 /// Returns the head of a file with the documentation closed in which it is cut off.
-fn closed(path: &str, mut text: String) -> String {
+pub(super) fn closed(path: &str, mut text: String) -> String {
     if text.lines().count() < usize::try_from(DOC_LINES).unwrap_or(usize::MAX) {
         return text;
     }

@@ -53,8 +53,6 @@ pub(super) fn step(turn: &Turn<'_>, root: &str, sharing: Sharing, closing: bool)
     let mut packages = manifest::packages(&mut ask, &inventory, root);
     manifest::inherit_from_above(&mut ask, &mut packages, root);
     let top = top_files(&mut ask, &inventory, root, listing);
-    let mut parts_of_it = modules(&inventory, root, &packages);
-    describe(&mut ask, &inventory, &packages, &mut parts_of_it);
     let shared = share(&mut ask, root, sharing, &inventory);
     let (figures, parts, note) = match shared {
         Handed::Done(parts) => (together(&parts), parts, None),
@@ -63,6 +61,10 @@ pub(super) fn step(turn: &Turn<'_>, root: &str, sharing: Sharing, closing: bool)
             (own_figures(&mut ask, &inventory, &packages), Vec::new(), Some(why))
         }
     };
+    // What is shared must not depend on what the parts say, so this comes after it.
+    inventory.mark_read(&figures.generated, &figures.unread);
+    let mut parts_of_it = modules(&inventory, root, &packages);
+    describe(&mut ask, &inventory, &packages, &mut parts_of_it);
     if ask.waits() && !closing {
         return Next::Calls(ask.into_missing());
     }

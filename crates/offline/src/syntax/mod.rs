@@ -199,6 +199,11 @@ pub(crate) fn is_comment(kind: &str) -> bool {
     matches!(kind, "comment" | "line_comment" | "block_comment" | "doc_comment")
 }
 
+/// Whether the head of a text says that a program wrote it.
+pub(crate) fn says_generated(grammar: Grammar, text: &str) -> bool {
+    grammar.parse(text).is_some_and(|tree| is_generated(Source { text, root: tree.root_node() }))
+}
+
 /// Whether a comment before the first code says that the file is generated.
 fn is_generated(source: Source<'_>) -> bool {
     let mut cursor = source.root.walk();
