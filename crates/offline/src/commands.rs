@@ -1,7 +1,8 @@
 //! How a package is built and tested, by its manifest and the files beside it.
 
-use super::imports::join;
+use super::imports::{join, parent};
 use super::inventory::Inventory;
+use super::language::file_name;
 use super::manifest::{Package, Tool};
 use super::part::{Part, part_of};
 
@@ -48,7 +49,9 @@ pub(super) fn commands(
         }
         tools.push(package.tool);
         below += 1;
-        let (build, test) = of_package(package, inventory, &[]);
+        let beside = inventory.files.iter().filter(|it| parent(&it.path) == package.folder());
+        let beside: Vec<&str> = beside.map(|it| file_name(&it.path)).collect();
+        let (build, test) = of_package(package, inventory, &beside);
         let there = |command: String| format!("cd {} && {command}", package.folder());
         out.build.extend(build.into_iter().map(there));
         out.test.extend(test.into_iter().map(there));

@@ -36,7 +36,7 @@ pub(super) fn entries(
             _ => declared(package, inventory, &mut programs),
         }
     }
-    from_sources(inventory, figures, &mut programs);
+    from_sources(packages, inventory, figures, &mut programs);
     let many = libraries.len();
     if many > 3 {
         libraries = vec![Entry {
@@ -184,7 +184,12 @@ fn declared(package: &Package, inventory: &Inventory, programs: &mut Vec<Entry>)
 
 /// Programs that only their sources show: `package main` in Go, `main` in C and Java, modules of
 /// Python that can be run.
-fn from_sources(inventory: &Inventory, figures: &Figures, programs: &mut Vec<Entry>) {
+fn from_sources(
+    packages: &[Package],
+    inventory: &Inventory,
+    figures: &Figures,
+    programs: &mut Vec<Entry>,
+) {
     for file in &inventory.files {
         if file_name(&file.path) == "__main__.py" && part_of(&file.path) == Part::Main {
             let module = parent(&file.path).trim_start_matches("src/").replace('/', ".");
@@ -205,10 +210,25 @@ fn from_sources(inventory: &Inventory, figures: &Figures, programs: &mut Vec<Ent
                 programs.push(entry("script", "", at));
             }
         } else if name.ends_with(".go") {
-            programs.push(entry("program", file_name(parent(&main.path)), at));
+            programs.push(entry("program", go_program(packages, parent(&main.path)), at));
         } else {
             let stem = name.split('.').next().unwrap_or_default();
             programs.push(entry("program", stem, at));
         }
+    }
+}
+
+/// Returns the name of the program that Go builds from a folder: that of the module where it lies
+/// there, without the version of its path, and else that of the folder.
+fn go_program<'a>(packages: &'a [Package], folder: &'a str) -> &'a str {
+    let is_module = |package: &&Package| package.tool == Tool::Go && package.folder() == folder;
+    let Some(module) = packages.iter().find(is_module) else { return file_name(folder) };
+    let name = module.name.as_str();
+    let is_version = |word: &str| {
+        word.strip_prefix('v').is_some_and(|rest| rest.chars().all(|c| c.is_ascii_digit()))
+    };
+    match name.rsplit_once('/') {
+        Some((rest, last)) if is_version(last) => file_name(rest),
+        _ => file_name(name),
     }
 }

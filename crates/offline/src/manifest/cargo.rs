@@ -93,7 +93,8 @@ fn dependencies(out: &mut Package, table: &Table) {
             out.optional += 1;
             continue;
         }
-        out.dependencies.push(Dependency::new(name, &version(value)));
+        let package = value.get("package").and_then(Value::as_str);
+        out.dependencies.push(Dependency::new(package.unwrap_or(name), &version(value)));
     }
     for section in ["dev-dependencies", "build-dependencies"] {
         out.development += of(section).map_or(0, |table| table.len() as u64);

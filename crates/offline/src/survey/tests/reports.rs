@@ -99,3 +99,28 @@ fn what_is_quoted_stays_as_it_is() {
     }
     assert!(!report.contains(|c: char| c.is_control() && c != '\n'), "{report:?}");
 }
+
+#[test]
+fn names_and_commands_of_what_lies_below_are_its_own() {
+    let report = survey_in(
+        "Survey this repository",
+        &[
+            (
+                "Cargo.toml",
+                "[package]\nname = \"kite\"\n[dependencies]\nwing = { package = \"glider\", version = \"1\" }\n",
+            ),
+            ("src/lib.rs", "pub fn fly() {}\n"),
+            (
+                "web/package.json",
+                r#"{"name": "web", "version": "1.0.0", "scripts": {"test": "vitest"}}"#,
+            ),
+            ("web/pnpm-lock.yaml", "lockfileVersion: '9.0'\n"),
+            ("tool/go.mod", "module example.com/reel/v2\n\ngo 1.22\n"),
+            ("tool/main.go", "package main\n\nfunc main() {}\n"),
+        ],
+    );
+    assert!(section_of(&report, "Dependencies").contains("`glider` 1"), "{report}");
+    assert!(report.contains("cd web && pnpm install"), "{report}");
+    assert!(report.contains("`cd web && pnpm test` (vitest)"), "{report}");
+    assert!(report.contains("program `reel`: `tool/main.go:3`"), "{report}");
+}
