@@ -80,7 +80,7 @@ pub struct Assembly {
     pub tools: ToolSelection,
     /// Its settings of delegation.
     pub delegation: DelegationConfig,
-    /// What its top agents are told.
+    /// The prompt of its top agents.
     pub prompt: PromptConfig,
     /// Where its top agents work.
     pub workspace: Workspace,

@@ -11,7 +11,7 @@ use deputize_runtime::prompt::{BaseParts, base_prompt};
 /// Separates what comes before the user's words from those words.
 const REQUEST: &str = "THE REQUEST:";
 
-/// What an agent is told before its task.
+/// The prompt of an agent before its task.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct BasePrompt {
     /// The blocks of the system text.
@@ -38,7 +38,7 @@ impl BasePrompt {
         })
     }
 
-    /// Returns the blocks that children are told: all of them where children have a system text of
+    /// Returns the blocks for children: all of them where children have a system text of
     /// their own, and the opening where they share that of their parent.
     #[must_use]
     pub fn for_children(self, schemas: ToolSchemas) -> Vec<Arc<str>> {
@@ -48,7 +48,7 @@ impl BasePrompt {
         }
     }
 
-    /// Adds what the memory of this agent says, where its children are not told.
+    /// Adds what the memory of this agent says, where its children do not read it.
     pub fn add_memory(&mut self, text: &str, schemas: ToolSchemas) {
         let memory = quote(&Source::Tool("memory".to_owned()), text).into_string().into();
         match schemas {

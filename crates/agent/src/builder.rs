@@ -119,7 +119,8 @@ impl AgentBuilder {
         self
     }
 
-    /// Adds a model that the settings of delegation name. Names of known providers need no such call.
+    /// Adds a model that the settings of delegation name. Models of known providers need no such
+    /// call.
     pub fn child_model(mut self, model: impl Into<AgentModel>) -> Self {
         self.child_models.push(model.into());
         self
@@ -137,8 +138,8 @@ impl AgentBuilder {
         self
     }
 
-    /// Lets the agent hand work on. Without this call it has no children. What children are told
-    /// before their prompt, and what needs an approval, follows from the other settings.
+    /// Lets the agent hand work on. Without this call it has no children. The base
+    /// prompt of children, and what needs an approval, follow from the other settings.
     pub fn delegation(mut self, config: DelegationConfig) -> Self {
         self.delegation = Some(config);
         self

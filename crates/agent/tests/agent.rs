@@ -1,4 +1,4 @@
-//! An agent as an embedder builds it: safe without being told so.
+//! An agent as an embedder builds it: safe by default.
 
 use std::ffi::OsString;
 use std::path::Path;

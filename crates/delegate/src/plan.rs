@@ -364,8 +364,8 @@ fn spec(
     })
 }
 
-/// The tools that a child is told of and has not only because nobody approves their calls. Where
-/// its parent's list stays, that has what the parent lacks too.
+/// Returns the tools in a child's list that it may not call only because nobody approves their
+/// calls. Where its parent's list stays, those of its parent are among them.
 fn lacks(child: &ChildTools, parent: Parent<'_>) -> Vec<ToolName> {
     let mut lacks = child.unapproved();
     for tool in &parent.spec.unapproved {

@@ -1,4 +1,4 @@
-//! What is told while agents work.
+//! The progress that is shown while agents work.
 
 use deputize_core::Reply;
 use deputize_testkit::Answer;

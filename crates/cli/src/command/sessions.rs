@@ -252,7 +252,7 @@ fn said<'s>(stored: &'s StoredSession, agent: &AgentId, text: &'s str) -> &'s st
     specs.find(|spec| spec.task == text).map_or_else(|| words_of(text), |spec| spec.request())
 }
 
-/// What another agent's end is told with, for people.
+/// Returns the message of another agent's end, for people.
 fn told_of(stored: &StoredSession, agent: &AgentId, text: &str) -> String {
     // No call is numbered so: the frame is of no tool's result.
     let text = unframed(&stored.header.secret, agent, CallId { step: 0, slot: 0 }, text);

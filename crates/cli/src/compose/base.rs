@@ -10,7 +10,7 @@ use deputize_runtime::prompt::BaseParts;
 use super::Found;
 use crate::config::{self, Config};
 
-/// Which tools children are told of, as the delegation policy says it.
+/// Returns which tools children are sent, as the delegation policy has it.
 pub(super) const fn tool_schemas(config: &Config) -> ToolSchemas {
     match config.delegation.tool_schemas {
         config::ToolSchemas::Narrowed => ToolSchemas::Narrowed,
@@ -18,7 +18,7 @@ pub(super) const fn tool_schemas(config: &Config) -> ToolSchemas {
     }
 }
 
-/// What all children are told before their own prompt.
+/// Returns the base prompt of all children.
 pub(super) fn child_base(config: &Config, found: &Found) -> Result<Vec<Arc<str>>, FillError> {
     let parts = BaseParts {
         system_text: Some(&config.system_prompt),
@@ -28,7 +28,7 @@ pub(super) fn child_base(config: &Config, found: &Found) -> Result<Vec<Arc<str>>
     Ok(BasePrompt::build(&parts, schemas)?.for_children(schemas))
 }
 
-/// The base prompt of the top agent.
+/// Returns the base prompt of the top agent.
 pub(super) fn top_base(
     config: &Config,
     found: &Found,

@@ -455,8 +455,8 @@ impl Handover {
     }
 }
 
-/// Whether a result of the tool that hands on tells of work that was done, or still goes on: one
-/// whose children all ended otherwise does not.
+/// Returns whether the result of a delegation tool has work that was done or still goes on: at
+/// least one child completed or runs.
 fn is_done(result: &str) -> bool {
     let json = result.find('{').and_then(|begin| result.get(begin..)).unwrap_or_default();
     let value = serde_json::Deserializer::from_str(json).into_iter::<Value>().next();

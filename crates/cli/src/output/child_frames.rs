@@ -2,8 +2,8 @@
 
 use serde_json::{Deserializer, Value};
 
-/// Returns a result that tells of children without the frames around what they said; none if it
-/// tells of no children. An error may stand before the JSON, and notes behind it.
+/// Returns a result of children without the frames around what they said; `None` if it
+/// has no children. An error may stand before the JSON, and notes behind it.
 pub(crate) fn children_unframed(content: &str) -> Option<String> {
     let (before, json) = content.split_at(content.find('{')?);
     if !before.is_empty() && !before.starts_with("error: ") {
@@ -20,7 +20,7 @@ pub(crate) fn children_unframed(content: &str) -> Option<String> {
     Some(format!("{before}{value}{notes}"))
 }
 
-/// Returns what another agent's end is told with, without frames.
+/// Returns the message of another agent's end, without frames.
 pub(crate) fn delivery_unframed(text: &str) -> String {
     let text = without_frames(text, "<tool:");
     let line = |line: &str| children_unframed(line).unwrap_or_else(|| line.to_owned());

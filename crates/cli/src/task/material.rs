@@ -19,7 +19,7 @@ pub(crate) struct Material {
     pub(crate) text: String,
     /// A file for all of it, where it is not shown whole.
     file: Option<(PathBuf, Vec<u8>)>,
-    /// What the person is told of it.
+    /// The note about it for the user.
     pub(crate) note: String,
 }
 

@@ -18,7 +18,7 @@ pub struct SessionSummary {
     pub session: SessionId,
     /// When it was made, in milliseconds since 1970-01-01T00:00:00Z.
     pub created: u64,
-    /// What the top agent was told to do first.
+    /// The first task of the top agent.
     pub goal: String,
     /// The model that the top agent asked last, or was to ask.
     pub model: String,
