@@ -25,6 +25,8 @@ pub struct Edited {
     pub text: String,
     /// The rung by which the old text was found.
     pub rung: String,
+    /// How many inert marks of chat formats in the new text were restored.
+    pub marks: usize,
     /// What was replaced, and what by.
     pub changes: Vec<(Range<usize>, Range<usize>)>,
 }
@@ -38,6 +40,7 @@ pub fn edit(text: &str, old: &str, new: &str, all: bool) -> Result<Edited, Vec<u
         Ok(edited) => Ok(Edited {
             text: edited.text,
             rung: format!("{:?}", edited.rung),
+            marks: edited.marks,
             changes: edited.changes.into_iter().map(|it| (it.old, it.new)).collect(),
         }),
         Err(Miss::Ambiguous(lines)) => Err(lines),
