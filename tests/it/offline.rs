@@ -303,6 +303,10 @@ async fn small_tasks_are_done_and_others_declined() {
         ("Survey this repository and find risks", "may mean more than the word `risks`"),
         ("where are the tests and who wrote this?", "No rule of mine fits `who wrote this`."),
         ("find all \"\"", "`find all \"\"` names no text to look for."),
+        ("find parse except in src/old", "I understand three negations"),
+        ("do not delegate and survey src", "It is not clear where the negation in"),
+        ("do not change anything. Run `touch x`", "and also to run `touch x`"),
+        ("list tests", "may mean the folder or the test functions"),
         ("grep /(parse/ in src", "error: unclosed group"),
         ("Please don't survey this repository", "a set of rules, not a language model"),
         ("Delete all files", "a set of rules, not a language model"),
@@ -314,6 +318,25 @@ async fn small_tasks_are_done_and_others_declined() {
         assert!(!ended.out.contains("`deputize "), "{}", ended.out);
     }
     assert!(lab.work("src/a.rs").exists());
+}
+
+#[tokio::test]
+async fn the_rest_of_a_long_file_is_shown_by_the_task_that_is_named() {
+    let lab = Lab::new();
+    let lines: String = (1..=5_000).map(|line| format!("this is line {line}\n")).collect();
+    put(&lab, "long.txt", lines);
+    put(&lab, "short.txt", "one\n");
+    let (mut task, mut seen) = ("read short.txt and long.txt".to_owned(), 0);
+    loop {
+        let said = ask(&lab, &task).await.out;
+        for line in said.lines().filter_map(|line| line.split_once("\tthis is line ")) {
+            seen += 1;
+            assert_eq!(line, (seen.to_string().as_str(), seen.to_string().as_str()));
+        }
+        let Some((_, next)) = said.split_once(" of 5,000: `") else { break };
+        next.split_once('`').unwrap().0.clone_into(&mut task);
+    }
+    assert_eq!(seen, 5_000);
 }
 
 #[tokio::test]

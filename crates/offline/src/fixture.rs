@@ -77,7 +77,8 @@ pub(super) fn talk_in(
                     let source = Source::Tool(call.name.clone());
                     let secret = FrameSecret::new(&[7; 16]);
                     let framed = to_model(&secret, &agent, call.id, &source, &content);
-                    let text = ModelText::own(format!("{framed}\n[{note}]"));
+                    let note = if note.is_empty() { String::new() } else { format!("\n[{note}]") };
+                    let text = ModelText::own(format!("{framed}{note}"));
                     made.push((call.name, arguments));
                     let fingerprint = String::new();
                     run.apply(Input::Result(&ToolResult {
@@ -150,11 +151,20 @@ impl Repository {
         match tool {
             "read_file" => match self.files.iter().find(|(name, _)| name == path) {
                 Some((_, text)) => {
-                    let numbered =
-                        text.lines().enumerate().map(|(at, l)| format!("{}\t{l}", at + 1));
-                    let most = arguments.get("limit").and_then(Value::as_u64).unwrap_or(2_000);
-                    let most = usize::try_from(most).unwrap();
-                    ok(&numbered.take(most).collect::<Vec<_>>().join("\n"), "")
+                    let number = |name: &str| arguments.get(name).and_then(Value::as_u64);
+                    let first = usize::try_from(number("offset").unwrap_or(1)).unwrap();
+                    let most = usize::try_from(number("limit").unwrap_or(2_000)).unwrap();
+                    let all = text.lines().count();
+                    let lines = text.lines().enumerate().skip(first - 1).take(most);
+                    let lines: Vec<String> =
+                        lines.map(|(at, line)| format!("{}\t{line}", at + 1)).collect();
+                    let last = first - 1 + lines.len();
+                    let note = if last < all {
+                        format!("lines {first}-{last} of {all}; to go on: offset {}", last + 1)
+                    } else {
+                        String::new()
+                    };
+                    ok(&lines.join("\n"), note.leak())
                 }
                 None => (CallStatus::Error, format!("not found: {path}"), ""),
             },

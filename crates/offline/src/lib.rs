@@ -61,6 +61,7 @@ mod part;
 mod pattern;
 mod plan;
 mod query;
+mod read;
 mod readme;
 mod report;
 mod scope;
@@ -135,9 +136,8 @@ fn step(turn: &Turn<'_>, task: &Task, closing: bool) -> Next {
         Task::Survey { root, sharing } => survey::step(turn, root, *sharing, closing),
         Task::Tests { root } => survey::tests_step(turn, root, closing),
         Task::Part(scope) => survey::part_step(turn, scope, closing),
-        Task::Search { term, path, without_tests } => {
-            lookup::step(turn, term, path, *without_tests, closing)
-        }
+        Task::Search(search) => lookup::step(turn, search, closing),
+        Task::Read { path, line } => read::step(turn, path, *line, closing),
         task => single::step(turn, task, closing),
     }
 }

@@ -1,6 +1,7 @@
-//! Finds lines, and tells which are code, tests, comments or strings.
+//! Finds lines, and tells apart which are code, tests, comments or strings.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 
 use regex::{Regex, RegexBuilder};
 
@@ -11,22 +12,23 @@ use super::imports::{join, parent};
 use super::inventory::nearest;
 use super::inventory::{Inventory, whole};
 use super::part::{Part, part_of};
+use super::pattern::fixed;
 use super::query::Query;
 use super::scope::Scope;
 use super::search::{Found, Hit, Search};
-use super::single::{fence, help};
-use super::syntax::{Grammar, Source, SyntaxContext, context_at, is_in_tests, outline};
-use super::task::{Refusal, Term};
-use super::wording::{bullets, count, number};
+use super::single::{fence, missing_tool};
+use super::syntax::{Grammar, NameRole, Source, SyntaxContext, context_at, is_in_tests, outline};
+use super::task::{LineFilter, LineSearch};
+use super::wording::{bullets, count};
 
-/// Lines that are listed.
-const LISTED: usize = 300;
+mod render;
+
+use render::{fit, render};
+
 /// Pages of matches that are read.
 const PAGES: usize = 3;
 /// Files that are parsed to tell code from other text.
 const PARSED: usize = 200;
-/// Characters of a line that are shown.
-const WIDTH: usize = 200;
 
 /// What a line with a match is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -53,21 +55,14 @@ impl Kind {
 }
 
 /// Returns the next step of a search for lines.
-#[expect(clippy::fn_params_excessive_bools, reason = "one of the task, one of the turn")]
-pub(super) fn step(
-    turn: &Turn<'_>,
-    term: &Term,
-    path: &str,
-    without_tests: bool,
-    closing: bool,
-) -> Next {
+pub(super) fn step(turn: &Turn<'_>, search: &LineSearch, closing: bool) -> Next {
     if turn.tool("search_files").is_none() {
-        let why = "`search_files`, which this task needs, is not among my tools here.";
-        return Next::Refuse(help(&Refusal(why.to_owned())));
+        return missing_tool("search_files");
     }
+    let path = search.path.as_str();
     let mut ask = Ask::new(turn);
-    let query = Query::of(term);
-    let (mut query, mut found) = (query.clone(), search(&mut ask, &query, path));
+    let query = Query::of(&search.term);
+    let (mut query, mut found) = (query.clone(), ask_for(&mut ask, &query, path));
     if ask.waits() && !closing {
         return Next::Calls(ask.into_missing());
     }
@@ -76,7 +71,7 @@ pub(super) fn step(
         && found.len() == 0
         && let Some(wider) = query.wider()
     {
-        found = search(&mut ask, &wider, path);
+        found = ask_for(&mut ask, &wider, path);
         if ask.waits() && !closing {
             return Next::Calls(ask.into_missing());
         }
@@ -93,14 +88,14 @@ pub(super) fn step(
         return Next::Say("The search was not done: no tool can be called any more.\n".to_owned());
     }
     let unsearched = unsearched(&mut ask, path, &found);
-    let lines = judge(&mut ask, &query, &found);
+    let lines = judge(&mut ask, &query, search.filter, &found);
     if ask.waits() && !closing {
         return Next::Calls(ask.into_missing());
     }
     let mut text = if found.len() == 0 {
         nothing(&query, path, searched)
     } else {
-        render(&query, path, lines, &found, without_tests)
+        render(search, &query, lines, &found)
     };
     if let Some(unsearched) = bullets(unsearched.into_iter()) {
         text.push_str(&format!("\nNot looked at:\n\n{unsearched}\n"));
@@ -128,7 +123,7 @@ fn unsearched(ask: &mut Ask<'_, '_>, path: &str, found: &Found<'_>) -> Vec<Strin
     Inventory::with_lines(ask, &Scope::whole(path)).unsearched()
 }
 
-fn search<'t>(ask: &mut Ask<'t, '_>, query: &Query, path: &str) -> Found<'t> {
+fn ask_for<'t>(ask: &mut Ask<'t, '_>, query: &Query, path: &str) -> Found<'t> {
     Search::plain(&Scope::whole(path), &query.pattern, query.any_case).pages(PAGES).ask(ask)
 }
 
@@ -153,6 +148,7 @@ fn was(files: u64) -> String {
 }
 
 /// A line with a match.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact about the line")]
 struct Line<'t> {
     hit: Hit<'t>,
     kind: Kind,
@@ -162,9 +158,18 @@ struct Line<'t> {
     longer: Vec<String>,
     /// Whether it belongs to tests, also as a comment.
     in_tests: bool,
+    /// Whether its file was parsed.
+    parsed: bool,
+    /// Whether the filter of the search takes it.
+    wanted: bool,
 }
 
-fn judge<'t>(ask: &mut Ask<'t, '_>, query: &Query, found: &Found<'t>) -> Vec<Line<'t>> {
+fn judge<'t>(
+    ask: &mut Ask<'t, '_>,
+    query: &Query,
+    filter: LineFilter,
+    found: &Found<'t>,
+) -> Vec<Line<'t>> {
     let rule = RegexBuilder::new(&query.pattern).case_insensitive(query.any_case).build().ok();
     let hits: Vec<Hit<'t>> = found.hits().collect();
     let files: BTreeSet<&str> = hits.iter().map(|hit| hit.path).collect();
@@ -198,7 +203,12 @@ fn judge<'t>(ask: &mut Ask<'t, '_>, query: &Query, found: &Found<'t>) -> Vec<Lin
             let source = tree
                 .as_ref()
                 .map(|(grammar, text, tree)| (*grammar, Source { text, root: tree.root_node() }));
-            out.push(line(hit, source, query, rule.as_ref(), test));
+            let mut line = line(hit, source, query, filter, rule.as_ref());
+            line.in_tests |= test;
+            if test && matches!(line.kind, Kind::Code | Kind::Definition | Kind::Other) {
+                line.kind = Kind::Test;
+            }
+            out.push(line);
         }
     }
     out
@@ -208,11 +218,18 @@ fn line<'t>(
     hit: Hit<'t>,
     source: Option<(Grammar, Source<'_>)>,
     query: &Query,
+    filter: LineFilter,
     rule: Option<&Regex>,
-    test: bool,
 ) -> Line<'t> {
-    let other = if test { Kind::Test } else { Kind::Other };
-    let mut out = Line { hit, kind: other, whole: true, longer: Vec::new(), in_tests: test };
+    let mut out = Line {
+        hit,
+        kind: Kind::Other,
+        whole: true,
+        longer: Vec::new(),
+        in_tests: false,
+        parsed: source.is_some(),
+        wanted: filter == LineFilter::Any,
+    };
     let Some(rule) = rule else { return out };
     // Where the file was parsed, its own line counts: a result may be shortened.
     let row = usize::try_from(hit.line.saturating_sub(1)).unwrap_or(usize::MAX);
@@ -221,35 +238,66 @@ fn line<'t>(
     let (mut kinds, mut whole) = (Vec::new(), false);
     for found in rule.find_iter(text) {
         let longer = longer(text, found.start(), found.end()).filter(|_| query.is_name);
-        whole |= longer.is_none();
+        let is_whole = longer.is_none();
+        whole |= is_whole;
         out.longer.extend(longer);
         if let Some((grammar, source)) = source {
-            kinds.push(kind(grammar, source, row, found.start(), found.end(), test));
+            let occurrence = Occurrence {
+                context: context_at(grammar, source, row, found.start()),
+                role: source.role_at(row, found.start(), found.end()),
+                called: is_called(text, found.start(), found.end()),
+            };
+            kinds.push(occurrence.kind());
             out.in_tests |= is_in_tests(grammar, source, row, found.start());
+            out.wanted |= is_whole && occurrence.fits(filter);
         }
     }
     // What stands beyond the part of a line that is shown was found all the same.
     out.whole = whole || out.longer.is_empty();
-    out.kind = kinds.into_iter().min().unwrap_or(other);
+    out.kind = kinds.into_iter().min().unwrap_or(Kind::Other);
     out
 }
 
-#[expect(clippy::too_many_arguments, reason = "a place is a row and two columns")]
-fn kind(
-    grammar: Grammar,
-    source: Source<'_>,
-    row: usize,
-    start: usize,
-    end: usize,
-    test: bool,
-) -> Kind {
-    match context_at(grammar, source, row, start) {
-        SyntaxContext::Comment | SyntaxContext::Text => Kind::Comment,
-        SyntaxContext::Test => Kind::Test,
-        SyntaxContext::Code if test => Kind::Test,
-        SyntaxContext::Code if source.defines(row, start, end) => Kind::Definition,
-        SyntaxContext::Code => Kind::Code,
+/// A match in a file that was parsed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Occurrence {
+    context: SyntaxContext,
+    role: NameRole,
+    /// Whether arguments follow.
+    called: bool,
+}
+
+impl Occurrence {
+    fn kind(self) -> Kind {
+        match (self.context, self.role) {
+            (SyntaxContext::Comment | SyntaxContext::Text, _) => Kind::Comment,
+            (SyntaxContext::Test, _) => Kind::Test,
+            (SyntaxContext::Code, NameRole::Definition) => Kind::Definition,
+            (SyntaxContext::Code, _) => Kind::Code,
+        }
     }
+
+    /// Returns whether the line of the match is one that a filter takes.
+    fn fits(self, filter: LineFilter) -> bool {
+        let code = matches!(self.context, SyntaxContext::Code | SyntaxContext::Test);
+        match filter {
+            LineFilter::Any => true,
+            LineFilter::Definitions => code && self.role == NameRole::Definition,
+            LineFilter::Uses => code && self.role == NameRole::Use,
+            LineFilter::Calls => code && self.role == NameRole::Use && self.called,
+            LineFilter::Comments => self.context == SyntaxContext::Comment,
+        }
+    }
+}
+
+/// Arguments behind a name, perhaps with types or the mark of a macro before them.
+static ARGUMENTS: LazyLock<Regex> =
+    LazyLock::new(|| fixed(r"^\s*(?:(?:::)?<[^()]*>)?\s*(?:\(|!\s*[(\[{])"));
+
+/// Returns whether arguments follow a match, or belong to it.
+fn is_called(text: &str, start: usize, end: usize) -> bool {
+    let inner = text.get(start..end).unwrap_or_default();
+    inner.contains('(') || ARGUMENTS.is_match(text.get(end..).unwrap_or_default())
 }
 
 /// Returns the name that a match is only part of.
@@ -317,130 +365,6 @@ fn declared_in(inventory: &Inventory, path: &str) -> Option<(String, String)> {
     ];
     let declaring = above.into_iter().find(|file| inventory.has(file) && file != path)?;
     (module_folder(&declaring) == folder).then_some((declaring, name))
-}
-
-/// Says how many lines have what is looked for, and what they are.
-fn heading(query: &Query, path: &str, shown: &[&Line<'_>], without_tests: bool) -> String {
-    let files: BTreeSet<&str> = shown.iter().map(|line| line.hit.path).collect();
-    let kinds: Vec<String> = Kind::ALL
-        .iter()
-        .filter_map(|kind| {
-            let many = shown.iter().filter(|line| line.kind == *kind).count();
-            (many > 0).then(|| format!("{} {}", number(many as u64), words(*kind)))
-        })
-        .collect();
-    let name = fit(&query.name);
-    let case = if query.any_case { ", in any case" } else { "" };
-    let outside = if without_tests { " outside of tests" } else { "" };
-    if shown.is_empty() {
-        return format!("No line in `{path}`{outside} has `{name}`{case}.\n");
-    }
-    format!(
-        "{} in {} of `{path}`{outside} {} `{name}`{case}: {}.\n",
-        count(shown.len() as u64, "line"),
-        count(files.len() as u64, "file"),
-        if shown.len() == 1 { "has" } else { "have" },
-        kinds.join(", ")
-    )
-}
-
-fn render(
-    query: &Query,
-    path: &str,
-    lines: Vec<Line<'_>>,
-    found: &Found<'_>,
-    without_tests: bool,
-) -> String {
-    let read = lines.len() as u64;
-    let (tests, lines): (Vec<_>, Vec<_>) =
-        lines.into_iter().partition(|line| without_tests && line.in_tests);
-    let (whole, part): (Vec<&Line<'_>>, Vec<&Line<'_>>) = lines.iter().partition(|line| line.whole);
-    let shown = if whole.is_empty() { &part } else { &whole };
-    let mut out = heading(query, path, shown, without_tests);
-    if !tests.is_empty() {
-        let tests = count(tests.len() as u64, "line");
-        out.push_str(&format!("{tests} of tests left out.\n"));
-    }
-    if !whole.is_empty() && !part.is_empty() {
-        let more = count(part.len() as u64, "more line");
-        let has = if part.len() == 1 { "has" } else { "have" };
-        out.push_str(&format!("{more} {has} it only in longer names: {}.\n", longest(&part)));
-    }
-    if found.more {
-        let (seen, all) = (number(read), number(found.total));
-        out.push_str(&format!("Only the first {seen} of {all} matching lines were read.\n"));
-    }
-    let unparsed = shown.iter().filter(|line| is_unparsed(line)).count() as u64;
-    if without_tests && unparsed > 0 {
-        let unparsed = count(unparsed, "line");
-        out.push_str(&format!("{unparsed} in sources that were not parsed may be of tests.\n"));
-    }
-    out.push_str(&listing(shown));
-    out
-}
-
-/// Whether a line stands in a source that was not parsed.
-fn is_unparsed(line: &Line<'_>) -> bool {
-    line.kind == Kind::Other && Grammar::of(line.hit.path).is_some()
-}
-
-/// Lists lines by what they are.
-fn listing(shown: &[&Line<'_>]) -> String {
-    let mut out = String::new();
-    let mut room = LISTED;
-    for kind in Kind::ALL {
-        let mut of_kind = shown.iter().filter(|line| line.kind == kind).peekable();
-        if of_kind.peek().is_none() || room == 0 {
-            continue;
-        }
-        let text: Vec<String> = of_kind
-            .take(room)
-            .map(|line| {
-                let text: String = line.hit.text.chars().take(WIDTH).collect();
-                format!("{}:{}:{text}", line.hit.path, line.hit.line)
-            })
-            .collect();
-        room = room.saturating_sub(text.len());
-        let text = text.join("\n");
-        let fence = fence(&text);
-        out.push_str(&format!("\n{}:\n\n{fence}\n{text}\n{fence}\n", kind.title()));
-    }
-    let left = shown.len().saturating_sub(LISTED);
-    if left > 0 {
-        out.push_str(&format!("\n{} not listed.\n", count(left as u64, "more line")));
-    }
-    out
-}
-
-fn fit(name: &str) -> String {
-    name.replace('`', "'")
-}
-
-const fn words(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Definition => "where it is defined",
-        Kind::Code => "in code",
-        Kind::Test => "in tests",
-        Kind::Comment => "in comments or strings",
-        Kind::Other => "in files that are not parsed",
-    }
-}
-
-/// Names the longer names, the most frequent first.
-fn longest(lines: &[&Line<'_>]) -> String {
-    let mut names: BTreeMap<&str, u64> = BTreeMap::new();
-    for name in lines.iter().flat_map(|line| line.longer.first()) {
-        *names.entry(name).or_default() += 1;
-    }
-    let mut names: Vec<_> = names.into_iter().collect();
-    names.sort_by_key(|(name, count)| (std::cmp::Reverse(*count), *name));
-    let left = names.len().saturating_sub(5);
-    let mut out: Vec<String> =
-        names.iter().take(5).map(|(name, count)| format!("`{}` {count}", fit(name))).collect();
-    if left > 0 {
-        out.push(count(left as u64, "other name"));
-    }
-    out.join(", ")
 }
 
 #[cfg(test)]

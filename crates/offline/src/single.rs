@@ -9,7 +9,7 @@ use super::task::{Refusal, Task};
 use super::wording::count;
 
 /// Characters of a result that an answer repeats.
-const SHOWN: usize = 12_000;
+pub(super) const SHOWN: usize = 12_000;
 
 const HELP: &str = include_str!("help.md");
 
@@ -24,16 +24,11 @@ pub(super) fn step(turn: &Turn<'_>, task: &Task, closing: bool) -> Next {
         return Next::Refuse(help(&Refusal("No rule of mine fits this task.".to_owned())));
     };
     if turn.tool(tool).is_none() {
-        let why = format!("`{tool}`, which this task needs, is not among my tools here.");
-        return Next::Refuse(help(&Refusal(why)));
+        return missing_tool(tool);
     }
     let mut ask = Ask::new(turn);
     let Some(done) = ask.call(tool, arguments) else {
-        if closing {
-            // The turn ends for the reason of its limit, which tells more than a failure would.
-            return Next::Say(format!("{what} was not done: no tool can be called any more."));
-        }
-        return Next::Calls(ask.into_missing());
+        return if closing { undone(&what) } else { Next::Calls(ask.into_missing()) };
     };
     let mut text = answer(&what, done);
     if let (Task::List { path }, Some(problem)) = (task, done.problem()) {
@@ -48,6 +43,18 @@ pub(super) fn step(turn: &Turn<'_>, task: &Task, closing: bool) -> Next {
     if failed(done) { Next::Refuse(text) } else { Next::Say(text) }
 }
 
+/// Refuses a task for want of a tool.
+pub(super) fn missing_tool(tool: &str) -> Next {
+    let why = format!("`{tool}`, which this task needs, is not among my tools here.");
+    Next::Refuse(help(&Refusal(why)))
+}
+
+/// Says that there was no call left for a task. The turn ends for the reason of its limit, which
+/// says more than a failure would.
+pub(super) fn undone(what: &str) -> Next {
+    Next::Say(format!("{what} was not done: no tool can be called any more."))
+}
+
 /// Whether a call did not do what it was to do: a command, also by its own word.
 fn failed(done: &Done) -> bool {
     let ended_badly = |note: &String| {
@@ -59,7 +66,6 @@ fn failed(done: &Done) -> bool {
 
 fn call_of(task: &Task) -> Option<(&'static str, Value, String)> {
     Some(match task {
-        Task::Read { path } => ("read_file", json!({"path": path}), format!("`{path}`")),
         Task::List { path } => {
             ("list_dir", json!({"path": path, "depth": 2}), format!("The entries of `{path}`"))
         }
@@ -71,9 +77,11 @@ fn call_of(task: &Task) -> Option<(&'static str, Value, String)> {
             }
             ("write_file", json!({"path": path, "content": text}), format!("Writing `{path}`"))
         }
-        Task::Survey { .. } | Task::Tests { .. } | Task::Search { .. } | Task::Part(_) => {
-            return None;
-        }
+        Task::Survey { .. }
+        | Task::Tests { .. }
+        | Task::Search(_)
+        | Task::Read { .. }
+        | Task::Part(_) => return None,
     })
 }
 

@@ -10,7 +10,11 @@ use super::scope::Scope;
 use super::wording::shorten;
 
 mod grammar;
+mod object;
+mod refusal;
+mod sentence;
 mod token;
+mod vocabulary;
 
 /// Characters of a part of a task that a refusal repeats.
 const SHOWN: usize = 120;
@@ -35,6 +39,34 @@ pub(super) enum Term {
     Pattern(String),
 }
 
+/// Which of the lines with a term a search lists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum LineFilter {
+    /// All of them.
+    #[default]
+    Any,
+    /// Those that define it.
+    Definitions,
+    /// Those of code that use it, calls included.
+    Uses,
+    /// Those that call it.
+    Calls,
+    /// Those that have it in a comment.
+    Comments,
+}
+
+/// A search for lines.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct LineSearch {
+    pub(super) term: Term,
+    /// Which lines with the term are listed.
+    pub(super) filter: LineFilter,
+    /// The file or directory that is searched.
+    pub(super) path: String,
+    /// Whether lines of tests are left out.
+    pub(super) without_tests: bool,
+}
+
 /// Why a task is refused, as a sentence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Refusal(pub(super) String);
@@ -55,16 +87,11 @@ pub(super) enum Task {
     Read {
         /// Its path.
         path: String,
+        /// The first line that is shown, from 1.
+        line: u64,
     },
     /// The lines that hold something.
-    Search {
-        /// What.
-        term: Term,
-        /// Where.
-        path: String,
-        /// Whether lines of tests are left out.
-        without_tests: bool,
-    },
+    Search(LineSearch),
     /// Where the test cases are.
     Tests {
         /// The directory.
@@ -107,7 +134,7 @@ fn shown(text: &str) -> String {
 }
 
 /// Whether a word can only be a path: it has a separator, or an extension that we know.
-fn is_path(word: &str) -> bool {
+pub(super) fn is_path(word: &str) -> bool {
     let prose =
         ["and/or", "either/or", "w/o", "I/O", "input/output", "pros/cons", "his/her", "TODO/FIXME"];
     let slashed = word.contains('/') && word.len() > 1 && !prose.contains(&word);

@@ -13,7 +13,7 @@ fn asked(repository: &Repository, task: &str) -> Talk {
 fn all_unwraps_are_found_and_told_apart() {
     let repository = Repository::of_fixture("rust");
     for task in
-        ["find all unwraps in src", "Find unwrap calls in src.", "grep unwrap in src please"]
+        ["find all unwraps in src", "Find lines with unwrap in src.", "grep unwrap in src please"]
     {
         let talk = asked(&repository, task);
         assert!(!talk.failed, "{}", talk.answer);
@@ -21,6 +21,46 @@ fn all_unwraps_are_found_and_told_apart() {
             insta::assert_snapshot!("unwraps", talk.answer);
         });
     }
+}
+
+#[test]
+fn only_lines_of_the_kind_that_is_named_are_listed() {
+    let repository = Repository::of_fixture("rust");
+    for (task, first, listed) in [
+        (
+            "find unwrap calls in src",
+            "3 lines in 3 files of `src` call `unwrap`, in any case.\n4 other lines have it.\n",
+            &["src/main.rs:5:", "src/checks.rs:4:", "src/tail.rs:28:"][..],
+        ),
+        (
+            "find unwrap comments in src",
+            "3 lines in 1 file of `src` have `unwrap` in a comment, in any case.\n4 other lines have it.\n",
+            &["src/lib.rs:5:", "src/lib.rs:17:", "src/lib.rs:20:"][..],
+        ),
+        (
+            "find where span is defined in src",
+            "1 line in 1 file of `src` defines `span`, in any case.\n",
+            &["src/wing.rs:3:"][..],
+        ),
+        (
+            "find where unwrap is defined in src",
+            "No line in `src` defines `unwrap`, in any case.\n7 other lines have it.\n",
+            &[][..],
+        ),
+    ] {
+        let said = asked(&repository, task).answer;
+        assert!(said.starts_with(first), "{task}: {said}");
+        let lines: Vec<&str> = said.lines().filter(|line| line.starts_with("src/")).collect();
+        assert!(lines.iter().zip(listed).all(|(line, at)| line.starts_with(at)), "{said}");
+        assert_eq!(lines.len(), listed.len(), "{said}");
+    }
+    let unparsed = talk("find where gust is defined", &["search_files"], 9, |tool, arguments| {
+        Repository::new(&[("a.rs", "fn gust() {}\n")]).play(tool, arguments)
+    });
+    assert_eq!(
+        unparsed.answer,
+        "No line in `.` defines `gust`, in any case.\n1 line in files that were not parsed may define it.\n"
+    );
 }
 
 #[test]
@@ -47,7 +87,7 @@ fn what_is_not_there_is_said_with_what_was_searched() {
 #[test]
 fn definitions_come_first() {
     let repository = Repository::of_fixture("rust");
-    let talk = asked(&repository, "Where is span defined?");
+    let talk = asked(&repository, "Where is the span function?");
     let at = |text: &str| talk.answer.find(text).unwrap_or(usize::MAX);
     assert!(at("Defined:\n\n```\nsrc/wing.rs:3:") < at("src/tail.rs:3:"), "{}", talk.answer);
     let play = |tool: &str, arguments: &Value| repository.play(tool, arguments);

@@ -1,11 +1,12 @@
 //! What a source file declares, read from its syntax tree.
 
-use tree_sitter::{Language, Node, Parser, Point, Tree};
+use tree_sitter::{Language, Node, Parser, Tree};
 
 mod c;
 mod doc;
 mod go;
 mod java;
+mod name;
 mod python;
 mod rust;
 mod script;
@@ -13,6 +14,7 @@ mod tree;
 
 use doc::{first_sentence, has_file_tag, is_doc_block};
 pub(crate) use doc::{is_legal, sentence_end};
+pub(crate) use name::NameRole;
 pub(crate) use python::{assigned_version, setup_arguments};
 pub(crate) use tree::{SyntaxContext, context_at, is_in_tests};
 
@@ -149,19 +151,9 @@ impl<'s> Source<'s> {
         node.named_children(&mut node.walk()).collect()
     }
 
-    /// Whether the name at a place is the one that a definition gives.
-    pub(crate) fn defines(self, row: usize, start: usize, end: usize) -> bool {
-        let (start, end) = (Point::new(row, start), Point::new(row, end));
-        let Some(name) = self.root.named_descendant_for_point_range(start, end) else {
-            return false;
-        };
-        let Some(above) = name.parent() else { return false };
-        let kind = above.kind();
-        let defines = ["_item", "_definition", "_declaration", "_spec", "macro_definition"];
-        let import = kind.contains("import") || kind == "extern_crate_declaration";
-        defines.iter().any(|end| kind.ends_with(end))
-            && !import
-            && above.child_by_field_name("name").is_some_and(|own| own.id() == name.id())
+    /// Returns what the name in a range of a line is there: the row from 0, and bytes in the line.
+    pub(crate) fn role_at(self, row: usize, start: usize, end: usize) -> NameRole {
+        name::role_at(self, row, start, end)
     }
 
     /// Visits nodes from the top in the order of the text, and what is below those for which

@@ -1,4 +1,5 @@
 use proptest::prelude::*;
+use regex::Regex;
 
 use super::*;
 
@@ -7,15 +8,23 @@ fn show_one(task: &Task) -> String {
         Task::Survey { root, sharing: Sharing::Fitting } => format!("survey {root}"),
         Task::Survey { root, sharing: Sharing::Alone } => format!("survey {root} alone"),
         Task::Part(scope) => format!("part {scope:?}"),
-        Task::Read { path } => format!("read {path}"),
-        Task::Search { term, path, without_tests } => {
-            let term = match term {
+        Task::Read { path, line: 1 } => format!("read {path}"),
+        Task::Read { path, line } => format!("read {path} from {line}"),
+        Task::Search(search) => {
+            let term = match &search.term {
                 Term::Name(name) => name.clone(),
                 Term::Literal(text) => format!("\"{text}\""),
                 Term::Pattern(pattern) => format!("/{pattern}/"),
             };
-            let rest = if *without_tests { " without tests" } else { "" };
-            format!("search {term} in {path}{rest}")
+            let what = match search.filter {
+                LineFilter::Any => "search",
+                LineFilter::Definitions => "definitions",
+                LineFilter::Uses => "uses",
+                LineFilter::Calls => "calls",
+                LineFilter::Comments => "comments",
+            };
+            let rest = if search.without_tests { " without tests" } else { "" };
+            format!("{what} {term} in {}{rest}", search.path)
         }
         Task::List { path } => format!("list {path}"),
         Task::Tests { root } => format!("tests {root}"),
@@ -67,7 +76,8 @@ fn a_survey_is_known_in_many_wordings() {
     for text in [
         "Survey this repository yourself",
         "Survey this repository by yourself, please.",
-        "Do not delegate and survey this repository",
+        "Do not delegate. Survey this repository",
+        "Do not delegate, then survey this repository",
         "Survey this repository without delegating",
     ] {
         assert_eq!(show(text), "survey . alone", "{text}");
@@ -87,22 +97,34 @@ fn small_tasks_are_known_by_their_form() {
         ("search for parse_frame", "search parse_frame in ."),
         ("find \"two words\" in src", "search \"two words\" in src"),
         ("find all unwraps in src/schema", "search unwraps in src/schema"),
-        ("Find unwrap calls in src, please.", "search unwrap in src"),
-        ("find places where we call `a.b()`", "search \"a.b()\" in ."),
-        ("find uses of unsafe", "search unsafe in ."),
+        ("read src/lib.rs from line 1,200", "read src/lib.rs from 1200"),
+        ("read README and src/lib.rs from line 7 on", "read README; read src/lib.rs from 7"),
+        ("read the files VERSION and notes", "read VERSION; read notes"),
+        ("find unwrap", "search unwrap in ."),
+        ("Find unwrap calls in src, please.", "calls unwrap in src"),
+        ("find all calls of unwrap and expect", "calls unwrap in .; calls expect in ."),
+        ("find places where we call `a.b()`", "calls \"a.b()\" in ."),
+        ("find uses of unsafe", "uses unsafe in ."),
+        ("find unwrap comments", "comments unwrap in ."),
+        ("find all comments with TODO in src", "comments TODO in src"),
+        ("find where unwrap is defined", "definitions unwrap in ."),
+        ("find the definition of Parser", "definitions Parser in ."),
+        ("find where Parser is used outside of tests", "uses Parser in . without tests"),
+        ("find lines that contain unwrap", "search unwrap in ."),
         ("find unwraps in ..", "search unwraps in .."),
         ("find unwraps in the parent directory", "search unwraps in .."),
         ("find unwraps in this repository", "search unwraps in ."),
         ("grep /fn \\w+/ in crates", "search /fn \\w+/ in crates"),
         ("grep /a b/", "search /a b/ in ."),
-        ("where is Parser defined?", "search Parser in ."),
+        ("where is Parser defined?", "definitions Parser in ."),
+        ("where is parse_frame used in src?", "uses parse_frame in src"),
         ("where is the parse_frame function?", "search parse_frame in ."),
-        ("where is \"two words\" set", "search \"two words\" in ."),
+        ("where is \"two words\"", "search \"two words\" in ."),
         ("Where are the tests?", "tests ."),
         ("where do the tests live", "tests ."),
         ("Find the test cases in this repository", "tests ."),
-        ("show me all tests in `crates/core`.", "tests crates/core"),
-        ("list tests under src/", "tests src"),
+        ("find the tests under src/", "tests src"),
+        ("list tests/", "list tests"),
         ("find TODOs", "search TODOs in ."),
         ("run cargo test", "run cargo test"),
         ("run git add .", "run git add ."),
@@ -137,6 +159,8 @@ fn a_task_of_several_parts_is_all_of_them() {
         ("find unwraps in src please", "search unwraps in src"),
         ("read a.rs, b.rs", "read a.rs; read b.rs"),
         ("survey x and y yourself", "survey x alone; survey y alone"),
+        ("survey x yourself, then survey y", "survey x alone; survey y"),
+        ("survey x, survey y; do not delegate", "survey x alone; survey y alone"),
         ("list src and run `make all`", "list src; run make all"),
         ("Survey and survey.", "survey ."),
     ] {
@@ -184,11 +208,46 @@ fn everything_else_is_refused_and_the_part_is_named() {
         ("where is the config", "fits"),
         ("where do the unit tests live", "fits"),
         ("Delete all files", "fits"),
-        ("Do not change anything", "fits"),
         ("find x in src/a but only on Mondays", "fits"),
     ] {
-        let said = show(text);
-        assert!(said.starts_with("refused: ") && said.contains(part), "{text}: {said}");
+        assert_refused(text, part);
+    }
+}
+
+#[track_caller]
+fn assert_refused(text: &str, part: &str) {
+    let said = show(text);
+    assert!(said.starts_with("refused: ") && said.contains(part), "{text}: {said}");
+}
+
+#[test]
+fn what_can_be_read_in_two_ways_is_refused_with_what_is_clear() {
+    for (text, part) in [
+        (
+            "Do not delegate and survey this repository",
+            "It is not clear where the negation in `Do not",
+        ),
+        ("Don't change anything, and list src", "It is not clear where the negation in `Don't"),
+        ("Do not change anything. Run `make`", "change or run nothing, and also to run `make`"),
+        ("run `make` and do not change anything", "change or run nothing, and also to run `make`"),
+        ("run cargo test except slow", "put it in backticks"),
+        ("find unwraps except in src/old", "I understand three negations"),
+        ("find except", "put it in quotes"),
+        ("survey src without tests", "I understand three negations"),
+        ("find unwraps in src but not in vendor", "I understand three negations"),
+        ("list src except docs", "I understand three negations"),
+        ("list tests", "may mean the folder or the test functions"),
+        ("list the tests in crates/core", "may mean the folder or the test functions"),
+        ("show me all tests", "may mean the folder or the test functions"),
+        ("find unsafe blocks", "stands in quotes"),
+        ("find uses of a and calls of b", "stands in quotes"),
+        ("where is Parser declared?", "where a name is defined, used or called"),
+        ("where is `x` set", "where a name is defined, used or called"),
+        ("read src/a.rs from line 0", "fits"),
+        ("show me risks", "fits"),
+        ("Do not change anything", "fits"),
+    ] {
+        assert_refused(text, part);
     }
 }
 
@@ -243,6 +302,53 @@ fn texts() -> impl Strategy<Value = String> {
     prop::collection::vec(words, 0..12).prop_map(|words| words.join(" "))
 }
 
+/// Words that exclude something, each of which some wording of a task may have.
+const NEGATIONS: [&str; 12] = [
+    "not",
+    "no",
+    "never",
+    "without",
+    "except",
+    "excluding",
+    "outside",
+    "but",
+    "unless",
+    "don't",
+    "neither",
+    "none",
+];
+
+/// Returns a text without the negations that are understood and without what stands in quotes.
+fn without_known_negations(text: &str) -> String {
+    let known = [
+        r"`[^`]*`",
+        r"\b(?:outside(?: of)?|without|excluding|except (?:in|for)|(?:but )?not in)(?: the| all)* (?:tests|test code)\b",
+        r"\bwithout delegating\b",
+        r"(?:\bdo not|\bdon't|\bnever) (?:delegate|(?:change|run) anything)\b",
+    ];
+    known.iter().fold(text.to_owned(), |text, known| {
+        Regex::new(known).unwrap().replace_all(&text, " ").into_owned()
+    })
+}
+
+/// Texts with negations among words that the grammar knows.
+fn negated_texts() -> impl Strategy<Value = String> {
+    let known = prop::sample::select(vec![
+        "outside of tests",
+        "without delegating",
+        "do not delegate .",
+        "don't change anything ;",
+        "but not in tests",
+        "except in the tests",
+    ]);
+    let word = prop_oneof![
+        6 => texts(),
+        2 => prop::sample::select(NEGATIONS.to_vec()).prop_map(str::to_owned),
+        1 => known.prop_map(str::to_owned),
+    ];
+    prop::collection::vec(word, 1..5).prop_map(|words| words.join(" "))
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4000))]
 
@@ -271,6 +377,33 @@ proptest! {
             let all: Vec<String> = both.iter().map(plain).collect();
             for task in one.iter().chain(&other) {
                 prop_assert!(all.contains(&plain(task)), "{first}; {second}: {all:?}");
+            }
+        }
+    }
+
+    /// A task with a negation that no rule understands is refused.
+    #[test]
+    fn no_negation_is_passed_over(text in negated_texts()) {
+        if let Ok(tasks) = Task::parse(&text) {
+            let rest = without_known_negations(&text);
+            let negation = rest.split([' ', ',', '.', ';']).find(|word| NEGATIONS.contains(word));
+            prop_assert!(negation.is_none(), "{text}: {tasks:?}");
+        }
+    }
+
+    /// What is denied is not done: nothing runs, and no survey is handed on.
+    #[test]
+    fn what_is_denied_is_not_done(task in texts(), first in any::<bool>()) {
+        for (denial, denied) in [
+            ("do not change anything", "run "),
+            ("do not delegate", "survey "),
+        ] {
+            let text = if first { format!("{denial}. {task}") } else { format!("{task}; {denial}") };
+            // A command without quotes takes the rest of the text.
+            let Ok(tasks) = Task::parse(&text) else { continue };
+            for task in tasks.iter().map(show_one) {
+                let alone = task.ends_with(" alone");
+                prop_assert!(!task.starts_with(denied) || alone, "{text}: {task}");
             }
         }
     }
