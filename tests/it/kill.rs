@@ -259,7 +259,7 @@ async fn nothing_is_left_when_it_breaks_down() {
 /// Kills those who start and end commands for the program.
 fn kill_helpers(running: &Running) {
     let is_helper = |(pid, _): &(i32, u64)| {
-        fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|it| it == "process-warden\n")
+        fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|it| it == "process-reaper\n")
     };
     let helpers: Vec<_> = descendants(running.pid()).into_iter().filter(is_helper).collect();
     assert!(!helpers.is_empty());

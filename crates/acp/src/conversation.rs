@@ -16,7 +16,7 @@ use agent_client_protocol::{
     on_receive_notification, on_receive_request,
 };
 use deputize_core::{AgentSpec, Answer, Cancel, CancelReason, Host};
-use deputize_process::{Command, DRAIN_LIMIT, Life, Owner};
+use deputize_process::{Command, DRAIN_LIMIT, Owner, ServiceProcess};
 
 use crate::about::Asked;
 use crate::agents::Program;
@@ -106,7 +106,7 @@ pub(crate) async fn converse(
 /// Talks, until the program itself is gone; then nothing more will come but what is under way.
 async fn until_it_ends(
     talk: impl Future<Output = Result<End, AcpError>>,
-    mut life: Life,
+    mut life: ServiceProcess,
 ) -> Result<End, AcpError> {
     let mut talk = std::pin::pin!(talk);
     let exit = tokio::select! {

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use deputize_process::{Helper, Setup, helper_main};
+use deputize_process::{Helper, SupervisorConfig, helper_main};
 use deputize_tools::Processes;
 
 /// The only argument of a helper process.
@@ -43,5 +43,5 @@ pub fn run_as_helper() -> Option<ExitCode> {
 pub(crate) fn processes() -> Processes {
     let helper = || Helper::this_program([HELPER]);
     let helper = HAS_HELPER.load(Ordering::Relaxed).then(helper).flatten();
-    Processes::with(Setup { helper, ..Setup::default() })
+    Processes::with(SupervisorConfig { helper, ..SupervisorConfig::default() })
 }

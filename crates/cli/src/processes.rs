@@ -3,7 +3,7 @@
 
 use std::ffi::OsStr;
 
-use deputize_process::{Containment, Helper, OpenFiles, Setup, Supervisor, helper_main};
+use deputize_process::{Containment, Helper, OpenFiles, Supervisor, SupervisorConfig, helper_main};
 
 /// With this as its only argument, the program is that process. No one types it.
 const HELPER: &str = "__supervise";
@@ -42,24 +42,24 @@ pub(crate) fn helper(arguments: &[impl AsRef<OsStr>]) -> Option<std::process::Ex
 }
 
 /// How commands are started.
-pub(crate) fn setup(open_files: Option<OpenFiles>) -> Setup {
-    Setup {
+pub(crate) fn setup(open_files: Option<OpenFiles>) -> SupervisorConfig {
+    SupervisorConfig {
         helper: Helper::this_program([HELPER]),
         open_files: open_files.map(|files| files.before),
-        ..Setup::default()
+        ..SupervisorConfig::default()
     }
 }
 
 /// How commands are ended on this machine, for people; an error if they cannot be started.
-pub(crate) fn containment(setup: Setup) -> Result<String, String> {
+pub(crate) fn containment(setup: SupervisorConfig) -> Result<String, String> {
     let supervisor = Supervisor::with(setup).map_err(|error| error.to_string())?;
     let held = match supervisor.containment().map_err(|error| error.to_string())? {
-        Containment::Namespace => "all, each agent's in a process namespace",
-        Containment::Walk => {
+        Containment::PidNamespace => "all, each agent's in a process namespace",
+        Containment::ProcessTable => {
             "those that a walk through the process table finds; what starts others without pause \
              and very fast may outrun it"
         }
-        Containment::Groups => "process groups; who leaves its group is not found",
+        Containment::ProcessGroups => "process groups; who leaves its group is not found",
     };
     Ok(format!("ended with this program, also by kill -9: {held}"))
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use deputize_core::Cancel;
-use deputize_process::{Command, Exit, Life, Supervisor};
+use deputize_process::{Command, Exit, ServiceProcess, Supervisor};
 use rmcp::RoleClient;
 use rmcp::model::{
     CancelledNotificationParam, ClientRequest, ProgressToken, ProtocolVersion, RequestId,
@@ -48,7 +48,7 @@ pub(crate) struct Link {
     heard: Arc<Heard>,
     words: Arc<LastWords>,
     /// The program's life; nothing for a server that somebody else runs.
-    life: tokio::sync::Mutex<Option<Life>>,
+    life: tokio::sync::Mutex<Option<ServiceProcess>>,
     /// Whether it said that it does not know this session any more.
     forgotten: AtomicBool,
     /// Who owns the program: without it the program ends.
@@ -165,7 +165,7 @@ impl Link {
         server: &Server,
         running: RunningService<RoleClient, Host>,
         heard: Arc<Heard>,
-        program: Option<(Life, Arc<Supervisor>)>,
+        program: Option<(ServiceProcess, Arc<Supervisor>)>,
         (words, mut hearing): (Arc<LastWords>, JoinSet<()>),
     ) -> Self {
         let (peer, news) = (running.peer().clone(), running.service().news());
@@ -422,7 +422,7 @@ fn told(why: String, heard: &Heard, end: Option<String>) -> String {
 }
 
 /// How a program ended; nothing where it still runs.
-async fn ended(life: &mut Life) -> Option<String> {
+async fn ended(life: &mut ServiceProcess) -> Option<String> {
     let exit = tokio::time::timeout(LAST_WORDS, life.exited()).await.ok()?;
     Some(match exit {
         Exit::Code(code) => format!("its program ended with exit code {code}"),

@@ -9,7 +9,7 @@ use tokio::fs::{File, OpenOptions};
 use tokio::io::AsyncWriteExt as _;
 
 use crate::command::{OutputLimits, SpillFile};
-use crate::finished::{Output, Spill, SpillProblem};
+use crate::outcome::{Output, Spill, SpillProblem};
 
 /// The first and the last bytes of a stream.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ impl Window {
 pub(crate) struct Capture {
     window: Window,
     spill: Option<SpillFile>,
-    disk: Option<Disk>,
+    disk: Option<SpillWriter>,
 }
 
 impl Capture {
@@ -67,7 +67,7 @@ impl Capture {
             && let Some(spill) = &self.spill
         {
             // Up to here the window holds everything.
-            let mut disk = Disk::create(&spill.path, spill.limit).await;
+            let mut disk = SpillWriter::create(&spill.path, spill.limit).await;
             disk.write(&self.window.head).await;
             disk.write(self.window.tail.make_contiguous()).await;
             self.disk = Some(disk);
@@ -90,14 +90,14 @@ impl Capture {
 
 /// A spill file being written.
 #[derive(Debug)]
-struct Disk {
+struct SpillWriter {
     file: Option<File>,
     limit: u64,
     written: u64,
     problem: Option<SpillProblem>,
 }
 
-impl Disk {
+impl SpillWriter {
     async fn create(path: &Path, limit: u64) -> Self {
         let opened = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).await;
         Self::new(opened, limit)
@@ -248,7 +248,7 @@ mod tests {
     async fn a_full_disk_is_reported() {
         if cfg!(target_os = "linux") {
             let full = OpenOptions::new().write(true).open("/dev/full").await;
-            let mut disk = Disk::new(full, 1 << 20);
+            let mut disk = SpillWriter::new(full, 1 << 20);
             for _ in 0..4 {
                 disk.write(&[7; 4096]).await;
             }

@@ -11,7 +11,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 
-use crate::wire::FRAME_LIMIT;
+use crate::protocol::FRAME_LIMIT;
 
 /// Descriptors that come with the start of a command.
 pub(crate) const DESCRIPTORS: usize = 3;

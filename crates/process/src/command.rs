@@ -63,10 +63,10 @@ pub enum Stdin {
     Null,
     /// These bytes, then the end.
     Bytes(Vec<u8>),
-    /// The writing end of a pipe whose bytes come back as [`Finished::report`]. The program is
+    /// The writing end of a pipe whose bytes come back as [`CommandOutcome::report`]. The program is
     /// expected to move it to another number and to open `/dev/null` in its place.
     ///
-    /// [`Finished::report`]: crate::Finished::report
+    /// [`CommandOutcome::report`]: crate::CommandOutcome::report
     Report {
         /// Bytes to keep at most; above it the report is void.
         limit: usize,

@@ -1,4 +1,4 @@
-//! The warden in a process of its own, and how it is started.
+//! The reaper in a process of its own, and how it is started.
 
 use std::ffi::OsString;
 use std::io::{self, Write as _};
@@ -8,15 +8,15 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitCode, Stdio};
 
+use crate::fault_injection::FaultInjector;
 use crate::private::keep_private;
-use crate::serve::serve;
+use crate::reaper::Mode;
+use crate::reaper_server::serve;
 use crate::start::detach;
-use crate::step::Steps;
-use crate::warden::Home;
 
 /// What the helper is called in lists of processes: not what the program is called, so that who
 /// kills all processes of that name leaves the one that cleans up after it.
-const NAME: &str = "process-warden";
+const NAME: &str = "process-reaper";
 
 /// A program that starts commands and ends them when this program is gone, however that went.
 ///
@@ -24,7 +24,7 @@ const NAME: &str = "process-warden";
 /// most simply this one again.
 ///
 /// ```no_run
-/// use deputize_process::{Helper, Setup, Supervisor, helper_main};
+/// use deputize_process::{Helper, SupervisorConfig, Supervisor, helper_main};
 /// use std::process::ExitCode;
 ///
 /// fn main() -> ExitCode {
@@ -32,7 +32,7 @@ const NAME: &str = "process-warden";
 ///         return helper_main();
 ///     }
 ///     let helper = Helper::new("/proc/self/exe", ["--helper"]);
-///     let supervisor = Supervisor::with(Setup { helper: Some(helper), ..Setup::default() });
+///     let supervisor = Supervisor::with(SupervisorConfig { helper: Some(helper), ..SupervisorConfig::default() });
 ///     // ...
 ///     # drop(supervisor);
 ///     ExitCode::SUCCESS
@@ -136,7 +136,7 @@ pub fn helper_main() -> ExitCode {
         // It sees the environments that commands are given.
         keep_private()?;
         let program = settle()?;
-        serve(socket, program, Home::Alone, Steps::default())
+        serve(socket, program, Mode::Process, FaultInjector::default())
     });
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -160,7 +160,7 @@ fn adopt_socket() -> io::Result<UnixStream> {
     Ok(UnixStream::from(socket))
 }
 
-/// Gives this process what a warden needs; the handle of the program that it serves, if the
+/// Gives this process what a reaper needs; the handle of the program that it serves, if the
 /// kernel has one.
 #[cfg(target_os = "linux")]
 fn settle() -> io::Result<Option<OwnedFd>> {
@@ -169,7 +169,7 @@ fn settle() -> io::Result<Option<OwnedFd>> {
         set_parent_process_death_signal,
     };
     // What it is called is a matter of looks.
-    let _ = rustix::thread::set_name(c"process-warden");
+    let _ = rustix::thread::set_name(c"process-reaper");
     outlast_requests();
     set_child_subreaper(Some(rustix::process::getpid()))?;
     // One that a command has stopped would not see the end of the program that it serves.

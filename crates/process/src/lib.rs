@@ -29,20 +29,20 @@
 //!
 //! # Who does it
 //!
-//! A warden starts the commands, reports their ends and ends their trees. With a [`Helper`] it is
+//! A reaper starts the commands, reports their ends and ends their trees. With a [`Helper`] it is
 //! a process of its own, started at the first command and told by the end of a socket that this
 //! program is gone. Without one it is a thread of this program, which `kill -9` takes with it:
 //! what runs then goes on.
 //!
 //! # How a tree is held together
 //!
-//! On Linux, a helper that may ([`Containment::Namespace`]) gives each owner a PID namespace: the
+//! On Linux, a helper that may ([`Containment::PidNamespace`]) gives each owner a PID namespace: the
 //! kernel ends everything in it at once, and when the helper dies. A command in it sees its
 //! owner's processes only.
 //!
-//! Otherwise ([`Containment::Walk`]) the warden becomes the parent of orphans below it, so that
+//! Otherwise ([`Containment::ProcessTable`]) the reaper becomes the parent of orphans below it, so that
 //! everything it ever started stays below it, and looks at the process table until nothing is
-//! left. Which command a process belongs to is told, in this order, by a mark in an inherited
+//! left. Which command a process belongs to is told, in this order, by a tag in an inherited
 //! resource limit, by the variable [`OWNER_VARIABLE`], by its session, and by its parent. Signals
 //! go to a process by descriptor after its start time was compared, never to a number that may be
 //! used anew. A program that raises its limits as root, clears its environment, leaves its session
@@ -50,7 +50,7 @@
 //! it. If helper and program are killed together, the first process of each command dies with
 //! them, and what it had started does not.
 //!
-//! On other systems ([`Containment::Groups`]) the process group of each command is asked to end,
+//! On other systems ([`Containment::ProcessGroups`]) the process group of each command is asked to end,
 //! and killed. That part has been compiled and tried on Linux only.
 //!
 //! # What it does not do
@@ -64,52 +64,64 @@
 //! Stability: inner. It is published because the others need it, and changes with them.
 
 mod capture;
-mod census;
 mod channel;
-mod chase;
 mod command;
-mod ending;
+mod command_leaders;
+mod command_run;
+mod containment;
 mod environment;
-mod finished;
+mod fault_injection;
 mod helper;
-mod link;
-mod mark;
+mod kill_respawning;
+mod launcher;
 mod open_files;
+mod outbox;
+mod outcome;
 mod owner;
+mod pid_namespace;
 mod private;
+mod process_table;
+mod process_tag;
 mod program;
+mod protocol;
+mod reaper;
+mod reaper_link;
+mod reaper_server;
 mod registry;
-mod run;
-mod serve;
+mod scope;
 mod service;
 mod shell;
+mod shell_state;
 mod signal;
-mod space;
 mod spawn;
 mod start;
-mod state;
-mod step;
 mod supervisor;
+mod supervisor_config;
+mod termination;
+mod termination_report;
 mod tree;
-mod walk;
-mod warden;
-mod wire;
+mod tree_kill;
+mod tree_signal;
 
 pub use command::{
     Command, HEAD_LIMIT, OutputLimits, SPILL_LIMIT, SpillFile, Stdin, TAIL_LIMIT, TIME_LIMIT,
 };
+pub use command_run::DRAIN_LIMIT;
+pub use containment::Containment;
 pub use environment::{base_env, drop_hooks, is_hook};
-pub use finished::{Background, Exit, Finished, Output, Report, Spill, SpillProblem};
 pub use helper::{Helper, HelperError, helper_main, this_program};
-pub use mark::OWNER_VARIABLE;
+pub use launcher::BACKGROUND_LIMIT;
 pub use open_files::{OPEN_FILES_LIMIT, OpenFiles, raise_open_files};
-pub use owner::{BACKGROUND_LIMIT, Owner};
+pub use outcome::{Background, CommandOutcome, Exit, Output, Spill, SpillProblem, StateReport};
+pub use owner::Owner;
 pub use private::keep_private;
+pub use process_tag::OWNER_VARIABLE;
 pub use program::{ProgramError, resolve_program};
-pub use run::DRAIN_LIMIT;
-pub use service::{Life, Service};
-pub use shell::{STATE_LIMIT, Script, Shell, ShellError, ShellFinished};
+pub use service::{Service, ServiceProcess};
+pub use shell::{STATE_LIMIT, Script, Shell, ShellError, ShellOutcome};
+pub use shell_state::{DirectoryGone, ShellState, StateChange, UnchangedReason, parse_state};
 pub use spawn::SpawnError;
-pub use state::{DirectoryGone, Kept, ShellState, StateChange, parse_state};
-pub use supervisor::{Containment, Ended, Setup, Supervisor, SupervisorError};
-pub use walk::{GRACE, KILL_LIMIT};
+pub use supervisor::{Supervisor, SupervisorError};
+pub use supervisor_config::SupervisorConfig;
+pub use termination_report::TerminationReport;
+pub use tree_kill::{GRACE, KILL_LIMIT};

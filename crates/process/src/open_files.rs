@@ -19,7 +19,7 @@ pub struct OpenFiles {
 
 /// Raises this program's soft limit of open files to its hard limit, at most to
 /// [`OPEN_FILES_LIMIT`]. A program calls it once, at its start; what it gives as `before` goes
-/// into [`Setup::open_files`](crate::Setup::open_files), so that commands have the limit that
+/// into [`SupervisorConfig::open_files`](crate::SupervisorConfig::open_files), so that commands have the limit that
 /// they would have without it: some programs fail with a higher one.
 ///
 /// # Errors

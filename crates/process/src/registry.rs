@@ -8,41 +8,17 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
-use crate::finished::Exit;
+use crate::containment::Containment;
+use crate::fault_injection::FaultInjector;
 use crate::helper::HelperError;
-use crate::mark::Mark;
-use crate::step::Steps;
-use crate::supervisor::{Containment, Ended};
-use crate::wire::Report;
-
-/// Which processes a request is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Scope {
-    /// One command's.
-    Command(Mark),
-    /// One owner's.
-    Owner(u32),
-}
-
-impl Scope {
-    pub(crate) fn holds(self, mark: Mark) -> bool {
-        match self {
-            Self::Command(command) => command == mark,
-            Self::Owner(owner) => owner == mark.owner,
-        }
-    }
-
-    pub(crate) fn owner(self) -> u32 {
-        match self {
-            Self::Command(mark) => mark.owner,
-            Self::Owner(owner) => owner,
-        }
-    }
-}
+use crate::outcome::Exit;
+use crate::process_tag::ProcessTag;
+use crate::protocol::ReaperReport;
+use crate::termination_report::TerminationReport;
 
 /// Why a command was not started.
 #[derive(Debug)]
-pub(crate) enum Refusal {
+pub(crate) enum StartError {
     /// The system said so.
     System(io::Error),
     /// There is nobody to start it.
@@ -51,16 +27,16 @@ pub(crate) enum Refusal {
 
 /// What becomes of a start, and of the command after it.
 #[derive(Debug)]
-pub(crate) struct Awaited {
-    pub(crate) started: oneshot::Receiver<Result<(), Refusal>>,
+pub(crate) struct PendingCommand {
+    pub(crate) started: oneshot::Receiver<Result<(), StartError>>,
     pub(crate) exit: oneshot::Receiver<Exit>,
 }
 
-/// Shared between the owners and the link.
+/// SharedRegistry between the owners and the link.
 #[derive(Debug, Default)]
-pub(crate) struct Shared {
+pub(crate) struct SharedRegistry {
     registry: Mutex<Registry>,
-    pub(crate) steps: Steps,
+    pub(crate) steps: FaultInjector,
 }
 
 /// Who may start commands, and who waits for what.
@@ -71,16 +47,16 @@ pub(crate) struct Registry {
     /// Owners that may start commands.
     pub(crate) open: BTreeSet<u32>,
     tickets: u64,
-    starts: BTreeMap<Mark, oneshot::Sender<Result<(), Refusal>>>,
+    starts: BTreeMap<ProcessTag, oneshot::Sender<Result<(), StartError>>>,
     /// Starts that are on their way: the command may run already.
-    sent: BTreeSet<Mark>,
-    exits: BTreeMap<Mark, oneshot::Sender<Exit>>,
-    ends: BTreeMap<u64, oneshot::Sender<Ended>>,
+    sent: BTreeSet<ProcessTag>,
+    exits: BTreeMap<ProcessTag, oneshot::Sender<Exit>>,
+    ends: BTreeMap<u64, oneshot::Sender<TerminationReport>>,
     probes: Vec<std::sync::mpsc::Sender<Result<Containment, HelperError>>>,
 }
 
-impl Shared {
-    pub(crate) fn new(steps: Steps) -> Self {
+impl SharedRegistry {
+    pub(crate) fn new(steps: FaultInjector) -> Self {
         Self { registry: Mutex::default(), steps }
     }
 
@@ -92,16 +68,16 @@ impl Shared {
 
 impl Registry {
     /// Waits for a command that is about to be asked for.
-    pub(crate) fn expect_start(&mut self, mark: Mark) -> Awaited {
+    pub(crate) fn expect_start(&mut self, tag: ProcessTag) -> PendingCommand {
         let (start, started) = oneshot::channel();
         let (end, exit) = oneshot::channel();
-        self.starts.insert(mark, start);
-        self.exits.insert(mark, end);
-        Awaited { started, exit }
+        self.starts.insert(tag, start);
+        self.exits.insert(tag, end);
+        PendingCommand { started, exit }
     }
 
     /// Waits for an end that is about to be asked for; its ticket comes first.
-    pub(crate) fn expect_end(&mut self) -> (u64, oneshot::Receiver<Ended>) {
+    pub(crate) fn expect_end(&mut self) -> (u64, oneshot::Receiver<TerminationReport>) {
         let (answer, ended) = oneshot::channel();
         self.tickets += 1;
         self.ends.insert(self.tickets, answer);
@@ -118,32 +94,32 @@ impl Registry {
     }
 
     /// Hands a report to who waits for it; nobody may, after a drop.
-    pub(crate) fn take(&mut self, report: Report) {
+    pub(crate) fn take(&mut self, report: ReaperReport) {
         match report {
-            Report::Ready => {}
-            Report::Started(mark) => {
-                self.sent.remove(&mark);
-                let _ = self.starts.remove(&mark).map(|start| start.send(Ok(())));
+            ReaperReport::Ready => {}
+            ReaperReport::Started(tag) => {
+                self.sent.remove(&tag);
+                let _ = self.starts.remove(&tag).map(|start| start.send(Ok(())));
             }
-            Report::Refused(mark, errno) => {
-                self.refuse(mark, Refusal::System(io::Error::from_raw_os_error(errno)));
+            ReaperReport::Refused(tag, errno) => {
+                self.refuse(tag, StartError::System(io::Error::from_raw_os_error(errno)));
             }
-            Report::Exited(mark, status) => {
+            ReaperReport::Exited(tag, status) => {
                 let exit = status.map(ExitStatus::from_raw).map_or(Exit::Unknown, Exit::from);
-                let _ = self.exits.remove(&mark).map(|waiting| waiting.send(exit));
+                let _ = self.exits.remove(&tag).map(|waiting| waiting.send(exit));
             }
-            Report::Ended(ticket, ended) => self.answer(ticket, ended),
-            Report::Holds(containment) => self.tell(|| Ok(containment)),
+            ReaperReport::Ended(ticket, ended) => self.answer(ticket, ended),
+            ReaperReport::Holds(containment) => self.tell(|| Ok(containment)),
         }
     }
 
-    pub(crate) fn refuse(&mut self, mark: Mark, refusal: Refusal) {
-        self.sent.remove(&mark);
-        self.exits.remove(&mark);
-        let _ = self.starts.remove(&mark).map(|start| start.send(Err(refusal)));
+    pub(crate) fn refuse(&mut self, tag: ProcessTag, refusal: StartError) {
+        self.sent.remove(&tag);
+        self.exits.remove(&tag);
+        let _ = self.starts.remove(&tag).map(|start| start.send(Err(refusal)));
     }
 
-    pub(crate) fn answer(&mut self, ticket: u64, ended: Ended) {
+    pub(crate) fn answer(&mut self, ticket: u64, ended: TerminationReport) {
         let _ = self.ends.remove(&ticket).map(|waiting| waiting.send(ended));
     }
 
@@ -154,8 +130,8 @@ impl Registry {
     }
 
     /// The start is on its way.
-    pub(crate) fn sent(&mut self, mark: Mark) {
-        self.sent.insert(mark);
+    pub(crate) fn sent(&mut self, tag: ProcessTag) {
+        self.sent.insert(tag);
     }
 
     /// True if a start is on its way.
@@ -171,13 +147,13 @@ impl Registry {
     /// Whoever started commands is gone, and all of them are ended. What was left is `ended`.
     /// A command whose start was on its way may have run; one that was not asked for yet will be
     /// asked of the next one.
-    pub(crate) fn lose_all(&mut self, ended: &Ended) {
-        for mark in std::mem::take(&mut self.sent) {
-            let _ = self.starts.remove(&mark).map(|start| start.send(Ok(())));
+    pub(crate) fn lose_all(&mut self, ended: &TerminationReport) {
+        for tag in std::mem::take(&mut self.sent) {
+            let _ = self.starts.remove(&tag).map(|start| start.send(Ok(())));
         }
-        for (mark, exit) in std::mem::take(&mut self.exits) {
-            if self.starts.contains_key(&mark) {
-                self.exits.insert(mark, exit);
+        for (tag, exit) in std::mem::take(&mut self.exits) {
+            if self.starts.contains_key(&tag) {
+                self.exits.insert(tag, exit);
             } else {
                 let _ = exit.send(Exit::Unknown);
             }
@@ -190,9 +166,9 @@ impl Registry {
 
     /// There will be nobody to start commands any more.
     pub(crate) fn close(&mut self) {
-        self.lose_all(&Ended::default());
-        for mark in self.starts.keys().copied().collect::<Vec<_>>() {
-            self.refuse(mark, Refusal::Helper(HelperError::Lost));
+        self.lose_all(&TerminationReport::default());
+        for tag in self.starts.keys().copied().collect::<Vec<_>>() {
+            self.refuse(tag, StartError::Helper(HelperError::Lost));
         }
     }
 }

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use tokio::net::unix::pipe::{Receiver, Sender};
 
 use crate::command::Command;
-use crate::finished::Exit;
-use crate::owner::Owner;
+use crate::launcher::Launcher;
+use crate::outcome::Exit;
 use crate::spawn::{SpawnError, prepared};
-use crate::supervisor::Ended;
+use crate::termination_report::TerminationReport;
 use crate::tree::Tree;
 
 /// A running program with its three pipes. Dropping it ends its whole tree, as ending its owner
@@ -23,18 +23,21 @@ pub struct Service {
     pub stdout: Receiver,
     /// The program's messages. They must be read, or the program stops when the pipe is full.
     pub stderr: Receiver,
-    life: Life,
+    process: ServiceProcess,
 }
 
-/// The life of a program apart from its pipes. Dropping it ends the program's whole tree.
+/// A running program apart from its pipes. Dropping it ends the program's whole tree.
 #[derive(Debug)]
-pub struct Life {
-    owner: Arc<Owner>,
+pub struct ServiceProcess {
+    launcher: Arc<Launcher>,
     tree: Tree,
 }
 
 impl Service {
-    pub(crate) async fn start(owner: &Arc<Owner>, command: &Command) -> Result<Self, SpawnError> {
+    pub(crate) async fn start(
+        launcher: &Arc<Launcher>,
+        command: &Command,
+    ) -> Result<Self, SpawnError> {
         let (command, program) = prepared(command.clone()).await?;
         let system = |source| SpawnError::from_system(source, &program);
         let (theirs, ours) = io::pipe().map_err(system)?;
@@ -42,43 +45,43 @@ impl Service {
         let (stdout, out) = output_pipe().map_err(system)?;
         let (stderr, err) = output_pipe().map_err(system)?;
         let ends = [theirs.into(), out.into(), err.into()];
-        let tree = owner.launch(&command, &program, ends).await?;
+        let tree = launcher.launch(&command, &program, ends).await?;
         Ok(Self {
             stdin: Some(stdin),
             stdout,
             stderr,
-            life: Life { owner: Arc::clone(owner), tree },
+            process: ServiceProcess { launcher: Arc::clone(launcher), tree },
         })
     }
 
     /// Waits for the end of the program itself. Its descendants may live on; dropping this ends
     /// them. Nothing is lost if the future is dropped.
     pub async fn exited(&mut self) -> Exit {
-        self.life.exited().await
+        self.process.exited().await
     }
 
     /// Ends the program and everything that it started, and waits for it.
-    pub async fn end(self) -> Ended {
-        self.life.end().await
+    pub async fn end(self) -> TerminationReport {
+        self.process.end().await
     }
 
-    /// Takes it apart: its input, its output, its messages, and its life, for whoever serves the
+    /// Takes it apart: its input, its output, its messages, and its process, for whoever serves the
     /// pipes and waits for the end at the same time.
     #[must_use]
-    pub fn into_parts(self) -> (Option<Sender>, Receiver, Receiver, Life) {
-        (self.stdin, self.stdout, self.stderr, self.life)
+    pub fn into_parts(self) -> (Option<Sender>, Receiver, Receiver, ServiceProcess) {
+        (self.stdin, self.stdout, self.stderr, self.process)
     }
 }
 
-impl Life {
+impl ServiceProcess {
     /// As [`Service::exited`].
     pub async fn exited(&mut self) -> Exit {
         self.tree.ended().await
     }
 
     /// As [`Service::end`].
-    pub async fn end(self) -> Ended {
-        self.owner.end_scope(self.tree.scope()).await
+    pub async fn end(self) -> TerminationReport {
+        self.launcher.end_scope(self.tree.scope()).await
     }
 }
 

@@ -9,13 +9,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::command::{Command, OutputLimits, SpillFile, Stdin, TIME_LIMIT};
 use crate::environment::drop_hooks;
-use crate::finished::Finished;
+use crate::outcome::CommandOutcome;
 use crate::owner::Owner;
 use crate::program::{ProgramError, resolve_program};
-use crate::spawn::SpawnError;
-use crate::state::{
+use crate::shell_state::{
     DirectoryGone, STATE_BEGIN, STATE_END, STATUS_VARIABLE, ShellState, StateChange,
 };
+use crate::spawn::SpawnError;
 
 /// Bytes of directory and exported variables that are read back after a command.
 pub const STATE_LIMIT: usize = 1024 * 1024;
@@ -82,9 +82,9 @@ pub enum ShellError {
 /// The result of a script.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct ShellFinished {
+pub struct ShellOutcome {
     /// How it ended and what it wrote.
-    pub finished: Finished,
+    pub finished: CommandOutcome,
     /// What became of the state.
     pub state: StateChange,
 }
@@ -152,10 +152,10 @@ impl Shell {
         state: &mut ShellState,
         script: Script,
         cancel: &CancellationToken,
-    ) -> Result<ShellFinished, ShellError> {
+    ) -> Result<ShellOutcome, ShellError> {
         state.check()?;
         let finished = owner.run(self.command(state, script), cancel).await?;
         let change = state.adopt(&finished);
-        Ok(ShellFinished { finished, state: change })
+        Ok(ShellOutcome { finished, state: change })
     }
 }

@@ -2,12 +2,12 @@
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-use crate::census::{Process, read_process};
-use crate::walk::Order;
+use crate::process_table::{Process, read_process};
+use crate::tree_signal::TreeSignal;
 
 /// Sends `order` to the process if it is still the one in the table. One that is gone, or that
 /// belongs to another user, is passed over: the next look at the table tells.
-pub(crate) fn send(process: &Process, order: Order) {
+pub(crate) fn send(process: &Process, order: TreeSignal) {
     let Some(pid) = Pid::from_raw(process.pid) else { return };
     let handle = Handle::open(pid);
     let same = matches!(read_process(process.pid), Ok(Some(now)) if now.started == process.started);
@@ -20,7 +20,7 @@ pub(crate) fn send(process: &Process, order: Order) {
 }
 
 /// Sends `order` to every process of the group that `leader` founded.
-pub(crate) fn send_to_group(leader: i32, order: Order) {
+pub(crate) fn send_to_group(leader: i32, order: TreeSignal) {
     let Some(leader) = Pid::from_raw(leader) else { return };
     for signal in signals(order) {
         // An error means that the group is gone or that it may not be signalled: nothing to do.
@@ -28,13 +28,13 @@ pub(crate) fn send_to_group(leader: i32, order: Order) {
     }
 }
 
-fn signals(order: Order) -> &'static [Signal] {
+fn signals(order: TreeSignal) -> &'static [Signal] {
     match order {
         // A process that is stopped would not see the request.
-        Order::Term => &[Signal::TERM, Signal::CONT],
-        Order::Stop => &[Signal::STOP],
-        Order::Kill => &[Signal::KILL],
-        Order::Continue => &[Signal::CONT],
+        TreeSignal::Term => &[Signal::TERM, Signal::CONT],
+        TreeSignal::Stop => &[Signal::STOP],
+        TreeSignal::Kill => &[Signal::KILL],
+        TreeSignal::Continue => &[Signal::CONT],
     }
 }
 

@@ -7,16 +7,16 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::Stdio;
 
-use crate::mark::{OWNER_VARIABLE, Seal};
-use crate::space::Space;
-use crate::wire::Start;
+use crate::pid_namespace::PidNamespace;
+use crate::process_tag::{OWNER_VARIABLE, TagCodec, set_tag_limit};
+use crate::protocol::StartCommand;
 
 /// What the new process inherits, and what it does not.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Nature<'a> {
-    pub(crate) seal: &'a Seal,
+pub(crate) struct SpawnAttributes<'a> {
+    pub(crate) codec: &'a TagCodec,
     /// The namespace that it is in: its `/proc` is to be seen.
-    pub(crate) space: Option<&'a Space>,
+    pub(crate) namespace: Option<&'a PidNamespace>,
     /// The soft limit of open files, if not ours.
     pub(crate) open_files: Option<u64>,
     /// The process that it dies with: ours, whose only thread this is.
@@ -25,9 +25,9 @@ pub(crate) struct Nature<'a> {
 
 /// Starts the program in a session of its own, and gives its number.
 pub(crate) fn start(
-    start: &Start,
+    start: &StartCommand,
     [stdin, stdout, stderr]: [OwnedFd; 3],
-    nature: Nature<'_>,
+    attributes: SpawnAttributes<'_>,
 ) -> io::Result<i32> {
     let mut builder = std::process::Command::new(&start.program);
     builder
@@ -35,17 +35,17 @@ pub(crate) fn start(
         .current_dir(&start.cwd)
         .env_clear()
         .envs(start.env.iter().map(|(name, value)| (name, value)))
-        .env(OWNER_VARIABLE, nature.seal.variable(start.mark))
+        .env(OWNER_VARIABLE, attributes.codec.variable(start.tag))
         .stdin(Stdio::from(stdin))
         .stdout(Stdio::from(stdout))
         .stderr(Stdio::from(stderr));
     let cwd = CString::new(start.cwd.as_os_str().as_bytes())?;
     let change = Change {
-        limit: nature.seal.limit(start.mark),
-        mounts: nature.space.map(|space| space.handle().as_raw_fd()),
+        limit: attributes.codec.limit(start.tag),
+        mounts: attributes.namespace.map(|space| space.handle().as_raw_fd()),
         cwd,
-        open_files: nature.open_files,
-        dies_with: nature.dies_with,
+        open_files: attributes.open_files,
+        dies_with: attributes.dies_with,
     };
     prepare(&mut builder, change);
     let child = builder.spawn()?;
@@ -76,12 +76,12 @@ impl Change {
         }
         rustix::process::setsid()?;
         if let Some(handle) = self.mounts {
-            Space::enter_mounts(borrow(handle))?;
+            PidNamespace::enter_mounts(borrow(handle))?;
             // The directory was that of the mounts before.
             change_directory(&self.cwd)?;
         }
         if let Some(limit) = self.limit {
-            mark_limit(limit);
+            set_tag_limit(limit);
         }
         if let Some(soft) = self.open_files {
             limit_open_files(soft);
@@ -126,18 +126,6 @@ fn die_with(_parent: i32) -> io::Result<()> {
     Ok(())
 }
 
-/// Marks this process and all that it will start.
-#[cfg(target_os = "linux")]
-pub(crate) fn mark_limit(limit: u64) {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let current = getrlimit(Resource::Rttime).current.unwrap_or(limit).min(limit);
-    // Without it the process is still known by its environment, its session and its parent.
-    let _ = setrlimit(Resource::Rttime, Rlimit { current: Some(current), maximum: Some(limit) });
-}
-
-#[cfg(not(target_os = "linux"))]
-fn mark_limit(_limit: u64) {}
-
 /// Gives the limit back that this program was started with.
 fn limit_open_files(soft: u64) {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -149,7 +137,7 @@ fn limit_open_files(soft: u64) {
 /// library reports a failed exec through one of them.
 #[expect(unsafe_code, reason = "descriptors of unknown owners have no safe type")]
 fn close_descriptors_at_exec() {
-    /// Where the kernel cannot mark a range, descriptors above this number are left alone.
+    /// Where the kernel cannot tag a range, descriptors above this number are left alone.
     const HIGHEST: libc::c_int = 4096;
 
     #[cfg(target_os = "linux")]

@@ -6,13 +6,16 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 
-use crate::helper::{Helper, HelperError};
-use crate::link::{Link, Outbox};
-use crate::mark::Seal;
+use crate::containment::Containment;
+use crate::fault_injection::FaultInjector;
+use crate::helper::HelperError;
+use crate::outbox::Outbox;
 use crate::owner::Owner;
-use crate::registry::Shared;
-use crate::step::Steps;
-use crate::wire::Request;
+use crate::process_tag::TagCodec;
+use crate::protocol::ReaperRequest;
+use crate::reaper_link::ReaperLink;
+use crate::registry::SharedRegistry;
+use crate::supervisor_config::SupervisorConfig;
 
 /// Why there is no supervisor.
 #[derive(Debug, thiserror::Error)]
@@ -39,62 +42,6 @@ pub enum SupervisorError {
     },
 }
 
-/// What ending a tree came to.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[must_use = "processes may be left that could not be ended"]
-pub struct Ended {
-    /// Numbers of the processes that were still alive at the limit, for example because they
-    /// changed their user or hang in the kernel.
-    pub left: Vec<i32>,
-    /// At the limit, nobody was seen alive, but processes went on ending that must have been
-    /// started by somebody: a tree that changes faster than it can be stopped.
-    pub restless: bool,
-    /// The process table could not be read, always or at the last look: process groups were
-    /// killed, and who had left them was not seen. Always so where there is no `/proc`.
-    pub groups_only: bool,
-}
-
-impl Ended {
-    /// True if it is certain that nothing is left. So in every normal case on Linux.
-    #[must_use]
-    pub fn is_complete(&self) -> bool {
-        self.left.is_empty() && !self.restless && !self.groups_only
-    }
-}
-
-/// How a supervisor goes about its work.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Setup {
-    /// The program that starts commands, and ends them also when this one is killed. It is
-    /// started at the first command. Without one, a thread of this program does its work, which
-    /// is gone with this program: what runs then goes on.
-    pub helper: Option<Helper>,
-    /// Whether the helper gives the commands of each owner a PID namespace of their own where it
-    /// may. Everything in it can be ended at once; a command in it sees the processes of its
-    /// owner only.
-    pub namespaces: bool,
-    /// The soft limit of open files that commands get, if not the one that this program has. See
-    /// [`raise_open_files`](crate::raise_open_files).
-    pub open_files: Option<u64>,
-}
-
-impl Default for Setup {
-    fn default() -> Self {
-        Self { helper: None, namespaces: true, open_files: None }
-    }
-}
-
-/// By which means trees are held together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Containment {
-    /// A PID namespace for each owner: the kernel ends everything in it at once.
-    Namespace,
-    /// The process table, looked at until nothing is left.
-    Walk,
-    /// Process groups: who leaves its group is not found.
-    Groups,
-}
-
 /// Ends the trees of its owners, and all of them when it is dropped.
 ///
 /// A program makes one at its start and keeps it to its end: the process becomes the parent of
@@ -103,19 +50,19 @@ pub enum Containment {
 /// a helper that does not answer.
 #[derive(Debug)]
 pub struct Supervisor {
-    shared: Arc<Shared>,
+    shared: Arc<SharedRegistry>,
     outbox: Arc<Outbox>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Supervisor {
-    /// A supervisor without a helper: see [`Setup::helper`] for what it cannot do.
+    /// A supervisor without a helper: see [`SupervisorConfig::helper`] for what it cannot do.
     ///
     /// # Errors
     ///
     /// As [`Self::with`].
     pub fn start() -> Result<Self, SupervisorError> {
-        Self::with(Setup::default())
+        Self::with(SupervisorConfig::default())
     }
 
     /// Makes this process the parent of its orphaned descendants and starts a thread. A helper is
@@ -124,29 +71,32 @@ impl Supervisor {
     /// # Errors
     ///
     /// If the kernel refuses either.
-    pub fn with(setup: Setup) -> Result<Self, SupervisorError> {
-        Self::counting(setup, Steps::default())
+    pub fn with(setup: SupervisorConfig) -> Result<Self, SupervisorError> {
+        Self::counting(setup, FaultInjector::default())
     }
 
-    pub(crate) fn counting(setup: Setup, steps: Steps) -> Result<Self, SupervisorError> {
+    pub(crate) fn counting(
+        setup: SupervisorConfig,
+        steps: FaultInjector,
+    ) -> Result<Self, SupervisorError> {
         // The helper adopts orphans before; ours are those of a helper that was killed.
         #[cfg(target_os = "linux")]
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
             .map_err(|source| SupervisorError::Subreaper { source: source.into() })?;
         let thread = |source| SupervisorError::Thread { source };
-        let shared = Arc::new(Shared::new(steps.clone()));
-        let (sender, errands) = channel();
+        let shared = Arc::new(SharedRegistry::new(steps.clone()));
+        let (sender, requests) = channel();
         let (ring, bell) = UnixStream::pair().map_err(thread)?;
         ring.set_nonblocking(true).map_err(thread)?;
         bell.set_nonblocking(true).map_err(thread)?;
-        let link = Link {
+        let link = ReaperLink {
             shared: Arc::clone(&shared),
-            seal: Seal::of_this_process(),
+            codec: TagCodec::of_this_process(),
             setup,
             steps,
-            errands,
+            requests,
             bell,
-            warden: None,
+            reaper: None,
             due: std::collections::BTreeMap::new(),
         };
         let thread = std::thread::Builder::new()
@@ -171,7 +121,7 @@ impl Supervisor {
     /// If there is no helper to ask.
     pub fn containment(&self) -> Result<Containment, HelperError> {
         let answer = self.shared.registry().expect_probe();
-        self.outbox.put(Request::Probe, Vec::new());
+        self.outbox.put(ReaperRequest::Probe, Vec::new());
         answer.recv().unwrap_or(Err(HelperError::Lost))
     }
 }
@@ -180,7 +130,7 @@ impl Drop for Supervisor {
     fn drop(&mut self) {
         self.shared.registry().open.clear();
         // A thread that is gone already has nothing left to end.
-        self.outbox.put(Request::Close, Vec::new());
+        self.outbox.put(ReaperRequest::Close, Vec::new());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -192,9 +142,9 @@ impl Drop for Supervisor {
 mod tests {
     use super::*;
     use crate::command::{Command, Stdin};
-    use crate::finished::Exit;
+    use crate::fault_injection::InjectedFault;
+    use crate::outcome::Exit;
     use crate::spawn::SpawnError;
-    use crate::step::Failing;
     use std::collections::BTreeSet;
     use std::time::{Duration, Instant};
     use tokio_util::sync::CancellationToken;
@@ -238,9 +188,10 @@ mod tests {
         for errno in [libc::EAGAIN, libc::ENOMEM, libc::EMFILE] {
             for fresh in [true, false] {
                 for step in 1.. {
-                    let failing = Arc::new(Failing::default());
-                    let setup = Setup::default();
-                    let supervisor = Supervisor::counting(setup, Steps::failing(&failing)).unwrap();
+                    let failing = Arc::new(InjectedFault::default());
+                    let setup = SupervisorConfig::default();
+                    let supervisor =
+                        Supervisor::counting(setup, FaultInjector::failing(&failing)).unwrap();
                     let owner = supervisor.owner();
                     if !fresh {
                         owner.run(command(), &cancel).await.unwrap();

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use crate::finished::Exit;
-use crate::link::Outbox;
-use crate::mark::Mark;
-use crate::registry::Scope;
-use crate::wire::Request;
+use crate::outbox::Outbox;
+use crate::outcome::Exit;
+use crate::process_tag::ProcessTag;
+use crate::protocol::ReaperRequest;
+use crate::scope::Scope;
 
 /// The ticket of a request whose outcome nobody waits for.
 const NOBODY: u64 = 0;
@@ -16,7 +16,7 @@ const NOBODY: u64 = 0;
 /// The processes of one command. Dropping it ends them, unless they may stay.
 #[derive(Debug)]
 pub(crate) struct Tree {
-    mark: Mark,
+    tag: ProcessTag,
     waiting: oneshot::Receiver<Exit>,
     exit: Option<Exit>,
     outbox: Arc<Outbox>,
@@ -24,12 +24,16 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    pub(crate) fn new(mark: Mark, waiting: oneshot::Receiver<Exit>, outbox: Arc<Outbox>) -> Self {
-        Self { mark, waiting, exit: None, outbox, kept: false }
+    pub(crate) fn new(
+        tag: ProcessTag,
+        waiting: oneshot::Receiver<Exit>,
+        outbox: Arc<Outbox>,
+    ) -> Self {
+        Self { tag, waiting, exit: None, outbox, kept: false }
     }
 
     pub(crate) fn scope(&self) -> Scope {
-        Scope::Command(self.mark)
+        Scope::Command(self.tag)
     }
 
     /// Waits for the end of the first process. Nothing is lost if the future is dropped.
@@ -58,5 +62,5 @@ impl Drop for Tree {
 
 /// Asks to end a scope; nobody waits.
 pub(crate) fn abandon(outbox: &Outbox, scope: Scope) {
-    outbox.put(Request::End { ticket: NOBODY, scope }, Vec::new());
+    outbox.put(ReaperRequest::End { ticket: NOBODY, scope }, Vec::new());
 }

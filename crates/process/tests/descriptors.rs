@@ -1,4 +1,4 @@
-//! Running out of descriptors. A program of its own, because it changes its limit.
+//! CommandRun out of descriptors. A program of its own, because it changes its limit.
 
 #![cfg(target_os = "linux")]
 

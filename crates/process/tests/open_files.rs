@@ -1,6 +1,8 @@
 //! Raising the limit of open files. A program of its own, because it changes its limit.
 
-use deputize_process::{Command, OPEN_FILES_LIMIT, OpenFiles, Setup, Supervisor, raise_open_files};
+use deputize_process::{
+    Command, OPEN_FILES_LIMIT, OpenFiles, Supervisor, SupervisorConfig, raise_open_files,
+};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio_util::sync::CancellationToken;
 
@@ -15,7 +17,7 @@ async fn the_limit_is_raised_for_us_and_not_for_commands() {
     assert_eq!(getrlimit(Resource::Nofile).current, Some(raised.now));
     assert_eq!(raise_open_files().unwrap().now, raised.now);
 
-    let setup = Setup { open_files: Some(raised.before), ..Setup::default() };
+    let setup = SupervisorConfig { open_files: Some(raised.before), ..SupervisorConfig::default() };
     let supervisor = Supervisor::with(setup).unwrap();
     let mut command = Command::new("/bin/sh", "/");
     command.args = vec!["-c".into(), "ulimit -n".into()];

@@ -4,12 +4,12 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use deputize_core::{Resource, ToolCx};
-use deputize_process::{Setup, Supervisor, SupervisorError};
+use deputize_process::{Supervisor, SupervisorConfig, SupervisorError};
 
 /// The supervisor of all processes that a session's agents start. A program with several
 /// sessions, or with processes of its own, puts the one it has into each session's settings;
 /// otherwise a session starts one at its first command. What that one cannot do without a helper
-/// is told at [`Setup::helper`]: [`Self::with`] gives it one.
+/// is told at [`SupervisorConfig::helper`]: [`Self::with`] gives it one.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -22,7 +22,7 @@ use deputize_process::{Setup, Supervisor, SupervisorError};
 /// ```
 #[derive(Default)]
 pub struct Processes {
-    setup: Setup,
+    setup: SupervisorConfig,
     supervisor: Mutex<Option<Arc<Supervisor>>>,
 }
 
@@ -30,12 +30,12 @@ impl Processes {
     /// Those of a supervisor.
     #[must_use]
     pub fn of(supervisor: Arc<Supervisor>) -> Self {
-        Self { setup: Setup::default(), supervisor: Mutex::new(Some(supervisor)) }
+        Self { setup: SupervisorConfig::default(), supervisor: Mutex::new(Some(supervisor)) }
     }
 
     /// Those of a supervisor that is started with this setup at the first command.
     #[must_use]
-    pub fn with(setup: Setup) -> Self {
+    pub fn with(setup: SupervisorConfig) -> Self {
         Self { setup, supervisor: Mutex::default() }
     }
 

@@ -10,7 +10,7 @@ use deputize_core::{
     ToolOutput, ToolSpec, TypedTool, describe_error, spec_of,
 };
 use deputize_process::{
-    Background, Exit, Finished, Owner, Script, Shell, ShellFinished, ShellState, Spill,
+    Background, CommandOutcome, Exit, Owner, Script, Shell, ShellOutcome, ShellState, Spill,
     StateChange, base_env,
 };
 use schemars::JsonSchema;
@@ -169,7 +169,7 @@ impl Running {
         let before = self.state.clone();
         let done = self.shell.run(&self.owner, &mut self.state, script, cx.cancel.token()).await;
         let unkept = if self.state == before { None } else { self.keep(cx).await };
-        let ShellFinished { finished, state, .. } = match done {
+        let ShellOutcome { finished, state, .. } = match done {
             Ok(done) => done,
             Err(_) if cx.cancel.is_cancelled() => return Err(ToolError::Cancelled(Box::default())),
             Err(error) => return Err(ToolError::refused(describe_error(&error))),
@@ -228,7 +228,7 @@ fn settled(exit: Exit, seconds: u32, output: ToolOutput) -> ToolCallResult {
 }
 
 /// What the command wrote, and remarks on how it went.
-fn output(finished: &Finished, not_kept: Option<NotKept>) -> ToolOutput {
+fn output(finished: &CommandOutcome, not_kept: Option<NotKept>) -> ToolOutput {
     let written = &finished.output;
     let left_out = written.omitted();
     let content = if left_out == 0 {
@@ -297,15 +297,15 @@ fn rest(total: u64, left_out: u64, spill: Option<&Spill>, not_kept: Option<NotKe
 
 fn state_notes(state: &StateChange) -> Option<String> {
     match state {
-        StateChange::Taken { dropped } if dropped.is_empty() => None,
-        StateChange::Taken { dropped } => {
+        StateChange::Updated { dropped } if dropped.is_empty() => None,
+        StateChange::Updated { dropped } => {
             let names: Vec<_> = dropped.iter().map(|name| shown(&name.to_string_lossy())).collect();
             let names = names.join(", ");
             Some(format!(
                 "not kept for the next command, because programs run what it names: {names}"
             ))
         }
-        StateChange::Kept(kept) => Some(kept.to_string()),
+        StateChange::Unchanged(reason) => Some(reason.to_string()),
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use deputize_core::door::to_line;
-use deputize_process::{Exit, Life, Service};
+use deputize_process::{Exit, Service, ServiceProcess};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
@@ -258,7 +258,7 @@ async fn listen(stdout: &mut (impl AsyncRead + Unpin), shared: &Shared) -> Optio
 }
 
 /// How a process ended whose output has.
-async fn exit(life: &mut Life) -> String {
+async fn exit(life: &mut ServiceProcess) -> String {
     match timeout(EXIT_LIMIT, life.exited()).await {
         Ok(Exit::Code(code)) => format!("ended by itself with exit code {code}"),
         Ok(Exit::Signal(signal)) => format!("died of {}", signal_name(signal)),

@@ -41,7 +41,7 @@ fn memory(helper: &HelperMark) -> (u64, u64) {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_start_of_a_command_and_the_helper() {
     let mut medians = Vec::new();
-    for mode in [Mode::Thread, Mode::Walk, Mode::Namespace] {
+    for mode in [Mode::Thread, Mode::TreeKill, Mode::Namespace] {
         let (supervisor, helper) = mode.watched();
         let owner = supervisor.owner();
         let first = one(&owner).await;

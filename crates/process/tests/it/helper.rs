@@ -6,7 +6,8 @@ use std::process::{Command as Program, Stdio};
 use std::time::Duration;
 
 use deputize_process::{
-    Containment, Exit, Finished, Helper, HelperError, Owner, Setup, SpawnError, Supervisor,
+    CommandOutcome, Containment, Exit, Helper, HelperError, Owner, SpawnError, Supervisor,
+    SupervisorConfig,
 };
 use rustix::process::{Signal, kill_process};
 use tokio_util::sync::CancellationToken;
@@ -15,7 +16,7 @@ use crate::process_table::{Marker, Mode, PATIENCE, bash, no_zombie_stays, until}
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_deputize-process-helper");
 
-async fn run(owner: &Owner, script: &str) -> Finished {
+async fn run(owner: &Owner, script: &str) -> CommandOutcome {
     owner.run(bash(script), &CancellationToken::new()).await.unwrap()
 }
 
@@ -31,7 +32,7 @@ fn state(pid: &str) -> Option<char> {
 #[tokio::test(flavor = "multi_thread")]
 async fn when_it_is_killed_nothing_is_left_and_the_next_command_gets_another_one() {
     const TREE: &str = "trap '' TERM; env -i setsid -f {S}; ( {S} & ); setsid {S} & {S}";
-    for mode in [Mode::Namespace, Mode::Walk] {
+    for mode in [Mode::Namespace, Mode::TreeKill] {
         let (supervisor, helper) = mode.watched();
         let (owner, marker, cancel) = (supervisor.owner(), Marker::new(), CancellationToken::new());
         let running = owner.run(bash(&marker.fill(TREE)), &cancel);
@@ -52,7 +53,7 @@ async fn when_it_is_killed_nothing_is_left_and_the_next_command_gets_another_one
 
 #[tokio::test]
 async fn a_request_to_end_does_not_end_it_and_is_not_ignored_by_commands() {
-    let (supervisor, mark) = Mode::Walk.watched();
+    let (supervisor, mark) = Mode::TreeKill.watched();
     let owner = supervisor.owner();
     let ignored = says(&owner, "grep SigIgn /proc/self/status").await;
     let helper = mark.find().unwrap();
@@ -66,7 +67,7 @@ async fn a_request_to_end_does_not_end_it_and_is_not_ignored_by_commands() {
 
 #[tokio::test]
 async fn a_command_that_stops_it_is_ended_at_its_time_limit() {
-    let supervisor = Mode::Walk.supervisor();
+    let supervisor = Mode::TreeKill.supervisor();
     let (owner, marker) = (supervisor.owner(), Marker::new());
     let mut command = bash(&marker.fill("kill -STOP $PPID; {S}"));
     command.time_limit = Duration::from_millis(300);
@@ -84,7 +85,7 @@ async fn a_command_that_stops_it_is_ended_at_its_time_limit() {
 #[tokio::test]
 async fn a_command_that_kills_it_at_once_has_run() {
     for _ in 0..20 {
-        let supervisor = Mode::Walk.supervisor();
+        let supervisor = Mode::TreeKill.supervisor();
         let owner = supervisor.owner();
         assert_eq!(run(&owner, "kill -9 $PPID; sleep 9").await.exit, Exit::Unknown);
         assert_eq!(says(&owner, "echo on").await, "on\n");
@@ -94,7 +95,7 @@ async fn a_command_that_kills_it_at_once_has_run() {
 #[tokio::test]
 async fn who_carries_no_mark_and_has_no_parent_ends_with_the_last_owner() {
     const NO_MARK: &str = "ulimit -R 5; env -i setsid -f {S} >/dev/null 2>&1";
-    let supervisor = Mode::Walk.supervisor();
+    let supervisor = Mode::TreeKill.supervisor();
     let (one, other, marker) = (supervisor.owner(), supervisor.owner(), Marker::new());
     run(&one, &marker.fill(NO_MARK)).await;
     run(&other, ":").await;
@@ -125,8 +126,9 @@ async fn where_namespaces_can_be_made_and_not_used_it_does_without() {
         }
         let args = wrapper[1..].iter().copied().chain([PROGRAM]);
         let helper = Some(Helper::new(wrapper[0], args));
-        let supervisor = Supervisor::with(Setup { helper, ..Setup::default() }).unwrap();
-        assert_eq!(supervisor.containment().unwrap(), Containment::Walk, "{wrapper:?}");
+        let supervisor =
+            Supervisor::with(SupervisorConfig { helper, ..SupervisorConfig::default() }).unwrap();
+        assert_eq!(supervisor.containment().unwrap(), Containment::ProcessTable, "{wrapper:?}");
         let (owner, marker) = (supervisor.owner(), Marker::new());
         assert_eq!(says(&owner, "echo works").await, "works\n", "{wrapper:?}");
         run(&owner, &marker.fill("setsid -f {S} >/dev/null 2>&1")).await;
@@ -140,7 +142,7 @@ async fn where_namespaces_can_be_made_and_not_used_it_does_without() {
 async fn it_has_nothing_of_ours() {
     let file = fs::File::open("/").unwrap();
     rustix::io::fcntl_setfd(&file, rustix::io::FdFlags::empty()).unwrap();
-    let (supervisor, mark) = Mode::Walk.watched();
+    let (supervisor, mark) = Mode::TreeKill.watched();
     let owner = supervisor.owner();
     run(&owner, ":").await;
     let helper = mark.find().unwrap().as_raw_nonzero();
@@ -163,7 +165,7 @@ async fn it_has_nothing_of_ours() {
 #[tokio::test]
 async fn a_program_that_is_no_helper_is_told() {
     let outcome = async |helper: Helper| {
-        let setup = Setup { helper: Some(helper), ..Setup::default() };
+        let setup = SupervisorConfig { helper: Some(helper), ..SupervisorConfig::default() };
         let supervisor = Supervisor::with(setup).unwrap();
         supervisor.owner().run(bash(":"), &CancellationToken::new()).await.unwrap_err()
     };
@@ -197,7 +199,7 @@ async fn the_commands_of_an_owner_see_each_other() {
         let named = format!("tr '\\0' ' ' </proc/{pid}/cmdline");
         let theirs = says(&one, &named).await;
         assert_eq!(theirs.trim_end(), marker.fill("{S}"), "{mode:?}");
-        let contained = supervisor.containment().unwrap() == Containment::Namespace;
+        let contained = supervisor.containment().unwrap() == Containment::PidNamespace;
         if contained {
             let seen = says(&other, &format!("{named} 2>&1; ls /proc | grep -c '^[0-9]'")).await;
             assert!(!seen.contains(&marker.fill("{S}")), "{mode:?}: {seen}");
@@ -211,7 +213,7 @@ async fn the_commands_of_an_owner_see_each_other() {
 async fn in_a_namespace_a_command_that_kills_everything_kills_its_own() {
     let supervisor = Mode::Namespace.supervisor();
     let (one, other, marker) = (supervisor.owner(), supervisor.owner(), Marker::new());
-    if supervisor.containment().unwrap() != Containment::Namespace {
+    if supervisor.containment().unwrap() != Containment::PidNamespace {
         return;
     }
     run(&other, &marker.fill("{S} >/dev/null 2>&1 &")).await;
@@ -231,7 +233,7 @@ async fn ending_one_command_leaves_what_was_stopped_stopped() {
         done; exec {S}";
     for mode in Mode::ALL {
         let supervisor = mode.supervisor();
-        let contained = supervisor.containment().unwrap() == Containment::Namespace;
+        let contained = supervisor.containment().unwrap() == Containment::PidNamespace;
         let (owner, marker) = (supervisor.owner(), Marker::new());
         let script = "{S} >/dev/null 2>&1 & {S} >/dev/null 2>&1 & \
             until [ $(cat /proc/$!/comm) = sleep ]; do :; done; kill -STOP $!";
@@ -266,7 +268,7 @@ async fn ending_one_command_leaves_what_was_stopped_stopped() {
 #[tokio::test]
 async fn commands_have_the_limit_of_open_files_that_is_meant_for_them() {
     for mode in Mode::ALL {
-        let setup = Setup { open_files: Some(321), ..mode.setup() };
+        let setup = SupervisorConfig { open_files: Some(321), ..mode.setup() };
         let supervisor = Supervisor::with(setup).unwrap();
         let (soft, hard) = (says(&supervisor.owner(), "ulimit -Sn").await, "ulimit -Hn");
         assert_eq!(soft, "321\n", "{mode:?}");
@@ -276,7 +278,7 @@ async fn commands_have_the_limit_of_open_files_that_is_meant_for_them() {
 
 #[tokio::test]
 async fn it_is_not_started_before_the_first_command() {
-    let (supervisor, helper) = Mode::Walk.watched();
+    let (supervisor, helper) = Mode::TreeKill.watched();
     let owner = supervisor.owner();
     assert!(owner.end().await.is_complete());
     assert_eq!(helper.find(), None);

@@ -4,13 +4,13 @@ use std::fs;
 use std::time::Duration;
 
 use deputize_process::{
-    Background, Command, Exit, Finished, OutputLimits, SpillFile, SpillProblem, Stdin,
+    Background, Command, CommandOutcome, Exit, OutputLimits, SpillFile, SpillProblem, Stdin,
 };
 use tokio_util::sync::CancellationToken;
 
 use crate::process_table::{Marker, PATIENCE, bash, supervisor, until};
 
-async fn run(command: Command) -> Finished {
+async fn run(command: Command) -> CommandOutcome {
     let supervisor = supervisor();
     let owner = supervisor.owner();
     owner.run(command, &CancellationToken::new()).await.unwrap()

@@ -6,7 +6,7 @@ use std::fs;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use deputize_process::{Command, Helper, Setup, Supervisor, base_env};
+use deputize_process::{Command, Helper, Supervisor, SupervisorConfig, base_env};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Far more than anything here takes; a bound for a test that would hang.
@@ -18,21 +18,21 @@ pub(crate) enum Mode {
     /// By a helper, in PID namespaces where they are to be had.
     Namespace,
     /// By a helper, without them.
-    Walk,
+    TreeKill,
     /// By a thread of this process.
     Thread,
 }
 
 impl Mode {
-    pub(crate) const ALL: [Self; 3] = [Self::Namespace, Self::Walk, Self::Thread];
+    pub(crate) const ALL: [Self; 3] = [Self::Namespace, Self::TreeKill, Self::Thread];
 
-    pub(crate) fn setup(self) -> Setup {
+    pub(crate) fn setup(self) -> SupervisorConfig {
         let none: [&str; 0] = [];
         let helper = Helper::new(env!("CARGO_BIN_EXE_deputize-process-helper"), none);
-        Setup {
+        SupervisorConfig {
             helper: (self != Self::Thread).then_some(helper),
             namespaces: self == Self::Namespace,
-            ..Setup::default()
+            ..SupervisorConfig::default()
         }
     }
 
@@ -176,7 +176,7 @@ fn zombies() -> BTreeSet<(i32, u64)> {
     ended.map(|(pid, stat)| (*pid, stat.born)).collect()
 }
 
-/// Ended processes that were there once. Other tests of this process have some at any time, but
+/// TerminationReport processes that were there once. Other tests of this process have some at any time, but
 /// none stays.
 #[derive(Debug)]
 pub(crate) struct Uncollected(BTreeSet<(i32, u64)>);

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use deputize_process::{
-    Exit, Kept, Owner, Script, Shell, ShellError, ShellState, StateChange, Supervisor,
+    Exit, Owner, Script, Shell, ShellError, ShellState, StateChange, Supervisor, UnchangedReason,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -61,7 +61,7 @@ impl Terminal {
 }
 
 fn taken() -> StateChange {
-    StateChange::Taken { dropped: Vec::new() }
+    StateChange::Updated { dropped: Vec::new() }
 }
 
 /// Script, exit code, what it prints, and the value of `A` for the next one. Each starts with
@@ -185,7 +185,7 @@ async fn hook_variables_are_not_handed_on_and_named() {
     let mut terminal = Terminal::bash();
     let seen = terminal.run("export BASH_ENV=/x LD_PRELOAD= A=1; f() { :; }; export -f f").await;
     let dropped = ["BASH_ENV", "BASH_FUNC_f%%", "LD_PRELOAD"].map(Into::into).to_vec();
-    assert_eq!(seen.change, StateChange::Taken { dropped });
+    assert_eq!(seen.change, StateChange::Updated { dropped });
     assert_eq!(terminal.var("A"), Some("1"));
     assert_eq!(terminal.run("echo ${BASH_ENV-none}; f").await.exit, Exit::Code(127));
 
@@ -205,7 +205,7 @@ async fn without_a_report_the_state_stays_and_it_is_said() {
         "export A=1; exec 11>&-",
     ] {
         let seen = terminal.run(script).await;
-        assert_eq!(seen.change, StateChange::Kept(Kept::NotReported), "{script}");
+        assert_eq!(seen.change, StateChange::Unchanged(UnchangedReason::NotReported), "{script}");
         assert_eq!(terminal.state, start, "{script}");
     }
     let seen = terminal.run("export A=$(head -c 100000 /dev/zero | tr '\\0' x)").await;
@@ -214,7 +214,10 @@ async fn without_a_report_the_state_stays_and_it_is_said() {
     let seen = terminal
         .run("x=$(head -c 100000 /dev/zero | tr '\\0' x); for i in $(seq 15); do export A$i=$x; done")
         .await;
-    assert_eq!(seen.change, StateChange::Kept(Kept::TooLong { limit: 1024 * 1024 }));
+    assert_eq!(
+        seen.change,
+        StateChange::Unchanged(UnchangedReason::TooLong { limit: 1024 * 1024 })
+    );
     assert_eq!(terminal.state, start);
 }
 
@@ -226,7 +229,7 @@ async fn an_interrupted_script_leaves_the_state() {
     script.time_limit = Duration::from_millis(300);
     let seen = terminal.try_run(script).await.unwrap();
     assert_eq!(seen.exit, Exit::TimedOut);
-    assert_eq!(seen.change, StateChange::Kept(Kept::Interrupted));
+    assert_eq!(seen.change, StateChange::Unchanged(UnchangedReason::Interrupted));
     assert_eq!(terminal.state, start);
     assert_eq!(marker.alive(), [0; 0]);
 }

@@ -20,7 +20,7 @@ const TOGETHER: usize = 8;
 
 /// How a tree is ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum TerminationMethod {
     Cancel,
     TimeLimit,
     Drop,
@@ -32,13 +32,13 @@ enum Way {
 const LIMIT: Duration = Duration::from_millis(700);
 
 /// Lets a tree stand, ends it, holds that nothing is left, and tells how long that took.
-async fn end(mode: Mode, tree: &Fixture, way: Way) -> Duration {
+async fn end(mode: Mode, tree: &Fixture, way: TerminationMethod) -> Duration {
     let supervisor = mode.supervisor();
     let (owner, marker, cancel) = (supervisor.owner(), Marker::new(), CancellationToken::new());
     let dir = tempfile::tempdir().unwrap();
     let mut command = bash(&marker.fill(&tree.script));
     command.cwd = dir.path().to_owned();
-    if way == Way::TimeLimit {
+    if way == TerminationMethod::TimeLimit {
         command.time_limit = LIMIT;
     }
     let stands = until(&tree.name, || marker.sleeping() >= tree.sleeps);
@@ -47,18 +47,18 @@ async fn end(mode: Mode, tree: &Fixture, way: Way) -> Duration {
     let looks = if tree.hops { 200 } else { 1 };
     let began = Instant::now();
     let took = match way {
-        Way::TimeLimit => {
+        TerminationMethod::TimeLimit => {
             let finished = owner.run(command, &cancel).await.unwrap();
             assert_eq!(finished.exit, Exit::TimedOut, "{what}");
             assert!(finished.ended.is_complete(), "{what}: {finished:?}");
             began.elapsed().saturating_sub(LIMIT)
         }
-        Way::Cancel | Way::EndOfOwner => {
+        TerminationMethod::Cancel | TerminationMethod::EndOfOwner => {
             let running = owner.run(command, &cancel);
             let ending = async {
                 stands.await;
                 let asked = Instant::now();
-                if way == Way::Cancel {
+                if way == TerminationMethod::Cancel {
                     cancel.cancel();
                 } else {
                     assert!(owner.end().await.is_complete(), "{what}");
@@ -71,13 +71,13 @@ async fn end(mode: Mode, tree: &Fixture, way: Way) -> Duration {
             assert!(finished.ended.is_complete(), "{what}: {finished:?}");
             asked.elapsed()
         }
-        Way::Drop | Way::EndOfSupervisor => {
+        TerminationMethod::Drop | TerminationMethod::EndOfSupervisor => {
             tokio::select! {
                 finished = owner.run(command, &cancel) => panic!("{what}: {finished:?}"),
                 () = stands => {}
             }
             let (asked, mut took) = (Instant::now(), Duration::ZERO);
-            if way == Way::Drop {
+            if way == TerminationMethod::Drop {
                 let gone = || {
                     took = asked.elapsed();
                     (0..looks).all(|_| marker.alive().is_empty())
@@ -95,8 +95,8 @@ async fn end(mode: Mode, tree: &Fixture, way: Way) -> Duration {
 }
 
 /// Every tree, ended in that way, by a helper with namespaces and by one without.
-async fn end_all(way: Way) {
-    for mode in [Mode::Namespace, Mode::Walk] {
+async fn end_all(way: TerminationMethod) {
+    for mode in [Mode::Namespace, Mode::TreeKill] {
         for (took, tree) in end_all_in(mode, way).await {
             // The machine may have been busy; what is slow is slow every time.
             let mut again = took;
@@ -112,7 +112,7 @@ async fn end_all(way: Way) {
 }
 
 /// Every tree, some at a time; those that took long.
-async fn end_all_in(mode: Mode, way: Way) -> Vec<(Duration, Fixture)> {
+async fn end_all_in(mode: Mode, way: TerminationMethod) -> Vec<(Duration, Fixture)> {
     let mut left: VecDeque<_> = fixtures(mode).into();
     let (all, mut rows, mut done) = (left.len(), JoinSet::new(), Vec::new());
     while let Some(tree) = left.pop_front() {
@@ -132,34 +132,34 @@ async fn end_all_in(mode: Mode, way: Way) -> Vec<(Duration, Fixture)> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancel_leaves_nothing_of_any_tree() {
-    end_all(Way::Cancel).await;
+    end_all(TerminationMethod::Cancel).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_helper_a_cancel_leaves_nothing_of_any_tree_either() {
     // The threads of this process share its time: nothing is said about theirs.
-    end_all_in(Mode::Thread, Way::Cancel).await;
+    end_all_in(Mode::Thread, TerminationMethod::Cancel).await;
     no_zombie_stays().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_time_limit_leaves_nothing_of_any_tree() {
-    end_all(Way::TimeLimit).await;
+    end_all(TerminationMethod::TimeLimit).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dropped_future_leaves_nothing_of_any_tree() {
-    end_all(Way::Drop).await;
+    end_all(TerminationMethod::Drop).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_end_of_an_owner_leaves_nothing_of_any_tree() {
-    end_all(Way::EndOfOwner).await;
+    end_all(TerminationMethod::EndOfOwner).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_end_of_the_supervisor_leaves_nothing_of_any_tree() {
-    end_all(Way::EndOfSupervisor).await;
+    end_all(TerminationMethod::EndOfSupervisor).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,4 +1,4 @@
-//! What the runtime and the warden say to each other, as bytes.
+//! What the runtime and the reaper say to each other, as bytes.
 //!
 //! A frame is the length of its body and the body, numbers least byte first. Both ends are the
 //! same program, so there is one version; a reader takes any bytes and never more than
@@ -8,9 +8,10 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::PathBuf;
 
-use crate::mark::{Mark, Seal};
-use crate::registry::Scope;
-use crate::supervisor::{Containment, Ended};
+use crate::containment::Containment;
+use crate::process_tag::{ProcessTag, TagCodec};
+use crate::scope::Scope;
+use crate::termination_report::TerminationReport;
 
 /// Bytes that a frame may have: far more than the arguments that a system takes.
 pub(crate) const FRAME_LIMIT: usize = 16 * 1024 * 1024;
@@ -19,11 +20,11 @@ const GREETING: &[u8] = b"deputize-process helper 1";
 
 /// What the runtime asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Request {
+pub(crate) enum ReaperRequest {
     /// The first one.
-    Hello(Hello),
+    ReaperConfig(ReaperConfig),
     /// Start a command. Three descriptors come with it: its input, output and errors.
-    Start(Start),
+    Start(StartCommand),
     /// End these and report.
     End {
         /// Names the request in its report.
@@ -37,10 +38,10 @@ pub(crate) enum Request {
     Close,
 }
 
-/// What a warden must know before the first command.
+/// What a reaper must know before the first command.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Hello {
-    pub(crate) seal: Seal,
+pub(crate) struct ReaperConfig {
+    pub(crate) codec: TagCodec,
     /// The soft limit of open files that commands get, if not the one of this program.
     pub(crate) open_files: Option<u64>,
     /// Whether PID namespaces are to be made where they can.
@@ -49,46 +50,46 @@ pub(crate) struct Hello {
 
 /// What is started.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Start {
-    pub(crate) mark: Mark,
+pub(crate) struct StartCommand {
+    pub(crate) tag: ProcessTag,
     pub(crate) program: PathBuf,
     pub(crate) args: Vec<OsString>,
     pub(crate) cwd: PathBuf,
     pub(crate) env: Vec<(OsString, OsString)>,
 }
 
-/// What the warden reports.
+/// What the reaper reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Report {
+pub(crate) enum ReaperReport {
     /// The first one.
     Ready,
     /// The command runs.
-    Started(Mark),
+    Started(ProcessTag),
     /// It does not; the system's error number.
-    Refused(Mark, i32),
+    Refused(ProcessTag, i32),
     /// Its first process has ended, with this status as the system gives it, if it did.
-    Exited(Mark, Option<i32>),
+    Exited(ProcessTag, Option<i32>),
     /// A request to end is done.
-    Ended(u64, Ended),
+    Ended(u64, TerminationReport),
     /// By which means trees are held.
     Holds(Containment),
 }
 
-impl Request {
+impl ReaperRequest {
     pub(crate) fn frame(&self) -> Vec<u8> {
         let mut to = Frame::new();
         match self {
-            Self::Hello(hello) => {
+            Self::ReaperConfig(hello) => {
                 to.number(0);
-                to.text(hello.seal.instance.as_ref());
-                to.number(hello.seal.salt.into());
-                to.option(hello.seal.bit.map(u64::from));
+                to.text(hello.codec.instance.as_ref());
+                to.number(hello.codec.salt.into());
+                to.option(hello.codec.bit.map(u64::from));
                 to.option(hello.open_files);
                 to.number(hello.namespaces.into());
             }
             Self::Start(start) => {
                 to.number(1);
-                to.mark(start.mark);
+                to.tag(start.tag);
                 to.text(start.program.as_os_str());
                 to.texts(start.args.iter());
                 to.text(start.cwd.as_os_str());
@@ -98,9 +99,9 @@ impl Request {
                 to.number(2);
                 to.number(*ticket);
                 match scope {
-                    Scope::Command(mark) => {
+                    Scope::Command(tag) => {
                         to.number(0);
-                        to.mark(*mark);
+                        to.tag(*tag);
                     }
                     Scope::Owner(owner) => {
                         to.number(1);
@@ -128,14 +129,14 @@ impl Request {
                 }
                 let open_files = from.option()?;
                 let namespaces = from.number()? != 0;
-                let seal = Seal { instance, salt, bit };
-                Self::Hello(Hello { seal, open_files, namespaces })
+                let codec = TagCodec { instance, salt, bit };
+                Self::ReaperConfig(ReaperConfig { codec, open_files, namespaces })
             }
             1 => Self::Start(from.start()?),
             2 => Self::End {
                 ticket: from.number()?,
                 scope: match from.number()? {
-                    0 => Scope::Command(from.mark()?),
+                    0 => Scope::Command(from.tag()?),
                     1 => Scope::Owner(from.small()?),
                     _ => return None,
                 },
@@ -148,7 +149,7 @@ impl Request {
     }
 }
 
-impl Report {
+impl ReaperReport {
     pub(crate) fn frame(&self) -> Vec<u8> {
         let mut to = Frame::new();
         match self {
@@ -156,18 +157,18 @@ impl Report {
                 to.number(0);
                 to.text(OsStr::from_bytes(GREETING));
             }
-            Self::Started(mark) => {
+            Self::Started(tag) => {
                 to.number(1);
-                to.mark(*mark);
+                to.tag(*tag);
             }
-            Self::Refused(mark, errno) => {
+            Self::Refused(tag, errno) => {
                 to.number(2);
-                to.mark(*mark);
+                to.tag(*tag);
                 to.number(errno.cast_unsigned().into());
             }
-            Self::Exited(mark, status) => {
+            Self::Exited(tag, status) => {
                 to.number(3);
-                to.mark(*mark);
+                to.tag(*tag);
                 to.option(status.map(|status| status.cast_unsigned().into()));
             }
             Self::Ended(ticket, ended) => {
@@ -181,9 +182,9 @@ impl Report {
             Self::Holds(containment) => {
                 to.number(5);
                 to.number(match containment {
-                    Containment::Namespace => 0,
-                    Containment::Walk => 1,
-                    Containment::Groups => 2,
+                    Containment::PidNamespace => 0,
+                    Containment::ProcessTable => 1,
+                    Containment::ProcessGroups => 2,
                 });
             }
         }
@@ -195,12 +196,12 @@ impl Report {
         let mut from = Body(body);
         let report = match from.number()? {
             0 => (from.bytes()? == GREETING).then_some(Self::Ready)?,
-            1 => Self::Started(from.mark()?),
-            2 => Self::Refused(from.mark()?, from.signed()?),
+            1 => Self::Started(from.tag()?),
+            2 => Self::Refused(from.tag()?, from.signed()?),
             3 => {
-                let (mark, status) = (from.mark()?, from.option()?);
+                let (tag, status) = (from.tag()?, from.option()?);
                 let status = status.map(u32::try_from).transpose().ok()?;
-                Self::Exited(mark, status.map(u32::cast_signed))
+                Self::Exited(tag, status.map(u32::cast_signed))
             }
             4 => {
                 let ticket = from.number()?;
@@ -209,12 +210,12 @@ impl Report {
                 for _ in 0..from.number()? {
                     left.push(from.signed()?);
                 }
-                Self::Ended(ticket, Ended { left, restless, groups_only })
+                Self::Ended(ticket, TerminationReport { left, restless, groups_only })
             }
             5 => Self::Holds(match from.number()? {
-                0 => Containment::Namespace,
-                1 => Containment::Walk,
-                2 => Containment::Groups,
+                0 => Containment::PidNamespace,
+                1 => Containment::ProcessTable,
+                2 => Containment::ProcessGroups,
                 _ => return None,
             }),
             _ => return None,
@@ -240,9 +241,9 @@ impl Frame {
         self.number(number.unwrap_or_default());
     }
 
-    fn mark(&mut self, mark: Mark) {
-        self.number(mark.owner.into());
-        self.number(mark.command.into());
+    fn tag(&mut self, tag: ProcessTag) {
+        self.number(tag.owner.into());
+        self.number(tag.command.into());
     }
 
     fn text(&mut self, text: &OsStr) {
@@ -287,8 +288,8 @@ impl<'a> Body<'a> {
         Some((is_some != 0).then_some(number))
     }
 
-    fn mark(&mut self) -> Option<Mark> {
-        Some(Mark { owner: self.small()?, command: self.small()? })
+    fn tag(&mut self) -> Option<ProcessTag> {
+        Some(ProcessTag { owner: self.small()?, command: self.small()? })
     }
 
     fn bytes(&mut self) -> Option<&'a [u8]> {
@@ -310,15 +311,15 @@ impl<'a> Body<'a> {
         Some(texts)
     }
 
-    fn start(&mut self) -> Option<Start> {
-        let mark = self.mark()?;
+    fn start(&mut self) -> Option<StartCommand> {
+        let tag = self.tag()?;
         let (program, args, cwd) = (self.text()?.into(), self.texts()?, self.text()?.into());
         let mut env = Vec::new();
         let mut texts = self.texts()?.into_iter();
         while let Some(name) = texts.next() {
             env.push((name, texts.next()?));
         }
-        Some(Start { mark, program, args, cwd, env })
+        Some(StartCommand { tag, program, args, cwd, env })
     }
 }
 
@@ -333,40 +334,45 @@ mod tests {
         body
     }
 
-    fn requests() -> Vec<Request> {
-        let mark = Mark { owner: u32::MAX, command: 7 };
-        let seal = Seal { instance: "00ff".into(), salt: 5, bit: Some(62) };
-        let start = Start {
-            mark,
+    fn requests() -> Vec<ReaperRequest> {
+        let tag = ProcessTag { owner: u32::MAX, command: 7 };
+        let codec = TagCodec { instance: "00ff".into(), salt: 5, bit: Some(62) };
+        let start = StartCommand {
+            tag,
             program: "/bin/sh".into(),
             args: vec!["-c".into(), OsString::from_vec(vec![0xff, b'\n'])],
             cwd: "/tmp/a b".into(),
             env: vec![("A".into(), "1=2".into()), ("B".into(), "".into())],
         };
         vec![
-            Request::Hello(Hello { seal, open_files: Some(1024), namespaces: true }),
-            Request::Start(start),
-            Request::End { ticket: u64::MAX, scope: Scope::Command(mark) },
-            Request::End { ticket: 0, scope: Scope::Owner(3) },
-            Request::Probe,
-            Request::Close,
+            ReaperRequest::ReaperConfig(ReaperConfig {
+                codec,
+                open_files: Some(1024),
+                namespaces: true,
+            }),
+            ReaperRequest::Start(start),
+            ReaperRequest::End { ticket: u64::MAX, scope: Scope::Command(tag) },
+            ReaperRequest::End { ticket: 0, scope: Scope::Owner(3) },
+            ReaperRequest::Probe,
+            ReaperRequest::Close,
         ]
     }
 
-    fn reports() -> Vec<Report> {
-        let mark = Mark { owner: 1, command: 2 };
-        let ended = Ended { left: vec![1, -1, i32::MAX], restless: true, groups_only: false };
+    fn reports() -> Vec<ReaperReport> {
+        let tag = ProcessTag { owner: 1, command: 2 };
+        let ended =
+            TerminationReport { left: vec![1, -1, i32::MAX], restless: true, groups_only: false };
         vec![
-            Report::Ready,
-            Report::Started(mark),
-            Report::Refused(mark, 24),
-            Report::Exited(mark, Some(-5)),
-            Report::Exited(mark, None),
-            Report::Ended(9, ended),
-            Report::Ended(9, Ended::default()),
-            Report::Holds(Containment::Namespace),
-            Report::Holds(Containment::Walk),
-            Report::Holds(Containment::Groups),
+            ReaperReport::Ready,
+            ReaperReport::Started(tag),
+            ReaperReport::Refused(tag, 24),
+            ReaperReport::Exited(tag, Some(-5)),
+            ReaperReport::Exited(tag, None),
+            ReaperReport::Ended(9, ended),
+            ReaperReport::Ended(9, TerminationReport::default()),
+            ReaperReport::Holds(Containment::PidNamespace),
+            ReaperReport::Holds(Containment::ProcessTable),
+            ReaperReport::Holds(Containment::ProcessGroups),
         ]
     }
 
@@ -374,16 +380,16 @@ mod tests {
     fn what_is_written_is_read_and_nothing_shorter_is() {
         for request in requests() {
             let frame = request.frame();
-            assert_eq!(Request::read(body(&frame)), Some(request.clone()));
+            assert_eq!(ReaperRequest::read(body(&frame)), Some(request.clone()));
             for cut in 0..body(&frame).len() {
-                assert_eq!(Request::read(&body(&frame)[..cut]), None, "{request:?} {cut}");
+                assert_eq!(ReaperRequest::read(&body(&frame)[..cut]), None, "{request:?} {cut}");
             }
         }
         for report in reports() {
             let frame = report.frame();
-            assert_eq!(Report::read(body(&frame)), Some(report.clone()));
+            assert_eq!(ReaperReport::read(body(&frame)), Some(report.clone()));
             for cut in 0..body(&frame).len() {
-                assert_eq!(Report::read(&body(&frame)[..cut]), None, "{report:?} {cut}");
+                assert_eq!(ReaperReport::read(&body(&frame)[..cut]), None, "{report:?} {cut}");
             }
         }
     }
@@ -391,14 +397,14 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_read(bytes: Vec<u8>, at in 0..300_usize, with: u8) {
-            let _ = Request::read(&bytes);
-            let _ = Report::read(&bytes);
-            for frame in requests().iter().map(Request::frame) {
+            let _ = ReaperRequest::read(&bytes);
+            let _ = ReaperReport::read(&bytes);
+            for frame in requests().iter().map(ReaperRequest::frame) {
                 let mut changed = body(&frame).to_vec();
                 let place = at % changed.len();
                 changed[place] = with;
-                let _ = Request::read(&changed);
-                let _ = Report::read(&changed);
+                let _ = ReaperRequest::read(&changed);
+                let _ = ReaperReport::read(&changed);
             }
         }
     }

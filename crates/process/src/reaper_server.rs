@@ -1,4 +1,4 @@
-//! The life of a warden: requests come in, reports go out, children end.
+//! The life of a reaper: requests come in, reports go out, children end.
 
 use std::io::{self, ErrorKind, Write as _};
 use std::os::fd::OwnedFd;
@@ -8,58 +8,59 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::channel::Inbox;
-use crate::step::Steps;
-use crate::warden::{Home, Warden};
-use crate::wire::{Report, Request};
+use crate::fault_injection::FaultInjector;
+use crate::protocol::{ReaperReport, ReaperRequest};
+use crate::reaper::{Mode, Reaper};
 
 /// Serves the program at the other end until it is gone, or says so, and all that it had started
 /// is gone too. `program` is readable when that program has ended.
 pub(crate) fn serve(
     socket: UnixStream,
     program: Option<OwnedFd>,
-    home: Home,
-    steps: Steps,
+    mode: Mode,
+    steps: FaultInjector,
 ) -> io::Result<()> {
     socket.set_nonblocking(true)?;
-    let mut desk = Desk { socket, inbox: Inbox::default(), out: Vec::new(), program };
-    let Some(mut warden) = desk.greet(home, steps)? else { return Ok(()) };
+    let mut server = Server { socket, inbox: Inbox::default(), out: Vec::new(), program };
+    let Some(mut reaper) = server.greet(mode, steps)? else { return Ok(()) };
     let mut closing = false;
     loop {
-        if closing && warden.jobs.is_empty() && desk.out.is_empty() {
+        if closing && reaper.jobs.is_empty() && server.out.is_empty() {
             return Ok(());
         }
-        let idle = desk.wait(&warden, closing)?;
-        let now = closing || desk.take_requests(&mut warden);
+        let idle = server.wait(&reaper, closing)?;
+        let now = closing || server.take_requests(&mut reaper);
         if now && !closing {
-            warden.end_all();
+            reaper.end_all();
         }
         closing |= now;
-        warden.advance(Instant::now(), idle);
-        desk.report(&mut warden.reports);
+        reaper.advance(Instant::now(), idle);
+        server.report(&mut reaper.reports);
     }
 }
 
 /// The end of the line to the program that is served.
-struct Desk {
+struct Server {
     socket: UnixStream,
     inbox: Inbox,
-    /// Frames that the socket did not take yet: a warden never waits for its reader.
+    /// Frames that the socket did not take yet: a reaper never waits for its reader.
     out: Vec<u8>,
     program: Option<OwnedFd>,
 }
 
-impl Desk {
+impl Server {
     /// Waits for the first request; `None` if there is none.
-    fn greet(&mut self, home: Home, steps: Steps) -> io::Result<Option<Warden>> {
+    fn greet(&mut self, mode: Mode, steps: FaultInjector) -> io::Result<Option<Reaper>> {
         loop {
             self.inbox.fill(&self.socket);
             match self.inbox.next().map_err(io::Error::other)? {
                 Some(body) => {
-                    let Some(Request::Hello(hello)) = Request::read(&body) else {
+                    let Some(ReaperRequest::ReaperConfig(hello)) = ReaperRequest::read(&body)
+                    else {
                         return Err(ErrorKind::InvalidData.into());
                     };
-                    self.report(&mut vec![Report::Ready]);
-                    return Ok(Some(Warden::new(hello, home, steps)));
+                    self.report(&mut vec![ReaperReport::Ready]);
+                    return Ok(Some(Reaper::new(hello, mode, steps)));
                 }
                 None if self.inbox.is_at_end() => return Ok(None),
                 None => {}
@@ -69,8 +70,8 @@ impl Desk {
     }
 
     /// Waits until something is to be done; true if nothing was for the whole pause.
-    fn wait(&self, warden: &Warden, closing: bool) -> io::Result<bool> {
-        let handles = warden.handles();
+    fn wait(&self, reaper: &Reaper, closing: bool) -> io::Result<bool> {
+        let handles = reaper.handles();
         let mut watched: Vec<PollFd<'_>> =
             handles.iter().map(|handle| PollFd::new(handle, PollFlags::IN)).collect();
         if !closing {
@@ -80,22 +81,22 @@ impl Desk {
         if !self.out.is_empty() {
             watched.push(PollFd::new(&self.socket, PollFlags::OUT));
         }
-        wait_for(&mut watched, warden.pause(Instant::now()))
+        wait_for(&mut watched, reaper.pause(Instant::now()))
     }
 
     /// Passes requests on; true if there will be no more.
-    fn take_requests(&mut self, warden: &mut Warden) -> bool {
+    fn take_requests(&mut self, reaper: &mut Reaper) -> bool {
         self.inbox.fill(&self.socket);
         while let Some(body) = self.inbox.next().transpose() {
             // Whoever sends what is no request is not to be served.
-            let Some(request) = body.ok().and_then(|body| Request::read(&body)) else {
+            let Some(request) = body.ok().and_then(|body| ReaperRequest::read(&body)) else {
                 return true;
             };
             match request {
-                Request::Start(what) => warden.start(&what, self.inbox.descriptors()),
-                Request::End { ticket, scope } => warden.end(scope, Some(ticket)),
-                Request::Probe => warden.probe(),
-                Request::Close | Request::Hello(_) => return true,
+                ReaperRequest::Start(what) => reaper.start(&what, self.inbox.descriptors()),
+                ReaperRequest::End { ticket, scope } => reaper.end(scope, Some(ticket)),
+                ReaperRequest::Probe => reaper.probe(),
+                ReaperRequest::Close | ReaperRequest::ReaperConfig(_) => return true,
             }
         }
         self.inbox.is_at_end() || self.program_is_gone()
@@ -107,7 +108,7 @@ impl Desk {
         wait_for(&mut watched, Some(Duration::ZERO)).is_ok_and(|idle| !idle)
     }
 
-    fn report(&mut self, reports: &mut Vec<Report>) {
+    fn report(&mut self, reports: &mut Vec<ReaperReport>) {
         self.out.extend(reports.drain(..).flat_map(|report| report.frame()));
         while !self.out.is_empty() {
             match self.socket.write(&self.out) {

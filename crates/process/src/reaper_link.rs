@@ -1,12 +1,12 @@
-//! The line to the warden: a thread that starts it, passes requests on, and hands out reports.
+//! The line to the reaper: a thread that starts it, passes requests on, and hands out reports.
 
 use std::collections::BTreeMap;
-use std::io::{self, Read as _, Write as _};
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::io::{self, Read as _};
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::process::Child;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::Receiver;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -14,91 +14,65 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::channel::{Inbox, send};
+use crate::fault_injection::FaultInjector;
 use crate::helper::HelperError;
-use crate::mark::Seal;
-use crate::registry::{Refusal, Scope, Shared};
-use crate::serve::{serve, wait_for};
-use crate::step::Steps;
-use crate::supervisor::{Ended, Setup};
-use crate::walk::{GRACE, KILL_LIMIT};
-use crate::warden::{Home, Warden};
-use crate::wire::{Hello, Report, Request};
+use crate::outbox::OutgoingRequest;
+use crate::process_tag::TagCodec;
+use crate::protocol::{ReaperConfig, ReaperReport, ReaperRequest};
+use crate::reaper::{Mode, Reaper};
+use crate::reaper_server::{serve, wait_for};
+use crate::registry::{SharedRegistry, StartError};
+use crate::scope::Scope;
+use crate::supervisor_config::SupervisorConfig;
+use crate::termination_report::TerminationReport;
+use crate::tree_kill::{GRACE, KILL_LIMIT};
 
 /// What a program may take to say that it is a helper.
 const GREETING_LIMIT: Duration = Duration::from_secs(20);
-/// What the warden may take to end something, to leave, or to take in what it is sent: its own
+/// What the reaper may take to end something, to leave, or to take in what it is sent: its own
 /// limits, and some more for a machine that is busy.
 const END_LIMIT: Duration = GRACE.saturating_add(KILL_LIMIT).saturating_add(Duration::from_secs(5));
 /// Pause between two requests to a helper to go on, while an answer is waited for.
 const NUDGE: Duration = Duration::from_secs(1);
 
-/// A request, and the descriptors that go with it.
-#[derive(Debug)]
-pub(crate) struct Errand {
-    pub(crate) request: Request,
-    pub(crate) descriptors: Vec<OwnedFd>,
-}
-
-/// Where errands are left. Never waits.
-#[derive(Debug)]
-pub(crate) struct Outbox {
-    sender: Sender<Errand>,
-    /// A byte in it wakes the thread.
-    bell: UnixStream,
-}
-
-impl Outbox {
-    pub(crate) fn new(sender: Sender<Errand>, bell: UnixStream) -> Self {
-        Self { sender, bell }
-    }
-
-    /// True if somebody is there to take it.
-    pub(crate) fn put(&self, request: Request, descriptors: Vec<OwnedFd>) -> bool {
-        let taken = self.sender.send(Errand { request, descriptors }).is_ok();
-        // A full bell rings already.
-        let _ = (&self.bell).write(&[0]);
-        taken
-    }
-}
-
 /// The thread's own state.
-pub(crate) struct Link {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) seal: Seal,
-    pub(crate) setup: Setup,
-    pub(crate) steps: Steps,
-    pub(crate) errands: Receiver<Errand>,
+pub(crate) struct ReaperLink {
+    pub(crate) shared: Arc<SharedRegistry>,
+    pub(crate) codec: TagCodec,
+    pub(crate) setup: SupervisorConfig,
+    pub(crate) steps: FaultInjector,
+    pub(crate) requests: Receiver<OutgoingRequest>,
     pub(crate) bell: UnixStream,
-    pub(crate) warden: Option<Line>,
+    pub(crate) reaper: Option<ReaperConnection>,
     /// By ticket, until when an end that was asked for must be reported.
     pub(crate) due: BTreeMap<u64, Instant>,
 }
 
-/// A warden that runs.
-pub(crate) struct Line {
+/// A reaper that runs.
+pub(crate) struct ReaperConnection {
     socket: UnixStream,
     inbox: Inbox,
-    at: At,
+    at: ReaperHost,
 }
 
 /// Where it runs.
-enum At {
+enum ReaperHost {
     Helper(Child),
     Thread(JoinHandle<io::Result<()>>),
 }
 
-impl Link {
+impl ReaperLink {
     pub(crate) fn run(mut self) {
         self.work();
         // Nobody is there any more for what is asked from now on, or was not read yet.
-        drop(self.errands);
+        drop(self.requests);
         self.shared.registry().close();
     }
 
     fn work(&mut self) {
         let mut leaving = None;
         loop {
-            if leaving.is_some() && self.warden.is_none() {
+            if leaving.is_some() && self.reaper.is_none() {
                 return;
             }
             if self.wait(leaving).is_err() {
@@ -106,11 +80,11 @@ impl Link {
             }
             let mut rung = [0; 64];
             while matches!(self.bell.read(&mut rung), Ok(1..)) {}
-            while let Ok(errand) = self.errands.try_recv() {
-                if errand.request == Request::Close {
+            while let Ok(outgoing) = self.requests.try_recv() {
+                if outgoing.request == ReaperRequest::Close {
                     leaving = Some(Instant::now() + END_LIMIT);
                 }
-                self.pass_on(errand);
+                self.pass_on(outgoing);
             }
             self.listen();
             let now = Instant::now();
@@ -122,7 +96,7 @@ impl Link {
         }
     }
 
-    /// True while the warden owes an answer.
+    /// True while the reaper owes an answer.
     fn is_awaited(&self) -> bool {
         !self.due.is_empty() || self.shared.registry().is_starting()
     }
@@ -130,7 +104,7 @@ impl Link {
     /// A command of the same user can stop the helper, which then neither reports nor ends
     /// anything.
     fn nudge(&self) {
-        if let Some(Line { at: At::Helper(child), .. }) = &self.warden
+        if let Some(ReaperConnection { at: ReaperHost::Helper(child), .. }) = &self.reaper
             && let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw)
         {
             // It is not collected, so the number is its own.
@@ -141,32 +115,32 @@ impl Link {
     /// Waits until something is to be done.
     fn wait(&self, leaving: Option<Instant>) -> io::Result<()> {
         let mut watched = vec![PollFd::new(&self.bell, PollFlags::IN)];
-        watched.extend(self.warden.iter().map(|line| PollFd::new(&line.socket, PollFlags::IN)));
+        watched.extend(self.reaper.iter().map(|line| PollFd::new(&line.socket, PollFlags::IN)));
         let pending = leaving.is_some() || self.is_awaited();
         let limit = pending.then_some(NUDGE);
         wait_for(&mut watched, limit).map(drop)
     }
 
-    fn pass_on(&mut self, Errand { request, descriptors }: Errand) {
-        if self.warden.is_none() {
+    fn pass_on(&mut self, OutgoingRequest { request, descriptors }: OutgoingRequest) {
+        if self.reaper.is_none() {
             match &request {
                 // Nothing runs.
-                Request::Hello(_) | Request::Close => return,
-                Request::End { ticket, .. } => {
-                    return self.shared.registry().answer(*ticket, Ended::default());
+                ReaperRequest::ReaperConfig(_) | ReaperRequest::Close => return,
+                ReaperRequest::End { ticket, .. } => {
+                    return self.shared.registry().answer(*ticket, TerminationReport::default());
                 }
-                Request::Start(_) | Request::Probe => {}
+                ReaperRequest::Start(_) | ReaperRequest::Probe => {}
             }
             match self.engage() {
-                Ok(line) => self.warden = Some(line),
+                Ok(line) => self.reaper = Some(line),
                 Err(error) => return self.refuse(&request, error),
             }
         }
         if let Err(error) = self.steps.take() {
-            return self.not_sent(&request, Refusal::System(error));
+            return self.not_sent(&request, StartError::System(error));
         }
         self.nudge();
-        let Some(line) = &self.warden else { return };
+        let Some(line) = &self.reaper else { return };
         let borrowed: Vec<BorrowedFd<'_>> =
             descriptors.iter().map(|descriptor| descriptor.as_fd()).collect();
         let Err(error) = send(&line.socket, &request.frame(), &borrowed) else {
@@ -180,19 +154,19 @@ impl Link {
                 | io::ErrorKind::WouldBlock
                 | io::ErrorKind::TimedOut
         );
-        let lost = Refusal::Helper(HelperError::Lost);
-        self.not_sent(&request, if is_lost { lost } else { Refusal::System(error) });
+        let lost = StartError::Helper(HelperError::Lost);
+        self.not_sent(&request, if is_lost { lost } else { StartError::System(error) });
         if is_lost {
             self.lose();
         }
     }
 
-    fn has_sent(&mut self, request: &Request) {
+    fn has_sent(&mut self, request: &ReaperRequest) {
         let mut registry = self.shared.registry();
         match request {
-            Request::Start(what) => registry.sent(what.mark),
+            ReaperRequest::Start(what) => registry.sent(what.tag),
             // A thread cannot be stopped by a command, nor killed.
-            Request::End { ticket, .. } if registry.awaits(*ticket) && self.is_helper() => {
+            ReaperRequest::End { ticket, .. } if registry.awaits(*ticket) && self.is_helper() => {
                 self.due.insert(*ticket, Instant::now() + END_LIMIT);
             }
             _ => {}
@@ -200,21 +174,21 @@ impl Link {
     }
 
     /// Nothing of the request was taken in.
-    fn not_sent(&mut self, request: &Request, refusal: Refusal) {
+    fn not_sent(&mut self, request: &ReaperRequest, refusal: StartError) {
         match request {
-            Request::Start(what) => self.shared.registry().refuse(what.mark, refusal),
+            ReaperRequest::Start(what) => self.shared.registry().refuse(what.tag, refusal),
             _ => self.lose(),
         }
     }
 
     fn is_helper(&self) -> bool {
-        matches!(self.warden, Some(Line { at: At::Helper(_), .. }))
+        matches!(self.reaper, Some(ReaperConnection { at: ReaperHost::Helper(_), .. }))
     }
 
-    fn refuse(&self, request: &Request, error: HelperError) {
+    fn refuse(&self, request: &ReaperRequest, error: HelperError) {
         let mut registry = self.shared.registry();
         match request {
-            Request::Start(what) => registry.refuse(what.mark, Refusal::Helper(error)),
+            ReaperRequest::Start(what) => registry.refuse(what.tag, StartError::Helper(error)),
             _ => {
                 let mut error = Some(error);
                 registry.tell(|| Err(error.take().unwrap_or(HelperError::Lost)));
@@ -222,8 +196,8 @@ impl Link {
         }
     }
 
-    /// Starts a warden and waits until it is ready.
-    fn engage(&mut self) -> Result<Line, HelperError> {
+    /// Starts a reaper and waits until it is ready.
+    fn engage(&mut self) -> Result<ReaperConnection, HelperError> {
         let program = self.setup.helper.as_ref().map(|helper| helper.program.clone());
         let program = program.unwrap_or_default();
         let system = |source| HelperError::start(&program, source);
@@ -232,20 +206,20 @@ impl Link {
         ours.set_write_timeout(Some(END_LIMIT)).map_err(system)?;
         self.steps.take().map_err(system)?;
         let at = match &self.setup.helper {
-            Some(helper) => At::Helper(helper.spawn(theirs)?),
-            None => At::Thread(self.thread(theirs).map_err(system)?),
+            Some(helper) => ReaperHost::Helper(helper.spawn(theirs)?),
+            None => ReaperHost::Thread(self.thread(theirs).map_err(system)?),
         };
-        let hello = Request::Hello(Hello {
-            seal: self.seal.clone(),
+        let hello = ReaperRequest::ReaperConfig(ReaperConfig {
+            codec: self.codec.clone(),
             open_files: self.setup.open_files,
             namespaces: self.setup.namespaces && (self.setup.helper.is_some() || cfg!(test)),
         });
-        let mut line = Line { socket: ours, inbox: Inbox::default(), at };
+        let mut line = ReaperConnection { socket: ours, inbox: Inbox::default(), at };
         let greeted = send(&line.socket, &hello.frame(), &[]).is_ok() && line.is_greeted();
         if greeted {
             return Ok(line);
         }
-        if let At::Helper(child) = &mut line.at {
+        if let ReaperHost::Helper(child) = &mut line.at {
             let _ = child.kill();
         }
         line.dismiss();
@@ -254,19 +228,19 @@ impl Link {
 
     fn thread(&self, socket: UnixStream) -> io::Result<JoinHandle<io::Result<()>>> {
         let steps = self.steps.clone();
-        let work = move || serve(socket, None, Home::Guest, steps);
-        std::thread::Builder::new().name("process-warden".to_owned()).spawn(work)
+        let work = move || serve(socket, None, Mode::Thread, steps);
+        std::thread::Builder::new().name("process-reaper".to_owned()).spawn(work)
     }
 
-    /// Hands out what the warden reports.
+    /// Hands out what the reaper reports.
     fn listen(&mut self) {
-        let Some(line) = &mut self.warden else { return };
+        let Some(line) = &mut self.reaper else { return };
         line.inbox.fill(&line.socket);
         let mut understood = true;
         while let Ok(Some(body)) = line.inbox.next() {
-            match Report::read(&body) {
+            match ReaperReport::read(&body) {
                 Some(report) => {
-                    if let Report::Ended(ticket, _) = &report {
+                    if let ReaperReport::Ended(ticket, _) = &report {
                         self.due.remove(ticket);
                     }
                     self.shared.registry().take(report);
@@ -279,30 +253,30 @@ impl Link {
         }
     }
 
-    /// The warden is gone, or has to go. What it did not end is ended from here.
+    /// The reaper is gone, or has to go. What it did not end is ended from here.
     fn lose(&mut self) {
         self.due.clear();
-        let Some(line) = self.warden.take() else { return };
-        let ended = if line.dismiss() { Ended::default() } else { self.sweep() };
+        let Some(line) = self.reaper.take() else { return };
+        let ended = if line.dismiss() { TerminationReport::default() } else { self.sweep() };
         self.shared.registry().lose_all(&ended);
     }
 
     /// Ends whatever of our commands is below this process, which is where orphans of a helper
     /// go.
-    fn sweep(&self) -> Ended {
-        let hello = Hello { seal: self.seal.clone(), open_files: None, namespaces: false };
-        let mut warden = Warden::new(hello, Home::Guest, Steps::default());
-        warden.owners.clone_from(&self.shared.registry().owners);
-        for owner in warden.owners.clone() {
-            warden.end(Scope::Owner(owner), Some(owner.into()));
+    fn sweep(&self) -> TerminationReport {
+        let hello = ReaperConfig { codec: self.codec.clone(), open_files: None, namespaces: false };
+        let mut reaper = Reaper::new(hello, Mode::Thread, FaultInjector::default());
+        reaper.owners.clone_from(&self.shared.registry().owners);
+        for owner in reaper.owners.clone() {
+            reaper.end(Scope::Owner(owner), Some(owner.into()));
         }
-        let mut all = Ended::default();
-        while !warden.jobs.is_empty() {
-            let _ = wait_for(&mut [], warden.pause(Instant::now()));
-            warden.advance(Instant::now(), true);
+        let mut all = TerminationReport::default();
+        while !reaper.jobs.is_empty() {
+            let _ = wait_for(&mut [], reaper.pause(Instant::now()));
+            reaper.advance(Instant::now(), true);
         }
-        for report in warden.reports {
-            if let Report::Ended(_, ended) = report {
+        for report in reaper.reports {
+            if let ReaperReport::Ended(_, ended) = report {
                 all.left.extend(ended.left);
                 all.restless |= ended.restless;
                 all.groups_only |= ended.groups_only;
@@ -312,13 +286,13 @@ impl Link {
     }
 }
 
-impl Line {
+impl ReaperConnection {
     fn is_greeted(&mut self) -> bool {
         let limit = Instant::now() + GREETING_LIMIT;
         loop {
             self.inbox.fill(&self.socket);
             match self.inbox.next() {
-                Ok(Some(body)) => return Report::read(&body) == Some(Report::Ready),
+                Ok(Some(body)) => return ReaperReport::read(&body) == Some(ReaperReport::Ready),
                 Ok(None) if !self.inbox.is_at_end() => {}
                 Ok(None) | Err(_) => return false,
             }
@@ -335,8 +309,8 @@ impl Line {
         let Self { socket, inbox, at } = self;
         drop(socket);
         match at {
-            At::Thread(thread) => thread.join().is_ok_and(|outcome| outcome.is_ok()),
-            At::Helper(mut child) => {
+            ReaperHost::Thread(thread) => thread.join().is_ok_and(|outcome| outcome.is_ok()),
+            ReaperHost::Helper(mut child) => {
                 // One that closed its end is about to leave.
                 if !inbox.is_at_end() {
                     let _ = child.kill();

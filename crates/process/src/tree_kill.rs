@@ -1,10 +1,11 @@
 //! The order in which a tree is ended: asked, given a grace, then stopped and killed until
-//! nothing moves. Decisions only; the warden reads the table and sends the signals.
+//! nothing moves. Decisions only; the reaper reads the table and sends the signals.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use crate::census::Process;
+use crate::process_table::Process;
+use crate::tree_signal::TreeSignal;
 
 /// What a tree is given between the request to end and the first kill.
 pub const GRACE: Duration = Duration::from_millis(500);
@@ -16,24 +17,11 @@ const QUIET_ROUNDS: u32 = 3;
 /// Rounds in which a tree may show new processes before it is killed without being stopped.
 const STOP_ROUNDS: u32 = 8;
 
-/// A signal to send.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Order {
-    /// Ask to end.
-    Term,
-    /// Keep from starting more.
-    Stop,
-    /// End.
-    Kill,
-    /// Go on after a stop.
-    Continue,
-}
-
 /// What to do after one look at the table.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum KillStep {
     /// Send the order to these, then look again.
-    Send(Order, Vec<Process>),
+    Send(TreeSignal, Vec<Process>),
     /// Look again.
     Look,
     /// Nothing is alive, or the limit has passed and these are.
@@ -44,7 +32,7 @@ pub(crate) enum Step {
 
 /// The ending of one tree.
 #[derive(Debug)]
-pub(crate) struct Walk {
+pub(crate) struct TreeKill {
     began: Instant,
     asked: bool,
     stopped: BTreeSet<(i32, u64)>,
@@ -56,14 +44,14 @@ pub(crate) struct Walk {
 
 /// Why there is no process table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sight {
+pub(crate) enum ProcTableError {
     /// This system has none.
-    Never,
+    Unsupported,
     /// It could not be read this time.
-    NotNow,
+    Unreadable,
 }
 
-impl Walk {
+impl TreeKill {
     pub(crate) fn new(now: Instant) -> Self {
         Self {
             began: now,
@@ -88,56 +76,60 @@ impl Walk {
 
     /// Decides from the processes of the tree that are alive, and the number that ended since the
     /// last look: where one has just ended, its successor may have been overlooked.
-    pub(crate) fn step(&mut self, now: Instant, alive: Vec<Process>, ended: usize) -> Step {
+    pub(crate) fn step(&mut self, now: Instant, alive: Vec<Process>, ended: usize) -> KillStep {
         self.restless = ended > 0;
         if alive.is_empty() && ended == 0 {
             self.quiet_rounds += 1;
-            return if self.quiet_rounds >= QUIET_ROUNDS { Step::Done(alive) } else { Step::Look };
+            return if self.quiet_rounds >= QUIET_ROUNDS {
+                KillStep::Done(alive)
+            } else {
+                KillStep::Look
+            };
         }
         self.quiet_rounds = 0;
         if now.duration_since(self.began) > GRACE + KILL_LIMIT {
-            return if alive.is_empty() { Step::GiveUp } else { Step::Done(alive) };
+            return if alive.is_empty() { KillStep::GiveUp } else { KillStep::Done(alive) };
         }
         if alive.is_empty() {
-            return Step::Look;
+            return KillStep::Look;
         }
         if !self.asked {
             self.asked = true;
-            return Step::Send(Order::Term, alive);
+            return KillStep::Send(TreeSignal::Term, alive);
         }
         if !self.grace_is_over(now) {
-            return Step::Look;
+            return KillStep::Look;
         }
         let (old, new): (Vec<_>, Vec<_>) =
             alive.into_iter().partition(|p| self.stopped.contains(&(p.pid, p.started)));
         // A stopped tree cannot start more: once a look shows nobody new, the tree is complete.
         if new.is_empty() {
-            return Step::Send(Order::Kill, old);
+            return KillStep::Send(TreeSignal::Kill, old);
         }
         self.stop_rounds += 1;
         if self.stop_rounds > STOP_ROUNDS {
-            return Step::Send(Order::Kill, [old, new].concat());
+            return KillStep::Send(TreeSignal::Kill, [old, new].concat());
         }
         self.stopped.extend(new.iter().map(|process| (process.pid, process.started)));
-        Step::Send(Order::Stop, new)
+        KillStep::Send(TreeSignal::Stop, new)
     }
 
     /// Decides without a table: the groups are asked, and after the grace killed. If the table
     /// may come back, that is waited for until the limit.
-    pub(crate) fn step_blind(&mut self, now: Instant, sight: Sight) -> Step {
+    pub(crate) fn step_without_table(&mut self, now: Instant, error: ProcTableError) -> KillStep {
         if !self.asked {
             self.asked = true;
-            return Step::Send(Order::Term, Vec::new());
+            return KillStep::Send(TreeSignal::Term, Vec::new());
         }
         if !self.grace_is_over(now) {
-            return Step::Look;
+            return KillStep::Look;
         }
-        let killed = sight == Sight::Never && self.blind_kills >= QUIET_ROUNDS;
+        let killed = error == ProcTableError::Unsupported && self.blind_kills >= QUIET_ROUNDS;
         if killed || now.duration_since(self.began) > GRACE + KILL_LIMIT {
-            return Step::Done(Vec::new());
+            return KillStep::Done(Vec::new());
         }
         self.blind_kills += 1;
-        Step::Send(Order::Kill, Vec::new())
+        KillStep::Send(TreeSignal::Kill, Vec::new())
     }
 
     fn grace_is_over(&self, now: Instant) -> bool {
@@ -160,7 +152,7 @@ mod tests {
     /// Milliseconds since the start, who is alive (and, negative, who has just ended).
     fn walk(looks: &[(u64, &[i32])]) -> Vec<String> {
         let start = Instant::now();
-        let mut walk = Walk::new(start);
+        let mut walk = TreeKill::new(start);
         let show = |processes: Vec<Process>| processes.iter().map(|p| p.pid).collect::<Vec<_>>();
         looks
             .iter()
@@ -168,10 +160,10 @@ mod tests {
                 let (alive, ended): (Vec<_>, Vec<_>) =
                     tree(pids).into_iter().partition(|p| p.pid > 0);
                 match walk.step(start + Duration::from_millis(*ms), alive, ended.len()) {
-                    Step::Send(order, to) => format!("{order:?} {:?}", show(to)),
-                    Step::Look => "Look".to_owned(),
-                    Step::Done(left) => format!("Done {:?}", show(left)),
-                    Step::GiveUp => "GiveUp".to_owned(),
+                    KillStep::Send(order, to) => format!("{order:?} {:?}", show(to)),
+                    KillStep::Look => "Look".to_owned(),
+                    KillStep::Done(left) => format!("Done {:?}", show(left)),
+                    KillStep::GiveUp => "GiveUp".to_owned(),
                 }
             })
             .collect()
@@ -231,17 +223,32 @@ mod tests {
     #[test]
     fn without_a_table_the_groups_are_killed() {
         let start = Instant::now();
-        let mut walk = Walk::new(start);
+        let mut walk = TreeKill::new(start);
         let at = |ms| start + Duration::from_millis(ms);
-        let (term, kill) = (Order::Term, Order::Kill);
-        assert_eq!(walk.step_blind(at(0), Sight::Never), Step::Send(term, Vec::new()));
-        assert_eq!(walk.step_blind(at(100), Sight::Never), Step::Look);
+        let (term, kill) = (TreeSignal::Term, TreeSignal::Kill);
+        assert_eq!(
+            walk.step_without_table(at(0), ProcTableError::Unsupported),
+            KillStep::Send(term, Vec::new())
+        );
+        assert_eq!(walk.step_without_table(at(100), ProcTableError::Unsupported), KillStep::Look);
         for ms in [500, 505, 510] {
-            assert_eq!(walk.step_blind(at(ms), Sight::Never), Step::Send(kill, Vec::new()));
+            assert_eq!(
+                walk.step_without_table(at(ms), ProcTableError::Unsupported),
+                KillStep::Send(kill, Vec::new())
+            );
         }
         // One that may come back is worth waiting for: it shows who escaped.
-        assert_eq!(walk.step_blind(at(515), Sight::NotNow), Step::Send(kill, Vec::new()));
-        assert_eq!(walk.step_blind(at(10_501), Sight::NotNow), Step::Done(Vec::new()));
-        assert_eq!(walk.step_blind(at(515), Sight::Never), Step::Done(Vec::new()));
+        assert_eq!(
+            walk.step_without_table(at(515), ProcTableError::Unreadable),
+            KillStep::Send(kill, Vec::new())
+        );
+        assert_eq!(
+            walk.step_without_table(at(10_501), ProcTableError::Unreadable),
+            KillStep::Done(Vec::new())
+        );
+        assert_eq!(
+            walk.step_without_table(at(515), ProcTableError::Unsupported),
+            KillStep::Done(Vec::new())
+        );
     }
 }

@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use crate::supervisor::Ended;
+use crate::termination_report::TerminationReport;
 
 /// The result of a command that was started.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Finished {
+pub struct CommandOutcome {
     /// How its first process ended, or what ended it.
     pub exit: Exit,
     /// What the command wrote to `stdout` and `stderr`, in the order of arrival.
@@ -23,12 +23,12 @@ pub struct Finished {
     /// Whether a background process still held the output when the result was made.
     pub background: Background,
     /// Processes that could not be ended after a time limit or a cancel.
-    pub ended: Ended,
+    pub ended: TerminationReport,
     /// The bytes of the report pipe, if [`Stdin::Report`](crate::Stdin::Report) was asked for.
-    pub report: Option<Report>,
+    pub report: Option<StateReport>,
 }
 
-impl Finished {
+impl CommandOutcome {
     /// The result of a command that was cancelled before its start.
     pub(crate) fn not_started() -> Self {
         Self {
@@ -37,7 +37,7 @@ impl Finished {
             spill: None,
             duration: Duration::ZERO,
             background: Background::None,
-            ended: Ended::default(),
+            ended: TerminationReport::default(),
             report: None,
         }
     }
@@ -163,7 +163,7 @@ pub enum Background {
 
 /// What came through the report pipe.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Report {
+pub enum StateReport {
     /// These bytes.
     Bytes(Vec<u8>),
     /// More than this many bytes.

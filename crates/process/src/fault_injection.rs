@@ -2,12 +2,12 @@
 
 /// Counts the steps. In the tests of this crate, one of them can be made to fail.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Steps {
+pub(crate) struct FaultInjector {
     #[cfg(test)]
-    failing: Option<std::sync::Arc<Failing>>,
+    failing: Option<std::sync::Arc<InjectedFault>>,
 }
 
-impl Steps {
+impl FaultInjector {
     /// Stands before each step.
     #[cfg(not(test))]
     #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "it fails in tests")]
@@ -21,7 +21,7 @@ impl Steps {
     }
 
     #[cfg(test)]
-    pub(crate) fn failing(failing: &std::sync::Arc<Failing>) -> Self {
+    pub(crate) fn failing(failing: &std::sync::Arc<InjectedFault>) -> Self {
         Self { failing: Some(std::sync::Arc::clone(failing)) }
     }
 }
@@ -29,10 +29,10 @@ impl Steps {
 /// Which step fails, and how.
 #[cfg(test)]
 #[derive(Debug, Default)]
-pub(crate) struct Failing(std::sync::Mutex<(u32, i32)>);
+pub(crate) struct InjectedFault(std::sync::Mutex<(u32, i32)>);
 
 #[cfg(test)]
-impl Failing {
+impl InjectedFault {
     /// Has the step of that number, counted from 1, fail with an error number of the system.
     pub(crate) fn set(&self, step: u32, errno: i32) {
         *self.0.lock().unwrap() = (step, errno);

@@ -3,6 +3,7 @@
 use std::future::pending;
 use std::io::{self, ErrorKind, PipeReader};
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::pin::{Pin, pin};
 use std::time::{Duration, Instant};
 
@@ -12,9 +13,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::capture::Capture;
 use crate::command::{Command, Stdin};
-use crate::finished::{Background, Exit, Finished, Report};
-use crate::owner::{Owner, Side};
-use crate::supervisor::Ended;
+use crate::launcher::{Launcher, Side};
+use crate::outcome::{Background, CommandOutcome, Exit, StateReport};
+use crate::spawn::SpawnError;
+use crate::termination_report::TerminationReport;
 use crate::tree::Tree;
 
 /// What the output, and then the disk, are given after the command has ended. A background
@@ -43,8 +45,8 @@ impl Pipes {
 }
 
 /// A command that runs. Dropping it ends its tree.
-pub(crate) struct Running<'a> {
-    owner: &'a Owner,
+pub(crate) struct CommandRun<'a> {
+    launcher: &'a Launcher,
     tree: Tree,
     started: Instant,
 }
@@ -55,10 +57,19 @@ enum Stop {
     Cancelled,
 }
 
-impl<'a> Running<'a> {
-    /// `started` is the moment before the start: the child may be ahead of us.
-    pub(crate) fn new(owner: &'a Owner, tree: Tree, started: Instant) -> Self {
-        Self { owner, tree, started }
+impl<'a> CommandRun<'a> {
+    pub(crate) async fn start(
+        launcher: &'a Launcher,
+        command: &Command,
+        program: &Path,
+    ) -> Result<(Self, Pipes), SpawnError> {
+        let system = |source| SpawnError::from_system(source, program);
+        let (output, side, ends) = launcher.pipes(&command.stdin).map_err(system)?;
+        let pipes = Pipes::new(output, side).map_err(system)?;
+        // Before the start: the child may be ahead of us.
+        let started = Instant::now();
+        let tree = launcher.launch(command, program, ends).await?;
+        Ok((Self { launcher, tree, started }, pipes))
     }
 
     pub(crate) async fn finish(
@@ -66,11 +77,11 @@ impl<'a> Running<'a> {
         command: Command,
         pipes: Pipes,
         cancel: &CancellationToken,
-    ) -> Finished {
+    ) -> CommandOutcome {
         let Pipes { mut output, feed, mut report } = pipes;
         let mut capture = Capture::new(command.output, command.spill);
-        let mut reported = Reported::new(&command.stdin);
-        let cancelled = Cancelled { cancel, owner: self.owner };
+        let mut reported = ReportBuffer::new(&command.stdin);
+        let cancelled = Cancelled { cancel, launcher: self.launcher };
         let (exit, ended, complete) = {
             let mut streams = Streams {
                 output: pin!(read_output(&mut output, &mut capture)),
@@ -80,7 +91,7 @@ impl<'a> Running<'a> {
             };
             let stop = streams.during(self.stop(command.time_limit, &cancelled)).await;
             let (exit, ended) = match stop {
-                Stop::Exited(exit) => (exit, Ended::default()),
+                Stop::Exited(exit) => (exit, TerminationReport::default()),
                 Stop::TimedOut => (Exit::TimedOut, streams.during(self.end()).await),
                 Stop::Cancelled => (Exit::Cancelled, streams.during(self.end()).await),
             };
@@ -91,10 +102,10 @@ impl<'a> Running<'a> {
             reported.take_rest(report);
         }
         let (output_kept, spill) = capture.finish(DRAIN_LIMIT).await;
-        let background = if complete { Background::None } else { self.owner.drain(output) };
+        let background = if complete { Background::None } else { self.launcher.drain(output) };
         // What is left in the background may stay.
         self.tree.keep();
-        Finished {
+        CommandOutcome {
             exit,
             output: output_kept,
             spill,
@@ -110,15 +121,15 @@ impl<'a> Running<'a> {
         tokio::select! {
             biased;
             // Its processes are asked to end already: whichever way this one ended, that was it.
-            () = self.owner.ended() => Stop::Cancelled,
+            () = self.launcher.ended() => Stop::Cancelled,
             exit = self.tree.ended() => Stop::Exited(exit),
             () = cancelled.wait() => Stop::Cancelled,
             () = tokio::time::sleep(time_limit) => Stop::TimedOut,
         }
     }
 
-    async fn end(&self) -> Ended {
-        self.owner.end_scope(self.tree.scope()).await
+    async fn end(&self) -> TerminationReport {
+        self.launcher.end_scope(self.tree.scope()).await
     }
 
     /// Reads what is left of the output, which a background process may hold open. A cancel
@@ -126,9 +137,9 @@ impl<'a> Running<'a> {
     async fn drain<O, S>(
         &mut self,
         streams: &mut Streams<'_, O, S>,
-        (exit, ended): (Exit, Ended),
+        (exit, ended): (Exit, TerminationReport),
         cancelled: &Cancelled<'_>,
-    ) -> (Exit, Ended)
+    ) -> (Exit, TerminationReport)
     where
         O: Future<Output = ()>,
         S: Future<Output = ()>,
@@ -151,14 +162,14 @@ impl<'a> Running<'a> {
 /// The caller's cancel, or the end of the owner.
 struct Cancelled<'a> {
     cancel: &'a CancellationToken,
-    owner: &'a Owner,
+    launcher: &'a Launcher,
 }
 
 impl Cancelled<'_> {
     async fn wait(&self) {
         tokio::select! {
             () = self.cancel.cancelled() => {}
-            () = self.owner.ended() => {}
+            () = self.launcher.ended() => {}
         }
     }
 }
@@ -212,7 +223,7 @@ async fn serve_side(
     feed: Option<Sender>,
     stdin: &Stdin,
     report: Option<&mut Receiver>,
-    reported: &mut Reported,
+    reported: &mut ReportBuffer,
 ) {
     if let (Some(mut feed), Stdin::Bytes(bytes)) = (feed, stdin) {
         // The program need not read its input.
@@ -228,13 +239,13 @@ async fn serve_side(
 }
 
 /// The bytes of the report pipe.
-struct Reported {
+struct ReportBuffer {
     limit: Option<usize>,
     bytes: Vec<u8>,
     too_long: bool,
 }
 
-impl Reported {
+impl ReportBuffer {
     fn new(stdin: &Stdin) -> Self {
         let limit = match stdin {
             Stdin::Report { limit } => Some(*limit),
@@ -264,8 +275,12 @@ impl Reported {
         }
     }
 
-    fn into_report(self) -> Option<Report> {
+    fn into_report(self) -> Option<StateReport> {
         let limit = self.limit?;
-        Some(if self.too_long { Report::TooLong { limit } } else { Report::Bytes(self.bytes) })
+        Some(if self.too_long {
+            StateReport::TooLong { limit }
+        } else {
+            StateReport::Bytes(self.bytes)
+        })
     }
 }

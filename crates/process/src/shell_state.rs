@@ -6,8 +6,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::environment::drop_hooks;
-use crate::finished::{Exit, Finished, Report};
-use crate::mark::OWNER_VARIABLE;
+use crate::outcome::{CommandOutcome, Exit, StateReport};
+use crate::process_tag::OWNER_VARIABLE;
 
 /// The entry before the directory and the variables.
 pub(crate) const STATE_BEGIN: &str = "deputize-state";
@@ -43,19 +43,19 @@ pub struct DirectoryGone {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StateChange {
     /// The state is what the command left.
-    Taken {
+    Updated {
         /// Exported variables that are not handed on, because programs run code that they name
         /// (see [`is_hook`](crate::is_hook)).
         dropped: Vec<OsString>,
     },
     /// The state is what it was before the command.
-    Kept(Kept),
+    Unchanged(UnchangedReason),
 }
 
 /// Why the state stayed as it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Kept {
+pub enum UnchangedReason {
     /// The shell ended without a report.
     #[error(
         "the directory and variables are those from before this command: the script replaced the \
@@ -95,21 +95,23 @@ impl ShellState {
     }
 
     /// Takes over what the command reported.
-    pub fn adopt(&mut self, finished: &Finished) -> StateChange {
+    pub fn adopt(&mut self, finished: &CommandOutcome) -> StateChange {
         match (finished.exit, &finished.report) {
-            (Exit::TimedOut | Exit::Cancelled, _) => StateChange::Kept(Kept::Interrupted),
-            (_, Some(Report::TooLong { limit })) => {
-                StateChange::Kept(Kept::TooLong { limit: *limit })
+            (Exit::TimedOut | Exit::Cancelled, _) => {
+                StateChange::Unchanged(UnchangedReason::Interrupted)
             }
-            (_, Some(Report::Bytes(bytes))) => match parse_state(bytes) {
+            (_, Some(StateReport::TooLong { limit })) => {
+                StateChange::Unchanged(UnchangedReason::TooLong { limit: *limit })
+            }
+            (_, Some(StateReport::Bytes(bytes))) => match parse_state(bytes) {
                 Some(mut state) => {
                     let dropped = drop_hooks(&mut state.env);
                     *self = state;
-                    StateChange::Taken { dropped }
+                    StateChange::Updated { dropped }
                 }
-                None => StateChange::Kept(Kept::NotReported),
+                None => StateChange::Unchanged(UnchangedReason::NotReported),
             },
-            (_, None) => StateChange::Kept(Kept::NotReported),
+            (_, None) => StateChange::Unchanged(UnchangedReason::NotReported),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::mark::Mark;
+use crate::process_tag::ProcessTag;
 
 /// One line of the process table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub(crate) fn parse_stat(stat: &[u8]) -> Option<Process> {
     Some(Process { pid, parent, session, started, zombie, stopped })
 }
 
-/// Reads the hard limit out of `/proc/PID/limits` that can carry a mark.
+/// Reads the hard limit out of `/proc/PID/limits` that can carry a tag.
 #[cfg(any(target_os = "linux", test))]
 pub(crate) fn parse_limit(limits: &[u8]) -> Option<u64> {
     let line = limits
@@ -52,23 +52,24 @@ fn number<T: std::str::FromStr>(field: &[u8]) -> Option<T> {
 }
 
 #[derive(Clone, Copy)]
-enum Place {
-    Below(Option<Mark>),
+enum TreePosition {
+    Below(Option<ProcessTag>),
     Elsewhere,
 }
 
-/// Tells which mark each process below `me` belongs to. A process is judged by its own evidence,
+/// Tells which tag each process below `me` belongs to. A process is judged by its own evidence,
 /// else it belongs where its parent does, and to `adopted` if that is `me`. One whose parent is
 /// not in the table is left alone, whatever its evidence: it may belong to another runtime beside
 /// this one.
 pub(crate) fn attribute(
     table: &Table,
     me: i32,
-    adopted: Option<Mark>,
-    mut evidence: impl FnMut(&Process) -> Option<Mark>,
-) -> BTreeMap<i32, Mark> {
+    adopted: Option<ProcessTag>,
+    mut evidence: impl FnMut(&Process) -> Option<ProcessTag>,
+) -> BTreeMap<i32, ProcessTag> {
     // Number 0 stands for a parent outside of what can be seen.
-    let mut places = BTreeMap::from([(0, Place::Elsewhere), (me, Place::Below(adopted))]);
+    let mut places =
+        BTreeMap::from([(0, TreePosition::Elsewhere), (me, TreePosition::Below(adopted))]);
     for start in table.keys() {
         let mut path = Vec::new();
         let mut at = *start;
@@ -76,17 +77,17 @@ pub(crate) fn attribute(
             if let Some(place) = places.get(&at) {
                 break *place;
             }
-            let Some(process) = table.get(&at) else { break Place::Elsewhere };
+            let Some(process) = table.get(&at) else { break TreePosition::Elsewhere };
             // Numbers used anew while the table was read can close a circle.
             if path.len() > table.len() {
-                break Place::Elsewhere;
+                break TreePosition::Elsewhere;
             }
             path.push(process);
             at = process.parent;
         };
         for process in path.into_iter().rev() {
-            if let Place::Below(inherited) = place {
-                place = Place::Below(evidence(process).or(inherited));
+            if let TreePosition::Below(inherited) = place {
+                place = TreePosition::Below(evidence(process).or(inherited));
             }
             places.insert(process.pid, place);
         }
@@ -94,8 +95,8 @@ pub(crate) fn attribute(
     places
         .into_iter()
         .filter_map(|(pid, place)| match place {
-            Place::Below(mark) if pid != me => mark.map(|mark| (pid, mark)),
-            Place::Below(_) | Place::Elsewhere => None,
+            TreePosition::Below(tag) if pid != me => tag.map(|tag| (pid, tag)),
+            TreePosition::Below(_) | TreePosition::Elsewhere => None,
         })
         .collect()
 }
@@ -156,7 +157,7 @@ mod kernel {
         Ok(parse_stat(&fs::read(format!("/proc/{pid}/stat"))?))
     }
 
-    /// The hard limit that can carry a mark.
+    /// The hard limit that can carry a tag.
     pub(crate) fn read_limit(pid: i32) -> Option<u64> {
         parse_limit(&fs::read(format!("/proc/{pid}/limits")).ok()?)
     }
@@ -256,8 +257,8 @@ mod tests {
         }
     }
 
-    const A: Mark = Mark { owner: 1, command: 1 };
-    const B: Mark = Mark { owner: 2, command: 1 };
+    const A: ProcessTag = ProcessTag { owner: 1, command: 1 };
+    const B: ProcessTag = ProcessTag { owner: 2, command: 1 };
 
     fn table(pairs: &[(i32, i32)]) -> Table {
         let process = |pid, parent| {
@@ -269,7 +270,7 @@ mod tests {
 
     #[test]
     fn children_belong_where_their_parent_does() {
-        // 10 is us; 20 and 30 are commands; 21, 22 and 31 lost their marks; 40 is foreign.
+        // 10 is us; 20 and 30 are commands; 21, 22 and 31 lost their tags; 40 is foreign.
         let table = table(&[
             (1, 0),
             (10, 1),
@@ -281,20 +282,20 @@ mod tests {
             (40, 10),
             (41, 1),
         ]);
-        let marks = attribute(&table, 10, None, |process| match process.pid {
+        let tags = attribute(&table, 10, None, |process| match process.pid {
             20 => Some(A),
             30 => Some(B),
             41 => Some(A),
             _ => None,
         });
-        assert_eq!(marks, BTreeMap::from([(20, A), (21, A), (22, A), (30, B), (31, B)]));
+        assert_eq!(tags, BTreeMap::from([(20, A), (21, A), (22, A), (30, B), (31, B)]));
     }
 
     #[test]
     fn who_has_no_mark_and_no_parent_belongs_to_whom_it_is_adopted_by() {
         let table = table(&[(1, 0), (10, 1), (20, 10), (21, 20), (30, 10), (40, 1)]);
-        let marks = attribute(&table, 10, Some(B), |it| (it.pid == 20).then_some(A));
-        assert_eq!(marks, BTreeMap::from([(20, A), (21, A), (30, B)]));
+        let tags = attribute(&table, 10, Some(B), |it| (it.pid == 20).then_some(A));
+        assert_eq!(tags, BTreeMap::from([(20, A), (21, A), (30, B)]));
     }
 
     #[test]
@@ -306,7 +307,7 @@ mod tests {
     #[test]
     fn as_the_first_process_everything_is_below_us() {
         let table = table(&[(1, 0), (7, 1)]);
-        let marks = attribute(&table, 1, None, |process| (process.pid == 7).then_some(A));
-        assert_eq!(marks, BTreeMap::from([(7, A)]));
+        let tags = attribute(&table, 1, None, |process| (process.pid == 7).then_some(A));
+        assert_eq!(tags, BTreeMap::from([(7, A)]));
     }
 }

@@ -1,7 +1,7 @@
-//! The mark that every process of a command carries.
+//! The tag that every process of a command carries.
 //!
 //! A process can leave its parent, its process group, its session and its environment behind; it
-//! inherits its resource limits all the same. So the mark is written twice: as a variable of the
+//! inherits its resource limits all the same. So the tag is written twice: as a variable of the
 //! environment, and into the limit on the processor time of real-time threads, whose marked
 //! values (over a century) limit nothing. An unprivileged process can only lower that limit.
 
@@ -14,24 +14,24 @@ pub const OWNER_VARIABLE: &str = "DEPUTIZE_OWNER";
 
 const COMMAND_BITS: u32 = 20;
 const OWNER_BITS: u32 = 32;
-/// The highest bit of a mark that a process without a limit of its own writes: the value stays
+/// The highest bit of a tag that a process without a limit of its own writes: the value stays
 /// clear of the kernel's "unlimited".
 #[cfg(target_os = "linux")]
 const HIGHEST_BIT: u32 = 62;
 
 /// Commands of one owner that can be told apart. A later one takes the number of one a million
 /// commands ago.
-pub(crate) const COMMANDS: u32 = STRAY;
+pub(crate) const COMMANDS: u32 = UNKNOWN_COMMAND;
 
 /// The command of a process of which only the owner is known.
-pub(crate) const STRAY: u32 = (1 << COMMAND_BITS) - 1;
+pub(crate) const UNKNOWN_COMMAND: u32 = (1 << COMMAND_BITS) - 1;
 
 /// Which command of which owner a process belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Mark {
+pub(crate) struct ProcessTag {
     /// Unique in this process.
     pub(crate) owner: u32,
-    /// Below [`COMMANDS`], or [`STRAY`].
+    /// Below [`COMMANDS`], or [`UNKNOWN_COMMAND`].
     pub(crate) command: u32,
 }
 
@@ -41,18 +41,18 @@ pub(crate) fn next_owner() -> u32 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Writes and reads marks for this process, and for no other: a runtime that runs below another
+/// Writes and reads tags for this process, and for no other: a runtime that runs below another
 /// one uses a lower bit and another instance name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Seal {
+pub(crate) struct TagCodec {
     pub(crate) instance: String,
     /// Mixed into the owner's number: a limit has no room for the whole instance name.
     pub(crate) salt: u32,
-    /// The bit that says "a mark", below 64.
+    /// The bit that says "a tag", below 64.
     pub(crate) bit: Option<u32>,
 }
 
-impl Seal {
+impl TagCodec {
     pub(crate) fn of_this_process() -> Self {
         let instance = RandomState::new().hash_one(std::process::id());
         let [a, b, c, d, ..] = instance.to_ne_bytes();
@@ -63,39 +63,39 @@ impl Seal {
         }
     }
 
-    /// The limit that carries `mark`, in microseconds; `None` where limits cannot carry it.
-    pub(crate) fn limit(&self, mark: Mark) -> Option<u64> {
-        let owner = u64::from(mark.owner ^ self.salt);
-        let number = (owner << COMMAND_BITS) | u64::from(mark.command);
+    /// The limit that carries `tag`, in microseconds; `None` where limits cannot carry it.
+    pub(crate) fn limit(&self, tag: ProcessTag) -> Option<u64> {
+        let owner = u64::from(tag.owner ^ self.salt);
+        let number = (owner << COMMAND_BITS) | u64::from(tag.command);
         self.bit.map(|bit| (1 << bit) | number)
     }
 
-    /// The mark in a limit, if this process wrote it. One that another runtime wrote on the same
+    /// The tag in a limit, if this process wrote it. One that another runtime wrote on the same
     /// bit gives an owner that, but for one chance in four billion, does not exist.
-    pub(crate) fn mark_in_limit(&self, limit: u64) -> Option<Mark> {
+    pub(crate) fn tag_in_limit(&self, limit: u64) -> Option<ProcessTag> {
         let number = limit ^ (1 << self.bit?);
         if number >> (OWNER_BITS + COMMAND_BITS) != 0 {
             return None;
         }
         let owner = u32::try_from(number >> COMMAND_BITS).ok()? ^ self.salt;
-        let command = u32::try_from(number & u64::from(STRAY)).ok()?;
-        Some(Mark { owner, command })
+        let command = u32::try_from(number & u64::from(UNKNOWN_COMMAND)).ok()?;
+        Some(ProcessTag { owner, command })
     }
 
     /// The value of [`OWNER_VARIABLE`].
-    pub(crate) fn variable(&self, mark: Mark) -> OsString {
-        format!("{}.{}.{}", self.instance, mark.owner, mark.command).into()
+    pub(crate) fn variable(&self, tag: ProcessTag) -> OsString {
+        format!("{}.{}.{}", self.instance, tag.owner, tag.command).into()
     }
 
-    /// The mark in an environment block (`NAME=value` entries, each ended by NUL), if this
+    /// The tag in an environment block (`NAME=value` entries, each ended by NUL), if this
     /// process wrote it.
-    pub(crate) fn mark_in_environ(&self, block: &[u8]) -> Option<Mark> {
+    pub(crate) fn tag_in_environ(&self, block: &[u8]) -> Option<ProcessTag> {
         block.split(|byte| *byte == 0).find_map(|entry| {
             let entry = std::str::from_utf8(entry).ok()?;
             let value = entry.strip_prefix(OWNER_VARIABLE)?.strip_prefix('=')?;
             let numbers = value.strip_prefix(self.instance.as_str())?.strip_prefix('.')?;
             let (owner, command) = numbers.split_once('.')?;
-            Some(Mark { owner: owner.parse().ok()?, command: command.parse().ok()? })
+            Some(ProcessTag { owner: owner.parse().ok()?, command: command.parse().ok()? })
         })
     }
 }
@@ -105,7 +105,7 @@ fn free_bit() -> Option<u32> {
     use rustix::process::{Resource, getrlimit};
     match getrlimit(Resource::Rttime).maximum {
         None => Some(HIGHEST_BIT),
-        // A mark may only lower the limit that this process has itself.
+        // A tag may only lower the limit that this process has itself.
         Some(limit) => {
             let bit = limit.checked_ilog2()?.checked_sub(1)?;
             (OWNER_BITS + COMMAND_BITS..=HIGHEST_BIT).contains(&bit).then_some(bit)
@@ -118,37 +118,49 @@ fn free_bit() -> Option<u32> {
     None
 }
 
+/// Tags this process and all that it will start.
+#[cfg(target_os = "linux")]
+pub(crate) fn set_tag_limit(limit: u64) {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let current = getrlimit(Resource::Rttime).current.unwrap_or(limit).min(limit);
+    // Without it the process is still known by its environment, its session and its parent.
+    let _ = setrlimit(Resource::Rttime, Rlimit { current: Some(current), maximum: Some(limit) });
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn set_tag_limit(_limit: u64) {}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn seal(bit: Option<u32>) -> Seal {
-        Seal { instance: "00ff".to_owned(), salt: 0xdead_beef, bit }
+    fn codec(bit: Option<u32>) -> TagCodec {
+        TagCodec { instance: "00ff".to_owned(), salt: 0xdead_beef, bit }
     }
 
     proptest! {
         #[test]
-        fn a_mark_survives_both_ways(owner: u32, command in 0..=STRAY, bit in 52_u32..=62) {
-            let mark = Mark { owner, command };
-            let seal = seal(Some(bit));
-            prop_assert_eq!(seal.mark_in_limit(seal.limit(mark).unwrap()), Some(mark));
+        fn a_mark_survives_both_ways(owner: u32, command in 0..=UNKNOWN_COMMAND, bit in 52_u32..=62) {
+            let tag = ProcessTag { owner, command };
+            let codec = codec(Some(bit));
+            prop_assert_eq!(codec.tag_in_limit(codec.limit(tag).unwrap()), Some(tag));
             let mut block = b"A=1\0DEPUTIZE_OWNER=".to_vec();
-            block.extend(seal.variable(mark).into_encoded_bytes());
+            block.extend(codec.variable(tag).into_encoded_bytes());
             block.extend(b"\0Z=\0");
-            prop_assert_eq!(seal.mark_in_environ(&block), Some(mark));
+            prop_assert_eq!(codec.tag_in_environ(&block), Some(tag));
         }
 
         #[test]
         fn the_mark_of_a_runtime_below_is_not_ours(owner: u32, command in 0..COMMANDS) {
-            let mark = Mark { owner, command };
-            prop_assert_eq!(seal(Some(62)).mark_in_limit(seal(Some(61)).limit(mark).unwrap()), None);
+            let tag = ProcessTag { owner, command };
+            prop_assert_eq!(codec(Some(62)).tag_in_limit(codec(Some(61)).limit(tag).unwrap()), None);
         }
 
         #[test]
         fn any_bytes_are_read(limit: u64, block: Vec<u8>) {
-            let _ = seal(Some(60)).mark_in_limit(limit);
-            prop_assert_eq!(seal(None).mark_in_environ(&block), None);
+            let _ = codec(Some(60)).tag_in_limit(limit);
+            prop_assert_eq!(codec(None).tag_in_environ(&block), None);
         }
     }
 
@@ -161,7 +173,7 @@ mod tests {
             "DEPUTIZE_OWNERS=00ff.1.2",
             "X=DEPUTIZE_OWNER=00ff.1.2",
         ] {
-            assert_eq!(seal(None).mark_in_environ(block.as_bytes()), None, "{block}");
+            assert_eq!(codec(None).tag_in_environ(block.as_bytes()), None, "{block}");
         }
     }
 }

@@ -5,7 +5,7 @@
 //! process that made it dies. Commands see a `/proc` of their own, and run as whom they would run
 //! anyway: where making a namespace needs a user namespace around it, none is made.
 
-pub(crate) use kernel::{Space, Spaces};
+pub(crate) use kernel::{PidNamespace, PidNamespaces};
 
 #[cfg(target_os = "linux")]
 mod kernel {
@@ -24,19 +24,19 @@ mod kernel {
         ThreadNameSpaceType, UnshareFlags, move_into_thread_name_spaces, unshare_unsafe,
     };
 
-    use crate::start::mark_limit;
-    use crate::step::Steps;
+    use crate::fault_injection::FaultInjector;
+    use crate::process_tag::set_tag_limit;
 
     const PROC: &CStr = c"/proc";
 
     /// One namespace.
     #[derive(Debug)]
-    pub(crate) struct Space {
+    pub(crate) struct PidNamespace {
         init: Pid,
         handle: OwnedFd,
     }
 
-    impl Space {
+    impl PidNamespace {
         /// The number of its first process.
         pub(crate) fn init(&self) -> i32 {
             self.init.as_raw_nonzero().get()
@@ -66,22 +66,22 @@ mod kernel {
 
     /// The namespaces that this process made.
     #[derive(Debug)]
-    pub(crate) struct Spaces {
+    pub(crate) struct PidNamespaces {
         /// Our own.
         home: File,
         /// By owner; `None` where one could not be made.
-        of: BTreeMap<u32, Option<Space>>,
+        of: BTreeMap<u32, Option<PidNamespace>>,
         /// Those that are being ended.
-        dying: Vec<Space>,
+        dying: Vec<PidNamespace>,
         /// A process has been in one and seen its `/proc`.
         proven: bool,
-        steps: Steps,
+        steps: FaultInjector,
     }
 
-    impl Spaces {
+    impl PidNamespaces {
         /// Fails where there would be no way home from a new one: in a user namespace that does
         /// not own this process's PID namespace.
-        pub(crate) fn new(steps: Steps) -> io::Result<Self> {
+        pub(crate) fn new(steps: FaultInjector) -> io::Result<Self> {
             let home = File::open("/proc/self/ns/pid")?;
             move_into_thread_name_spaces(home.as_fd(), ThreadNameSpaceType::PROCESS_ID)?;
             Ok(Self { home, of: BTreeMap::new(), dying: Vec::new(), proven: false, steps })
@@ -89,12 +89,12 @@ mod kernel {
 
         /// The namespace of an owner, made if it is the first time; `None` if none can be made.
         /// Running out of something is an error: trying again may help. `limit` marks its first
-        /// process, by which those that lost their own marks are known.
+        /// process, by which those that lost their own tags are known.
         pub(crate) fn of_owner(
             &mut self,
             owner: u32,
             limit: Option<u64>,
-        ) -> io::Result<Option<&Space>> {
+        ) -> io::Result<Option<&PidNamespace>> {
             if !self.of.contains_key(&owner) {
                 let space = match self.create(limit) {
                     Ok(space) => Some(space),
@@ -106,16 +106,16 @@ mod kernel {
             Ok(self.get(owner))
         }
 
-        pub(crate) fn get(&self, owner: u32) -> Option<&Space> {
+        pub(crate) fn get(&self, owner: u32) -> Option<&PidNamespace> {
             self.of.get(&owner)?.as_ref()
         }
 
         /// Those that live, by owner.
-        pub(crate) fn alive(&self) -> impl Iterator<Item = (u32, &Space)> {
+        pub(crate) fn alive(&self) -> impl Iterator<Item = (u32, &PidNamespace)> {
             self.of.iter().filter_map(|(owner, space)| Some((*owner, space.as_ref()?)))
         }
 
-        pub(crate) fn dying(&self) -> impl Iterator<Item = &Space> {
+        pub(crate) fn dying(&self) -> impl Iterator<Item = &PidNamespace> {
             self.dying.iter()
         }
 
@@ -137,13 +137,13 @@ mod kernel {
         /// Lets go of those that are gone.
         pub(crate) fn collect(&mut self) {
             self.dying.retain(|space| !space.is_gone());
-            self.of.retain(|_, space| !space.as_ref().is_some_and(Space::is_gone));
+            self.of.retain(|_, space| !space.as_ref().is_some_and(PidNamespace::is_gone));
         }
 
         /// Calls `start`, whose new processes are inside.
         pub(crate) fn inside<T>(
             &self,
-            space: &Space,
+            space: &PidNamespace,
             start: impl FnOnce() -> io::Result<T>,
         ) -> io::Result<T> {
             move_into_thread_name_spaces(space.handle(), ThreadNameSpaceType::PROCESS_ID)?;
@@ -167,7 +167,7 @@ mod kernel {
             Ok(())
         }
 
-        fn create(&mut self, limit: Option<u64>) -> io::Result<Space> {
+        fn create(&mut self, limit: Option<u64>) -> io::Result<PidNamespace> {
             self.steps.take()?;
             let (report, told) = io::pipe()?;
             self.steps.take()?;
@@ -184,7 +184,7 @@ mod kernel {
         }
 
         /// Waits until the first process is ready.
-        fn greet(&self, init: Pid, mut report: PipeReader) -> io::Result<Space> {
+        fn greet(&self, init: Pid, mut report: PipeReader) -> io::Result<PidNamespace> {
             let mut errno = [0; size_of::<i32>()];
             report.read_exact(&mut errno)?;
             match i32::from_ne_bytes(errno) {
@@ -192,14 +192,14 @@ mod kernel {
                 errno => return Err(io::Error::from_raw_os_error(errno)),
             }
             self.steps.take()?;
-            Ok(Space { init, handle: pidfd_open(init, PidfdFlags::empty())? })
+            Ok(PidNamespace { init, handle: pidfd_open(init, PidfdFlags::empty())? })
         }
 
         /// Has one process go the way of a command, the first time: to make a namespace takes
         /// other rights than to enter it.
-        fn prove(&mut self, space: Space) -> io::Result<Space> {
+        fn prove(&mut self, space: PidNamespace) -> io::Result<PidNamespace> {
             if !self.proven {
-                let enter = || i32::from(Space::enter_mounts(space.handle()).is_err());
+                let enter = || i32::from(PidNamespace::enter_mounts(space.handle()).is_err());
                 let entering = self.inside(&space, || fork(enter))?;
                 let status = waitpid(Some(entering), WaitOptions::empty())?;
                 if status.is_none_or(|(_, status)| status.exit_status() != Some(0)) {
@@ -265,7 +265,7 @@ mod kernel {
 
     /// The life of a namespace's first process. It reports, and then waits to be killed.
     fn be_init(told: PipeWriter, limit: Option<u64>) -> i32 {
-        limit.into_iter().for_each(mark_limit);
+        limit.into_iter().for_each(set_tag_limit);
         let outcome = settle(&told);
         let errno = outcome.map_or_else(|error| error.raw_os_error().unwrap_or(libc::EIO), |()| 0);
         // Nobody to report to: whoever made this process is dead.
@@ -328,13 +328,13 @@ mod kernel {
     use std::io;
     use std::os::fd::BorrowedFd;
 
-    use crate::step::Steps;
+    use crate::fault_injection::FaultInjector;
 
     /// There is none.
     #[derive(Debug)]
-    pub(crate) enum Space {}
+    pub(crate) enum PidNamespace {}
 
-    impl Space {
+    impl PidNamespace {
         pub(crate) fn init(&self) -> i32 {
             match *self {}
         }
@@ -350,10 +350,10 @@ mod kernel {
 
     /// There are none.
     #[derive(Debug)]
-    pub(crate) enum Spaces {}
+    pub(crate) enum PidNamespaces {}
 
-    impl Spaces {
-        pub(crate) fn new(_steps: Steps) -> io::Result<Self> {
+    impl PidNamespaces {
+        pub(crate) fn new(_steps: FaultInjector) -> io::Result<Self> {
             Err(io::ErrorKind::Unsupported.into())
         }
 
@@ -361,19 +361,19 @@ mod kernel {
             &mut self,
             _owner: u32,
             _limit: Option<u64>,
-        ) -> io::Result<Option<&Space>> {
+        ) -> io::Result<Option<&PidNamespace>> {
             match *self {}
         }
 
-        pub(crate) fn get(&self, _owner: u32) -> Option<&Space> {
+        pub(crate) fn get(&self, _owner: u32) -> Option<&PidNamespace> {
             match *self {}
         }
 
-        pub(crate) fn alive(&self) -> std::iter::Empty<(u32, &Space)> {
+        pub(crate) fn alive(&self) -> std::iter::Empty<(u32, &PidNamespace)> {
             match *self {}
         }
 
-        pub(crate) fn dying(&self) -> std::iter::Empty<&Space> {
+        pub(crate) fn dying(&self) -> std::iter::Empty<&PidNamespace> {
             match *self {}
         }
 
@@ -391,7 +391,7 @@ mod kernel {
 
         pub(crate) fn inside<T>(
             &self,
-            _space: &Space,
+            _space: &PidNamespace,
             _start: impl FnOnce() -> io::Result<T>,
         ) -> io::Result<T> {
             match *self {}

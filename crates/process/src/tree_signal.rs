@@ -1,0 +1,14 @@
+//! The signals that a process tree is sent.
+
+/// A signal to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TreeSignal {
+    /// Ask to end.
+    Term,
+    /// Keep from starting more.
+    Stop,
+    /// End.
+    Kill,
+    /// Go on after a stop.
+    Continue,
+}
