@@ -292,7 +292,7 @@ fn fewer_than_asked(
     };
     let tools = child.dropped.iter().filter(missed);
     lost.extend(tools.map(|dropped| format!("{} ({})", dropped.tool, dropped.reason)));
-    if let Some(why) = child.demoted {
+    if let Some(why) = &child.demoted {
         lost.push(format!("role orchestrator ({why})"));
     }
     if empty {

@@ -81,9 +81,10 @@ pub struct Policy {
     pub inherit_mcp_toolsets: bool,
     /// Toolsets that a later version will have: a call that names one goes on without it.
     pub later_toolsets: BTreeSet<String>,
-    /// What the operator calls `max_spawn_depth`; a refusal names it. Empty: it is not named.
+    /// What the operator calls `max_spawn_depth`; refusals and warnings name it. Empty: they do not.
     pub spawn_depth_key: String,
-    /// What the operator calls `orchestrator_enabled`; a refusal names it. Empty: it is not named.
+    /// What the operator calls `orchestrator_enabled`; refusals and warnings name it. Empty: they do
+    /// not.
     pub orchestrator_key: String,
     /// What happens to a call with more tasks than may run side by side.
     pub over_limit: OverLimit,

@@ -98,7 +98,7 @@ impl<'a> Parent<'a> {
 }
 
 /// Why a child does not have a tool of its parent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reason {
     /// The call named toolsets, and not this one.
     NotRequested,
@@ -119,16 +119,28 @@ pub enum Reason {
 }
 
 /// Why a child may not hand work on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LeafReason {
     /// Nobody asked for more.
     Role,
     /// The operator switched it off.
-    Disabled,
+    Disabled {
+        /// What the operator calls the switch; empty: it is not named.
+        key: String,
+    },
     /// Children are runs of another program.
     External,
-    /// It is at the depth where every agent is a leaf.
-    Depth,
+    /// Every agent at its depth is a leaf.
+    Depth {
+        /// The child's depth.
+        depth: u32,
+        /// The depth from which on agents are leaves.
+        limit: u32,
+        /// What the operator calls the limit; empty: it is not named.
+        key: String,
+    },
+    /// The parent was granted one level below it, whatever the limit is by now.
+    OneLevel,
     /// The operator's ceiling does not have the toolset for it.
     Ceiling,
     /// The parent may not itself.
@@ -139,9 +151,14 @@ impl fmt::Display for LeafReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Role => "a leaf does not hand work on",
-            Self::Disabled => "delegation.orchestrator_enabled is false",
+            Self::Disabled { key } if key.is_empty() => "no child may hand work on",
+            Self::Disabled { key } => return write!(f, "{key} is false"),
             Self::External => "children are another program here (delegation.acp_command)",
-            Self::Depth => "the depth limit is reached",
+            Self::Depth { depth, limit, key } => {
+                let name = if key.is_empty() { "the depth limit" } else { key };
+                return write!(f, "a child at depth {depth} is a leaf: {name} is {limit}");
+            }
+            Self::OneLevel => "the parent may hand work on, but its children may not",
             Self::Ceiling => "delegation.toolset_ceiling does not have the toolset `delegation`",
             Self::Parent => "the parent does not have it",
         })
@@ -213,13 +230,13 @@ pub fn child_tools(
     let leaf = leaf_reason(parent, role, policy);
     let default = Some(&policy.default_toolsets).filter(|sets| !sets.is_empty());
     let wanted = requested.or(default);
-    let unwanted = if requested.is_some() { Reason::NotRequested } else { Reason::NotDefault };
+    let unwanted = || if requested.is_some() { Reason::NotRequested } else { Reason::NotDefault };
     let mut out = ChildTools {
         tools: Vec::new(),
         toolsets: Vec::new(),
         dropped: Vec::new(),
         role: if leaf.is_some() { Role::Leaf } else { Role::Orchestrator },
-        demoted: leaf.filter(|_| role == Role::Orchestrator),
+        demoted: leaf.clone().filter(|_| role == Role::Orchestrator),
     };
     let mut toolsets = BTreeSet::new();
     let approver = parent.child_approver(policy);
@@ -230,14 +247,17 @@ pub fn child_tools(
     for entry in parent.tools() {
         let judged = match class(entry.name()) {
             Class::Never(why) => Err(Reason::Never(why)),
-            Class::Delegating => leaf.map_or(Ok(()), |why| Err(Reason::Leaf(why))),
+            Class::Delegating => match &leaf {
+                Some(why) => Err(Reason::Leaf(why.clone())),
+                None => Ok(()),
+            },
             Class::Common if !policy.may_give(entry.name()) => Err(Reason::NotBasic),
             Class::Common if !parent.told_alike(entry, policy) => Err(Reason::ToldOtherwise),
             Class::Common => {
                 let inherited =
                     policy.inherit_mcp_toolsets && matches!(entry.origin, Origin::Mcp { .. });
                 let named = wanted.is_none_or(|sets| sets.contains(&entry.toolset));
-                if named || inherited { Ok(()) } else { Err(unwanted) }
+                if named || inherited { Ok(()) } else { Err(unwanted()) }
             }
         };
         let judged = judged.and_then(|()| under_ceiling(&entry.toolset, policy));
@@ -293,14 +313,17 @@ pub(crate) fn offered<'a>(
 pub(crate) fn leaf_reason(parent: Parent<'_>, role: Role, policy: &Policy) -> Option<LeafReason> {
     let entry = parent.tools().find(|entry| *entry.name() == policy.tool());
     let Some(entry) = entry else { return Some(LeafReason::Parent) };
+    let (depth, limit) = (parent.spec.depth + 1, policy.leaf_depth());
     if role == Role::Leaf {
         Some(LeafReason::Role)
     } else if policy.is_external() {
         Some(LeafReason::External)
     } else if !policy.orchestrator_enabled {
-        Some(LeafReason::Disabled)
-    } else if parent.spec.depth + 1 >= policy.leaf_depth() || parent.authority.spawn_depth() < 2 {
-        Some(LeafReason::Depth)
+        Some(LeafReason::Disabled { key: policy.orchestrator_key.clone() })
+    } else if depth >= limit {
+        Some(LeafReason::Depth { depth, limit, key: policy.spawn_depth_key.clone() })
+    } else if parent.authority.spawn_depth() < 2 {
+        Some(LeafReason::OneLevel)
     } else {
         under_ceiling(&entry.toolset, policy).err().map(|_| LeafReason::Ceiling)
     }
@@ -538,11 +561,40 @@ mod tests {
         };
         let deep = || Policy { max_spawn_depth: 3, ..Policy::default() };
         assert_eq!(why(PARENT, 1, deep()), None);
-        assert_eq!(why(PARENT, 2, deep()), Some(LeafReason::Depth));
-        assert_eq!(why(PARENT, 0, Policy::default()), Some(LeafReason::Depth));
+        let depth = |depth, limit| LeafReason::Depth { depth, limit, key: String::new() };
+        assert_eq!(why(PARENT, 2, deep()), Some(depth(3, 3)));
+        assert_eq!(why(PARENT, 0, Policy::default()), Some(depth(1, 1)));
         let disabled = Policy { orchestrator_enabled: false, ..deep() };
-        assert_eq!(why(PARENT, 0, disabled), Some(LeafReason::Disabled));
+        let reason = LeafReason::Disabled { key: String::new() };
+        assert_eq!(why(PARENT, 0, disabled), Some(reason));
         assert_eq!(why("file/read_file", 0, deep()), Some(LeafReason::Parent));
+    }
+
+    #[test]
+    fn a_demotion_names_depth_limit_and_key_and_a_program_without_keys_none() {
+        let why = |depth: u32, policy: &Policy| {
+            let mut family = Family::new(PARENT);
+            family.spec.depth = depth;
+            let child = child_tools(family.parent(), None, Role::Orchestrator, policy);
+            child.demoted.map(|why| why.to_string()).unwrap_or_default()
+        };
+        let plain = Policy { max_spawn_depth: 2, ..Policy::default() };
+        assert_eq!(why(1, &plain), "a child at depth 2 is a leaf: the depth limit is 2");
+        let off = Policy { orchestrator_enabled: false, ..plain.clone() };
+        assert_eq!(why(0, &off), "no child may hand work on");
+        let named = Policy {
+            spawn_depth_key: "levels".to_owned(),
+            orchestrator_key: "nesting".to_owned(),
+            ..plain
+        };
+        assert_eq!(why(1, &named), "a child at depth 2 is a leaf: levels is 2");
+        assert_eq!(why(0, &Policy { orchestrator_enabled: false, ..named }), "nesting is false");
+        let mut family = Family::new(PARENT);
+        family.authority =
+            family.authority.meet(&Grant { spawn_depth: Some(1), ..Grant::default() });
+        let deep = Policy { max_spawn_depth: 3, ..Policy::default() };
+        let child = child_tools(family.parent(), None, Role::Orchestrator, &deep);
+        assert_eq!(child.demoted, Some(LeafReason::OneLevel), "no limit is at fault");
     }
 
     /// Settings under which commands are asked about, and by whom.
@@ -582,7 +634,7 @@ mod tests {
             let child = child_tools(family.parent(), None, Role::Orchestrator, &policy);
             let dropped = child.dropped.iter().find(|it| it.tool.as_str() == "terminal");
             assert_eq!(child.tools.iter().any(|tool| tool.as_str() == "terminal"), has);
-            assert_eq!(dropped.map(|it| it.reason), (!has).then_some(Reason::Unapproved));
+            assert_eq!(dropped.map(|it| &it.reason), (!has).then_some(&Reason::Unapproved));
             assert_eq!(offered(family.parent(), &policy).contains_key("terminal"), has);
         }
         // Nobody approves for a child what nobody may approve for its parent.

@@ -3,7 +3,7 @@
 use std::fs;
 
 use deputize_core::{RawCall, Reply};
-use deputize_testkit::Answer;
+use deputize_testkit::{Answer, HttpRequest};
 use serde_json::{Value, json};
 
 use super::{call, is_child, messages, of, result, run, say, tools};
@@ -170,6 +170,36 @@ async fn the_refusal_of_an_agent_at_the_last_level_names_its_depth_the_limit_and
             assert!(told.contains(part), "{schemas}: {told}");
         }
         assert!(!told.contains("another agent's"), "{schemas}: {told}");
+    }
+}
+
+#[tokio::test]
+async fn the_warning_of_a_lowered_role_names_the_depth_the_limit_and_the_key() {
+    for schemas in ["narrowed", "cache_preserving"] {
+        let shape = format!("delegation.tool_schemas={schemas}");
+        for (depth, levels) in [(1, vec![]), (2, vec!["delegation.max_spawn_depth=2"])] {
+            let lab = Lab::new();
+            let nests = depth == 2;
+            let server = model(move |asked| match (asked.first_user(), asked.results().len()) {
+                (task, 0) if task.ends_with("Go") || (nests && task.ends_with("Look at one")) => {
+                    let goal = if task.ends_with("Go") { "Look at one" } else { "Look at two" };
+                    call("delegate_task", json!({"goal": goal, "role": "orchestrator"}))
+                }
+                _ => say("Looked."),
+            })
+            .await;
+            run(&lab, &server, &[&[shape.as_str()][..], &levels].concat(), "Go").await;
+            let reason = format!(
+                "a child at depth {depth} is a leaf: delegation.max_spawn_depth is {depth}"
+            );
+            let told = format!("task 0 got less than it asked for: role orchestrator ({reason})");
+            let asker = if nests { "Look at one" } else { "Go" };
+            let requests = server.requests();
+            let is_askers = |it: &&HttpRequest| Asked::of(it).first_user().ends_with(asker);
+            let last = requests.iter().rfind(is_askers).unwrap();
+            let (result, _) = result(&messages(last, "tool")[0]);
+            assert_eq!(result["warnings"], json!([told]), "{schemas}");
+        }
     }
 }
 

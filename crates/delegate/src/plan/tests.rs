@@ -157,7 +157,7 @@ fn whoever_gets_less_than_asked_is_told_so() {
         &Policy { inherit_mcp_toolsets: false, ..flat.clone() }
     ), @"
     task 0 got less than it asked for: toolset chat (this agent does not have it), todo (no child has it: the plan is the parent's)
-    task 1 got less than it asked for: role orchestrator (the depth limit is reached)
+    task 1 got less than it asked for: role orchestrator (a child at depth 1 is a leaf: the depth limit is 1)
     task 2 runs without any tool: toolset chat (this agent does not have it)
     ");
     let ceiling = Policy { toolset_ceiling: Some(toolsets("web")), ..flat };
