@@ -4,7 +4,7 @@ use deputize_core::{RawCall, Reply};
 use deputize_testkit::{Answer, HttpRequest, MockServer};
 use serde_json::{Value, json};
 
-use crate::program::{Ended, Lab, Running};
+use crate::program::{Ended, Lab, Running, hang, model};
 
 fn text(text: &str) -> Answer {
     Answer::reply(&Reply::text("mock", text))
@@ -206,12 +206,23 @@ async fn the_key_of_a_replys_limit_bounds_events_and_bodies_too() {
 }
 
 #[tokio::test]
-async fn a_wait_of_more_than_five_seconds_is_shown_also_when_quiet() {
+async fn each_wait_between_attempts_of_five_seconds_is_shown_also_when_quiet() {
     let lab = Lab::new();
-    let busy = Answer::error(429, "busy").header("retry-after", "50");
-    let server = MockServer::start([busy]).await.unwrap();
+    let busy = |seconds| Answer::error(429, "busy").header("retry-after", seconds);
+    let server = MockServer::start([busy("5"), busy("50")]).await.unwrap();
     let running = lab.run(&server, &["-q", "Answer me"]);
     running.says("waiting for the model: attempt 2 of 5 in 5").await;
+    running.says("waiting for the model: attempt 3 of 5 in 5").await;
+    running.signal(rustix::process::Signal::INT);
+    running.end().await.with_code(130);
+}
+
+#[tokio::test]
+async fn a_reply_that_does_not_begin_is_shown_after_five_seconds_also_when_quiet() {
+    let lab = Lab::new();
+    let server = model(|_| hang()).await;
+    let running = lab.run(&server, &["-q", "Answer me"]);
+    running.says("waiting for the model: nothing has come of its reply for 5 s").await;
     running.signal(rustix::process::Signal::INT);
     running.end().await.with_code(130);
 }

@@ -37,9 +37,9 @@ const QUIET_WAIT_MS: u64 = 5000;
 #[derive(Debug)]
 struct Outage {
     agent: AgentId,
-    /// When the first of them failed, in milliseconds since 1970.
-    since: u64,
-    is_shown: bool,
+    /// Until when the person knows that there is no reply, in milliseconds since 1970: the end of
+    /// the last wait that was shown, or the first failure.
+    known_until: u64,
 }
 
 /// A part of a reply that has arrived and was not shown: of a thought, or of what is said.
@@ -139,8 +139,8 @@ impl Plain {
         None
     }
 
-    /// The line for a wait that goes beyond what is borne in silence: one for all agents, until the
-    /// first of them has its reply.
+    /// Returns the line for a wait that lasts [`QUIET_WAIT_MS`] longer than what was shown of the
+    /// outage. Agents that wait side by side share a line.
     fn long_wait(&mut self, tree: &Tree, record: &Record) -> Option<Line> {
         let is_over = matches!(
             &record.event,
@@ -152,16 +152,14 @@ impl Plain {
             self.outage = None;
         }
         let Event::ModelRetry { attempt, of, reason, wait_ms } = &record.event else { return None };
-        let outage = self.outage.get_or_insert_with(|| Outage {
-            agent: record.agent.clone(),
-            since: record.at,
-            is_shown: false,
-        });
+        let outage = self
+            .outage
+            .get_or_insert_with(|| Outage { agent: record.agent.clone(), known_until: record.at });
         let until = record.at.saturating_add(*wait_ms);
-        if outage.is_shown || until.saturating_sub(outage.since) <= QUIET_WAIT_MS {
+        if until.saturating_sub(outage.known_until) < QUIET_WAIT_MS {
             return None;
         }
-        outage.is_shown = true;
+        outage.known_until = until;
         let again = again((*attempt, *of), *wait_ms, &to_line(reason, REMARK_CHARS));
         Some(
             prefixed(tree, &record.agent)
@@ -618,35 +616,47 @@ mod tests {
     }
 
     #[test]
-    fn quiet_tells_once_that_a_model_is_waited_for_beyond_five_seconds() {
-        let retry = |attempt, wait_ms| Event::ModelRetry {
-            attempt,
-            of: 5,
-            reason: "provider local: HTTP 503: busy".to_owned(),
-            wait_ms,
-        };
+    fn quiet_shows_each_wait_that_makes_five_more_seconds_of_silence() {
+        /// Records a retry of an agent that waits so long.
+        fn retry(tape: &mut Tape, agent: &AgentId, attempt: u32, wait_ms: u64) {
+            let reason = "provider local: HTTP 503: busy".to_owned();
+            tape.add(agent, Event::ModelRetry { attempt, of: 5, reason, wait_ms });
+        }
         let shown = |waits: &[u64]| {
             let mut tape = Tape::default();
             tape.add(&root(), started(&root(), "Go"));
-            for (n, wait) in (2..).zip(waits) {
-                tape.add(&root(), retry(n, *wait));
+            let mut begin = 0;
+            for (attempt, wait) in (2..).zip(waits) {
+                retry(&mut tape, &root(), attempt, *wait);
+                tape.records.last_mut().unwrap().at += begin;
+                begin += wait;
             }
             print(&tape, Detail::Quiet)
         };
+        let busy = "provider local: HTTP 503: busy";
         assert_eq!(shown(&[500, 1500]), "", "that is soon over");
         assert_eq!(
-            shown(&[500, 1500, 5200, 13_500]),
-            "waiting for the model: attempt 4 of 5 in 5.2 s: provider local: HTTP 503: busy"
+            shown(&[500, 1500, 4500, 20_300]),
+            format!(
+                "waiting for the model: attempt 4 of 5 in 4.5 s: {busy}\n\
+                 waiting for the model: attempt 5 of 5 in 20.3 s: {busy}"
+            )
         );
-        assert!(shown(&[60_000]).starts_with("waiting for the model: attempt 2 of 5 in 60"));
+        assert_eq!(
+            shown(&[5000]),
+            format!("waiting for the model: attempt 2 of 5 in 5.0 s: {busy}")
+        );
+        assert_eq!(shown(&[60_000; 4]).lines().count(), 4);
 
         let mut tape = Tape::default();
         tape.add(&root(), started(&root(), "Go"));
         for _ in 0..2 {
-            tape.add(&root(), retry(2, 6000)).add(&root(), retry(3, 6000));
+            for agent in [root(), child(0), child(1)] {
+                retry(&mut tape, &agent, 2, 6000);
+            }
             tape.add(&root(), replied(1, "Fine.", &[]));
         }
-        assert_eq!(print(&tape, Detail::Quiet).lines().count(), 2, "once for each outage");
+        assert_eq!(print(&tape, Detail::Quiet).lines().count(), 2, "one line for all agents");
     }
 
     #[test]
