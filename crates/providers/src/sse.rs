@@ -37,6 +37,8 @@ pub(crate) struct SseDecoder {
     is_known: bool,
     /// The beginning of lines that are none, until one is.
     plain: Vec<u8>,
+    /// Whether the body ended inside an event.
+    is_cut: bool,
 }
 
 impl SseDecoder {
@@ -72,14 +74,23 @@ impl SseDecoder {
         sink: &mut Sink<'_>,
         whole: impl Fn(&str) -> bool,
     ) -> Result<Flow, StreamError> {
-        if !self.line.is_empty() && self.end_line(sink)? == Flow::Done {
-            return Ok(Flow::Done);
+        if !self.line.is_empty() {
+            let begins_field = FIELDS.iter().any(|field| field.starts_with(&self.line));
+            self.is_cut = begins_field && self.plain.is_empty();
+            if self.end_line(sink)? == Flow::Done {
+                return Ok(Flow::Done);
+            }
         }
         if whole(&String::from_utf8_lossy(&self.data)) {
-            self.dispatch(sink)
-        } else {
-            Ok(Flow::More)
+            return self.dispatch(sink);
         }
+        self.is_cut |= !self.name.is_empty() || !self.data.trim_ascii().is_empty();
+        Ok(Flow::More)
+    }
+
+    /// Returns whether the body ended inside an event, which was dropped.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.is_cut
     }
 
     /// What came, where no line of it was one of this format and some was not empty.
@@ -205,5 +216,22 @@ mod tests {
         let mut decoder = SseDecoder::new(small());
         let lines = "data: x\n".repeat(EVENT_BYTES);
         assert!(decoder.feed(lines.as_bytes(), &mut sink).is_err(), "many lines of one event");
+    }
+
+    #[test]
+    fn a_body_that_ends_inside_an_event_is_known_as_cut() {
+        let is_cut = |body: &[u8]| {
+            let (_, mut decoder) = events(&[body]);
+            decoder.end(&mut |_| Ok(Flow::More), |data| data.trim() == "whole").unwrap();
+            decoder.is_cut()
+        };
+        for body in ["d", "data", "data: {", "data: {\n", "event: a", "event: a\n", "x\n{\"a\""] {
+            assert!(is_cut(body.as_bytes()), "{body}");
+        }
+        for body in
+            ["", "\n", ": d", "data: a\n\n", "data: whole", "data:\n", "id: 1", "words", "a\nd"]
+        {
+            assert!(!is_cut(body.as_bytes()), "{body}");
+        }
     }
 }

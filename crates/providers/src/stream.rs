@@ -52,6 +52,9 @@ pub enum StreamError {
     /// There was nothing in it.
     #[error("the reply is empty")]
     Empty,
+    /// It ended inside an event, and there was nothing before that.
+    #[error("the reply ended in the middle of an event")]
+    CutEvent,
     /// There is no answer in it, though it is of this API.
     #[error("the reply has no choices")]
     NoChoices,
@@ -163,9 +166,11 @@ impl StreamError {
     #[must_use]
     pub fn kind(&self, output: bool) -> FailureKind {
         match self {
-            Self::Empty | Self::NoChoices | Self::PlainText { .. } | Self::GatewayPage { .. } => {
-                FailureKind::Transient
-            }
+            Self::Empty
+            | Self::CutEvent
+            | Self::NoChoices
+            | Self::PlainText { .. }
+            | Self::GatewayPage { .. } => FailureKind::Transient,
             Self::NoEndMark | Self::NotJson { .. } | Self::Document { .. } => {
                 FailureKind::Incomplete
             }
@@ -388,9 +393,13 @@ impl<P: EventParser> ReplyBytes<P> {
     pub(crate) fn finish(self, ending: Ending) -> Result<Reply, StreamError> {
         let Self { parser, other_api, body, limit, .. } = self;
         check_limit(&parser, &limit)?;
-        let text = if let Body::Events(decoder) = &body { decoder.plain_text() } else { None };
+        let (is_cut, text) = match &body {
+            Body::Events(decoder) => (decoder.is_cut(), decoder.plain_text()),
+            Body::Unknown(_) | Body::Document(_) | Body::Page(_) => (false, None),
+        };
         parser.finish(ending).map_err(|error| match (error, other_api, text) {
             (StreamError::Empty, Some(api), _) => StreamError::OtherApi { api },
+            (StreamError::Empty, None, _) if is_cut => StreamError::CutEvent,
             (StreamError::Empty, None, Some(text)) => {
                 StreamError::PlainText { shown: shown(&text) }
             }

@@ -228,6 +228,18 @@ async fn a_reply_that_does_not_begin_is_shown_after_five_seconds_also_when_quiet
 }
 
 #[tokio::test]
+async fn a_stream_that_is_cut_inside_its_first_event_is_no_empty_reply() {
+    let begun = r#"data: {"id": "c1", "choices": [{"delta": {"content": "He"#;
+    let set = ["--output", "events"];
+    let (ended, requests) = run([Answer::sse(begun), text("Fine.")], &set).await;
+    let ended = ended.with_code(0);
+    assert_eq!(requests.len(), 2);
+    let retry = &ended.events("model.retry")[0];
+    let told = "the reply ended in the middle of an event";
+    assert!(retry["reason"].as_str().unwrap().contains(told), "{retry}");
+}
+
+#[tokio::test]
 async fn what_a_compaction_at_the_provider_cost_is_not_the_size_of_the_conversation() {
     let usage =
         |input, output| json!({"type": "message", "input_tokens": input, "output_tokens": output});
