@@ -320,7 +320,18 @@ fn an_empty_reply_is_asked_about_once_and_never_enters_the_conversation() {
     assert!(matches!(run.step(), Step::Ask { .. }));
     run.apply(Input::Reply(&Reply::text("m", "")));
     assert_eq!(end(&run).0, Status::Failed);
+    assert_eq!(error(&run), Some("the model gave an empty answer"));
     assert!(!show(&run).contains("model:"));
+}
+
+#[test]
+fn a_reply_of_nothing_but_reasoning_is_no_answer_and_is_called_that() {
+    let mut run = started(9);
+    let thought = Reply { reasoning: "Hm.".to_owned(), ..Reply::text("m", "\n") };
+    run.apply(Input::Reply(&thought));
+    assert!(matches!(run.step(), Step::Ask { .. }));
+    run.apply(Input::Reply(&thought));
+    assert_eq!(error(&run), Some("the model gave only thoughts and no answer"));
 }
 
 #[test]

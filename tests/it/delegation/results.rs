@@ -236,3 +236,19 @@ async fn the_end_of_an_agent_names_its_files_and_a_list_of_agents_counts_its_cal
     let shown: Vec<_> = table.lines().skip(2).map(|line| &line[column..=column]).collect();
     assert_eq!(shown, ["1", "2"], "{table}");
 }
+
+#[tokio::test]
+async fn a_child_that_only_thought_fails_and_its_entry_says_so() {
+    let server = model(|asked| match (is_child(asked), asked.results().len()) {
+        (true, _) => say("<think>They want it looked at.</think>"),
+        (false, 0) => call("delegate_task", json!({"goal": "Look at one"})),
+        (false, _) => say("So be it."),
+    })
+    .await;
+    run(&Lab::new(), &server, &[], "Go").await;
+    let requests = server.requests();
+    let (told, _) = result(&messages(of(&requests, "Go")[1], "tool")[0]);
+    let entry = &told["results"][0];
+    assert_eq!((&entry["status"], &entry["summary"]), (&json!("failed"), &Value::Null), "{entry}");
+    assert_eq!(entry["error"], "the model gave only thoughts and no answer", "{entry}");
+}

@@ -257,6 +257,16 @@ async fn nonsense_is_answered_with_what_is_wrong_with_it() {
 }
 
 #[tokio::test]
+async fn a_reply_of_nothing_but_thoughts_is_asked_about_once_and_called_that() {
+    let lab = Lab::new();
+    let server = model(|_| text("<think>They want an answer.</think>\n")).await;
+    let ended = lab.run(&server, &["Answer me"]).end().await.with_code(1);
+    assert_eq!(server.requests().len(), 2);
+    let told = "error: the model gave only thoughts and no answer";
+    assert!(ended.err.contains(told), "{}", ended.err);
+}
+
+#[tokio::test]
 async fn models_that_never_stop_are_stopped() {
     let forever = |name: &'static str,
                    rule: fn(&Asked) -> Answer,

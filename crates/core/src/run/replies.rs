@@ -9,6 +9,10 @@ use crate::outcome::{ExitReason, Status};
 
 const EMPTY: &str = include_str!("../../prompts/empty.md");
 
+/// The error of a turn whose last reply was empty.
+const NO_ANSWER: &str = "the model gave an empty answer";
+/// The error of a turn whose last reply had reasoning and nothing else.
+const ONLY_THOUGHTS: &str = "the model gave only thoughts and no answer";
 /// Why a turn failed whose model, or the provider before it, refused.
 const REFUSED: &str = "the model's provider refused or filtered the reply: put the task in other \
                        words, or ask another model";
@@ -54,13 +58,14 @@ impl Run {
         } else if !calls.is_empty() {
             self.open(calls, reply.finish);
         } else if empty {
-            self.empty(reply.finish);
+            let has_thoughts = !reply.reasoning.trim().is_empty();
+            self.empty(reply.finish, has_thoughts);
         } else {
             self.answer(reply.finish);
         }
     }
 
-    pub(super) fn empty(&mut self, finish: Finish) {
+    fn empty(&mut self, finish: Finish, has_thoughts: bool) {
         match self.closing {
             None if self.empty_replies == 0 => {
                 self.empty_replies += 1;
@@ -70,7 +75,8 @@ impl Run {
             // It reported before, and has nothing to say to the message after that.
             None | Some(Closing::Iterations) if !self.reports.is_empty() => self.answer(finish),
             None => {
-                self.end(Status::Failed, ExitReason::Error, Some("the model gave an empty answer"));
+                let error = if has_thoughts { ONLY_THOUGHTS } else { NO_ANSWER };
+                self.end(Status::Failed, ExitReason::Error, Some(error));
             }
             // Why it closes tells more. What it said before, beside its calls, is no answer.
             Some(Closing::Time | Closing::Loop) => self.answer(finish),
