@@ -89,10 +89,19 @@ async fn what_never_runs_is_refused_whatever_the_setting_and_whoever_asks() {
         let args = [&auto[..], &["--output", "events", "Write it."]].concat();
         let ended = lab.run(&server, &args).end().await.with_code(0);
         let results = results(&server);
-        assert!(results.contains("hardline: writing to a block device"), "{results}");
+        assert!(
+            results.contains("error: denied: writing to a block device never runs here (hardline)"),
+            "{results}"
+        );
         assert!(!results.contains("\nran"), "{results}");
         let denied = ended.events("tool.end");
         assert!(denied.iter().any(|end| end["status"] == "denied"), "{denied:?}");
+        if !child {
+            let ended = lab.run(&server, &[&auto[..], &["Write it."]].concat()).end().await;
+            let line = ended.err.lines().find(|line| line.starts_with("terminal denied"));
+            let told = "terminal denied: writing to a block device never runs here (hardline)";
+            assert!(line.is_some_and(|line| line.starts_with(told)), "{}", ended.err);
+        }
     }
 }
 

@@ -53,7 +53,7 @@ impl Policy for EffectPolicy {
     fn never(&self, command: &str) -> Option<String> {
         let what = denied_command(command, self.home.as_deref())?;
         Some(format!(
-            "hardline: {what} never runs here, whatever the setting; the person can do it \
+            "{what} never runs here (hardline), whatever the setting; the person can do it \
              themselves, outside"
         ))
     }

@@ -62,6 +62,7 @@ impl Done {
         match self.status {
             CallStatus::Ok => None,
             CallStatus::Error => Some(format!("failed: {reason}")),
+            CallStatus::Denied if reason.starts_with("denied") => Some(format!("was {reason}")),
             CallStatus::Denied => Some(format!("was denied: {reason}")),
             CallStatus::Cancelled => Some("was cancelled".to_owned()),
         }

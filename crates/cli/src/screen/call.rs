@@ -111,21 +111,19 @@ fn tasks_in(map: &Map<String, Value>) -> Option<Vec<Value>> {
     Some(tasks).filter(|tasks: &Vec<Value>| !tasks.is_empty())
 }
 
-/// What came of a call, in words: data as pairs, all else as it is.
+/// What came of a call, in words: data as pairs, all else as it is. That it is an error is left to
+/// who says how the call ended.
 pub(crate) fn of_result(text: &str, most: usize) -> String {
+    let text = text.strip_prefix("error: ").unwrap_or(text);
     let line = |line: &str| match serde_json::from_str(line) {
         Ok(value @ (Value::Object(_) | Value::Array(_))) => value_words(&value, DEPTH),
         _ => line.to_owned(),
     };
-    let (lead, rest) = match text.strip_prefix("error: ") {
-        Some(rest) => ("error: ", rest),
-        None => ("", text),
-    };
-    let words = match serde_json::from_str(rest) {
+    let words = match serde_json::from_str(text) {
         Ok(value @ (Value::Object(_) | Value::Array(_))) => value_words(&value, DEPTH),
-        _ => rest.lines().map(line).collect::<Vec<_>>().join(" "),
+        _ => text.lines().map(line).collect::<Vec<_>>().join(" "),
     };
-    cut(&to_line(&format!("{lead}{words}"), text.len() + lead.len()), most)
+    cut(&to_line(&words, text.len()), most)
 }
 
 /// `key: value` for each argument.
@@ -292,12 +290,9 @@ mod tests {
         let refused = r#"error: {"error":"no child was started","errors":[{"code":"E_GOAL"}]}"#;
         assert_eq!(
             of_result(refused, 300),
-            "error: (error: no child was started, errors: [(code: E_GOAL)])"
+            "(error: no child was started, errors: [(code: E_GOAL)])"
         );
-        assert_eq!(
-            of_result("error: gone\n{\"found\": [1, 2]}\n", 300),
-            "error: gone (found: [1, 2])"
-        );
+        assert_eq!(of_result("error: gone\n{\"found\": [1, 2]}\n", 300), "gone (found: [1, 2])");
         let many = format!(r#"{{"text": "{}"}}"#, "word ".repeat(100));
         let words = of_result(&many, 30);
         assert_eq!(words, "(text: word word word word…");

@@ -186,10 +186,11 @@ fn tools_that_are_missing_are_said() {
 #[test]
 fn what_is_denied_cancelled_or_late_ends() {
     let repository = Repository::of_fixture("rust");
-    let denied = |_: &str, _: &Value| (CallStatus::Denied, "denied by policy".to_owned(), "");
+    let text = "error: denied by policy".to_owned();
+    let denied = move |_: &str, _: &Value| (CallStatus::Denied, text.clone(), "");
     let none = talk("Survey this repository", FILES, 20, denied);
     assert_eq!((none.steps, none.failed), (2, true));
-    assert!(none.answer.contains("I cannot survey `.`: listing it was denied: denied by policy"));
+    assert!(none.answer.contains("I cannot survey `.`: listing it was denied by policy"));
     let never = |_: &str, _: &Value| (CallStatus::Cancelled, String::new(), "");
     assert!(talk("Survey this repository", FILES, 20, never).steps < 5);
     let mut left = 3;
