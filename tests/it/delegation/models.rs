@@ -245,6 +245,45 @@ async fn a_child_with_a_model_of_its_own_falls_back_on_its_own_list_alone() {
 }
 
 #[tokio::test]
+async fn a_result_names_the_model_that_served_the_answer_also_of_a_background_child() {
+    for background in [false, true] {
+        let lab = Lab::new();
+        // It serves the first step of the child and is gone at the second one.
+        let far = model(|asked| match asked.results().len() {
+            0 => call("list_dir", json!({})),
+            _ => Answer::error(503, "loading").header("retry-after", "7200"),
+        })
+        .await;
+        let near = model(move |asked| match (is_child(asked), asked.results().len()) {
+            (false, 0) => {
+                call("delegate_task", json!({"goal": "Look at one", "background": background}))
+            }
+            _ => say("I looked."),
+        })
+        .await;
+        let mut command = lab.deputize(&["run", "-m", "near/mock"]);
+        for (provider, server) in [("near", &near), ("far", &far)] {
+            let entry = json!({"base_url": server.base_url()});
+            command.args(["--set", &format!("providers.{provider}={entry}")]);
+        }
+        for set in ["model=far/m", "fallback_models=[near/spare]", "background=true"] {
+            command.args(["--set", &format!("delegation.{set}")]);
+        }
+        command.args(["--output", "json", "Go"]);
+        let ended = Running::start(command).end().await.with_code(0);
+        assert_eq!(far.requests().len(), 2);
+        let whole: Value = serde_json::from_str(&ended.out).unwrap();
+        assert_eq!(whole["children"][0]["model"], "near/spare", "{whole:#}");
+        let requests = near.requests();
+        let last = *of(&requests, "Go").last().unwrap();
+        let told = if background { "user" } else { "tool" };
+        let told = messages(last, told).pop().unwrap();
+        assert!(told.contains(r#""model":"near/spare""#), "{told}");
+        assert!(!told.contains("far/m"), "{told}");
+    }
+}
+
+#[tokio::test]
 async fn a_child_with_its_parents_model_has_its_parents_fallbacks() {
     let lab = Lab::new();
     let (far, near) = (down().await, model(one_child).await);
