@@ -137,12 +137,14 @@ async fn session(
         spec.system = vec![format!("You are simulated. {SECRET}").into()];
         spec.approver = ApproverMode::Ask;
         spec.limits = setting.limits;
+        world.check_states(&session);
         let authority = Authority::root(session.catalog(), &setting.grant);
         return Ok(session.run(spec, authority, cancel).await);
     }
     world.state().figures.resumes += 1;
     let opened = Session::open(&dir, id, parts).map_err(|error| error.to_string());
     let (session, _) = opened?;
+    world.check_states(&session);
     let authority = Authority::root(session.catalog(), &setting.grant);
     let how = Continue { message: say, ..Continue::default() };
     session.resume(how, authority, cancel).await.map_err(|error| error.to_string())

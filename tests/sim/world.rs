@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use deputize_core::{AgentId, Authority, CallId, Cancel, CancelReason, Delta, Event, Message};
 use deputize_core::{Observer, Record, SessionId};
-use deputize_runtime::{SessionDir, SyncMode};
+use deputize_runtime::fuzz::StateCheck;
+use deputize_runtime::{Session, SessionDir, SyncMode};
 use deputize_testkit::{Seed, SimDisk};
 use tokio::time::Instant;
 
@@ -61,6 +62,8 @@ pub(crate) struct State {
     /// Calls and requests under way, by agent.
     pub(crate) running: BTreeMap<String, u32>,
     shown: BTreeMap<AgentId, String>,
+    /// Compares the agents of this process with their records.
+    states: Option<StateCheck>,
     /// Whether the clock of the wall never jumps.
     pub(crate) clock_is_steady: bool,
     pub(crate) figures: Figures,
@@ -149,8 +152,18 @@ impl World {
         state.cancelled = None;
         state.running.clear();
         state.shown.clear();
+        state.states = None;
         state.figures.processes += 1;
         state.cancel.clone()
+    }
+
+    /// Compares what is true of each agent with what the records say, from now on.
+    pub(crate) fn check_states(&self, session: &Session) {
+        // The other histories have the same agents again and again.
+        if self.mind == Mind::Chance {
+            let mut state = self.state();
+            state.states = Some(StateCheck::new(session, &state.seen));
+        }
     }
 
     /// Something is under way until this is dropped.
@@ -181,6 +194,8 @@ impl World {
             let what = format!("record {} came after {}", record.seq, state.seen.len());
             state.wrong.push(what);
         }
+        let differs = state.states.as_ref().and_then(|states| states.check(record).err());
+        state.wrong.extend(differs);
         let jumped = state.seen.last().is_some_and(|last| record.at < last.at);
         state.figures.clock_jumps += u64::from(jumped);
         state.seen.push(record.clone());

@@ -122,7 +122,7 @@ enum Closing {
     Loop,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq)]
 enum State {
     Resting,
     Asking,
@@ -144,7 +144,7 @@ enum State {
 /// let Step::Done(end) = run.step() else { panic!() };
 /// assert_eq!(end.text.as_deref(), Some("Good day."));
 /// ```
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Run {
     limits: Limits,
     messages: Vec<Arc<Message>>,

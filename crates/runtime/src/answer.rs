@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use deputize_core::door::{clean, restored_json, to_line, visible_json};
-use deputize_core::{AnswerValue, Event, JournalError, Status, Step, bounded_schema, values_in};
+use deputize_core::{
+    AnswerValue, End, Event, JournalError, Status, Step, bounded_schema, values_in,
+};
 use serde_json::Value;
 
 use crate::driver::Driver;
@@ -19,25 +21,36 @@ impl Driver {
     /// schema: then it is asked for again, or, where it cannot be, has failed. What an agent says
     /// to a message after an answer that satisfies the schema need not.
     pub(crate) async fn check_answer(&mut self) -> Result<bool, JournalError> {
-        let Step::Done(end) = self.run.step() else { return Ok(false) };
-        let (Some(schema), Status::Completed) = (&self.view.spec.output_schema, end.status) else {
-            return Ok(false);
-        };
-        if self.answer_value().is_some() {
-            return Ok(false);
-        }
-        let answers = self.run.answers();
-        let Err(mistakes) = value_of(schema, answers.last().copied().unwrap_or_default()) else {
-            return Ok(false);
-        };
+        let Some(mistakes) = self.mistakes() else { return Ok(false) };
         self.input(Event::AnswerRejected { mistakes }).await?;
         Ok(true)
+    }
+
+    /// Returns what is wrong with the answer that the loop ended with, if none of the turn satisfies
+    /// the schema.
+    fn mistakes(&self) -> Option<String> {
+        let schema = self.view.spec.output_schema.as_ref()?;
+        let state = self.state.read();
+        let Step::Done(End { status: Status::Completed, .. }) = state.run().step() else {
+            return None;
+        };
+        let answers = state.run().answers();
+        if answers.iter().any(|answer| value_of(schema, answer).is_ok()) {
+            return None;
+        }
+        value_of(schema, answers.last().copied().unwrap_or_default()).err()
     }
 
     /// Returns the value of the last answer that satisfies the agent's schema.
     pub(crate) fn answer_value(&self) -> Option<Value> {
         let schema = self.view.spec.output_schema.as_ref()?;
-        self.run.answers().iter().rev().find_map(|answer| value_of(schema, answer).ok())
+        self.state
+            .read()
+            .run()
+            .answers()
+            .iter()
+            .rev()
+            .find_map(|answer| value_of(schema, answer).ok())
     }
 }
 

@@ -5,14 +5,15 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use deputize_core::{
-    AssistantMessage, Cost, Delta, Event, FailureKind, Input, JournalError, LogLevel, Message,
-    ModelError, Next, Reply, Request, Step, ToolDecl, retry_wait,
+    AssistantMessage, Cost, Delta, Event, FailureKind, JournalError, LogLevel, Message, ModelError,
+    Next, Reply, Request, ToolChoice, retry_wait,
 };
 use tokio::time::Instant;
 
 use crate::driver::Driver;
 use crate::live::Live;
 use crate::parts::Route;
+use crate::request_size::request_bytes;
 
 /// How often one request may go on with another key without that counting as an attempt, whatever
 /// a model says of its keys.
@@ -22,8 +23,6 @@ const MOST_ROTATIONS: u32 = 32;
 struct Failed {
     error: ModelError,
     next: Next,
-    /// Whether it was sent.
-    sent: bool,
     /// How many bytes of a reply had arrived; nothing: it had not begun.
     arrived: Option<u64>,
 }
@@ -31,7 +30,7 @@ struct Failed {
 impl Failed {
     /// One of which nothing was sent.
     const fn unsent(error: ModelError) -> Self {
-        Self { error, next: Next::GiveUp, sent: false, arrived: None }
+        Self { error, next: Next::GiveUp, arrived: None }
     }
 }
 
@@ -48,26 +47,24 @@ enum After {
 impl Driver {
     /// Sends the request that the fold asks for, as often as the retry rule says, and to the
     /// models to fall back on when its own cannot be used.
-    pub(crate) async fn ask(&mut self) -> Result<(), JournalError> {
-        let Step::Ask { iteration, .. } = self.run.step() else { return Ok(()) };
+    pub(crate) async fn ask(
+        &mut self,
+        iteration: u32,
+        tools: ToolChoice,
+    ) -> Result<(), JournalError> {
         let (mut attempt, mut rotations) = (1, 0);
         loop {
             let Some(route) = self.routes.front().cloned() else { return Ok(()) };
-            if !self.check_budget(&route).await? {
+            if !self.check_budget(tools, &route).await? {
                 return Ok(());
             }
             let asked = Instant::now();
-            let reply = self.attempt(iteration, &route, rotations).await?;
-            let sent = reply.as_ref().map_or_else(|failed| failed.sent, |_| true);
-            self.requests = self.requests.saturating_add(u32::from(sent));
-            if sent {
-                self.run.apply(Input::Request(&route.name));
-            }
+            let reply = self.attempt((iteration, tools), &route, rotations).await?;
             let Failed { error, next, arrived, .. } = match reply {
                 Ok(mut reply) => {
                     let ms = u64::try_from(asked.elapsed().as_millis()).unwrap_or(u64::MAX);
-                    let wider = self.wider_output(&reply, &route);
-                    let (cost, estimated) = self.settle(&mut reply, &route);
+                    let wider = self.wider_output(tools, &reply, &route);
+                    let (cost, estimated) = self.settle(tools, &mut reply, &route);
                     if let Some(wider) = wider {
                         self.cut_by_budget(reply, (cost, estimated), wider).await?;
                         continue;
@@ -151,14 +148,10 @@ impl Driver {
 
     async fn attempt(
         &self,
-        iteration: u32,
+        (iteration, tools): (u32, ToolChoice),
         route: &Route,
         rotations: u32,
     ) -> Result<Result<Reply, Failed>, JournalError> {
-        let Step::Ask { tools, .. } = self.run.step() else {
-            let error = ModelError::new(FailureKind::Cancelled, "nothing to ask");
-            return Ok(Err(Failed::unsent(error)));
-        };
         if let Err(error) = self.may_ask(&route.name) {
             return Ok(Err(Failed::unsent(error)));
         }
@@ -170,7 +163,8 @@ impl Driver {
         };
         let spec = &self.view.spec;
         let options = self.limited_options();
-        let messages = readable_by(self.run.messages(), &route.name);
+        let messages = self.state.messages();
+        let messages = readable_by(&messages, &route.name);
         let request = Request {
             model: &route.at_provider,
             system: &spec.system,
@@ -188,7 +182,7 @@ impl Driver {
             Event::ModelRequest {
                 iteration,
                 messages: request.messages.len() as u64,
-                bytes: bytes(&request),
+                bytes: request_bytes(&request),
                 model: route.name.clone(),
             },
         )?;
@@ -211,7 +205,7 @@ impl Driver {
         });
         shown.end(&mut |delta| self.shared.bus.live(&spec.id, delta));
         let next = pass.ended(reply.as_ref().map(|_| ()));
-        Ok(reply.map_err(|error| Failed { error, next, sent: true, arrived }))
+        Ok(reply.map_err(|error| Failed { error, next, arrived }))
     }
 
     /// Holds that a model is one that this agent may use, where each of its requests goes out:
@@ -336,34 +330,6 @@ pub(crate) fn readable_by<'m>(
         _ => Arc::clone(message),
     };
     messages.iter().map(readable).collect()
-}
-
-/// Bytes of the text of a request: system, tools and messages, without what a wire adds.
-pub(crate) fn bytes(request: &Request<'_>) -> u64 {
-    let system: usize = request.system.iter().map(|block| block.len()).sum();
-    let tool = |tool: &Arc<ToolDecl>| {
-        tool.name.as_str().len() + tool.description.len() + tool.parameters.as_str().len()
-    };
-    let tools: usize = request.tools.iter().map(tool).sum();
-    let message = |message: &Arc<Message>| match &**message {
-        Message::User(user) => user.text.len(),
-        Message::Assistant(said) => {
-            let calls = said.calls.iter().map(|call| call.name.len() + call.arguments.len());
-            let opaque = said.opaque.iter().map(|block| block.raw.len());
-            said.text.len() + said.reasoning.len() + calls.chain(opaque).sum::<usize>()
-        }
-        Message::Tool(result) => result.text.as_str().len(),
-    };
-    let messages: usize = request.messages.iter().map(message).sum();
-    (system + tools + messages) as u64
-}
-
-/// Bytes of a reply, as [`bytes`] counts them when it is sent back.
-pub(crate) fn reply_bytes(reply: &Reply) -> u64 {
-    let calls = reply.calls.iter().map(|call| call.name.len() + call.arguments.len());
-    let opaque = reply.opaque.iter().map(|block| block.raw.len());
-    let rest: usize = calls.chain(opaque).sum();
-    (reply.text.len() + reply.reasoning.len() + rest) as u64
 }
 
 #[cfg(test)]

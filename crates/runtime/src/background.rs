@@ -11,12 +11,13 @@ use deputize_core::{
     describe_error, poll_once,
 };
 
+use crate::agent_state::NextStep;
 use crate::call::recorded;
 use crate::driver::{Driver, host_fault};
 use crate::presence::{ChildOutcome, Presence};
 use crate::resume::settle;
 use crate::shared::Shared;
-use crate::stored::Stored;
+use crate::stored::StoredAgent;
 
 /// The most characters of one remark beside what a message tells of a child.
 const NOTE_CHARS: usize = 2000;
@@ -93,7 +94,7 @@ impl Shared {
     /// When the journal takes no records.
     pub(crate) fn leave(&self, presence: &Presence, text: &str) -> Result<Delivery, JournalError> {
         let text = self.parts.secrets.scrub(text).into_owned();
-        presence.leave(text, |text| {
+        presence.leave(&text, |text| {
             let left = Event::MessageLeft { text: text.to_owned() };
             self.bus.record(&presence.spec, left).map(|_| ())
         })
@@ -105,16 +106,16 @@ impl Driver {
     /// had ended are told of, the others go on.
     pub(crate) fn take_up_children(&self) {
         let (shared, view) = (&self.shared, &self.view);
-        for told in self.run.delivered() {
-            self.presence.child_was_told(told.clone());
-        }
+        let told = self.state.read().run().delivered().clone();
+        told.into_iter().for_each(|child| self.presence.child_was_told(child));
         let left = shared.tree().take_background(view.id());
         for stored in left {
             let (id, spec) = (stored.spec.id.clone(), stored.spec.clone());
             if !self.presence.child_begins(id) {
                 continue;
             }
-            if stored.outcome.is_some() {
+            let ended = stored.state.read().outcome().is_some();
+            if ended {
                 let goal = spec.goal;
                 shared.after_child_of_before(stored, self.tell_of_child(goal));
                 continue;
@@ -134,7 +135,7 @@ impl Driver {
         }
     }
 
-    fn take_up(&self, stored: Stored) -> Result<(), String> {
+    fn take_up(&self, stored: StoredAgent) -> Result<(), String> {
         let shared = &self.shared;
         if let Some(why) = shared.why_it_ends(&self.view, &stored)
             && shared.play.is_none()
@@ -146,14 +147,12 @@ impl Driver {
         let authority = shared
             .child_authority(&self.view, &stored.spec.grant)
             .map_err(|error| describe_error(&error))?;
-        let settled = if shared.play.is_some() {
-            stored
-        } else {
-            settle(shared, stored).map_err(|error| describe_error(&error))?
-        };
+        if shared.play.is_none() {
+            settle(shared, &stored).map_err(|error| describe_error(&error))?;
+        }
         let cancel = self.presence.children.child();
         let driver =
-            shared.revive(settled, authority, cancel).map_err(|error| describe_error(&error))?;
+            shared.revive(stored, authority, cancel).map_err(|error| describe_error(&error))?;
         shared.launch_background(driver, &self.view, Arc::clone(&self.presence));
         Ok(())
     }
@@ -161,15 +160,15 @@ impl Driver {
     /// Puts on record what waits for this agent, and lets it take it, where its next request
     /// would show it. With a closing request it takes what others say, and no more ends.
     pub(crate) async fn take_mail(&mut self) -> Result<(), JournalError> {
-        let closes = match self.run.step() {
-            Step::Ask { tools, .. } => tools == ToolChoice::None,
-            Step::Rest => false,
-            Step::Call(_) | Step::Done(_) => return Ok(()),
+        let closes = match self.next_step() {
+            NextStep::Ask { tools, .. } => tools == ToolChoice::None,
+            NextStep::Rest => false,
+            NextStep::Call(_) | NextStep::Done => return Ok(()),
         };
         if self.cancel.is_cancelled() {
             return Ok(());
         }
-        if closes && self.run.is_last() {
+        if closes && self.state.read().run().is_last() {
             self.presence.close(Delivery::Closing);
         }
         if !self.presence.has_mail() {
@@ -181,10 +180,14 @@ impl Driver {
             let from = Some(child.outcome.agent);
             self.input(Event::Message(UserMessage { text, from })).await?;
         }
-        for text in self.presence.take_letters() {
+        while let Some(text) = self.next_message() {
             self.input(Event::Message(UserMessage { text, from: None })).await?;
         }
         Ok(())
+    }
+
+    fn next_message(&self) -> Option<String> {
+        self.state.read().mailbox().front().cloned()
     }
 
     /// What a message says of a child's end. What the child said stands in a frame of its own.
@@ -215,7 +218,8 @@ impl Driver {
 
     /// The turn is over. Where something is still to come, rests until it has; false: nothing is.
     pub(crate) async fn await_news(&mut self) -> Result<bool, JournalError> {
-        if !self.run.may_rest() || !self.presence.expects_more() {
+        let may_rest = self.state.read().run().may_rest();
+        if !may_rest || !self.presence.expects_more() {
             return Ok(false);
         }
         // Also where an earlier process rested already: so it shows that this one came so far.
@@ -237,8 +241,8 @@ impl Driver {
             let mut news = std::pin::pin!(presence.news.notified());
             news.as_mut().enable();
             // Without steps left each wake is one more request: all ends share one.
-            let has_news =
-                if self.run.has_steps() { presence.has_mail() } else { presence.has_last_mail() };
+            let has_steps = self.state.read().run().has_steps();
+            let has_news = if has_steps { presence.has_mail() } else { presence.has_last_mail() };
             if has_news || self.cancel.is_cancelled() || self.is_late() {
                 return;
             }
@@ -257,7 +261,7 @@ impl Driver {
     /// Ends the children that nobody waits for: their parent ends.
     pub(crate) async fn end_children(&self) {
         self.presence.close(Delivery::Ended);
-        let limit = match self.run.step() {
+        let limit = match self.state.read().run().step() {
             Step::Done(end) => matches!(
                 end.reason,
                 ExitReason::Timeout | ExitReason::Budget | ExitReason::MaxIterations

@@ -3,15 +3,16 @@
 use std::borrow::Cow;
 
 use deputize_core::{
-    CancelReason, ContextUse, Cost, Event, FailureKind, Finish, JournalError, LogLevel, ModelError,
+    CancelReason, Cost, Event, FailureKind, Finish, JournalError, LogLevel, ModelError,
     ModelOptions, Reply, Request, ReserveRequest, Step, ToolChoice, Usage, WrapUp,
 };
 
-use crate::ask::{bytes, reply_bytes};
+use crate::ask::readable_by;
 use crate::budget_ledger::{Reserved, SizedRequest};
 use crate::cost_history::CostEstimates;
 use crate::driver::Driver;
 use crate::parts::Route;
+use crate::request_size::request_bytes;
 use crate::stored::is_completed;
 
 /// Output tokens that are reserved for a request before a reply of its model was seen.
@@ -42,7 +43,7 @@ impl Driver {
     /// one, and beside those that are at work for what a task like it is expected to cost. Without
     /// room the child does not begin. Its time does not run meanwhile.
     pub(crate) async fn await_budget(&mut self) {
-        let new = self.view.spec.depth > 0 && self.run.iterations() == 0;
+        let new = self.view.spec.depth > 0 && self.state.read().run().iterations() == 0;
         let Some(route) = self.routes.front().filter(|_| new).cloned() else { return };
         let Some(budget) = self.budget.take() else { return };
         let work = self.cancel.child();
@@ -61,8 +62,11 @@ impl Driver {
 
     /// Reserves what the next request may cost. Where that does not fit, a closing answer is asked
     /// for, and where not even that fits, the agent ends. Whether the request may be sent.
-    pub(crate) async fn check_budget(&mut self, route: &Route) -> Result<bool, JournalError> {
-        let Step::Ask { tools, .. } = self.run.step() else { return Ok(false) };
+    pub(crate) async fn check_budget(
+        &mut self,
+        tools: ToolChoice,
+        route: &Route,
+    ) -> Result<bool, JournalError> {
         let Some(budget) = self.budget.take() else { return Ok(true) };
         let work = self.cancel.child();
         let bytes = self.request_bytes(route);
@@ -72,7 +76,6 @@ impl Driver {
         let short = match reserved {
             Reserved::Granted(size) => {
                 self.output_limit = Some(size.output);
-                self.tokens.grew(size.input);
                 self.budget = Some(budget);
                 return Ok(true);
             }
@@ -82,14 +85,17 @@ impl Driver {
         self.budget = Some(budget);
         let Some((of, short)) = short else { return Ok(false) };
         self.log(LogLevel::Warn, short.clone())?;
-        let paid = self.cost.tokens > 0;
+        let (paid, requests) = {
+            let state = self.state.read();
+            (state.cost().tokens > 0, state.requests())
+        };
         let next = match tools {
             ToolChoice::Auto if paid => {
                 self.short = Some(format!("there was no closing answer when one was due: {short}"));
                 Event::AgentWrapUp { limit: WrapUp::Budget, budget: Some(of) }
             }
             ToolChoice::Auto | ToolChoice::None => {
-                let what = match self.requests {
+                let what = match requests {
                     0 => "nothing was asked of the model, for the budget has no room for it",
                     _ => "there is no closing answer, for the budget has no room for it",
                 };
@@ -103,15 +109,16 @@ impl Driver {
 
     fn request_bytes(&self, route: &Route) -> u64 {
         let spec = &self.view.spec;
-        let conversation = bytes(&Request {
+        let state = self.state.read();
+        let conversation = request_bytes(&Request {
             model: &route.at_provider,
             system: &spec.system,
             tools: &self.view.declared,
-            messages: self.run.messages(),
+            messages: &readable_by(state.run().messages(), &route.name),
             tool_choice: ToolChoice::Auto,
             options: &spec.options,
         });
-        let task = if self.begun { 0 } else { spec.task.len() as u64 };
+        let task = if state.has_begun() { 0 } else { spec.task.len() as u64 };
         conversation.saturating_add(task)
     }
 
@@ -123,7 +130,11 @@ impl Driver {
         (tools, bytes): (ToolChoice, u64),
         route: &Route,
     ) -> Vec<SizedRequest> {
-        let input = self.tokens.bound(bytes, known.densest);
+        let (input, spent, new) = {
+            let state = self.state.read();
+            let (input, spent) = (state.tokens().bound(bytes, known.densest), state.cost());
+            (input, spent, state.run().iterations() == 0 && spent.tokens == 0)
+        };
         let most = self.most_output(route);
         let closes = tools == ToolChoice::None;
         let (likely, least) = match self.wider_output {
@@ -138,7 +149,6 @@ impl Driver {
         let (likely, least) = (likely.min(most), least.min(likely).min(most));
         let closings = [CLOSING_OUTPUT, CLOSING_OUTPUT / 2, LEAST_CLOSING_OUTPUT];
         let outputs = [likely, likely.midpoint(least), least];
-        let new = self.run.iterations() == 0 && self.cost.tokens == 0;
         let size = |(output, closing): (u32, u32)| {
             let (output, cost) = self.request_cost(input, output, route);
             let ask = if closes {
@@ -154,14 +164,14 @@ impl Driver {
                 };
                 ReserveRequest { request: cost, closing, whole, least }
             };
-            SizedRequest { input, output, ask }
+            SizedRequest { output, ask }
         };
         let mut sizes: Vec<_> = outputs.into_iter().zip(closings).map(size).collect();
         if !closes && !new {
             // With what the cheapest task like it cost, this reply may well be its answer. Then it
             // needs no closing one.
             let is_last = |size: &&SizedRequest| {
-                let mut whole = self.cost;
+                let mut whole = spent;
                 whole += size.ask.request;
                 cheapest.is_some_and(|it| it.tokens <= whole.tokens && it.usd <= whole.usd)
             };
@@ -186,7 +196,7 @@ impl Driver {
     /// What the closing request costs at most in a conversation of so many tokens, to which
     /// results of calls come.
     fn closing_cost(&self, tokens: u64, output: u32, route: &Route) -> Cost {
-        let results = self.tokens.brought().max(RESULTS);
+        let results = self.state.read().tokens().brought().max(RESULTS);
         let output = output.min(self.most_output(route));
         self.request_cost(tokens.saturating_add(results), output, route).1
     }
@@ -224,9 +234,16 @@ impl Driver {
     }
 
     /// The output limit to ask again with, where a reply reached one that only the budget set.
-    pub(crate) fn wider_output(&self, reply: &Reply, route: &Route) -> Option<u32> {
+    pub(crate) fn wider_output(
+        &self,
+        tools: ToolChoice,
+        reply: &Reply,
+        route: &Route,
+    ) -> Option<u32> {
         let limit = self.output_limit.filter(|_| self.budget.is_some())?;
-        let Step::Ask { tools: ToolChoice::Auto, .. } = self.run.step() else { return None };
+        if tools != ToolChoice::Auto {
+            return None;
+        }
         let cut = reply.finish == Finish::Length
             && (reply.usage == Usage::default()
                 || reply.usage.output >= u64::from(limit - limit / 8));
@@ -236,32 +253,29 @@ impl Driver {
 
     /// Settles a reply; gives its cost, and whether its tokens are estimated, as those are that the
     /// server did not count: nothing that it said was free.
-    pub(crate) fn settle(&mut self, reply: &mut Reply, route: &Route) -> (Cost, bool) {
+    pub(crate) fn settle(
+        &mut self,
+        tools: ToolChoice,
+        reply: &mut Reply,
+        route: &Route,
+    ) -> (Cost, bool) {
         let counts = self.budget.is_some() || route.model.takes_tokens();
         let estimated = counts && reply.usage == Usage::default();
         if estimated {
             let calls: usize = reply.calls.iter().map(|call| call.arguments.len()).sum();
             let said = (reply.text.len() + reply.reasoning.len() + calls) as u64;
-            reply.usage = self.estimate(route, said);
+            reply.usage = self.estimate(said);
         }
         let usage = reply.usage;
-        let used = self.view.store.get_or_insert_with(ContextUse::default);
-        // What a provider that compacts the conversation was paid for is more than it has.
         let context = usage.in_context();
-        used.set(context.input.saturating_add(context.output));
         let cost = Cost::of(usage, route.price);
-        self.cost += cost;
-        let bytes = self.request_bytes(route);
-        if usage.input > 0 {
-            self.tokens.replied(bytes, reply_bytes(reply), context);
-        }
         self.wider_output = None;
         if !estimated && self.shared.parts.budgets.limit(true) {
             let child = self.view.spec.depth > 0;
-            self.shared.budget.learn((&route.name, child), bytes, context);
+            self.shared.budget.learn((&route.name, child), self.pending_bytes(), context);
         }
         if let Some(budget) = &self.budget {
-            let closes = matches!(self.run.step(), Step::Ask { tools: ToolChoice::None, .. });
+            let closes = tools == ToolChoice::None;
             let known = context.input.saturating_add(context.output);
             budget.settle(cost, (!closes).then(|| self.closing_cost(known, CLOSING_OUTPUT, route)));
         }
@@ -287,19 +301,24 @@ impl Driver {
                 let least = self.output_of(said);
                 Some(Usage { output: told.output.max(least), ..told })
             }
-            None => begun.then(|| self.estimate(route, said)),
+            None => begun.then(|| self.estimate(said)),
         };
         error.usage = usage.map(Box::new);
         let cost = usage.map(|usage| Cost::of(usage, route.price));
-        self.cost += cost.unwrap_or_default();
         if let Some(budget) = &self.budget {
             budget.settle(cost.unwrap_or_default(), None);
         }
         cost
     }
 
-    fn estimate(&self, route: &Route, said_bytes: u64) -> Usage {
-        let input = self.tokens.guess(self.request_bytes(route));
+    /// Returns the bytes of the request that was sent.
+    fn pending_bytes(&self) -> u64 {
+        self.state.read().pending_request().map_or(0, |request| request.bytes)
+    }
+
+    fn estimate(&self, said_bytes: u64) -> Usage {
+        let bytes = self.pending_bytes();
+        let input = self.state.read().tokens().guess(bytes);
         Usage { input, output: self.output_of(said_bytes), ..Usage::default() }
     }
 
@@ -312,9 +331,12 @@ impl Driver {
     /// Gives back what the agent has reserved. What a completed task cost tells what others will.
     pub(crate) fn close_budget(&mut self) {
         let Some(budget) = self.budget.take() else { return };
-        let Step::Done(end) = self.run.step() else { return };
+        let completed = match self.state.read().run().step() {
+            Step::Done(end) => is_completed(end.status, end.reason),
+            _ => return,
+        };
         let below = self.shared.tree().spent_below(self.view.id());
-        budget.close(below, is_completed(end.status, end.reason));
+        budget.close(below, completed);
     }
 }
 

@@ -66,8 +66,6 @@ impl Entry {
 /// A request with one output limit, and what it costs at most.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SizedRequest {
-    /// Tokens of its input at most.
-    pub(crate) input: u64,
     pub(crate) output: u32,
     pub(crate) ask: ReserveRequest,
 }
@@ -462,7 +460,7 @@ mod tests {
         let [first, second] = [0, 1].map(|index| ledger.open(&task(&top, index), true));
         let sizes = |_: CostEstimates| {
             let ask = ReserveRequest { request: tokens(60), ..ReserveRequest::default() };
-            vec![SizedRequest { input: 50, output: 10, ask }]
+            vec![SizedRequest { output: 10, ask }]
         };
         let cancel = Cancel::new();
         let mut early = Box::pin(second.reserve("m", &sizes, &cancel));

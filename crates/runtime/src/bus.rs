@@ -10,11 +10,15 @@ use deputize_core::{
 };
 use sha2::{Digest as _, Sha256};
 
-/// Numbers records, keeps them, and shows them: in that order, one at a time.
+use crate::agent_state::AgentStates;
+
+/// Numbers records, keeps them, folds them into the states of agents, and shows them: in that order,
+/// one at a time.
 pub(crate) struct Bus {
     clock: Arc<dyn Clock>,
     journal: Arc<dyn Journal>,
     observers: Vec<Arc<dyn Observer>>,
+    states: Arc<AgentStates>,
     state: Mutex<State>,
 }
 
@@ -45,15 +49,16 @@ impl fmt::Debug for Bus {
 }
 
 impl Bus {
-    /// A bus whose next record has this number, onto a journal that holds these texts.
+    /// Returns a bus onto a journal from which these agents were folded, whose next record has this
+    /// number, and which holds these texts.
     pub(crate) fn new(
         clock: Arc<dyn Clock>,
         journal: Arc<dyn Journal>,
         observers: Vec<Arc<dyn Observer>>,
-        next: u64,
-        texts: BTreeSet<String>,
+        states: Arc<AgentStates>,
+        (next, texts): (u64, BTreeSet<String>),
     ) -> Self {
-        Self { clock, journal, observers, state: Mutex::new(State { next, texts }) }
+        Self { clock, journal, observers, states, state: Mutex::new(State { next, texts }) }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -133,6 +138,7 @@ impl Bus {
         };
         self.journal.append(&record)?;
         state.next += 1;
+        self.states.apply(&record);
         for observer in &self.observers {
             observer.see(&record);
         }

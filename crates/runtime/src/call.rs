@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use deputize_core::door::{boundary, to_line};
 use deputize_core::{
-    CallStatus, Cancel, CancelReason, Entry, Event, Fact, JournalError, Message, NotPermitted,
-    Question, Record, Step, StepCall, StepCalls, ToolCall, ToolCx, ToolEnd, ToolResult, Usable,
+    CallId, CallStatus, Cancel, CancelReason, Entry, Event, Fact, JournalError, Message,
+    NotPermitted, Question, StepCall, StepCalls, ToolCall, ToolCx, ToolEnd, ToolResult, Usable,
     Verdict,
 };
 use futures_util::FutureExt as _;
@@ -15,7 +15,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
-use crate::driver::Driver;
+use crate::driver::{Driver, publish};
 use crate::parts::SyncMode;
 
 mod hooks;
@@ -42,13 +42,11 @@ pub(crate) const MOST_LEVELS: u32 = 3;
 impl Driver {
     /// Brings a result for every open call. Calls that may run side by side do; one that may
     /// not waits for those before it and is waited for.
-    pub(crate) async fn call(&mut self) -> Result<(), JournalError> {
-        let Step::Call(open) = self.run.step() else { return Ok(()) };
-        let open: Vec<ToolCall> = open.into_iter().cloned().collect();
+    pub(crate) async fn call(&mut self, open: &[ToolCall]) -> Result<(), JournalError> {
         if open.iter().any(|call| self.spawns(call)) {
             self.view.store.get_or_insert_with(StepCalls::default).set(self.step_calls());
         }
-        let mut rest = open.as_slice();
+        let mut rest = open;
         while let Some(first) = rest.first() {
             let alone = !self.is_parallel(first);
             let count = if alone {
@@ -73,17 +71,21 @@ impl Driver {
 
     /// Returns the calls of this step whose tools start agents.
     fn step_calls(&self) -> Vec<StepCall> {
-        let Some(Message::Assistant(said)) = self.run.messages().last().map(|last| &**last) else {
-            return Vec::new();
-        };
+        let last = self.state.read().run().messages().last().cloned();
+        let Some(Message::Assistant(said)) = last.as_deref() else { return Vec::new() };
         let calls = said.calls.iter().filter(|call| self.spawns(call));
         let step_call = |call: &ToolCall| {
             let entry = self.tool_of(call)?;
             let arguments = self.shared.checker.read(&*entry.tool, &call.arguments).ok()?;
-            let ran = self.ran_before.get(&call.id).copied().unwrap_or_default();
+            let ran = self.ran_earlier(call.id);
             Some(StepCall { id: call.id, tool: call.name.clone(), arguments, ran })
         };
         calls.filter_map(step_call).collect()
+    }
+
+    /// Returns how long a call ran in earlier processes.
+    fn ran_earlier(&self, call: CallId) -> Duration {
+        self.earlier.calls.get(&call).copied().unwrap_or_default()
     }
 
     fn tool_of(&self, call: &ToolCall) -> Option<&Entry> {
@@ -93,43 +95,34 @@ impl Driver {
     /// The tool of a call that started agents in an earlier process. The call was accepted then,
     /// whatever this agent may call now, and whatever the tool is called.
     fn taken_up_by(&self, call: &ToolCall) -> Option<&Entry> {
-        let accepted = self.accepted.contains(&call.id);
+        let accepted = self.state.read().has_accepted(call.id);
         accepted.then(|| self.view.catalog.spawner(&call.name)).flatten()
     }
 
     async fn side_by_side(&mut self, group: &[ToolCall]) -> Result<(), JournalError> {
         let (work, spawning) = (self.cancel.child(), self.cancel.child());
         let signal = |call| if self.spawns(call) { &spawning } else { &work };
-        let mut ended = Vec::with_capacity(group.len());
         let mut failed = None;
         let calls = async {
             let mut calls: FuturesUnordered<_> =
                 group.iter().map(|call| self.one(call, signal(call))).collect();
             while let Some(end) = calls.next().await {
-                match end {
-                    Ok(record) => ended.push(record),
-                    // Without a journal nothing may go on: the others are told to end.
-                    Err(error) => {
-                        work.cancel(CancelReason::Interrupted);
-                        spawning.cancel(CancelReason::Interrupted);
-                        failed.get_or_insert(error);
-                    }
+                // Without a journal nothing may go on: the others are told to end.
+                if let Err(error) = end {
+                    work.cancel(CancelReason::Interrupted);
+                    spawning.cancel(CancelReason::Interrupted);
+                    failed.get_or_insert(error);
                 }
             }
         };
         let calls = self.until_deadline_below(&spawning, calls);
         self.until_deadline(&work, calls).await;
-        for record in &ended {
-            if let Event::ToolEnd(end) = &record.event {
-                self.saw(&end.facts);
-            }
-            record.event.input().into_iter().for_each(|input| self.run.apply(input));
-        }
+        publish(&self.state.read(), &self.view);
         failed.map_or(Ok(()), Err)
     }
 
     /// One call, from the model's words to a result on record.
-    async fn one(&self, call: &ToolCall, work: &Cancel) -> Result<Record, JournalError> {
+    async fn one(&self, call: &ToolCall, work: &Cancel) -> Result<(), JournalError> {
         let started = Instant::now();
         let mut done = match self.admit(call, work).await? {
             Err(refused) => refused,
@@ -153,11 +146,11 @@ impl Driver {
                 done
             }
         };
-        if self.accepted.contains(&call.id) {
+        let accepted = self.state.read().has_accepted(call.id);
+        if accepted {
             done.add(self.shared.untold(self.view.id(), call.id));
         }
-        let ran_before = self.ran_before.get(&call.id).copied().unwrap_or_default();
-        let took = ran_before + started.elapsed();
+        let took = self.ran_earlier(call.id) + started.elapsed();
         let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
         self.record_end(call, done, ms).await
     }
@@ -194,7 +187,7 @@ impl Driver {
             Err(text) => return Ok(Err(Done::own(CallStatus::Error, text))),
         };
         if work.is_cancelled() {
-            let text = if self.started_before.contains(&call.id) {
+            let text = if self.state.read().started_call(call.id).is_some() {
                 "interrupted: it had begun before the program ended and was not taken up again, \
                  so its outcome is unknown. Look at what it left before you repeat it."
             } else {
@@ -355,12 +348,7 @@ impl Driver {
         self.done(call, result, timed_out.then_some(limit).flatten())
     }
 
-    async fn record_end(
-        &self,
-        call: &ToolCall,
-        done: Done,
-        ms: u64,
-    ) -> Result<Record, JournalError> {
+    async fn record_end(&self, call: &ToolCall, done: Done, ms: u64) -> Result<(), JournalError> {
         let spec = &self.view.spec;
         let bus = &self.shared.bus;
         let facts = done.output.facts.into_iter();
@@ -395,8 +383,7 @@ impl Driver {
             error: done.error.map(|error| self.shared.parts.secrets.scrub(&error).into_owned()),
         });
         let record = bus.record(spec, Event::ToolEnd(end))?;
-        self.kept(record.seq).await?;
-        Ok(record)
+        self.kept(record.seq).await
     }
 }
 

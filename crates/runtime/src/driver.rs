@@ -2,26 +2,28 @@
 //! it back.
 
 use std::any::Any;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use deputize_core::{
-    AgentSpec, AgentView, BudgetOf, CallId, Cancel, CancelReason, Cost, Delivery, Event,
-    ExitReason, Fact, JournalError, LogLevel, Message, Outcome, Receipts, Run, ShellPlace, Status,
-    Step, TokenEstimator, UserMessage, WrapUp, describe_error,
+    AgentSpec, AgentView, BudgetOf, Cancel, CancelReason, ContextUse, Delivery, Event, ExitReason,
+    JournalError, LogLevel, Message, Outcome, Run, ShellPlace, Status, Step, UserMessage, WrapUp,
+    describe_error,
 };
 use futures_util::FutureExt as _;
 use tokio::time::Instant;
 
+use crate::agent_state::{AgentState, NextStep, SharedState};
 use crate::background::Place;
 use crate::budget_ledger::AgentBudget;
 use crate::call::{GRACE, MOST_LEVELS};
 use crate::parts::{Route, SyncMode};
 use crate::presence::Presence;
 use crate::shared::Shared;
+use crate::stored::EarlierTime;
 use crate::tree::Spent;
 use crate::wall::{Over, Running, Wall};
 
@@ -29,17 +31,15 @@ use crate::wall::{Over, Running, Wall};
 pub(crate) struct Driver {
     pub(crate) shared: Arc<Shared>,
     pub(crate) view: Arc<AgentView>,
-    pub(crate) run: Run,
+    /// Everything that is on record of it.
+    pub(crate) state: SharedState,
+    /// How long it ran in earlier processes.
+    pub(crate) earlier: EarlierTime,
     /// The model that it asks, and after it those to fall back on.
     pub(crate) routes: VecDeque<Route>,
     /// How long it waited to try again in this turn.
     pub(crate) waited: Duration,
     pub(crate) cancel: Cancel,
-    pub(crate) receipts: Receipts,
-    /// What its own replies cost.
-    pub(crate) cost: Cost,
-    /// How many tokens its conversation takes.
-    pub(crate) tokens: TokenEstimator,
     /// Where a budget holds.
     pub(crate) budget: Option<AgentBudget>,
     /// The output limit of its request that the budget has room for.
@@ -48,26 +48,14 @@ pub(crate) struct Driver {
     pub(crate) wider_output: Option<u32>,
     /// Why the budget had no room for it to begin.
     pub(crate) no_room: Option<String>,
-    /// Whether its first message is on record.
-    pub(crate) begun: bool,
-    /// What a program that it is had said last when an earlier process ended.
-    pub(crate) said_before: String,
+    /// Whether it is a program of its own that was started: nobody here knows what that costs.
+    pub(crate) runs_program: bool,
     /// What a program that it is told of itself at its end.
     pub(crate) reported: Option<Outcome>,
     /// What its budget had no room for, where that ended it.
     pub(crate) short: Option<String>,
-    /// Attempts of requests that were sent.
-    pub(crate) requests: u32,
     /// How it ended, and why, where a hook or a person did not let it begin.
     pub(crate) blocked: Option<(Status, String)>,
-    /// How long it ran in earlier processes.
-    pub(crate) ran: Duration,
-    /// How long calls ran in earlier processes that have no result.
-    pub(crate) ran_before: BTreeMap<CallId, Duration>,
-    /// Calls that had started when an earlier process ended.
-    pub(crate) started_before: BTreeSet<CallId>,
-    /// Those of them that started agents.
-    pub(crate) accepted: BTreeSet<CallId>,
     /// It as others see it.
     pub(crate) presence: Arc<Presence>,
     /// Where it must wait for a place before it begins.
@@ -82,39 +70,33 @@ impl Driver {
     pub(crate) fn new(
         shared: Arc<Shared>,
         view: Arc<AgentView>,
-        run: Run,
         routes: Vec<Route>,
         cancel: Cancel,
     ) -> Self {
-        let presence = Arc::new(Presence::new(&view, cancel.clone()));
+        let state = shared.states.open(&view.spec);
+        publish(&state.read(), &view);
+        let presence = Arc::new(Presence::new(&view, state.clone(), cancel.clone()));
         if shared.parts.external.contains_key(&view.spec.model) {
             presence.close(Delivery::External);
         }
         let limited = shared.parts.budgets.limit(view.spec.depth > 0) && shared.play.is_none();
+        let is_new = state.read().run().iterations() == 0;
         Self {
-            budget: limited.then(|| shared.budget.open(&view.spec, run.iterations() == 0)),
+            budget: limited.then(|| shared.budget.open(&view.spec, is_new)),
             shared,
             view,
-            run,
+            state,
+            earlier: EarlierTime::default(),
             routes: routes.into(),
             waited: Duration::ZERO,
             cancel,
-            receipts: Receipts::default(),
-            cost: Cost::default(),
-            tokens: TokenEstimator::default(),
             output_limit: None,
             wider_output: None,
             no_room: None,
-            begun: false,
-            said_before: String::new(),
+            runs_program: false,
             reported: None,
             short: None,
-            requests: 0,
             blocked: None,
-            ran: Duration::ZERO,
-            ran_before: BTreeMap::new(),
-            started_before: BTreeSet::new(),
-            accepted: BTreeSet::new(),
             presence,
             place: Mutex::default(),
             started: Instant::now(),
@@ -145,16 +127,12 @@ impl Driver {
         };
         // What its tools kept for it ends with it.
         self.view.store.close().await;
-        if let Step::Done(_) = self.run.step() {
+        if let NextStep::Done = self.next_step() {
             // A journal that takes nothing shows at the record of this agent's own end.
             let _kept = Box::pin(self.shared.end_orphans(&self.view.spec, &self.cancel)).await;
         }
         let mut outcome = self.outcome(fault);
-        let answered = self.run.messages().last().is_some_and(|last| match &**last {
-            Message::Assistant(said) => said.calls.is_empty(),
-            Message::User(_) | Message::Tool(_) => false,
-        });
-        if !answered && self.run.answers().is_empty() {
+        if !has_answered(self.state.read().run()) {
             self.shared.tree().give_words(&mut outcome);
         }
         self.shared.tree().tell(&mut outcome, ran);
@@ -184,11 +162,12 @@ impl Driver {
 
     async fn turn(&mut self) -> Result<(), JournalError> {
         let program = self.program();
-        if self.begun && program.is_some() {
+        let begun = self.state.read().has_begun();
+        if begun && program.is_some() {
             self.lost_program();
             return Ok(());
         }
-        if !self.begun {
+        if !begun {
             if !Box::pin(self.may_begin()).await? {
                 return Ok(());
             }
@@ -213,12 +192,13 @@ impl Driver {
         self.end_if_told().await?;
         loop {
             self.take_mail().await?;
-            match self.run.step() {
-                Step::Ask { .. } => self.ask().await?,
-                Step::Call(_) => self.call().await?,
-                Step::Rest | Step::Done(_) => {
+            match self.next_step() {
+                NextStep::Ask { iteration, tools } => self.ask(iteration, tools).await?,
+                NextStep::Call(open) => self.call(&open).await?,
+                NextStep::Rest | NextStep::Done => {
                     // What its children bring may change the answer: until then it is none.
-                    let waits = self.run.may_rest() && self.presence.awaits_children();
+                    let may_rest = self.state.read().run().may_rest();
+                    let waits = may_rest && self.presence.awaits_children();
                     if (waits || !self.check_answer().await?) && !self.await_news().await? {
                         return Ok(());
                     }
@@ -270,7 +250,7 @@ impl Driver {
         let own = self.view.spec.limits.time_ms;
         let child = self.view.spec.depth > 0;
         // Whoever goes on with the top agent gives it its whole time again.
-        let ran = if child { self.ran } else { Duration::ZERO };
+        let ran = if child { self.earlier.agent } else { Duration::ZERO };
         let left = Duration::from_millis(own).saturating_sub(ran);
         let own = (own > 0).then(|| (self.started + left, WrapUp::Time));
         let running = self.shared.wall.as_ref().filter(|_| child).map(Wall::enter);
@@ -315,25 +295,18 @@ impl Driver {
         self.input(Event::AgentWrapUp { limit, budget }).await
     }
 
-    /// Puts a fact on record, then lets the fold take it.
+    /// Records an event of this agent, which changes its state.
     pub(crate) async fn input(&mut self, event: Event) -> Result<(), JournalError> {
         let record = self.shared.bus.record(&self.view.spec, event)?;
         self.kept(record.seq).await?;
-        if let Some(input) = record.event.input() {
-            self.run.apply(input);
-        }
+        publish(&self.state.read(), &self.view);
         self.presence.moved();
         Ok(())
     }
 
-    /// What the host saw a call do.
-    pub(crate) fn saw(&mut self, facts: &[Fact]) {
-        for fact in facts {
-            self.receipts.add(fact);
-            if let Fact::ShellMoved { path } = fact {
-                self.view.store.get_or_insert_with(ShellPlace::default).set(path);
-            }
-        }
+    /// Returns what the agent does next.
+    pub(crate) fn next_step(&self) -> NextStep {
+        self.state.read().next_step()
     }
 
     /// What `journal.sync: always` asks for after a record.
@@ -403,19 +376,21 @@ impl Driver {
 
     fn outcome(&self, fault: Option<String>) -> Outcome {
         let spec = &self.view.spec;
-        let ended = self.shared.ended(spec, Spent { usage: self.run.usage(), cost: self.cost });
-        let mut outcome = outcome_of(spec, &self.run, fault);
-        outcome.output = self.answer_value();
+        let output = self.answer_value();
+        let (mut outcome, mut cost) = {
+            let state = self.state.read();
+            (outcome_of(spec, &state, fault), state.cost())
+        };
+        cost.unpriced |= self.runs_program;
+        let ended = self.shared.ended(spec, Spent { usage: outcome.usage, cost });
+        outcome.output = output;
         if outcome.exit_reason == ExitReason::Budget && outcome.status == Status::Failed {
             outcome.error = self.short.clone().or(outcome.error);
         }
-        outcome.requests = self.requests;
         outcome.children_usage = ended.below.usage;
-        let mut cost = self.cost;
         cost += ended.below.cost;
         outcome.cost_usd = cost.known_usd();
-        outcome.receipts = self.receipts.clone();
-        let ran = self.ran + self.started.elapsed();
+        let ran = self.earlier.agent + self.started.elapsed();
         outcome.duration_ms = u64::try_from(ran.as_millis()).unwrap_or(u64::MAX);
         outcome
     }
@@ -439,8 +414,28 @@ async fn until<T>(deadline: Option<Instant>, work: &Cancel, future: impl Future<
     future.await
 }
 
-/// What the fold of an agent tells of its end.
-pub(crate) fn outcome_of(spec: &AgentSpec, run: &Run, fault: Option<String>) -> Outcome {
+/// Shows an agent's tools what they may know of its state.
+pub(crate) fn publish(state: &AgentState, view: &AgentView) {
+    if let Some(path) = state.shell() {
+        view.store.get_or_insert_with(ShellPlace::default).set(path);
+    }
+    if let Some(tokens) = state.context_tokens() {
+        view.store.get_or_insert_with(ContextUse::default).set(tokens);
+    }
+}
+
+/// Returns whether a turn came to an answer.
+fn has_answered(run: &Run) -> bool {
+    let ends_with_text = run.messages().last().is_some_and(|last| match &**last {
+        Message::Assistant(said) => said.calls.is_empty(),
+        Message::User(_) | Message::Tool(_) => false,
+    });
+    ends_with_text || !run.answers().is_empty()
+}
+
+/// Returns what the state of an agent says of its end.
+pub(crate) fn outcome_of(spec: &AgentSpec, state: &AgentState, fault: Option<String>) -> Outcome {
+    let run = state.run();
     let mut outcome = match (run.step(), fault) {
         (Step::Done(end), None) => Outcome {
             status: end.status,
@@ -459,6 +454,8 @@ pub(crate) fn outcome_of(spec: &AgentSpec, run: &Run, fault: Option<String>) -> 
     outcome.iterations = run.iterations();
     outcome.usage = run.usage();
     outcome.trace = run.trace().to_vec();
+    outcome.requests = state.requests();
+    outcome.receipts = state.receipts().clone();
     if !run.served().is_empty() {
         run.served().clone_into(&mut outcome.model);
     }

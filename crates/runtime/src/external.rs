@@ -72,7 +72,7 @@ impl Driver {
             return Ok(());
         }
         // Nobody here knows what it will cost.
-        self.cost.unpriced = true;
+        self.runs_program = true;
         let work = self.cancel.child();
         let (tells, told) = mpsc::unbounded_channel();
         let wanted = self.shared.parts.hooks.iter().any(|hook| hook.wants(HookPoint::PostToolUse));
@@ -151,7 +151,7 @@ impl Driver {
 
     /// The last message that it was given.
     fn last_told(&self) -> Option<String> {
-        match &**self.run.messages().last()? {
+        match &**self.state.read().run().messages().last()? {
             Message::User(message) => Some(message.text.clone()),
             Message::Assistant(_) | Message::Tool(_) => None,
         }
@@ -203,12 +203,11 @@ impl Driver {
 
     /// The outcome of a program that ran when an earlier process ended: it is not started again.
     pub(crate) fn lost_program(&mut self) {
-        self.cost.unpriced = true;
+        self.runs_program = true;
         let why = "the program ended while this external agent ran: what it did is unknown. It was \
                    not started again; look at what it left before you repeat it.";
         let spec = &self.view.spec;
-        let text =
-            Some(std::mem::take(&mut self.said_before)).filter(|text| !text.trim().is_empty());
+        let text = self.state.read().external_text().map(str::to_owned);
         let lost = Outcome::without_run(spec, Status::Interrupted, why.to_owned());
         self.reported = Some(Outcome { text, ..lost });
     }

@@ -1,8 +1,13 @@
-//! What the fuzz targets reach beside the public interface.
+//! What the fuzz targets and the simulation reach beside the public interface.
 
-use deputize_core::ToolSpec;
+use std::sync::Weak;
+
+use deputize_core::{AgentId, Record, ToolSpec};
 use serde_json::Value;
 
+use crate::agent_state::AgentStates;
+use crate::session::Session;
+use crate::shared::Shared;
 use crate::validate::Checker;
 
 /// Checks the arguments of calls as a session does.
@@ -16,5 +21,45 @@ impl Arguments {
     /// With what the model is told.
     pub fn check(&self, spec: &ToolSpec, text: &str) -> Result<Value, String> {
         self.0.check(spec, text)
+    }
+}
+
+/// Compares the states of the agents of a session that runs with what its records give.
+#[derive(Debug)]
+pub struct StateCheck {
+    session: Weak<Shared>,
+    folded: AgentStates,
+}
+
+impl StateCheck {
+    /// Begins with the records that the session has.
+    #[must_use]
+    pub fn new(session: &Session, records: &[Record]) -> Self {
+        Self { session: session.downgrade(), folded: AgentStates::of(records) }
+    }
+
+    /// Takes the next record, and compares the states of the agent and of its parent as they are
+    /// at this moment.
+    ///
+    /// # Errors
+    /// With both states, where they differ.
+    pub fn check(&self, record: &Record) -> Result<(), String> {
+        let text = serde_json::to_string(record).map_err(|error| error.to_string())?;
+        let stored = serde_json::from_str(&text).map_err(|error| error.to_string())?;
+        self.folded.apply(&stored);
+        self.compare(&record.agent)?;
+        record.parent.as_ref().map_or(Ok(()), |parent| self.compare(parent))
+    }
+
+    fn compare(&self, agent: &AgentId) -> Result<(), String> {
+        let Some(session) = self.session.upgrade() else { return Ok(()) };
+        let (Some(live), Some(folded)) = (session.states.get(agent), self.folded.get(agent)) else {
+            return Ok(());
+        };
+        if *live.read() == *folded.read() {
+            return Ok(());
+        }
+        let (live, folded) = (live.read(), folded.read());
+        Err(format!("the state of {agent} is not what its records give: {live:?} and {folded:?}"))
     }
 }

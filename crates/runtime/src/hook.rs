@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use crate::call::{GRACE, settle};
 use crate::driver::Driver;
 use crate::shared::Shared;
-use crate::stored::Stored;
+use crate::stored::StoredAgent;
 
 /// How many characters of a hook's reason are kept and told.
 const REASON_CHARS: usize = 2000;
@@ -132,6 +132,7 @@ impl Shared {
     /// A child ended, and that is on record: hooks and the memory are told.
     pub(crate) async fn after_child(&self, spec: &AgentSpec, outcome: &Outcome, cancel: &Cancel) {
         self.after_child_but(&[], spec, outcome, cancel).await;
+        self.states.remove(&spec.id);
     }
 
     /// A child had ended in an earlier process and its parent did not hear of it: whom that
@@ -139,19 +140,25 @@ impl Shared {
     /// record, so it may hear of an end twice.
     pub(crate) fn after_child_of_before(
         self: &Arc<Self>,
-        stored: Stored,
+        stored: StoredAgent,
         tell: impl FnOnce(Outcome) + Send + 'static,
     ) {
-        let Stored { spec, outcome: Some(outcome), told_hooks, .. } = stored else { return };
+        let StoredAgent { spec, state, .. } = stored;
+        let (outcome, notified) = {
+            let state = state.read();
+            (state.outcome().cloned(), state.notified_hooks().to_vec())
+        };
+        let Some(outcome) = outcome else { return };
         if self.parts.memory.is_none()
-            && self.hooks_left(HookPoint::SubagentStop, &told_hooks).is_empty()
+            && self.hooks_left(HookPoint::SubagentStop, &notified).is_empty()
         {
             return tell(outcome);
         }
         let shared = Arc::clone(self);
         self.tasks.spawn(async move {
             let signal = shared.signal_above(&spec).unwrap_or_else(|| shared.cancel.child());
-            shared.after_child_but(&told_hooks, &spec, &outcome, &signal).await;
+            shared.after_child_but(&notified, &spec, &outcome, &signal).await;
+            shared.states.remove(&spec.id);
             tell(outcome);
         });
     }

@@ -112,11 +112,12 @@
 //!
 //! | feature | by default | what it adds |
 //! | --- | --- | --- |
-//! | `fuzz` | no | opens what the fuzz targets need; nothing else may use it |
+//! | `fuzz` | no | opens what the fuzz targets and the simulation need; nothing else may use it |
 //!
 //! Stability: to build on. A change that breaks a program waits for the next minor version,
 //! after a version in which the old form is deprecated where that is possible.
 
+mod agent_state;
 mod answer;
 mod ask;
 mod asked;
@@ -143,6 +144,7 @@ mod parts;
 mod presence;
 pub mod prompt;
 mod pulse;
+mod request_size;
 mod resume;
 mod saved_command;
 mod session;

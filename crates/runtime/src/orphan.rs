@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use deputize_core::door::{Source, to_line, to_model};
 use deputize_core::{
-    AgentId, AgentSpec, AgentView, AttachError, CallId, Cancel, CancelReason, Event, Input,
-    JournalError, Outcome, Status, describe_error,
+    AgentId, AgentSpec, AgentView, AttachError, CallId, Cancel, CancelReason, Event, JournalError,
+    Outcome, Status, describe_error,
 };
 
 use crate::driver::{host_fault, outcome_of};
 use crate::resume::settle;
 use crate::shared::Shared;
-use crate::stored::Stored;
+use crate::stored::StoredAgent;
 use crate::tree::Spent;
 
 /// How many characters of a goal tell which child it is.
@@ -21,12 +21,16 @@ const GOAL_CHARS: usize = 80;
 impl Shared {
     /// Why a child of the journal does not go on; nothing: it does. It, or one above it, may have
     /// been told to end; a program of its own that has begun tells more of itself than that.
-    pub(crate) fn why_it_ends(&self, parent: &AgentView, stored: &Stored) -> Option<String> {
-        let lost = stored.begun && self.parts.external.contains_key(&stored.spec.model);
-        if let Some(reason) = stored.stopped.filter(|_| !lost) {
+    pub(crate) fn why_it_ends(&self, parent: &AgentView, stored: &StoredAgent) -> Option<String> {
+        let (begun, stopped) = {
+            let state = stored.state.read();
+            (state.has_begun(), state.stopped())
+        };
+        let lost = begun && self.parts.external.contains_key(&stored.spec.model);
+        if let Some(reason) = stopped.filter(|_| !lost) {
             return Some(reason.told().to_owned());
         }
-        let why = self.can_go_on(parent, stored).err()?;
+        let why = self.can_go_on(parent, &stored.spec, begun).err()?;
         Some(format!("it could not go on: {why}"))
     }
 
@@ -34,7 +38,8 @@ impl Shared {
     fn can_go_on(
         &self,
         parent: &AgentView,
-        Stored { spec, begun, .. }: &Stored,
+        spec: &AgentSpec,
+        begun: bool,
     ) -> Result<(), AttachError> {
         let authority = self.child_authority(parent, &spec.grant)?;
         self.routes(spec, &authority)?;
@@ -50,7 +55,7 @@ impl Shared {
     /// is told when the hooks were.
     pub(crate) fn end_stored(
         self: &Arc<Self>,
-        stored: Stored,
+        stored: StoredAgent,
         why: String,
         tell: impl FnOnce(Outcome) + Send + 'static,
     ) {
@@ -69,13 +74,14 @@ impl Shared {
     /// the call does not tell it.
     pub(crate) fn untold(&self, parent: &AgentId, call: CallId) -> Option<String> {
         let tree = self.tree();
-        let of_call = |stored: &&Stored| {
+        let of_call = |stored: &&StoredAgent| {
             let spec = &stored.spec;
             let by = spec.spawned_by.as_ref().filter(|_| spec.parent.as_ref() == Some(parent));
             by.is_some_and(|by| by.call == call) && !spec.background
         };
         let said = tree.stored.values().filter(of_call).filter_map(|stored| {
-            let outcome = stored.outcome.as_ref()?;
+            let state = stored.state.read();
+            let outcome = state.outcome()?;
             let text = outcome.text.as_deref().or(outcome.error.as_deref())?;
             let source = Source::Child(outcome.agent.to_string());
             let text = self.parts.secrets.scrub(text);
@@ -100,10 +106,10 @@ impl Shared {
         signal: &Cancel,
     ) -> Result<(), JournalError> {
         let prefix = format!("{}/", ending.id);
-        let is_orphan = |id: &AgentId, stored: &Stored| {
-            id.as_str().starts_with(&prefix) && stored.outcome.is_none()
+        let is_orphan = |id: &AgentId, stored: &StoredAgent| {
+            id.as_str().starts_with(&prefix) && stored.state.read().outcome().is_none()
         };
-        let orphans: Vec<Stored> = {
+        let orphans: Vec<StoredAgent> = {
             let stored = &mut self.tree().stored;
             let ids = stored.iter().filter(|(id, stored)| is_orphan(id, stored));
             let ids: Vec<AgentId> = ids.map(|(id, _)| id.clone()).rev().collect();
@@ -118,31 +124,34 @@ impl Shared {
     /// Nothing of an agent follows its end: what hooks say of one below it comes before that.
     async fn end_orphan(
         &self,
-        stored: Stored,
+        stored: StoredAgent,
         why: Option<String>,
         signal: &Cancel,
     ) -> Result<Outcome, JournalError> {
-        let settled = settle(self, stored)?;
-        let Stored {
-            spec, mut run, receipts, mut cost, requests, begun, ran, stopped, said, ..
-        } = settled;
+        settle(self, &stored)?;
+        let StoredAgent { spec, state, earlier, .. } = stored;
+        let (begun, requests, stopped) = {
+            let state = state.read();
+            (state.has_begun(), state.requests(), state.stopped())
+        };
         // What a program of its own cost that ran nobody here knows: it asked no model of ours.
         let external = requests == 0 && self.parts.models.route(&spec.model).is_none();
-        cost.unpriced |= begun && external;
         let reason = stopped.unwrap_or(CancelReason::Interrupted);
         self.bus.record(&spec, Event::AgentStop { reason, pending: false })?;
-        run.apply(Input::Stop(reason));
-        let ended = self.ended(&spec, Spent { usage: run.usage(), cost });
+        let (mut outcome, mut cost, said) = {
+            let state = state.read();
+            let said = state.external_text().map(str::to_owned);
+            (outcome_of(&spec, &state, None), state.cost(), said)
+        };
+        cost.unpriced |= begun && external;
+        let ended = self.ended(&spec, Spent { usage: outcome.usage, cost });
         cost += ended.below.cost;
-        let mut outcome = outcome_of(&spec, &run, None);
         // One whose answer is on record had come to its end.
         outcome.error = why.filter(|_| outcome.status != Status::Completed).or(outcome.error);
-        outcome.text = outcome.text.or_else(|| Some(said.0).filter(|text| !text.trim().is_empty()));
-        outcome.requests = requests;
-        outcome.duration_ms = u64::try_from(ran.as_millis()).unwrap_or(u64::MAX);
+        outcome.text = outcome.text.or(said);
+        outcome.duration_ms = u64::try_from(earlier.agent.as_millis()).unwrap_or(u64::MAX);
         outcome.children_usage = ended.below.usage;
         outcome.cost_usd = cost.known_usd();
-        outcome.receipts = receipts;
         outcome.session_path = self.path_for(&spec);
         self.tree().tell(&mut outcome, ended.unfinished);
         self.bus.record(&spec, Event::AgentEnd(Box::new(outcome.clone())))?;

@@ -195,9 +195,8 @@ impl Shared {
         let is_below = |id: &&AgentId| id.as_str().starts_with(&prefix);
         let mut all: BTreeMap<AgentId, Glance> = BTreeMap::new();
         for (id, stored) in tree.stored.iter().filter(|(id, _)| is_below(id)) {
-            if let Some(outcome) = &stored.outcome {
-                all.insert(id.clone(), over(&stored.spec, outcome.status));
-            }
+            let status = stored.state.read().outcome().map(|outcome| outcome.status);
+            all.extend(status.map(|status| (id.clone(), over(&stored.spec, status))));
         }
         for (id, glance) in tree.ended.iter().filter(|(id, _)| is_below(id)) {
             all.insert(id.clone(), glance.clone());

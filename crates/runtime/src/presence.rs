@@ -1,11 +1,12 @@
 //! An agent that runs, as others see it: what it does, what waits for it, and its children that
 //! nobody waits for.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use crate::agent_state::SharedState;
 use deputize_core::{
     AgentId, AgentSpec, AgentView, CallId, Cancel, CancelReason, Delivery, Doing, Glance,
     JournalError, Outcome,
@@ -40,12 +41,12 @@ pub(crate) struct Presence {
     asks: AtomicU32,
     /// The calls that it is in, in the order they began.
     calls: Mutex<Vec<(CallId, String)>>,
+    state: SharedState,
     mail: Mutex<Mail>,
 }
 
 #[derive(Debug, Default)]
 struct Mail {
-    letters: VecDeque<String>,
     /// Why nobody reads it any more.
     closed: Option<Delivery>,
     /// That it is told to end is on record.
@@ -56,10 +57,6 @@ struct Mail {
 }
 
 impl Mail {
-    fn expects_more(&self) -> bool {
-        !self.letters.is_empty() || self.awaits_children()
-    }
-
     fn awaits_children(&self) -> bool {
         self.children.values().any(|child| !matches!(child, Child::Told))
     }
@@ -82,7 +79,7 @@ pub(crate) struct ChildOutcome {
 }
 
 impl Presence {
-    pub(crate) fn new(view: &Arc<AgentView>, cancel: Cancel) -> Self {
+    pub(crate) fn new(view: &Arc<AgentView>, state: SharedState, cancel: Cancel) -> Self {
         Self {
             spec: Arc::clone(&view.spec),
             view: Arc::downgrade(view),
@@ -97,6 +94,7 @@ impl Presence {
             rests: AtomicBool::new(false),
             asks: AtomicU32::new(0),
             calls: Mutex::default(),
+            state,
             mail: Mutex::default(),
         }
     }
@@ -198,18 +196,17 @@ impl Presence {
     /// When it could not be kept: then it is not left.
     pub(crate) fn leave(
         &self,
-        letter: String,
+        letter: &str,
         keep: impl FnOnce(&str) -> Result<(), JournalError>,
     ) -> Result<Delivery, JournalError> {
-        let mut mail = self.mail();
+        let mail = self.mail();
         if let Some(why) = mail.closed {
             return Ok(why);
         }
-        if mail.letters.len() >= MOST_LETTERS {
+        if self.state.read().mailbox().len() >= MOST_LETTERS {
             return Ok(Delivery::Full);
         }
-        keep(&letter)?;
-        mail.letters.push_back(letter);
+        keep(letter)?;
         drop(mail);
         self.news.notify_waiters();
         Ok(Delivery::Left)
@@ -238,13 +235,8 @@ impl Presence {
         self.mail().over = true;
     }
 
-    /// Messages that an earlier process left it and that it has not read.
-    pub(crate) fn has_left(&self, letters: VecDeque<String>) {
-        self.mail().letters = letters;
-    }
-
-    pub(crate) fn take_letters(&self) -> VecDeque<String> {
-        std::mem::take(&mut self.mail().letters)
+    fn has_messages(&self) -> bool {
+        !self.state.read().mailbox().is_empty()
     }
 
     /// The ends of children that it has not been told.
@@ -271,7 +263,7 @@ impl Presence {
     pub(crate) fn has_mail(&self) -> bool {
         let mail = self.mail();
         let ended = |child: &Child| matches!(child, Child::Ended(_));
-        !mail.letters.is_empty() || mail.children.values().any(ended)
+        self.has_messages() || mail.children.values().any(ended)
     }
 
     /// Whether something waits for it that is worth one of its last requests: a message, or the
@@ -281,13 +273,13 @@ impl Presence {
         let runs = |child: &Child| matches!(child, Child::Runs);
         let ended = |child: &Child| matches!(child, Child::Ended(_));
         let all_ended = !mail.children.values().any(runs) && mail.children.values().any(ended);
-        !mail.letters.is_empty() || all_ended
+        self.has_messages() || all_ended
     }
 
     /// Whether something waits for it, or will. If not, it takes no message any more.
     pub(crate) fn expects_more(&self) -> bool {
         let mut mail = self.mail();
-        let more = mail.expects_more();
+        let more = self.has_messages() || mail.awaits_children();
         if !more {
             mail.closed.get_or_insert(Delivery::Ended);
         }

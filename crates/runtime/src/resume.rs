@@ -8,11 +8,12 @@ use deputize_core::{
     ToolEnd, ToolResult, UserMessage,
 };
 
+use crate::agent_state::{AgentState, StartedCall};
 use crate::parts::Parts;
 use crate::session::{Session, SessionError, begin_tape};
 use crate::shared::Shared;
 use crate::store::{SessionDir, SessionFile, Tail};
-use crate::stored::{Stored, restored};
+use crate::stored::{StoredAgent, restored};
 
 /// A call that had started when the program ended: what became of it is unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,8 +83,11 @@ impl Session {
         let root = agents.get(&AgentId::root(&id));
         let recovery = Recovery {
             dropped_bytes,
-            unknown: agents.values().flat_map(|agent| agent.unknown(&parts.catalog)).collect(),
-            ended: root.and_then(|root| root.outcome.as_ref()).map(|outcome| outcome.status),
+            unknown: agents
+                .values()
+                .flat_map(|agent| unknown_calls(agent, &parts.catalog))
+                .collect(),
+            ended: root.and_then(|root| root.state.read().outcome().map(|outcome| outcome.status)),
         };
         begin_tape(&parts, &id, Some(&stored.records));
         Ok((Self::over(dir, id, parts, Arc::new(file), restored), recovery))
@@ -122,11 +126,15 @@ impl Session {
         let root = AgentId::root(self.id());
         let mut stored =
             self.take_stored(&root).ok_or_else(|| ResumeError::Empty(self.id().clone()))?;
-        let complete = stored.outcome.take_if(|outcome| {
+        let (outcome, session_ended) = {
+            let state = stored.state.read();
+            (state.outcome().cloned(), state.session_ended())
+        };
+        let complete = outcome.filter(|outcome| {
             how.message.is_none() && outcome.exit_reason == ExitReason::Completed
         });
         if let Some(outcome) = complete {
-            return Ok(match stored.session_ended {
+            return Ok(match session_ended {
                 // The process that put it on record may have died before it was durable.
                 true => self.kept_until(u64::MAX, outcome).await,
                 false => self.record_end(&stored.spec, outcome).await,
@@ -140,12 +148,16 @@ impl Session {
             stored.spec.approver = approver;
         }
         self.record_start(&stored.spec)?;
-        let mut stored = settle(self.shared(), stored)?;
+        settle(self.shared(), &stored)?;
         // A first message that a crash kept from the record comes before anything else.
         // One that ended before it began was held back by a hook: a new message takes its place.
-        if !stored.begun && (stored.outcome.is_none() || how.message.is_none()) {
+        let (begun, ended) = {
+            let state = stored.state.read();
+            (state.has_begun(), state.outcome().is_some())
+        };
+        if !begun && (!ended || how.message.is_none()) {
             let task = stored.spec.task.clone();
-            if let Some(blocked) = self.submit(&mut stored, task, cancel).await? {
+            if let Some(blocked) = self.submit(&stored.spec, task, cancel).await? {
                 return Ok(blocked);
             }
         }
@@ -153,27 +165,34 @@ impl Session {
         // The message first: a crash between the two must not leave a turn without one.
         if let Some(text) = how.message {
             // To one that rests a message is news; only this makes it the first of a new turn.
-            if stored.begun && stored.run.step() == Step::Rest {
-                stored.put(self, Event::AgentResume { max_iterations })?;
+            let rests = {
+                let state = stored.state.read();
+                state.has_begun() && state.run().step() == Step::Rest
+            };
+            if rests {
+                self.record(&stored.spec, Event::AgentResume { max_iterations })?;
             }
             let text = self.shared().parts.secrets.scrub(&text).into_owned();
-            if let Some(blocked) = self.submit(&mut stored, text, cancel).await? {
+            if let Some(blocked) = self.submit(&stored.spec, text, cancel).await? {
                 return Ok(blocked);
             }
         }
         // One that rests is woken by what it waits for.
-        let rests = stored.run.may_rest() && stored.outcome.is_none() && self.is_owed(&stored);
-        if !rests {
-            stored.put(self, Event::AgentResume { max_iterations })?;
+        let may_rest = {
+            let state = stored.state.read();
+            state.run().may_rest() && state.outcome().is_none()
+        };
+        if !may_rest || !self.is_owed(&stored) {
+            self.record(&stored.spec, Event::AgentResume { max_iterations })?;
         }
         let authority = authority.meet(&stored.spec.grant);
         Ok(self.run_stored(stored, authority, cancel).await)
     }
 
     /// Whether an agent has children that nobody waits for and of whose end it was not told.
-    fn is_owed(&self, parent: &Stored) -> bool {
-        let told = parent.run.delivered();
-        let is_one = |stored: &Stored| {
+    fn is_owed(&self, parent: &StoredAgent) -> bool {
+        let told = parent.state.read().run().delivered().clone();
+        let is_one = |stored: &StoredAgent| {
             let spec = &stored.spec;
             spec.background && spec.parent.as_ref() == Some(&parent.spec.id)
         };
@@ -184,20 +203,20 @@ impl Session {
     /// Puts a message of the person on record, unless a hook blocks it: then that is the end.
     async fn submit(
         &self,
-        stored: &mut Stored,
+        spec: &AgentSpec,
         text: String,
         cancel: &Cancel,
     ) -> Result<Option<Outcome>, JournalError> {
         let moment = Moment::UserPromptSubmit { prompt: &text };
-        let asked = Box::pin(self.shared().hooks(&stored.spec, moment, cancel));
+        let asked = Box::pin(self.shared().hooks(spec, moment, cancel));
         let Some(reason) = asked.await? else {
-            stored.put(self, Event::Message(UserMessage { text, from: None }))?;
+            self.record(spec, Event::Message(UserMessage { text, from: None }))?;
             return Ok(None);
         };
         let reason = crate::hook::message_blocked(&reason);
-        let outcome = Outcome::without_run(&stored.spec, Status::Failed, reason);
-        self.record(&stored.spec, Event::AgentEnd(Box::new(outcome.clone())))?;
-        Ok(Some(self.record_end(&stored.spec, outcome).await))
+        let outcome = Outcome::without_run(spec, Status::Failed, reason);
+        self.record(spec, Event::AgentEnd(Box::new(outcome.clone())))?;
+        Ok(Some(self.record_end(spec, outcome).await))
     }
 }
 
@@ -209,76 +228,68 @@ impl Shared {
             return;
         }
         for stored in self.tree().stored.values_mut() {
-            if stored.spec.model == was && stored.outcome.is_none() {
+            if stored.spec.model == was && stored.state.read().outcome().is_none() {
                 now.clone_into(&mut stored.spec.model);
             }
         }
     }
 }
 
-impl Stored {
-    /// Puts an event of this agent on record and takes it.
-    fn put(&mut self, session: &Session, event: Event) -> Result<(), JournalError> {
-        let record = session.record(&self.spec, event)?;
-        self.take(&record.event);
-        Ok(())
-    }
+/// Returns the calls that had started when the program ended and do not run again.
+fn lost_calls(state: &AgentState, catalog: &Catalog) -> Vec<(CallId, StartedCall)> {
+    let Step::Call(open) = state.run().step() else { return Vec::new() };
+    let started = open.into_iter().filter_map(|call| {
+        let started = state.started_call(call.id)?;
+        Some((call.id, started.clone()))
+    });
+    let runs_again =
+        |call, started: &StartedCall| runs_again(started, state.has_accepted(call), catalog);
+    started.filter(|(call, started)| !runs_again(*call, started)).collect()
+}
 
-    fn unknown(&self, catalog: &Catalog) -> Vec<UnknownCall> {
-        let Step::Call(open) = self.run.step() else { return Vec::new() };
-        let begun =
-            open.into_iter().filter_map(|call| Some((call.id, self.started.get(&call.id)?)));
-        let lost = begun.filter(|(call, (tool, arguments))| {
-            !self.runs_again(*call, (tool, arguments), catalog)
-        });
-        lost.map(|(_, (tool, arguments))| UnknownCall {
-            agent: self.spec.id.clone(),
-            tool: tool.clone(),
-            arguments: arguments.clone(),
-        })
-        .collect()
-    }
+/// Returns whether a call that had started may run again. Where it started agents, another tool may
+/// take it up.
+fn runs_again(call: &StartedCall, accepted: bool, catalog: &Catalog) -> bool {
+    let entry = accepted.then(|| catalog.spawner(&call.tool)).flatten();
+    let arguments = serde_json::from_str(&call.arguments).unwrap_or_default();
+    let entry = entry.or_else(|| catalog.get(&call.tool));
+    entry.is_some_and(|entry| entry.tool.may_repeat(&arguments))
+}
 
-    /// Whether a call of a tool that had started may run again. Where it started agents, another
-    /// tool may take it up.
-    fn runs_again(&self, call: CallId, (tool, arguments): (&str, &str), catalog: &Catalog) -> bool {
-        let accepted = self.accepted.contains(&call);
-        let entry = accepted.then(|| catalog.spawner(tool)).flatten();
-        let arguments = serde_json::from_str(arguments).unwrap_or_default();
-        let entry = entry.or_else(|| catalog.get(tool));
-        entry.is_some_and(|entry| entry.tool.may_repeat(&arguments))
-    }
+fn unknown_calls(agent: &StoredAgent, catalog: &Catalog) -> Vec<UnknownCall> {
+    let lost = lost_calls(&agent.state.read(), catalog);
+    let unknown = lost.into_iter().map(|(_, StartedCall { tool, arguments })| UnknownCall {
+        agent: agent.spec.id.clone(),
+        tool,
+        arguments,
+    });
+    unknown.collect()
 }
 
 /// Puts on record what became of what was under way when the program ended. A request is over,
 /// and what it took an estimate. Calls that had started, and may not be repeated, get a result that
 /// says so; others stay open and run again.
-pub(crate) fn settle(shared: &Shared, mut stored: Stored) -> Result<Stored, JournalError> {
-    if let Some((error, cost)) = stored.lost(&shared.parts.models, shared.parts.budgets) {
+pub(crate) fn settle(shared: &Shared, stored: &StoredAgent) -> Result<(), JournalError> {
+    let parts = &shared.parts;
+    if let Some((error, cost)) = stored.lost_request(&parts.models, parts.budgets) {
         let event = Event::ModelError { error, retried: true, cost: Some(cost) };
-        shared.bus.record(&stored.spec, event.clone())?;
-        stored.take(&event);
+        shared.bus.record(&stored.spec, event)?;
     }
-    let Step::Call(open) = stored.run.step() else { return Ok(stored) };
-    let open: Vec<CallId> = open.into_iter().map(|call| call.id).collect();
-    for call in open {
-        let Some((tool, arguments)) = stored.started.get(&call) else { continue };
-        if stored.runs_again(call, (tool, arguments), &shared.parts.catalog) {
-            continue;
-        }
-        let facts: Vec<Fact> = unknown_command(shared, tool, arguments).into_iter().collect();
+    let lost = lost_calls(&stored.state.read(), &parts.catalog);
+    for (call, StartedCall { tool, arguments }) in lost {
+        let facts: Vec<Fact> = unknown_command(shared, &tool, &arguments).into_iter().collect();
         let text = "interrupted: the program ended while this call ran, so its outcome is unknown. \
                     It was not run again; look at what it left before you repeat it.";
         let said = shared.untold(&stored.spec.id, call).map(|said| format!("\n{said}"));
         let text = format!("{text}{}", said.unwrap_or_default());
         let end = ToolEnd {
-            tool: tool.clone(),
             result: ToolResult {
                 call,
                 status: CallStatus::Error,
                 text: ModelText::own(text),
                 fingerprint: String::new(),
             },
+            tool,
             args_bytes: arguments.len() as u64,
             ms: 0,
             facts,
@@ -286,10 +297,9 @@ pub(crate) fn settle(shared: &Shared, mut stored: Stored) -> Result<Stored, Jour
             error: Some("the program ended while it ran".to_owned()),
             boundary: None,
         };
-        shared.bus.record(&stored.spec, Event::ToolEnd(Box::new(end.clone())))?;
-        stored.take(&Event::ToolEnd(Box::new(end)));
+        shared.bus.record(&stored.spec, Event::ToolEnd(Box::new(end)))?;
     }
-    Ok(stored)
+    Ok(())
 }
 
 /// The command of a call of which nothing but its start is known: how it ended is not.

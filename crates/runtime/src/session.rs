@@ -16,6 +16,7 @@ use deputize_core::{
 use tokio::sync::Notify;
 use tokio_util::task::TaskTracker;
 
+use crate::agent_state::AgentStates;
 use crate::budget_ledger::BudgetLedger;
 use crate::bus::Bus;
 use crate::cost_history::CostHistory;
@@ -26,7 +27,7 @@ use crate::parts::{Parts, SyncMode};
 use crate::shared::{Shared, SharedParts};
 use crate::spawn::Spawner;
 use crate::store::{Header, ReadError, SessionDir, SessionFile};
-use crate::stored::Stored;
+use crate::stored::StoredAgent;
 use crate::tape::{Beginning, Play};
 use crate::tree::Tree;
 use crate::validate::Checker;
@@ -133,9 +134,10 @@ impl Session {
                 parts.clock,
                 journal,
                 tape.into_iter().chain(parts.observers).collect(),
-                restored.next,
-                restored.texts,
+                Arc::clone(&restored.states),
+                (restored.next, restored.texts),
             ),
+            states: restored.states,
             path: dir.file(&id),
             disk: Arc::clone(dir.disk()),
             checker: Checker::default(),
@@ -249,7 +251,7 @@ impl Session {
     /// The top agent of a recording that is played.
     pub(crate) fn actor(
         &self,
-        stored: Option<Stored>,
+        stored: Option<StoredAgent>,
         spec: AgentSpec,
         authority: Authority,
     ) -> Result<Driver, AttachError> {
@@ -263,6 +265,11 @@ impl Session {
         }
     }
 
+    #[cfg(feature = "fuzz")]
+    pub(crate) fn downgrade(&self) -> Weak<Shared> {
+        Arc::downgrade(&self.shared)
+    }
+
     pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }
@@ -270,18 +277,18 @@ impl Session {
     pub(crate) fn peek_stored<T>(
         &self,
         id: &AgentId,
-        look: impl FnOnce(&Stored) -> T,
+        look: impl FnOnce(&StoredAgent) -> T,
     ) -> Option<T> {
         self.shared.tree().stored.get(id).map(look)
     }
 
-    pub(crate) fn take_stored(&self, id: &AgentId) -> Option<Stored> {
+    pub(crate) fn take_stored(&self, id: &AgentId) -> Option<StoredAgent> {
         self.shared.tree().stored.remove(id)
     }
 
     pub(crate) async fn run_stored(
         &self,
-        stored: Stored,
+        stored: StoredAgent,
         authority: Authority,
         cancel: &Cancel,
     ) -> Outcome {
@@ -375,7 +382,8 @@ pub(crate) struct Restored {
     pub(crate) next: u64,
     pub(crate) texts: BTreeSet<String>,
     pub(crate) files: FileLedger,
-    pub(crate) agents: BTreeMap<AgentId, Stored>,
+    pub(crate) states: Arc<AgentStates>,
+    pub(crate) agents: BTreeMap<AgentId, StoredAgent>,
     /// What was spent by all agents, and by children among them.
     pub(crate) spent: (Cost, Cost),
     /// What replies and completed tasks cost.

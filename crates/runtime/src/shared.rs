@@ -9,12 +9,13 @@ use std::time::Duration;
 use deputize_core::door::{FrameSecret, Secrets};
 use deputize_core::{
     AgentId, AgentSpec, AgentView, Approver, AttachError, Authority, Cancel, Catalog, Endpoint,
-    Event, External, Grant, Handoff, Hook, LogLevel, Memory, Policy, RateGate, RetryPolicy, Run,
-    SessionView, ShellPlace, Store, ToolSource, describe_error,
+    Event, External, Grant, Handoff, Hook, LogLevel, Memory, Policy, RateGate, RetryPolicy,
+    SessionView, Store, ToolSource, describe_error,
 };
 use tokio::sync::{Notify, oneshot};
 use tokio_util::task::TaskTracker;
 
+use crate::agent_state::AgentStates;
 use crate::background::Tell;
 use crate::budget_ledger::{BudgetLedger, Budgets};
 use crate::bus::Bus;
@@ -24,7 +25,7 @@ use crate::pulse::Pulse;
 use crate::session::declare;
 use crate::spawn::{AgentState, LocalAgent};
 use crate::store::Disk;
-use crate::stored::Stored;
+use crate::stored::StoredAgent;
 use crate::tape::{Play, Tape};
 use crate::tree::{Spent, Tree};
 use crate::validate::Checker;
@@ -34,6 +35,7 @@ use crate::wall::Wall;
 pub(crate) struct Shared {
     pub(crate) parts: SharedParts,
     pub(crate) bus: Bus,
+    pub(crate) states: Arc<AgentStates>,
     pub(crate) checker: Checker,
     pub(crate) view: Arc<SessionView>,
     /// The session's file.
@@ -56,6 +58,12 @@ pub(crate) struct Shared {
     pub(crate) catalog: Mutex<Arc<Catalog>>,
     pub(crate) tasks: TaskTracker,
     pub(crate) tree: Mutex<Tree>,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Shared({})", self.view.id)
+    }
 }
 
 /// [`Parts`] less what moved elsewhere.
@@ -197,14 +205,13 @@ impl Shared {
                 .start_agent(&view.spec, &view.declared)
                 .map_err(|error| AttachError::Journal(describe_error(&error)))?;
         }
-        let run = Run::of(&view.spec);
-        Ok(Driver::new(Arc::clone(self), view, run, routes, cancel))
+        Ok(Driver::new(Arc::clone(self), view, routes, cancel))
     }
 
     /// Makes the driver of an agent of the journal.
     pub(crate) fn revive(
         self: &Arc<Self>,
-        stored: Stored,
+        stored: StoredAgent,
         authority: Authority,
         cancel: Cancel,
     ) -> Result<Driver, AttachError> {
@@ -214,21 +221,8 @@ impl Shared {
         if let Some(view) = Arc::get_mut(&mut view) {
             view.declared = stored.declared;
         }
-        let mut driver = Driver::new(Arc::clone(self), view, stored.run, routes, cancel);
-        driver.receipts = stored.receipts;
-        driver.cost = stored.cost;
-        driver.tokens = stored.tokens;
-        driver.requests = stored.requests;
-        driver.begun = stored.begun;
-        driver.ran = stored.ran;
-        driver.ran_before = stored.ran_before;
-        driver.said_before = stored.said.0;
-        driver.started_before = stored.started.into_keys().collect();
-        driver.accepted = stored.accepted;
-        driver.presence.has_left(stored.letters);
-        if let Some(shell) = &stored.shell {
-            driver.view.store.get_or_insert_with(ShellPlace::default).set(shell);
-        }
+        let mut driver = Driver::new(Arc::clone(self), view, routes, cancel);
+        driver.earlier = stored.earlier;
         Ok(driver)
     }
 

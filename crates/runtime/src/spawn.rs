@@ -11,7 +11,6 @@ use tokio::sync::oneshot;
 
 use crate::driver::{Driver, host_fault};
 use crate::shared::Shared;
-use crate::stored::Stored;
 
 /// The runtime's [`Spawn`]. It does not keep the session alive.
 pub(crate) struct Spawner {
@@ -47,8 +46,9 @@ impl Spawn for Spawner {
         }
         let stored = shared.tree().stored.remove(&spec.id);
         match stored {
-            Some(stored @ Stored { outcome: Some(_), .. }) => {
-                if let Some(outcome) = &stored.outcome {
+            Some(stored) if stored.state.read().outcome().is_some() => {
+                let ended = stored.state.read().outcome().cloned();
+                if let Some(outcome) = &ended {
                     shared.has_ended(&stored.spec, outcome);
                 }
                 let (id, spec) = (stored.spec.id.clone(), Arc::new(stored.spec.clone()));
@@ -68,14 +68,12 @@ impl Spawn for Spawner {
                     return Ok(Box::new(LocalAgent { id, spec, cancel: None, state }));
                 }
                 let authority = shared.child_authority(parent, &stored.spec.grant)?;
-                let settled = if shared.play.is_some() {
-                    // What became of its calls is recorded.
-                    stored
-                } else {
-                    crate::resume::settle(&shared, stored)
-                        .map_err(|error| AttachError::Journal(describe_error(&error)))?
-                };
-                let driver = shared.revive(settled, authority, cancel.child())?;
+                // In a recording it is recorded what became of its calls.
+                if shared.play.is_none() {
+                    crate::resume::settle(&shared, &stored)
+                        .map_err(|error| AttachError::Journal(describe_error(&error)))?;
+                }
+                let driver = shared.revive(stored, authority, cancel.child())?;
                 Ok(Box::new(shared.launch(driver)))
             }
             None => {

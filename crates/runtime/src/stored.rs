@@ -1,91 +1,46 @@
 //! The agents of a stored session, as its records have them.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use deputize_core::{
-    AgentId, AgentSpec, AgentStart, CallId, CancelReason, Cost, Event, ExitReason, Extent, Fact,
-    FailureKind, FileLedger, HookPoint, Message, ModelError, Outcome, Receipts, Record, Run,
-    Status, TaskCost, TokenEstimator, ToolDecl, Usage,
+    AgentId, AgentSpec, AgentStart, CallId, Cost, Event, ExitReason, Extent, Fact, FailureKind,
+    FileLedger, Message, ModelError, Outcome, Record, Status, TaskCost, ToolDecl, Usage,
 };
 
-use crate::ask::reply_bytes;
+use crate::agent_state::{AgentStates, SharedState};
 use crate::budget_ledger::Budgets;
 use crate::cost_history::CostHistory;
 use crate::parts::{Models, Parts};
 use crate::session::Restored;
 use crate::store::StoredSession;
 
-/// An agent as the journal has it.
+/// An agent of the journal that nobody has attached to yet.
 #[derive(Debug)]
-pub(crate) struct Stored {
+pub(crate) struct StoredAgent {
     pub(crate) spec: AgentSpec,
     pub(crate) declared: Vec<Arc<ToolDecl>>,
-    pub(crate) run: Run,
-    pub(crate) receipts: Receipts,
-    /// What its own replies cost.
-    pub(crate) cost: Cost,
-    /// Attempts of requests that it sent.
-    pub(crate) requests: u32,
-    pub(crate) outcome: Option<Outcome>,
-    /// The hooks that were told of that outcome, by name.
-    pub(crate) told_hooks: Vec<String>,
-    pub(crate) begun: bool,
-    /// That it, or one above it, was told to end: it does not go on.
-    pub(crate) stopped: Option<CancelReason>,
-    /// How long it ran in earlier processes, at least.
-    pub(crate) ran: Duration,
-    /// The same of its calls that have no result.
-    pub(crate) ran_before: BTreeMap<CallId, Duration>,
-    /// Whether the end of the session is on record since.
-    pub(crate) session_ended: bool,
-    /// The request that has no end: it was under way when the program ended.
-    asked: Option<Asked>,
-    pub(crate) tokens: TokenEstimator,
-    /// Where its shell is, if it left its beginning.
-    pub(crate) shell: Option<PathBuf>,
-    /// Messages that were left for it and that it had not read, in order.
-    pub(crate) letters: VecDeque<String>,
-    /// Calls that had started and have no result, with the tool and the arguments.
-    pub(crate) started: BTreeMap<CallId, (String, String)>,
-    /// Calls that started agents: they were accepted.
-    pub(crate) accepted: BTreeSet<CallId>,
-    /// What an external agent had said last, and whether what it says next is said anew.
-    pub(crate) said: (String, bool),
-    /// What had come of the last attempt that broke off.
-    broken: String,
-    /// What had come of replies that were cut, each before the message of this number.
-    cuts: Vec<(usize, String)>,
+    pub(crate) state: SharedState,
+    pub(crate) earlier: EarlierTime,
 }
 
-/// A request that was sent.
-#[derive(Debug)]
-struct Asked {
-    model: String,
-    bytes: u64,
+/// How long an agent and its open calls ran in earlier processes, at least.
+#[derive(Debug, Default)]
+pub(crate) struct EarlierTime {
+    pub(crate) agent: Duration,
+    pub(crate) calls: BTreeMap<CallId, Duration>,
 }
 
 /// What a session that is taken up again brings along, from its records.
 pub(crate) fn restored(records: &[Record], parts: &Parts) -> Restored {
     let texts = texts(records);
-    let mut agents = fold(records, &texts);
-    let RunTimes { agents: agent_times, calls: call_times } = run_times(records);
-    for (id, ran) in agent_times {
-        if let Some(stored) = agents.get_mut(&id) {
-            stored.ran = ran;
-        }
-    }
-    for ((id, call), ran) in call_times {
-        if let Some(stored) = agents.get_mut(&id) {
-            stored.ran_before.insert(call, ran);
-        }
-    }
+    let states = AgentStates::of(records);
+    let agents = stored_agents(records, &texts, &states);
     let mut spent = (Cost::default(), Cost::default());
     for agent in agents.values() {
-        let mut cost = agent.cost;
-        let lost = agent.lost(&parts.models, parts.budgets);
+        let mut cost = agent.state.read().cost();
+        let lost = agent.lost_request(&parts.models, parts.budgets);
         cost += lost.map(|(_, cost)| cost).unwrap_or_default();
         spent.0 += cost;
         if agent.spec.depth > 0 {
@@ -94,6 +49,7 @@ pub(crate) fn restored(records: &[Record], parts: &Parts) -> Restored {
     }
     Restored {
         next: records.len() as u64,
+        states: Arc::new(states),
         agents,
         children_time: children_time(records),
         spent,
@@ -229,98 +185,60 @@ fn texts(records: &[Record]) -> BTreeMap<String, Arc<str>> {
     starts.flatten().map(|(hash, text)| (hash.clone(), Arc::clone(text))).collect()
 }
 
-/// The agents of a session, each as the fold of its records.
-fn fold(records: &[Record], texts: &BTreeMap<String, Arc<str>>) -> BTreeMap<AgentId, Stored> {
-    let mut agents: BTreeMap<AgentId, Stored> = BTreeMap::new();
+/// Returns the agents of a session with their states and the time that they ran.
+fn stored_agents(
+    records: &[Record],
+    texts: &BTreeMap<String, Arc<str>>,
+    states: &AgentStates,
+) -> BTreeMap<AgentId, StoredAgent> {
+    let RunTimes { agents: mut agent_times, calls } = run_times(records);
+    let mut call_times: BTreeMap<AgentId, BTreeMap<CallId, Duration>> = BTreeMap::new();
+    for ((agent, call), ran) in calls {
+        call_times.entry(agent).or_default().insert(call, ran);
+    }
+    let mut agents = BTreeMap::new();
     for record in records {
-        match &record.event {
-            Event::AgentStart(start) => {
-                let (parent, by) = (start.spec.parent.as_ref(), start.spec.spawned_by.as_ref());
-                let parent = parent.and_then(|parent| agents.get_mut(parent));
-                let stopped_above = parent.as_ref().and_then(|parent| parent.stopped);
-                let stopped_above = stopped_above.map(CancelReason::below);
-                if let (Some(parent), Some(by)) = (parent, by) {
-                    parent.accepted.insert(by.call);
-                }
-                let mut new = stored(start, texts);
-                new.stopped = stopped_above;
-                agents.insert(record.agent.clone(), new);
-            }
-            Event::SessionStart(_) => {
-                // Its person goes on with the top agent; those below it that were told to end were.
-                if let Some(top) = agents.get_mut(&record.agent) {
-                    top.stopped = None;
-                }
-            }
-            Event::AgentStop { reason, pending: true } => stop(&mut agents, &record.agent, *reason),
-            Event::Hook(run) if run.name == HookPoint::SubagentStop => {
-                if let Some(child) = run.child.as_ref().and_then(|id| agents.get_mut(id)) {
-                    child.told_hooks.push(run.by.clone());
-                }
-            }
-            event => {
-                if let Some(agent) = agents.get_mut(&record.agent) {
-                    agent.take(event);
-                }
-            }
-        }
+        let Event::AgentStart(start) = &record.event else { continue };
+        let (spec, declared) = stored_spec(start, texts);
+        let earlier = EarlierTime {
+            agent: agent_times.remove(&spec.id).unwrap_or_default(),
+            calls: call_times.remove(&spec.id).unwrap_or_default(),
+        };
+        let state = states.open(&spec);
+        agents.insert(spec.id.clone(), StoredAgent { spec, declared, state, earlier });
     }
     agents
 }
 
-/// An agent was told to end, and with it those below it.
-fn stop(agents: &mut BTreeMap<AgentId, Stored>, id: &AgentId, reason: CancelReason) {
-    for (other, agent) in agents {
-        if other == id {
-            agent.stopped.get_or_insert(reason);
-        } else if other.ancestors().any(|above| above == *id) {
-            agent.stopped.get_or_insert(reason.below());
-        }
-    }
-}
-
-fn stored(start: &AgentStart, texts: &BTreeMap<String, Arc<str>>) -> Stored {
+/// Returns the spec of an agent with its texts, and its tools as its model was told of them.
+fn stored_spec(
+    start: &AgentStart,
+    texts: &BTreeMap<String, Arc<str>>,
+) -> (AgentSpec, Vec<Arc<ToolDecl>>) {
     let mut spec = start.spec.clone();
     spec.system = start.system.iter().filter_map(|hash| texts.get(hash)).cloned().collect();
     let tools = texts.get(&start.tools).and_then(|text| serde_json::from_str(text).ok());
     let tools: Vec<ToolDecl> = tools.unwrap_or_default();
-    Stored {
-        run: Run::of(&spec),
-        spec,
-        declared: tools.into_iter().map(Arc::new).collect(),
-        receipts: Receipts::default(),
-        cost: Cost::default(),
-        requests: 0,
-        outcome: None,
-        told_hooks: Vec::new(),
-        begun: false,
-        stopped: None,
-        ran: Duration::ZERO,
-        ran_before: BTreeMap::new(),
-        session_ended: false,
-        asked: None,
-        tokens: TokenEstimator::default(),
-        shell: None,
-        letters: VecDeque::new(),
-        started: BTreeMap::new(),
-        accepted: BTreeSet::new(),
-        said: (String::new(), false),
-        broken: String::new(),
-        cuts: Vec::new(),
-    }
+    (spec, tools.into_iter().map(Arc::new).collect())
 }
 
-impl Stored {
-    /// What a request took that was under way when the program ended, and how it is told. It had
-    /// been sent, so that its tokens are those of its text; what had come of a reply nobody knows.
-    pub(crate) fn lost(&self, models: &Models, budgets: Budgets) -> Option<(ModelError, Cost)> {
-        let asked = self.asked.as_ref()?;
-        let route = models.route(&asked.model);
+impl StoredAgent {
+    /// Returns the error and the cost of a request that was under way when the program ended. It
+    /// had been sent, so its tokens are those of its text; how much of a reply had come is not
+    /// known.
+    pub(crate) fn lost_request(
+        &self,
+        models: &Models,
+        budgets: Budgets,
+    ) -> Option<(ModelError, Cost)> {
+        let state = self.state.read();
+        let request = state.pending_request()?;
+        let route = models.route(&request.model);
         let by_rule = route.is_some_and(|route| !route.model.takes_tokens());
         if by_rule && !budgets.limit(self.spec.depth > 0) {
             return None;
         }
-        let usage = Usage { input: self.tokens.guess(asked.bytes), ..Usage::default() };
+        let usage = Usage { input: state.tokens().guess(request.bytes), ..Usage::default() };
         let message = "the program ended while this request was under way: what it took is \
                        estimated";
         let error = ModelError {
@@ -329,90 +247,6 @@ impl Stored {
             ..ModelError::new(FailureKind::Incomplete, message)
         };
         Some((error, Cost::of(usage, route.and_then(|route| route.price))))
-    }
-
-    /// An attempt failed; another one follows or does not.
-    fn broke(&mut self, error: &ModelError, retried: bool) {
-        self.asked = None;
-        if !error.partial.trim().is_empty() {
-            self.broken.clone_from(&error.partial);
-        }
-        if !retried && !self.broken.is_empty() {
-            let text = std::mem::take(&mut self.broken);
-            self.cuts.push((self.run.messages().len(), text));
-        }
-    }
-
-    fn take_facts(&mut self, facts: &[Fact]) {
-        for fact in facts {
-            self.receipts.add(fact);
-            if let Fact::ShellMoved { path } = fact {
-                self.shell = Some(path.clone());
-            }
-        }
-    }
-
-    pub(crate) fn take(&mut self, event: &Event) {
-        match event {
-            Event::ToolStart { call, tool, arguments } => {
-                self.started.insert(*call, (tool.clone(), arguments.clone()));
-                self.said.1 = true;
-            }
-            // What follows is said anew.
-            Event::AnswerRejected { .. } | Event::AgentWrapUp { .. } => self.said.1 = true,
-            Event::ExternalText { text } => {
-                if std::mem::take(&mut self.said.1) {
-                    self.said.0.clear();
-                }
-                self.said.0.push_str(text);
-            }
-            Event::ToolEnd(end) => self.take_facts(&end.facts),
-            Event::AgentEnd(outcome) => {
-                self.asked = None;
-                self.outcome = Some((**outcome).clone());
-            }
-            Event::ModelResponse { reply, cost_usd, .. } => {
-                self.broken.clear();
-                if let Some(asked) = self.asked.take().filter(|_| reply.usage.input > 0) {
-                    self.tokens.replied(asked.bytes, reply_bytes(reply), reply.usage.in_context());
-                }
-                self.cost += Cost {
-                    tokens: reply.usage.input.saturating_add(reply.usage.output),
-                    usd: cost_usd.unwrap_or_default(),
-                    unpriced: cost_usd.is_none(),
-                };
-            }
-            Event::ModelRequest { model, bytes, .. } => {
-                self.asked = Some(Asked { model: model.clone(), bytes: *bytes });
-                self.requests = self.requests.saturating_add(1);
-            }
-            Event::ModelError { error, retried, cost } => {
-                self.cost += cost.unwrap_or_default();
-                self.broke(error, *retried);
-            }
-            Event::MessageLeft { text } => self.letters.push_back(text.clone()),
-            Event::Message(message) => {
-                // It reads them in the order they were left.
-                let is_left = |left: &&String| message.from.is_none() && **left == message.text;
-                if self.letters.front().filter(is_left).is_some() {
-                    self.letters.pop_front();
-                }
-                self.begun = true;
-                self.outcome = None;
-                self.told_hooks.clear();
-                self.session_ended = false;
-            }
-            Event::AgentResume { .. } => {
-                self.outcome = None;
-                self.told_hooks.clear();
-                self.session_ended = false;
-            }
-            Event::SessionEnd { .. } => self.session_ended = true,
-            _ => {}
-        }
-        if let Some(input) = event.input() {
-            self.run.apply(input);
-        }
     }
 }
 
@@ -453,19 +287,19 @@ impl StoredSession {
     /// The conversation of an agent, as its model saw it after the system text.
     #[must_use]
     pub fn messages(&self, agent: &AgentId) -> Option<Vec<Arc<Message>>> {
-        let agents = fold(&self.records, &self.texts());
-        agents.get(agent).map(|stored| stored.run.messages().to_vec())
+        let state = AgentStates::of(&self.records).get(agent)?;
+        Some(state.messages())
     }
 
     /// The conversation of an agent after the system text, with what had come of replies that were
     /// cut, where they were.
     #[must_use]
     pub fn said(&self, agent: &AgentId) -> Option<Vec<Said>> {
-        let agents = fold(&self.records, &self.texts());
-        let stored = agents.get(agent)?;
-        let mut cuts = stored.cuts.iter().peekable();
+        let state = AgentStates::of(&self.records).get(agent)?;
+        let state = state.read();
+        let mut cuts = state.cut_replies().iter().peekable();
         let mut said = Vec::new();
-        for (at, message) in stored.run.messages().iter().enumerate() {
+        for (at, message) in state.run().messages().iter().enumerate() {
             while let Some((_, text)) = cuts.next_if(|(before, _)| *before <= at) {
                 said.push(Said::Cut(text.clone()));
             }
@@ -481,7 +315,7 @@ impl StoredSession {
         let texts = self.texts();
         let root = AgentId::root(&self.header.session);
         self.records.iter().find_map(|record| match &record.event {
-            Event::AgentStart(start) if record.agent == root => Some(stored(start, &texts).spec),
+            Event::AgentStart(start) if record.agent == root => Some(stored_spec(start, &texts).0),
             _ => None,
         })
     }
@@ -489,6 +323,8 @@ impl StoredSession {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
     use deputize_core::{CallStatus, ModelText, SessionId, Stale, ToolEnd, ToolResult, Version};
 

@@ -9,13 +9,13 @@ use deputize_core::{
 };
 
 use crate::presence::Presence;
-use crate::stored::{Stored, tree_cost};
+use crate::stored::{StoredAgent, tree_cost};
 
 /// What is known of the tree of agents.
 #[derive(Default)]
 pub(crate) struct Tree {
     /// Agents of the journal that nobody has attached to yet.
-    pub(crate) stored: BTreeMap<AgentId, Stored>,
+    pub(crate) stored: BTreeMap<AgentId, StoredAgent>,
     /// The first agent of this process.
     pub(crate) top: Option<Arc<AgentSpec>>,
     /// Agents that run.
@@ -35,11 +35,12 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    pub(crate) fn of(stored: BTreeMap<AgentId, Stored>) -> Self {
+    pub(crate) fn of(stored: BTreeMap<AgentId, StoredAgent>) -> Self {
         let mut tree = Self::default();
         stored.keys().for_each(|id| tree.note(id));
         for stored in stored.values() {
-            stored.outcome.iter().for_each(|outcome| tree.keep(&stored.spec, outcome));
+            let state = stored.state.read();
+            state.outcome().iter().for_each(|outcome| tree.keep(&stored.spec, outcome));
         }
         Self { spent: spent_below(&stored), stored, ..tree }
     }
@@ -57,12 +58,14 @@ impl Tree {
     }
 
     /// Takes the background children of an agent, in the order in which they were asked for.
-    pub(crate) fn take_background(&mut self, parent: &AgentId) -> Vec<Stored> {
-        let is_one =
-            |stored: &Stored| stored.spec.background && stored.spec.parent.as_ref() == Some(parent);
+    pub(crate) fn take_background(&mut self, parent: &AgentId) -> Vec<StoredAgent> {
+        let is_one = |stored: &StoredAgent| {
+            stored.spec.background && stored.spec.parent.as_ref() == Some(parent)
+        };
         let ids = self.stored.iter().filter(|(_, stored)| is_one(stored));
         let ids: Vec<AgentId> = ids.map(|(id, _)| id.clone()).collect();
-        let mut taken: Vec<Stored> = ids.iter().filter_map(|id| self.stored.remove(id)).collect();
+        let mut taken: Vec<StoredAgent> =
+            ids.iter().filter_map(|id| self.stored.remove(id)).collect();
         taken.sort_by_key(|it| it.spec.spawned_by.as_ref().map(|by| (by.call, by.task_index)));
         taken
     }
@@ -123,10 +126,11 @@ impl Tree {
 }
 
 /// What descendants cost that ended, by the parent that has not ended for good.
-fn spent_below(agents: &BTreeMap<AgentId, Stored>) -> BTreeMap<AgentId, Spent> {
+fn spent_below(agents: &BTreeMap<AgentId, StoredAgent>) -> BTreeMap<AgentId, Spent> {
     let mut below: BTreeMap<AgentId, Spent> = BTreeMap::new();
     for stored in agents.values() {
-        if let (Some(outcome), Some(parent)) = (&stored.outcome, &stored.spec.parent) {
+        let state = stored.state.read();
+        if let (Some(outcome), Some(parent)) = (state.outcome(), &stored.spec.parent) {
             let (usage, cost) = (outcome.tree_usage(), tree_cost(outcome));
             *below.entry(parent.clone()).or_default() += Spent { usage, cost };
         }

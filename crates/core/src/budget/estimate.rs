@@ -22,7 +22,7 @@ const MOST_OBSERVED: usize = 32;
 const LEAST_OUTPUT: u32 = 256;
 
 /// How many tokens an agent's conversation takes, as its replies counted it.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TokenEstimator {
     /// Of the request before the last reply.
     bytes: u64,
@@ -32,19 +32,34 @@ pub struct TokenEstimator {
     known_tokens: u64,
     /// The most that came between a reply and the next request.
     brought: u64,
+    /// The highest density of any request that was counted.
+    densest: u64,
 }
 
 impl TokenEstimator {
     /// Takes what a reply counted: bytes of its request, and its own.
-    pub const fn replied(&mut self, bytes: u64, reply_bytes: u64, usage: Usage) {
+    pub fn replied(&mut self, bytes: u64, reply_bytes: u64, usage: Usage) {
         (self.bytes, self.tokens) = (bytes, usage.input);
+        self.densest = self.densest.max(Self::density(bytes, usage.input));
         self.known_bytes = bytes.saturating_add(reply_bytes);
         self.known_tokens = usage.input.saturating_add(usage.output);
     }
 
-    /// Takes how many tokens the next request has.
-    pub fn grew(&mut self, tokens: u64) {
+    /// Takes a request of so many bytes that was sent.
+    ///
+    /// ```
+    /// use deputize_core::{TokenEstimator, Usage};
+    ///
+    /// let mut estimator = TokenEstimator::default();
+    /// estimator.requested(900);
+    /// assert_eq!(estimator.brought(), 0, "no reply came before it");
+    /// estimator.replied(900, 0, Usage { input: 300, ..Usage::default() });
+    /// estimator.requested(1800);
+    /// assert!(estimator.brought() > 300);
+    /// ```
+    pub fn requested(&mut self, bytes: u64) {
         if self.known_tokens > 0 {
+            let tokens = self.bound(bytes, Some(self.densest).filter(|density| *density > 0));
             self.brought = self.brought.max(tokens.saturating_sub(self.known_tokens));
         }
     }

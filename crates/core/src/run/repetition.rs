@@ -25,7 +25,7 @@ pub(super) enum Seen {
 }
 
 /// The last calls of a turn, by what was asked and what came back.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Repetition {
     last: Vec<[u8; 32]>,
     /// Calls since the note, once there was one.

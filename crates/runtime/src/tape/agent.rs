@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use deputize_core::{
-    AgentId, AgentSpec, BoxFuture, CallId, CallStatus, Event, HookDecision, HookPoint, Input,
-    Message, Outcome, Record, Request, Status, Step, ToolCall, ToolCx, UserMessage,
+    AgentId, AgentSpec, BoxFuture, CallId, CallStatus, Event, HookDecision, HookPoint, Message,
+    Outcome, Record, Request, Status, Step, ToolCall, ToolChoice, ToolCx, UserMessage,
 };
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 
@@ -14,8 +14,9 @@ use super::compare::compare;
 use super::error::{Place, ReplayError};
 use super::excerpt::said;
 use super::play::{Over, Play};
+use crate::agent_state::NextStep;
 use crate::ask::readable_by;
-use crate::driver::{Driver, host_fault, outcome_of};
+use crate::driver::{Driver, host_fault, outcome_of, publish};
 
 /// An agent that is played.
 struct Actor {
@@ -93,7 +94,8 @@ impl Actor {
         let spec = &self.driver.view.spec;
         let failed = || {
             let text = "the recorded session failed before its agent began".to_owned();
-            let never_began = status != Status::Completed && !self.driver.begun;
+            let begun = self.driver.state.read().has_begun();
+            let never_began = status != Status::Completed && !begun;
             never_began.then(|| Outcome::without_run(spec, status, text))
         };
         let outcome = self.outcome.take().or_else(failed);
@@ -103,20 +105,26 @@ impl Actor {
 
     /// Holds a record against what the agent would do now.
     async fn check(&mut self, record: &Record) -> Result<(), Over> {
-        let step = self.driver.run.step();
+        let step = self.driver.next_step();
         match &record.event {
             Event::AgentStart(start) if record.depth > 0 => self.starts_so(record, &start.spec),
             Event::ModelRequest { iteration, .. } => match step {
-                Step::Ask { iteration: now, .. } if now == *iteration => self.request(record),
+                NextStep::Ask { iteration: now, tools } if now == *iteration => {
+                    self.request(record, now, tools)
+                }
                 _ => Err(self.otherwise(record)),
             },
             Event::ModelResponse { .. } | Event::ModelError { .. } | Event::ModelRetry { .. } => {
-                if matches!(step, Step::Ask { .. }) { Ok(()) } else { Err(self.otherwise(record)) }
+                if matches!(step, NextStep::Ask { .. }) {
+                    Ok(())
+                } else {
+                    Err(self.otherwise(record))
+                }
             }
             // A program of its own tells of its calls; no loop of ours asked for them.
             Event::ToolStart { .. } | Event::ToolEnd(_) if self.is_program() => Ok(()),
             Event::ToolStart { call, tool, arguments } => {
-                let Step::Call(open) = step else { return Err(self.otherwise(record)) };
+                let NextStep::Call(open) = step else { return Err(self.otherwise(record)) };
                 let same = open.iter().any(|open| {
                     open.id == *call && open.name == *tool && open.arguments == *arguments
                 });
@@ -127,8 +135,8 @@ impl Actor {
             }
             Event::ToolEnd(end) => {
                 let call = end.result.call;
-                let due = |open: &&ToolCall| open.id == call && open.name == end.tool;
-                if !matches!(step, Step::Call(open) if open.iter().any(due)) {
+                let due = |open: &ToolCall| open.id == call && open.name == end.tool;
+                if !matches!(step, NextStep::Call(open) if open.iter().any(due)) {
                     return Err(self.otherwise(record));
                 }
                 self.call_ends(call, end.result.status).await;
@@ -176,12 +184,9 @@ impl Actor {
     }
 
     /// Holds a request against the recorded one.
-    fn request(&mut self, record: &Record) -> Result<(), Over> {
+    fn request(&mut self, record: &Record, iteration: u32, tools: ToolChoice) -> Result<(), Over> {
         let play = Arc::clone(&self.play);
         let Some(sent) = play.recording.sent.get(&record.seq) else {
-            return Err(self.otherwise(record));
-        };
-        let Step::Ask { iteration, tools } = self.driver.run.step() else {
             return Err(self.otherwise(record));
         };
         self.sent.truncate(sent.kept);
@@ -195,7 +200,8 @@ impl Actor {
             );
             return Err(self.fail(record, now));
         }
-        let messages = readable_by(self.driver.run.messages(), &sent.model);
+        let messages = self.driver.state.messages();
+        let messages = readable_by(&messages, &sent.model);
         let options = self.driver.recorded_options(&sent.options);
         let now = Request {
             model: &sent.at_provider,
@@ -258,44 +264,41 @@ impl Actor {
     /// Holds the end of the agent against its own.
     fn ends_so(&self, record: &Record, outcome: &Outcome) -> Result<(), Over> {
         // What a hook held back did not come to the loop.
-        let held_back = self.blocked || !self.driver.begun && outcome.text.is_none();
+        let begun = self.driver.state.read().has_begun();
+        let held_back = self.blocked || !begun && outcome.text.is_none();
         if held_back && outcome.status == Status::Failed || outcome.external && self.is_program() {
             return Ok(());
         }
         // A failure of the machine is not played again; what it leaves follows from the loop.
         let fault = (outcome.status == Status::Error).then(String::new);
-        let own = outcome_of(&self.driver.view.spec, &self.driver.run, fault);
+        let own = outcome_of(&self.driver.view.spec, &self.driver.state.read(), fault);
         let same = (own.status, own.exit_reason, &own.text, own.partial)
             == (outcome.status, outcome.exit_reason, &outcome.text, outcome.partial);
         let counted = (own.iterations, own.usage) == (outcome.iterations, outcome.usage);
         if same && counted { Ok(()) } else { Err(self.otherwise(record)) }
     }
 
-    /// Lets the fold take a record.
+    /// Applies a record to the agent's state.
     fn take(&mut self, record: &Record) {
-        let run = &mut self.driver.run;
+        let state = &self.driver.state;
+        let begun = state.read().has_begun();
         match &record.event {
             Event::Hook(hook) if hook.name == HookPoint::UserPromptSubmit => {
                 self.blocked = hook.decision == HookDecision::Block;
             }
             // The first message follows from what made the agent: a request shows whether that
             // is what was recorded.
-            Event::Message(message) if !self.driver.begun && message.from.is_none() => {
-                self.driver.begun = true;
+            Event::Message(message) if !begun && message.from.is_none() => {
                 let text = self.driver.view.spec.task.clone();
-                run.apply(Input::Message(&UserMessage { text, from: None }));
+                state.replay(&Event::Message(UserMessage { text, from: None }));
             }
-            event => {
-                event.input().into_iter().for_each(|input| run.apply(input));
-                if let Event::ToolEnd(end) = event {
-                    self.driver.saw(&end.facts);
-                }
-            }
+            event => state.replay(event),
         }
+        publish(&state.read(), &self.driver.view);
     }
 
     fn otherwise(&self, record: &Record) -> Over {
-        let now = match self.driver.run.step() {
+        let now = match self.driver.state.read().run().step() {
             Step::Ask { iteration, .. } => {
                 format!("its request {iteration} to the model would be sent")
             }

@@ -13,7 +13,7 @@ use super::read::Recording;
 use crate::parts::Parts;
 use crate::session::{Restored, Session};
 use crate::store::SessionDir;
-use crate::stored::{Stored, restored};
+use crate::stored::{StoredAgent, restored};
 
 /// A session that is played from a recording. It asks no model and runs no tool, keeps no
 /// session file, and waits for nothing; whoever watches sees the recorded records.
@@ -119,7 +119,7 @@ impl Replay {
         let mut stored = session.take_stored(&AgentId::root(session.id()));
         if let (Some(stored), Some(now)) = (&mut stored, play.recording.model()) {
             let was = std::mem::replace(&mut stored.spec.model, now.to_owned());
-            let follows = |child: &Stored| {
+            let follows = |child: &StoredAgent| {
                 child.spec.model == was && play.recording.asks(&child.spec.id) == Some(now)
             };
             let mut tree = session.shared().tree();
@@ -128,8 +128,10 @@ impl Replay {
             }
         }
         let nothing_new = play.recording.records.is_empty() && play.recording.torn == 0;
-        if let Some(outcome) =
-            stored.as_ref().and_then(|stored| stored.outcome.clone()).filter(|_| nothing_new)
+        if let Some(outcome) = stored
+            .as_ref()
+            .and_then(|stored| stored.state.read().outcome().cloned())
+            .filter(|_| nothing_new)
         {
             return Ok(outcome);
         }

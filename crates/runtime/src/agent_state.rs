@@ -1,0 +1,475 @@
+//! The state of each agent, as a fold of its records.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use deputize_core::{
+    AgentId, AgentSpec, CallId, CancelReason, Cost, Event, Fact, HookPoint, Message, ModelError,
+    Outcome, Receipts, Record, Reply, Run, Step, TokenEstimator, ToolCall, ToolChoice, Usage,
+};
+
+use crate::request_size::reply_bytes;
+
+/// Everything that is true of an agent. Only records change it, so an agent that runs, one that is
+/// resumed and one that is replayed have the same state.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct AgentState {
+    run: Run,
+    begun: bool,
+    model_use: ModelUse,
+    calls: CallLog,
+    receipts: Receipts,
+    shell: Option<PathBuf>,
+    mailbox: VecDeque<String>,
+    external_text: ExternalText,
+    cut_replies: CutReplies,
+    ending: Ending,
+}
+
+/// What an agent asked of models, and what that cost.
+#[derive(Debug, Clone, PartialEq, Default)]
+struct ModelUse {
+    requests: u32,
+    /// The request that has no reply yet.
+    pending: Option<PendingRequest>,
+    cost: Cost,
+    tokens: TokenEstimator,
+    /// Tokens of the conversation at the last reply; 0 before it.
+    context_tokens: u64,
+}
+
+/// A request that was sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PendingRequest {
+    /// The model as agents name it.
+    pub(crate) model: String,
+    pub(crate) bytes: u64,
+}
+
+/// The calls of an agent.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct CallLog {
+    /// Calls that have started and have no result.
+    started: BTreeMap<CallId, StartedCall>,
+    /// Calls that started agents.
+    accepted: BTreeSet<CallId>,
+}
+
+/// A call that has started and has no result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct StartedCall {
+    pub(crate) tool: String,
+    pub(crate) arguments: String,
+}
+
+/// What an external agent has said last.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct ExternalText {
+    text: String,
+    /// Whether the next piece begins a new text.
+    ended: bool,
+}
+
+impl ExternalText {
+    fn push(&mut self, piece: &str) {
+        if std::mem::take(&mut self.ended) {
+            self.text.clear();
+        }
+        self.text.push_str(piece);
+    }
+}
+
+/// The texts of replies that were cut or broke off.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct CutReplies {
+    /// The text of the last attempt that broke off, until the request succeeds or fails.
+    partial: String,
+    /// The texts of requests that failed, each with the number of messages before it.
+    texts: Vec<(usize, String)>,
+}
+
+impl CutReplies {
+    fn broke(&mut self, error: &ModelError) {
+        if !error.partial.trim().is_empty() {
+            self.partial.clone_from(&error.partial);
+        }
+    }
+
+    fn failed(&mut self, messages: usize) {
+        if !self.partial.is_empty() {
+            self.texts.push((messages, std::mem::take(&mut self.partial)));
+        }
+    }
+}
+
+/// How an agent ended, or was told to.
+#[derive(Debug, Clone, PartialEq, Default)]
+struct Ending {
+    /// Why the agent, or one above it, must end: it is not resumed.
+    stopped: Option<CancelReason>,
+    outcome: Option<Outcome>,
+    /// The hooks that ran after its end, by name.
+    notified_hooks: Vec<String>,
+    /// Whether the session ended after the agent.
+    session_ended: bool,
+}
+
+impl Ending {
+    /// The agent goes on.
+    fn reopen(&mut self) {
+        let stopped = self.stopped;
+        *self = Self { stopped, ..Self::default() };
+    }
+}
+
+/// What an agent does next: [`Step`] without a borrow of its state.
+#[derive(Debug)]
+pub(crate) enum NextStep {
+    Ask { iteration: u32, tools: ToolChoice },
+    Call(Vec<ToolCall>),
+    Rest,
+    Done,
+}
+
+impl AgentState {
+    /// Returns the state of a new agent.
+    pub(crate) fn new(spec: &AgentSpec) -> Self {
+        Self {
+            run: Run::of(spec),
+            begun: false,
+            model_use: ModelUse::default(),
+            calls: CallLog::default(),
+            receipts: Receipts::default(),
+            shell: None,
+            mailbox: VecDeque::new(),
+            external_text: ExternalText::default(),
+            cut_replies: CutReplies::default(),
+            ending: Ending::default(),
+        }
+    }
+
+    /// Applies an event of this agent.
+    fn apply(&mut self, event: &Event) {
+        self.apply_to_model_use(event);
+        self.apply_to_cut_replies(event);
+        self.apply_to_calls(event);
+        match event {
+            Event::Message(message) => {
+                // It reads messages in the order they were left.
+                let is_left = |left: &String| message.from.is_none() && *left == message.text;
+                if self.mailbox.front().is_some_and(is_left) {
+                    self.mailbox.pop_front();
+                }
+                self.begun = true;
+                self.ending.reopen();
+            }
+            Event::MessageLeft { text } => self.mailbox.push_back(text.clone()),
+            Event::ExternalText { text } => self.external_text.push(text),
+            Event::ToolStart { .. } | Event::AnswerRejected { .. } | Event::AgentWrapUp { .. } => {
+                self.external_text.ended = true;
+            }
+            Event::AgentResume { .. } => self.ending.reopen(),
+            Event::AgentEnd(outcome) => self.ending.outcome = Some((**outcome).clone()),
+            Event::SessionEnd { .. } => self.ending.session_ended = true,
+            _ => {}
+        }
+        if let Some(input) = event.input() {
+            self.run.apply(input);
+        }
+    }
+
+    fn apply_to_model_use(&mut self, event: &Event) {
+        let used = &mut self.model_use;
+        match event {
+            Event::ModelRequest { model, bytes, .. } => {
+                used.tokens.requested(*bytes);
+                used.pending = Some(PendingRequest { model: model.clone(), bytes: *bytes });
+                used.requests = used.requests.saturating_add(1);
+            }
+            Event::ModelResponse { reply, cost_usd, .. } => used.replied(reply, *cost_usd),
+            Event::ModelError { error, cost, .. } => used.failed(error, cost.unwrap_or_default()),
+            Event::AgentEnd(_) => used.pending = None,
+            _ => {}
+        }
+    }
+
+    fn apply_to_cut_replies(&mut self, event: &Event) {
+        match event {
+            Event::ModelResponse { .. } => self.cut_replies.partial.clear(),
+            Event::ModelError { error, retried, .. } => {
+                self.cut_replies.broke(error);
+                if !retried {
+                    self.cut_replies.failed(self.run.messages().len());
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn apply_to_calls(&mut self, event: &Event) {
+        match event {
+            Event::ToolStart { call, tool, arguments } => {
+                let started = StartedCall { tool: tool.clone(), arguments: arguments.clone() };
+                self.calls.started.insert(*call, started);
+            }
+            Event::ToolEnd(end) => {
+                self.calls.started.remove(&end.result.call);
+                for fact in &end.facts {
+                    self.receipts.add(fact);
+                    if let Fact::ShellMoved { path } = fact {
+                        self.shell = Some(path.clone());
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Returns the agent's loop.
+    pub(crate) const fn run(&self) -> &Run {
+        &self.run
+    }
+
+    /// Returns what the agent does next.
+    pub(crate) fn next_step(&self) -> NextStep {
+        match self.run.step() {
+            Step::Ask { iteration, tools } => NextStep::Ask { iteration, tools },
+            Step::Call(open) => NextStep::Call(open.into_iter().cloned().collect()),
+            Step::Rest => NextStep::Rest,
+            Step::Done(_) => NextStep::Done,
+        }
+    }
+
+    /// Returns whether the agent's first message is on record.
+    pub(crate) const fn has_begun(&self) -> bool {
+        self.begun
+    }
+
+    /// Returns how many attempts of requests were sent.
+    pub(crate) const fn requests(&self) -> u32 {
+        self.model_use.requests
+    }
+
+    /// Returns the request that has no reply yet.
+    pub(crate) const fn pending_request(&self) -> Option<&PendingRequest> {
+        self.model_use.pending.as_ref()
+    }
+
+    /// Returns what the agent's own requests cost.
+    pub(crate) const fn cost(&self) -> Cost {
+        self.model_use.cost
+    }
+
+    /// Returns the estimate of how many tokens the conversation has.
+    pub(crate) const fn tokens(&self) -> &TokenEstimator {
+        &self.model_use.tokens
+    }
+
+    /// Returns how many tokens the conversation had at the last reply, by its provider's count.
+    pub(crate) fn context_tokens(&self) -> Option<u64> {
+        Some(self.model_use.context_tokens).filter(|tokens| *tokens > 0)
+    }
+
+    /// Returns a call that has started and has no result.
+    pub(crate) fn started_call(&self, call: CallId) -> Option<&StartedCall> {
+        self.calls.started.get(&call)
+    }
+
+    /// Returns whether a call started agents.
+    pub(crate) fn has_accepted(&self, call: CallId) -> bool {
+        self.calls.accepted.contains(&call)
+    }
+
+    /// Returns what the host saw the agent do.
+    pub(crate) const fn receipts(&self) -> &Receipts {
+        &self.receipts
+    }
+
+    /// Returns where the agent's shell is, if it has moved.
+    pub(crate) fn shell(&self) -> Option<&Path> {
+        self.shell.as_deref()
+    }
+
+    /// Returns the messages that were left for the agent and that it has not read, in order.
+    pub(crate) const fn mailbox(&self) -> &VecDeque<String> {
+        &self.mailbox
+    }
+
+    /// Returns what an external agent has said last, if anything.
+    pub(crate) fn external_text(&self) -> Option<&str> {
+        Some(self.external_text.text.as_str()).filter(|text| !text.trim().is_empty())
+    }
+
+    /// Returns the texts of requests that failed, each with the number of messages before it.
+    pub(crate) fn cut_replies(&self) -> &[(usize, String)] {
+        &self.cut_replies.texts
+    }
+
+    /// Returns why the agent, or one above it, was told to end.
+    pub(crate) const fn stopped(&self) -> Option<CancelReason> {
+        self.ending.stopped
+    }
+
+    /// Returns how the agent ended, unless it went on since.
+    pub(crate) const fn outcome(&self) -> Option<&Outcome> {
+        self.ending.outcome.as_ref()
+    }
+
+    /// Returns the names of the hooks that ran after the agent's end.
+    pub(crate) fn notified_hooks(&self) -> &[String] {
+        &self.ending.notified_hooks
+    }
+
+    /// Returns whether the end of the session is on record after the agent's.
+    pub(crate) const fn session_ended(&self) -> bool {
+        self.ending.session_ended
+    }
+}
+
+impl ModelUse {
+    fn replied(&mut self, reply: &Reply, cost_usd: Option<f64>) {
+        let context = reply.usage.in_context();
+        if let Some(request) = self.pending.take().filter(|_| reply.usage.input > 0) {
+            self.tokens.replied(request.bytes, reply_bytes(reply), context);
+        }
+        self.context_tokens = context.input.saturating_add(context.output);
+        self.cost += Cost {
+            tokens: reply.usage.input.saturating_add(reply.usage.output),
+            usd: cost_usd.unwrap_or_default(),
+            unpriced: cost_usd.is_none(),
+        };
+    }
+
+    fn failed(&mut self, error: &ModelError, cost: Cost) {
+        let counted = error.usage.as_deref().filter(|usage| !error.estimated && usage.input > 0);
+        if let (Some(request), Some(usage)) = (self.pending.take(), counted) {
+            // Its reply does not enter the conversation.
+            let usage = Usage { output: 0, ..usage.in_context() };
+            self.tokens.replied(request.bytes, 0, usage);
+        }
+        self.cost += cost;
+    }
+}
+
+/// The state of one agent, which is read while the fold goes on. Guards are held within a
+/// statement, never over an `await` or a record.
+#[derive(Debug, Clone)]
+pub(crate) struct SharedState(Arc<Mutex<AgentState>>);
+
+/// Read access to a state.
+#[derive(Debug)]
+pub(crate) struct StateRef<'s>(MutexGuard<'s, AgentState>);
+
+impl Deref for StateRef<'_> {
+    type Target = AgentState;
+
+    fn deref(&self) -> &AgentState {
+        &self.0
+    }
+}
+
+impl SharedState {
+    fn new(spec: &AgentSpec) -> Self {
+        Self(Arc::new(Mutex::new(AgentState::new(spec))))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, AgentState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the state as it is now.
+    pub(crate) fn read(&self) -> StateRef<'_> {
+        StateRef(self.lock())
+    }
+
+    /// Returns the conversation.
+    pub(crate) fn messages(&self) -> Vec<Arc<Message>> {
+        self.lock().run.messages().to_vec()
+    }
+
+    /// Applies an event of this agent that a recording has.
+    pub(crate) fn replay(&self, event: &Event) {
+        self.lock().apply(event);
+    }
+}
+
+/// The states of all agents of a session, folded from its records.
+#[derive(Debug, Default)]
+pub(crate) struct AgentStates(Mutex<BTreeMap<AgentId, SharedState>>);
+
+impl AgentStates {
+    /// Folds the records of a session.
+    pub(crate) fn of(records: &[Record]) -> Self {
+        let states = Self::default();
+        records.iter().for_each(|record| states.apply(record));
+        states
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<AgentId, SharedState>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the state of an agent that has started and was not removed.
+    pub(crate) fn get(&self, agent: &AgentId) -> Option<SharedState> {
+        self.lock().get(agent).cloned()
+    }
+
+    /// Returns the state of an agent, which is a new one if its start is not on record.
+    pub(crate) fn open(&self, spec: &AgentSpec) -> SharedState {
+        let mut states = self.lock();
+        states.entry(spec.id.clone()).or_insert_with(|| SharedState::new(spec)).clone()
+    }
+
+    /// Forgets an agent whose state nobody will ask for again.
+    pub(crate) fn remove(&self, agent: &AgentId) {
+        self.lock().remove(agent);
+    }
+
+    /// Applies a record to the agents that it is about.
+    pub(crate) fn apply(&self, record: &Record) {
+        let mut states = self.lock();
+        match &record.event {
+            Event::AgentStart(start) => start_agent(&mut states, &start.spec),
+            Event::SessionStart(_) => {
+                // The person resumes the top agent. Agents below it that were told to end stay so.
+                if let Some(top) = states.get(&record.agent) {
+                    top.lock().ending.stopped = None;
+                }
+            }
+            Event::AgentStop { reason, pending: true } => stop(&states, &record.agent, *reason),
+            Event::Hook(run) if run.name == HookPoint::SubagentStop => {
+                if let Some(child) = run.child.as_ref().and_then(|id| states.get(id)) {
+                    child.lock().ending.notified_hooks.push(run.by.clone());
+                }
+            }
+            event => {
+                if let Some(agent) = states.get(&record.agent) {
+                    agent.lock().apply(event);
+                }
+            }
+        }
+    }
+}
+
+fn start_agent(states: &mut BTreeMap<AgentId, SharedState>, spec: &AgentSpec) {
+    let new = SharedState::new(spec);
+    if let Some(parent) = spec.parent.as_ref().and_then(|parent| states.get(parent)) {
+        let mut parent = parent.lock();
+        parent.calls.accepted.extend(spec.spawned_by.as_ref().map(|by| by.call));
+        new.lock().ending.stopped = parent.ending.stopped.map(CancelReason::below);
+    }
+    states.insert(spec.id.clone(), new);
+}
+
+/// Notes that an agent was told to end, and with it those below it.
+fn stop(states: &BTreeMap<AgentId, SharedState>, id: &AgentId, reason: CancelReason) {
+    for (other, state) in states {
+        if other == id {
+            state.lock().ending.stopped.get_or_insert(reason);
+        } else if other.ancestors().any(|above| above == *id) {
+            state.lock().ending.stopped.get_or_insert(reason.below());
+        }
+    }
+}

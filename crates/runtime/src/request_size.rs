@@ -1,0 +1,33 @@
+//! Counts the bytes of requests and replies, without what a wire adds.
+
+use std::sync::Arc;
+
+use deputize_core::{Message, Reply, Request, ToolDecl};
+
+/// Returns the bytes of the text of a request: system, tools and messages.
+pub(crate) fn request_bytes(request: &Request<'_>) -> u64 {
+    let system: usize = request.system.iter().map(|block| block.len()).sum();
+    let tool = |tool: &Arc<ToolDecl>| {
+        tool.name.as_str().len() + tool.description.len() + tool.parameters.as_str().len()
+    };
+    let tools: usize = request.tools.iter().map(tool).sum();
+    let message = |message: &Arc<Message>| match &**message {
+        Message::User(user) => user.text.len(),
+        Message::Assistant(said) => {
+            let calls = said.calls.iter().map(|call| call.name.len() + call.arguments.len());
+            let opaque = said.opaque.iter().map(|block| block.raw.len());
+            said.text.len() + said.reasoning.len() + calls.chain(opaque).sum::<usize>()
+        }
+        Message::Tool(result) => result.text.as_str().len(),
+    };
+    let messages: usize = request.messages.iter().map(message).sum();
+    (system + tools + messages) as u64
+}
+
+/// Returns the bytes of a reply, as [`request_bytes`] counts them when it is sent back.
+pub(crate) fn reply_bytes(reply: &Reply) -> u64 {
+    let calls = reply.calls.iter().map(|call| call.name.len() + call.arguments.len());
+    let opaque = reply.opaque.iter().map(|block| block.raw.len());
+    let rest: usize = calls.chain(opaque).sum();
+    (reply.text.len() + reply.reasoning.len() + rest) as u64
+}
