@@ -12,8 +12,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use deputize_core::{BoxFuture, Cancel, Catalog, Resource as _};
-use deputize_mcp::serve::{Answer, Desk, Notes, Offered, Who, Work, Wrong};
-use deputize_mcp::{Card, Cwd, Filter, HintCommands, Server, Servers, look, offer};
+use deputize_mcp::serve::{
+    AgentService, Answer, InvalidCall, ProgressSink, ServeState, ServedTool, ServerInfo,
+};
+use deputize_mcp::{Cwd, HintCommands, Server, ServerRecord, Servers, ToolFilter, look, offer};
 use deputize_plugin_host::{
     Boundary, Description, HostProgram, Inside, Isolated, PluginFile, entries,
 };
@@ -210,11 +212,11 @@ impl Place {
         let server = server.map_err(io::Error::other)?;
         let [once, by] = std::array::from_fn(|_| Arc::clone(&self.supervisor));
         let listed = look(server.clone(), dir, move || Ok(Arc::clone(&once))).await;
-        let mut card = Card::default();
+        let mut card = ServerRecord::default();
         card.keep(&server.start(), listed.map_err(io::Error::other)?);
         let mut catalog = Catalog::default();
         let commands = HintCommands { review: "bench review".into(), test: "bench test".into() };
-        let offered = offer("bench", &card, &server.start(), &Filter::default(), &commands);
+        let offered = offer("bench", &card, &server.start(), &ToolFilter::default(), &commands);
         for entry in offered.entries {
             catalog.insert(entry).map_err(io::Error::other)?;
         }
@@ -234,10 +236,10 @@ fn linked() -> io::Result<Catalog> {
 /// The linked tool, for an MCP client.
 struct Served(Bench);
 
-impl Work for Served {
-    fn offers(&self) -> BoxFuture<'_, Vec<Offered>> {
+impl AgentService for Served {
+    fn offers(&self) -> BoxFuture<'_, Vec<ServedTool>> {
         let decl = self.0.agent().catalog.get(TOOL).map(|entry| entry.tool.spec().decl.clone());
-        let offered = decl.map(|decl| Offered {
+        let offered = decl.map(|decl| ServedTool {
             name: TOOL,
             description: decl.description,
             parameters: decl.parameters.to_value().as_object().cloned().unwrap_or_default(),
@@ -249,9 +251,9 @@ impl Work for Served {
         &'a self,
         tool: &'a str,
         arguments: Map<String, Value>,
-        _: Notes,
+        _: ProgressSink,
         _: Cancel,
-    ) -> BoxFuture<'a, Result<Answer, Wrong>> {
+    ) -> BoxFuture<'a, Result<Answer, InvalidCall>> {
         Box::pin(async move {
             Ok(match self.0.call(tool, Value::Object(arguments)).await {
                 Ok(output) => Answer { text: output.content, data: None, failed: false },
@@ -265,9 +267,9 @@ impl Work for Served {
 pub(crate) fn serve(dir: Option<PathBuf>) -> io::Result<()> {
     let dir = dir.ok_or_else(|| io::Error::other("the server needs a directory"))?;
     let work = Arc::new(Served(Bench::of(dir, linked()?)));
-    let who = Who { name: "bench", version: "1", instructions: String::new() };
+    let who = ServerInfo { name: "bench", version: "1", instructions: String::new() };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let desk = Desk::new(who, work, Cancel::new());
+    let desk = ServeState::new(who, work, Cancel::new());
     let input: File = io::stdin().as_fd().try_clone_to_owned()?.into();
     let output: File = io::stdout().as_fd().try_clone_to_owned()?.into();
     let [input, output] = [input, output].map(tokio::fs::File::from_std);

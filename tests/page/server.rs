@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use deputize_core::Resource as _;
 use deputize_core::serde_json::json;
-use deputize_mcp::{Card, Cwd, Filter, HintCommands, Server, Servers, look, offer};
+use deputize_mcp::{Cwd, HintCommands, Server, ServerRecord, Servers, ToolFilter, look, offer};
 use deputize_process::Supervisor;
 use deputize_testkit::Check;
 
@@ -17,9 +17,9 @@ async fn echo_keeps_its_contract() {
     // What the server has, and what of it an agent is offered.
     let shared = Arc::clone(&supervisor);
     let listed = look(server.clone(), &dir, move || Ok(Arc::clone(&shared))).await.unwrap();
-    let mut card = Card::default();
+    let mut card = ServerRecord::default();
     card.keep(&server.start(), listed);
-    let filter = Filter { read_only: vec!["echo".to_owned()], ..Filter::default() };
+    let filter = ToolFilter { read_only: vec!["echo".to_owned()], ..ToolFilter::default() };
     let commands = HintCommands { review: "agent review".into(), test: "agent test".into() };
     let offered = offer("s", &card, &server.start(), &filter, &commands).entries;
     let echo = offered.iter().find(|entry| entry.name().as_str() == "mcp__s__echo").unwrap();

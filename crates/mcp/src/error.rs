@@ -11,7 +11,7 @@ pub struct McpError {
     /// The server's name in the configuration.
     pub server: String,
     /// Why.
-    pub fault: Fault,
+    pub fault: McpErrorKind,
     /// What it said last on its standard error, on one line; empty when it said nothing.
     pub words: String,
 }
@@ -30,7 +30,7 @@ impl std::error::Error for McpError {
 }
 
 impl McpError {
-    pub(crate) fn new(server: &str, fault: impl Into<Fault>) -> Self {
+    pub(crate) fn new(server: &str, fault: impl Into<McpErrorKind>) -> Self {
         Self { server: server.to_owned(), fault: fault.into(), words: String::new() }
     }
 }
@@ -38,7 +38,7 @@ impl McpError {
 /// Why a server cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Fault {
+pub enum McpErrorKind {
     /// Nothing can be started at all.
     #[error("no process can be started")]
     Supervisor(#[from] SupervisorError),
@@ -73,7 +73,7 @@ pub enum Fault {
     },
     /// It goes beyond what one program may send.
     #[error(transparent)]
-    Garbage(#[from] Garbage),
+    ProtocolViolation(#[from] ProtocolViolation),
     /// It failed too often in a row.
     #[error(
         "it was started {starts} times and failed each time; it is not started again for {} s, so \
@@ -107,7 +107,7 @@ pub enum Fault {
 /// What a server sent that no server may send.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Garbage {
+pub enum ProtocolViolation {
     /// A line above the limit.
     #[error("it sent a message of more than {limit} bytes")]
     LongLine {
@@ -155,12 +155,12 @@ mod tests {
 
     #[test]
     fn an_error_of_a_server_says_its_fault_once_and_what_is_behind_it() {
-        let error = McpError::new("s", Fault::Over);
+        let error = McpError::new("s", McpErrorKind::Over);
         assert_eq!(
             (error.to_string().as_str(), error.source().is_none()),
             ("mcp s: the session is over", true)
         );
-        let error = McpError::new("s", Fault::Directory(std::io::Error::other("no room")));
+        let error = McpError::new("s", McpErrorKind::Directory(std::io::Error::other("no room")));
         let told = "mcp s: the directory that its program is started in cannot be made: no room";
         assert_eq!(describe_error(&error), told);
         assert_eq!(error.source().unwrap().to_string(), "no room");

@@ -6,7 +6,7 @@ use rmcp::model::{ClientRequest, JsonRpcMessage, PingRequest, RequestId};
 use rmcp::transport::Transport as _;
 use tokio::io::AsyncRead;
 
-use crate::lines::{Heard, Lines};
+use crate::stdio_transport::{ConnectionStatus, Lines};
 
 /// What the bytes of a server were read as.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,7 +24,7 @@ const OPEN: i64 = 10;
 
 /// Reads all that a server says.
 pub async fn read(from: impl AsyncRead + Unpin + Send) -> Read {
-    let heard = Arc::new(Heard::default());
+    let heard = Arc::new(ConnectionStatus::default());
     let mut lines = Lines::new(from, tokio::io::sink(), Arc::clone(&heard));
     for id in 0..OPEN {
         let asked = ClientRequest::PingRequest(PingRequest::default());

@@ -21,10 +21,10 @@ use rmcp::transport::streamable_http_client::{
 };
 use sse_stream::Sse;
 
-use crate::error::Fault;
-use crate::lines::LINE_BYTES;
-use crate::post::{mended_events, post, to_greeting};
-use crate::unanswered::Unanswered;
+use crate::error::McpErrorKind;
+use crate::http_request::{mended_events, post, to_greeting};
+use crate::request_error::RequestError;
+use crate::stdio_transport::LINE_BYTES;
 
 /// How long a connection may take to be made.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -32,7 +32,7 @@ const CONNECT: Duration = Duration::from_secs(10);
 const TAKEN_UP: usize = 5;
 
 /// What came of a request of this protocol by HTTP.
-pub(crate) type Posted = Result<StreamableHttpPostResponse, HttpError>;
+pub(crate) type PostResult = Result<StreamableHttpPostResponse, HttpError>;
 pub(crate) type HttpError = StreamableHttpError<reqwest::Error>;
 pub(crate) type Events = BoxStream<'static, Result<Sse, SseError>>;
 #[expect(clippy::disallowed_types, reason = "the type of the library; no order of it is seen")]
@@ -42,14 +42,15 @@ type Headers = std::collections::HashMap<HeaderName, HeaderValue>;
 pub(crate) fn transport(
     url: &str,
     headers: &BTreeMap<String, String>,
-) -> Result<StreamableHttpClientTransport<Client>, Fault> {
+) -> Result<StreamableHttpClientTransport<Client>, McpErrorKind> {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
         let provider = rustls::crypto::ring::default_provider();
         // Fails only where the program has installed one already, which then serves as well.
         let _theirs_stays = provider.install_default();
     });
-    let address = reqwest::Url::parse(url).map_err(|error| Fault::Http(error.to_string()))?;
+    let address =
+        reqwest::Url::parse(url).map_err(|error| McpErrorKind::Http(error.to_string()))?;
     let builder = reqwest::Client::builder()
         .connect_timeout(CONNECT)
         .redirect(reqwest::redirect::Policy::none())
@@ -67,7 +68,7 @@ pub(crate) fn transport(
     // A plain connection needs no authorities, and a machine without any is no hindrance.
     let plain = loopback && address.scheme() == "http";
     let builder = if plain { builder.tls_certs_only([]) } else { builder };
-    let client = builder.build().map_err(|error| Fault::Http(describe_error(&error)))?;
+    let client = builder.build().map_err(|error| McpErrorKind::Http(describe_error(&error)))?;
     let mut config = StreamableHttpClientTransportConfig::with_uri(url);
     config.max_sse_event_size = LINE_BYTES;
     // A new session may be one with another program: it is asked anew what it has.
@@ -76,7 +77,7 @@ pub(crate) fn transport(
     again.max_times = Some(TAKEN_UP);
     config.retry_config = Arc::new(again);
     for (name, value) in headers {
-        let wrong = || Fault::Header(name.clone());
+        let wrong = || McpErrorKind::Header(name.clone());
         let header = HeaderName::try_from(name.as_str()).map_err(|_| wrong())?;
         let mut value = HeaderValue::try_from(value.trim()).map_err(|_| wrong())?;
         value.set_sensitive(true);
@@ -85,7 +86,7 @@ pub(crate) fn transport(
     Ok(StreamableHttpClientTransport::with_client(Client(client), config))
 }
 
-/// The library's client, which makes the requests of calls itself: see [`crate::post`].
+/// The library's client, which makes the requests of calls itself: see [`crate::http_request`].
 #[derive(Debug, Clone)]
 pub(crate) struct Client(reqwest::Client);
 
@@ -99,7 +100,7 @@ impl StreamableHttpClient for Client {
         session: Option<Arc<str>>,
         auth: Option<String>,
         headers: Headers,
-    ) -> Posted {
+    ) -> PostResult {
         let most = LINE_BYTES;
         self.post_message_with_max_sse_event_size(uri, message, session, auth, headers, most).await
     }
@@ -112,7 +113,7 @@ impl StreamableHttpClient for Client {
         auth: Option<String>,
         headers: Headers,
         most: usize,
-    ) -> Posted {
+    ) -> PostResult {
         let asked = match &message {
             ClientJsonRpcMessage::Request(asked) => {
                 Some((asked.id.clone(), greets(&asked.request)))
@@ -201,7 +202,7 @@ const fn greets(request: &ClientRequest) -> bool {
 
 /// Why a request has no answer, on its way through the library.
 #[derive(Debug)]
-struct Told(Unanswered);
+struct Told(RequestError);
 
 impl fmt::Display for Told {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -212,26 +213,26 @@ impl fmt::Display for Told {
 impl Error for Told {}
 
 /// A request without an answer, as an error that the library passes on.
-pub(crate) fn failed(why: Unanswered) -> HttpError {
+pub(crate) fn failed(why: RequestError) -> HttpError {
     StreamableHttpError::Io(io::Error::other(Told(why)))
 }
 
 /// What went wrong on the way, in words that name no part of a library. What a server may have a
 /// part in is its own words.
-pub(crate) fn unanswered(error: &(dyn Error + 'static)) -> Unanswered {
+pub(crate) fn unanswered(error: &(dyn Error + 'static)) -> RequestError {
     let way = |said: &str, made: bool, theirs: String| {
         let said = format!("the {said}");
-        Unanswered::Way { said, made, theirs }
+        RequestError::Way { said, made, theirs }
     };
     match error.downcast_ref::<HttpError>() {
         // Not by HTTP: its program does not read any more.
-        None => Unanswered::Ended,
+        None => RequestError::Ended,
         Some(StreamableHttpError::Io(error)) => {
             let told = error.get_ref().and_then(|error| error.downcast_ref::<Told>());
             told.map_or_else(|| way("way to the server failed", true, root(error)), |t| t.0.clone())
         }
         Some(StreamableHttpError::SessionExpired) => {
-            Unanswered::Forgotten { words: String::new(), undone: true }
+            RequestError::Forgotten { words: String::new(), undone: true }
         }
         Some(StreamableHttpError::Client(error)) => {
             let (how, theirs) = cause(error);

@@ -1,24 +1,24 @@
 //! Servers of the Model Context Protocol (MCP) as tools of a Deputize agent.
 //!
-//! What a server says that it has is kept on a [`Card`], beside what a person approved of it.
-//! [`offer`] makes tools of a card without starting anything, so tools go out with the first
+//! What a server says that it has is kept on a [`ServerRecord`], beside what a person approved of it.
+//! [`offer`] makes tools of a record without starting anything, so tools go out with the first
 //! request; [`Servers`], one value in a session's settings, starts a server at the first call of
 //! one of its tools and owns its processes.
 //!
 //! ```
-//! use deputize_mcp::{Card, Described, Filter, HintCommands, Listed, Start, offer};
+//! use deputize_mcp::{ServerRecord, ToolDescription, ToolFilter, HintCommands, ServerListing, ServerTarget, offer};
 //!
-//! let tool = Described {
+//! let tool = ToolDescription {
 //!     name: "get".into(),
 //!     description: "Get the weather of a city.".into(),
 //!     schema: r#"{"type":"object"}"#.into(),
 //! };
-//! let mut card = Card::default();
-//! let listed = Listed { tools: vec![tool], ..Listed::default() };
-//! let start = Start { place: "/usr/bin/weather".into(), ..Start::default() };
-//! card.keep(&start, listed);
+//! let mut record = ServerRecord::default();
+//! let listed = ServerListing { tools: vec![tool], ..ServerListing::default() };
+//! let start = ServerTarget { place: "/usr/bin/weather".into(), ..ServerTarget::default() };
+//! record.keep(&start, listed);
 //! let commands = HintCommands { review: "my-agent review".into(), test: "my-agent test".into() };
-//! let offered = offer("weather", &card, &start, &Filter::default(), &commands);
+//! let offered = offer("weather", &record, &start, &ToolFilter::default(), &commands);
 //! assert_eq!(offered.entries[0].name().as_str(), "mcp__weather__get");
 //! ```
 //!
@@ -34,37 +34,37 @@
 //!
 //! Stability: settling. A minor version may change it, and the changelog says how to follow.
 
-mod ask;
-mod cards;
+mod approval_store;
+mod connection;
+mod connection_handler;
 mod content;
 mod error;
 #[cfg(feature = "fuzz")]
 #[doc(hidden)]
 pub mod fuzz;
-mod greeting;
-mod host;
+mod handshake;
 mod http;
-mod lines;
-mod link;
-mod list;
+mod http_request;
+mod json;
+mod list_request;
+mod listing;
 mod names;
 mod offer;
-mod pin;
-mod post;
-mod said;
+mod request_error;
 pub mod serve;
 mod server;
+mod server_record;
 mod servers;
+mod stdio_transport;
 mod tool;
-mod unanswered;
 
-pub use cards::{CardError, Cards};
+pub use approval_store::{ApprovalStore, ApprovalStoreError};
 pub use content::TEXT_BYTES;
-pub use error::{Fault, Garbage, McpError};
-pub use lines::{LINE_BYTES, STRAY_LINES, UNASKED, UNASKED_BYTES};
-pub use list::{DESCRIPTION_BYTES, Described, Listed, SCHEMA_BYTES, TOOLS};
+pub use error::{McpError, McpErrorKind, ProtocolViolation};
+pub use listing::{DESCRIPTION_BYTES, SCHEMA_BYTES, ServerListing, TOOLS, ToolDescription};
 pub use names::{SERVER_CHARS, ServerNameError, server_name, toolset};
-pub use offer::{Filter, HintCommands, Offer, offer};
-pub use pin::{Approved, Card, Change, difference, pretty};
-pub use server::{Cwd, Limits, Reach, Server, Start, WORKSPACE};
-pub use servers::{NotKnown, STARTS, Servers, look};
+pub use offer::{HintCommands, Offer, ToolFilter, offer};
+pub use server::{Cwd, Server, ServerLimits, ServerTarget, ServerTransport, WORKSPACE};
+pub use server_record::{Approval, ServerChange, ServerRecord, difference, pretty};
+pub use servers::{ListingError, STARTS, Servers, look};
+pub use stdio_transport::{LINE_BYTES, STRAY_LINES, UNASKED, UNASKED_BYTES};

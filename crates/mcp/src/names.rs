@@ -50,7 +50,7 @@ pub fn server_name(name: &str) -> Result<(), ServerNameError> {
 
 /// Why a tool has no name here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Nameless {
+pub(crate) enum ToolNameError {
     #[error("its name is empty")]
     Empty,
     #[error("its name has characters that cannot be seen")]
@@ -67,15 +67,15 @@ pub(crate) enum Nameless {
 pub(crate) fn names<'a>(
     server: &str,
     tools: impl Iterator<Item = &'a str>,
-) -> BTreeMap<String, Result<ToolName, Nameless>> {
-    let mut found: BTreeMap<String, Result<String, Nameless>> = BTreeMap::new();
+) -> BTreeMap<String, Result<ToolName, ToolNameError>> {
+    let mut found: BTreeMap<String, Result<String, ToolNameError>> = BTreeMap::new();
     for tool in tools {
         found.entry(tool.to_owned()).or_insert_with(|| plain(tool));
     }
     let room = CHARS.saturating_sub("mcp__".len() + server.len() + "__".len());
     let wanted: Vec<String> = found.values().filter_map(|name| name.clone().ok()).collect();
     let alike = |name: &String| wanted.iter().filter(|other| *other == name).count() > 1;
-    let named = |(tool, name): (String, Result<String, Nameless>)| {
+    let named = |(tool, name): (String, Result<String, ToolNameError>)| {
         let name = name.map(|name| {
             let changed = name != tool;
             let fits = name.len() <= room;
@@ -89,26 +89,26 @@ pub(crate) fn names<'a>(
             };
             format!("mcp__{server}__{name}")
         });
-        let name = name.and_then(|name| ToolName::new(name).map_err(|_| Nameless::Long));
+        let name = name.and_then(|name| ToolName::new(name).map_err(|_| ToolNameError::Long));
         (tool, name)
     };
     found.into_iter().map(named).collect()
 }
 
-fn plain(tool: &str) -> Result<String, Nameless> {
+fn plain(tool: &str) -> Result<String, ToolNameError> {
     if tool.is_empty() {
-        return Err(Nameless::Empty);
+        return Err(ToolNameError::Empty);
     }
     if tool.len() > 256 {
-        return Err(Nameless::Long);
+        return Err(ToolNameError::Long);
     }
     // What a question would have to escape cannot be told apart by a person.
     if deputize_core::door::to_question(tool) != tool || tool.contains('\n') {
-        return Err(Nameless::Unseen);
+        return Err(ToolNameError::Unseen);
     }
     let safe = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     if !tool.chars().any(|c| c.is_ascii_alphanumeric()) {
-        return Err(Nameless::Marks);
+        return Err(ToolNameError::Marks);
     }
     Ok(tool.chars().map(|c| if safe(c) { c } else { '_' }).collect())
 }
@@ -119,7 +119,7 @@ mod tests {
 
     fn named(server: &str, tools: &[&str]) -> Vec<String> {
         let names = names(server, tools.iter().copied());
-        let text = |name: &Result<ToolName, Nameless>| match name {
+        let text = |name: &Result<ToolName, ToolNameError>| match name {
             Ok(name) => name.to_string(),
             Err(why) => why.to_string(),
         };

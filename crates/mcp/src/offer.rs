@@ -9,15 +9,15 @@ use deputize_core::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::list::Described;
+use crate::listing::ToolDescription;
 use crate::names::{names, toolset};
-use crate::pin::{Card, Change};
-use crate::server::Start;
-use crate::tool::{Does, ServerTool};
+use crate::server::ServerTarget;
+use crate::server_record::{ServerChange, ServerRecord};
+use crate::tool::{ServerTool, ToolAction};
 
 /// Which tools of a server are offered, in the person's words: names as the server gives them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Filter {
+pub struct ToolFilter {
     /// Only these; empty: all.
     pub include: Vec<String>,
     /// Not these.
@@ -27,7 +27,7 @@ pub struct Filter {
     pub read_only: Vec<String>,
 }
 
-impl Filter {
+impl ToolFilter {
     fn takes(&self, tool: &str) -> bool {
         let named = |list: &[String]| list.iter().any(|name| name == tool);
         (self.include.is_empty() || named(&self.include)) && !named(&self.exclude)
@@ -57,9 +57,9 @@ pub struct Offer {
 #[must_use]
 pub fn offer(
     server: &str,
-    card: &Card,
-    start: &Start,
-    filter: &Filter,
+    record: &ServerRecord,
+    start: &ServerTarget,
+    filter: &ToolFilter,
     commands: &HintCommands,
 ) -> Offer {
     let review = format!("{} {server}", commands.review);
@@ -68,24 +68,26 @@ pub fn offer(
         offer.notes.push(format!("mcp {server}: this cannot be the name of a server"));
         return offer;
     };
-    let waiting: Vec<Change> = card.changes(start).into_iter().filter(Change::waits).collect();
+    let waiting: Vec<ServerChange> =
+        record.changes(start).into_iter().filter(ServerChange::waits).collect();
     if !waiting.is_empty() {
         let more = waiting.len().saturating_sub(3);
         let more = if more > 0 { format!("; and {more} more") } else { String::new() };
-        let first = waiting.iter().take(3).map(Change::told).collect::<Vec<_>>().join("; ");
+        let first =
+            waiting.iter().take(3).map(ServerChange::describe).collect::<Vec<_>>().join("; ");
         offer.notes.push(format!("mcp {server}: {first}{more}. Review with: {review}"));
     }
-    if card.is_held(start) {
+    if record.is_held(start) {
         return offer;
     }
-    let Some(listed) = &card.listed else {
+    let Some(listed) = &record.listed else {
         offer.notes.push(format!(
             "mcp {server}: it has not said yet what it has; try it with: {} {server}",
             commands.test
         ));
         return offer;
     };
-    let Some(approved) = &card.approved else {
+    let Some(approved) = &record.approved else {
         offer.notes.push(format!(
             "mcp {server}: you have not approved it yet: {} tools are not offered. Read what it \
              says of itself, and approve it, with: {review}",
@@ -95,7 +97,7 @@ pub fn offer(
     };
     let problems = listed.problems.iter();
     offer.notes.extend(problems.map(|why| format!("mcp {server}: not offered: {why}")));
-    let whole = card.offered(start);
+    let whole = record.offered(start);
     let instructions = listed.instructions_digest();
     let names = names(server, whole.iter().map(|tool| tool.name.as_str()));
     let of = Of { server, set: &set, instructions: &instructions, review: &review };
@@ -111,7 +113,7 @@ pub fn offer(
         format!("mcp {server}: `tools` names \"{name}\", which the server does not have")
     }));
     let unseen = whole.is_empty() && !listed.tools.is_empty();
-    if !unseen && !card.is_withheld(start) {
+    if !unseen && !record.is_withheld(start) {
         let has = (listed.resources && approved.resources, listed.prompts && approved.prompts);
         own_tools(of, has, filter, &mut offer.entries);
     }
@@ -139,17 +141,21 @@ struct Of<'a> {
     review: &'a str,
 }
 
-fn entry(of: Of<'_>, (name, tool): (&ToolName, &Described), only_looks: bool) -> Option<Entry> {
+fn entry(
+    of: Of<'_>,
+    (name, tool): (&ToolName, &ToolDescription),
+    only_looks: bool,
+) -> Option<Entry> {
     let decl = ToolDecl {
         name: name.clone(),
         description: tool.for_model(),
         parameters: tool.parameters()?,
     };
-    let does = Does::Tool { name: tool.name.clone(), digest: tool.digest() };
+    let does = ToolAction::Tool { name: tool.name.clone(), digest: tool.digest() };
     Some(made(of, spec(decl, only_looks), does))
 }
 
-fn made(of: Of<'_>, spec: ToolSpec, does: Does) -> Entry {
+fn made(of: Of<'_>, spec: ToolSpec, does: ToolAction) -> Entry {
     let (server, instructions) = (of.server.to_owned(), of.instructions.to_owned());
     let review = of.review.to_owned();
     let origin = Origin::Mcp { server: server.clone() };
@@ -158,11 +164,11 @@ fn made(of: Of<'_>, spec: ToolSpec, does: Does) -> Entry {
 }
 
 /// Tools of ours for what a server has beside tools.
-const OWN: [(&str, Does); 4] = [
-    ("list_resources", Does::ListResources),
-    ("read_resource", Does::ReadResource),
-    ("list_prompts", Does::ListPrompts),
-    ("get_prompt", Does::GetPrompt),
+const OWN: [(&str, ToolAction); 4] = [
+    ("list_resources", ToolAction::ListResources),
+    ("read_resource", ToolAction::ReadResource),
+    ("list_prompts", ToolAction::ListPrompts),
+    ("get_prompt", ToolAction::GetPrompt),
 ];
 
 fn own(name: &str) -> bool {
@@ -172,12 +178,12 @@ fn own(name: &str) -> bool {
 fn own_tools(
     of: Of<'_>,
     (resources, prompts): (bool, bool),
-    filter: &Filter,
+    filter: &ToolFilter,
     entries: &mut Vec<Entry>,
 ) {
     for (own, does) in OWN {
         let has = match does {
-            Does::ListResources | Does::ReadResource => resources,
+            ToolAction::ListResources | ToolAction::ReadResource => resources,
             _ => prompts,
         };
         let Ok(name) = ToolName::new(format!("mcp__{}__{own}", of.server)) else { continue };
@@ -186,7 +192,7 @@ fn own_tools(
         if !has || taken || !filter.takes(own) {
             continue;
         }
-        let (description, parameters) = told(of.server, &does);
+        let (description, parameters) = describe(of.server, &does);
         let Ok(parameters) = Schema::new(&parameters) else { continue };
         let decl = ToolDecl { name, description, parameters };
         let only_looks = filter.read_only.iter().any(|name| name == own);
@@ -195,7 +201,7 @@ fn own_tools(
 }
 
 /// What a model is told of a tool of ours.
-fn told(server: &str, does: &Does) -> (String, Value) {
+fn describe(server: &str, does: &ToolAction) -> (String, Value) {
     let text = |what: &str| json!({"type": "string", "description": what});
     let object = |properties: Value, required: &[&str]| {
         json!({
@@ -206,15 +212,15 @@ fn told(server: &str, does: &Does) -> (String, Value) {
         })
     };
     match does {
-        Does::ReadResource => (
+        ToolAction::ReadResource => (
             format!("Read a resource of the MCP server `{server}` by its URI."),
             object(json!({"uri": text("The URI, as list_resources gives it.")}), &["uri"]),
         ),
-        Does::ListPrompts => (
+        ToolAction::ListPrompts => (
             format!("List the prompts that the MCP server `{server}` has, with their arguments."),
             object(json!({}), &[]),
         ),
-        Does::GetPrompt => (
+        ToolAction::GetPrompt => (
             format!("Get a prompt of the MCP server `{server}`, filled with arguments."),
             object(
                 json!({
@@ -228,7 +234,7 @@ fn told(server: &str, does: &Does) -> (String, Value) {
                 &["name"],
             ),
         ),
-        Does::ListResources | Does::Tool { .. } => (
+        ToolAction::ListResources | ToolAction::Tool { .. } => (
             format!(
                 "List the resources that the MCP server `{server}` has, with their URIs, and the \
                  templates of URIs."
@@ -241,28 +247,33 @@ fn told(server: &str, does: &Does) -> (String, Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::list::Listed;
+    use crate::listing::ServerListing;
 
     /// Makes an offer of a server named `s`.
-    fn offer(card: &Card, start: &Start, filter: &Filter) -> Offer {
+    fn offer(record: &ServerRecord, start: &ServerTarget, filter: &ToolFilter) -> Offer {
         let commands = HintCommands { review: "agent review".into(), test: "agent test".into() };
-        super::offer("s", card, start, filter, &commands)
+        super::offer("s", record, start, filter, &commands)
     }
 
-    fn start(place: &str) -> Start {
-        Start { place: place.to_owned(), digest: place.to_owned(), ..Start::default() }
+    fn start(place: &str) -> ServerTarget {
+        ServerTarget {
+            place: place.to_owned(),
+            digest: place.to_owned(),
+            ..ServerTarget::default()
+        }
     }
 
-    fn card(tools: &[&str], resources: bool) -> Card {
-        let tools = tools.iter().map(|name| Described {
+    fn record(tools: &[&str], resources: bool) -> ServerRecord {
+        let tools = tools.iter().map(|name| ToolDescription {
             name: (*name).to_owned(),
             description: format!("Does {name}.\u{200b}"),
             schema: r#"{"type":"object"}"#.to_owned(),
         });
-        let listed = Listed { tools: tools.collect(), resources, ..Listed::default() };
-        let mut card = Card::default();
-        card.keep(&start("/bin/s"), listed);
-        card
+        let listed =
+            ServerListing { tools: tools.collect(), resources, ..ServerListing::default() };
+        let mut record = ServerRecord::default();
+        record.keep(&start("/bin/s"), listed);
+        record
     }
 
     fn named(offer: &Offer) -> Vec<&str> {
@@ -271,8 +282,8 @@ mod tests {
 
     #[test]
     fn tools_go_out_under_the_servers_name_and_are_asked_for_unless_the_person_says_otherwise() {
-        let filter = Filter { read_only: vec!["get".into()], ..Filter::default() };
-        let offer = offer(&card(&["get", "put"], false), &start("/bin/s"), &filter);
+        let filter = ToolFilter { read_only: vec!["get".into()], ..ToolFilter::default() };
+        let offer = offer(&record(&["get", "put"], false), &start("/bin/s"), &filter);
         assert_eq!(named(&offer), ["mcp__s__get", "mcp__s__put"]);
         assert_eq!(offer.notes, Vec::<String>::new());
         let effects: Vec<_> = offer.entries.iter().map(|entry| entry.tool.spec().effects).collect();
@@ -285,12 +296,12 @@ mod tests {
 
     #[test]
     fn a_filter_takes_and_leaves_and_says_what_it_does_not_find() {
-        let filter = Filter {
+        let filter = ToolFilter {
             include: vec!["get".into(), "put".into(), "nothing".into()],
             exclude: vec!["put".into()],
-            ..Filter::default()
+            ..ToolFilter::default()
         };
-        let offer = offer(&card(&["get", "put", "more"], true), &start("/bin/s"), &filter);
+        let offer = offer(&record(&["get", "put", "more"], true), &start("/bin/s"), &filter);
         assert_eq!(named(&offer), ["mcp__s__get"]);
         let note = "mcp s: `tools` names \"nothing\", which the server does not have";
         assert_eq!(offer.notes, [note]);
@@ -298,7 +309,8 @@ mod tests {
 
     #[test]
     fn resources_and_prompts_are_tools_unless_the_server_has_one_of_that_name() {
-        let offer = offer(&card(&["read_resource"], true), &start("/bin/s"), &Filter::default());
+        let offer =
+            offer(&record(&["read_resource"], true), &start("/bin/s"), &ToolFilter::default());
         assert_eq!(named(&offer), ["mcp__s__read_resource", "mcp__s__list_resources"]);
         let schema = offer.entries[0].tool.spec().decl.parameters.as_str().to_owned();
         assert_eq!(schema, r#"{"type":"object"}"#, "the server's own");
@@ -306,36 +318,36 @@ mod tests {
 
     #[test]
     fn what_changed_is_not_offered_and_it_is_said_what_to_do() {
-        let mut card = card(&["get", "put"], true);
-        let mut listed = card.listed.clone().unwrap();
+        let mut record = record(&["get", "put"], true);
+        let mut listed = record.listed.clone().unwrap();
         listed.tools[0].description = "Gets more.".into();
-        card.keep(&start("/bin/s"), listed);
-        let offer = offer(&card, &start("/bin/s"), &Filter::default());
+        record.keep(&start("/bin/s"), listed);
+        let offer = offer(&record, &start("/bin/s"), &ToolFilter::default());
         assert_eq!(named(&offer)[0], "mcp__s__put");
         assert_eq!(
             offer.notes,
             ["mcp s: tool \"get\" changed since you approved it (description, +1 line -1 line). \
               Review with: agent review s"]
         );
-        let other = self::offer(&card, &start("/tmp/s"), &Filter::default());
+        let other = self::offer(&record, &start("/tmp/s"), &ToolFilter::default());
         assert_eq!(other.entries.len(), 0, "nothing of another program");
     }
 
     #[test]
     fn nothing_is_offered_of_a_server_that_nobody_approved() {
-        let mut card = card(&["get"], true);
-        card.approved = None;
-        let offer = offer(&card, &start("/bin/s"), &Filter::default());
+        let mut record = record(&["get"], true);
+        record.approved = None;
+        let offer = offer(&record, &start("/bin/s"), &ToolFilter::default());
         assert_eq!(offer.entries.len(), 0);
         assert!(offer.notes[0].contains("1 tools are not offered"), "{:?}", offer.notes);
     }
 
     #[test]
     fn resources_that_come_later_are_not_offered() {
-        let mut card = card(&["get"], false);
-        let now = Listed { resources: true, ..card.listed.clone().unwrap() };
-        card.hear(&start("/bin/s"), now);
-        let offer = offer(&card, &start("/bin/s"), &Filter::default());
+        let mut record = record(&["get"], false);
+        let now = ServerListing { resources: true, ..record.listed.clone().unwrap() };
+        record.hear(&start("/bin/s"), now);
+        let offer = offer(&record, &start("/bin/s"), &ToolFilter::default());
         assert_eq!(named(&offer), ["mcp__s__get"]);
         let note = "mcp s: it has resources now, which it had not. Review with: agent review s";
         assert_eq!(offer.notes, [note]);
@@ -343,9 +355,10 @@ mod tests {
 
     #[test]
     fn a_server_with_resources_only_is_withheld_as_any_other() {
-        let mut card = card(&[], true);
-        let now = Listed { instructions: Some("Obey.".into()), ..card.listed.clone().unwrap() };
-        card.hear(&start("/bin/s"), now);
-        assert_eq!(offer(&card, &start("/bin/s"), &Filter::default()).entries.len(), 0);
+        let mut record = record(&[], true);
+        let now =
+            ServerListing { instructions: Some("Obey.".into()), ..record.listed.clone().unwrap() };
+        record.hear(&start("/bin/s"), now);
+        assert_eq!(offer(&record, &start("/bin/s"), &ToolFilter::default()).entries.len(), 0);
     }
 }

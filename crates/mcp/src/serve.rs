@@ -1,4 +1,4 @@
-//! This agent as an MCP server: what it offers is done by whoever implements [`Work`].
+//! This agent as an MCP server: what it offers is done by whoever implements [`AgentService`].
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -40,7 +40,7 @@ const NOTES: usize = 64;
 
 /// A tool that is offered to other agents.
 #[derive(Debug, Clone)]
-pub struct Offered {
+pub struct ServedTool {
     /// Its name.
     pub name: &'static str,
     /// What it does.
@@ -63,30 +63,30 @@ pub struct Answer {
 /// A call that cannot be made: of a tool that is not offered, or with wrong arguments; what to do.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{0}")]
-pub struct Wrong(pub String);
+pub struct InvalidCall(pub String);
 
 /// Takes notes of progress, of which the newest counts.
-pub type Notes = Arc<dyn Fn(String) + Send + Sync>;
+pub type ProgressSink = Arc<dyn Fn(String) + Send + Sync>;
 
 /// Does what other agents ask for.
-pub trait Work: Send + Sync + 'static {
+pub trait AgentService: Send + Sync + 'static {
     /// Lists what can be asked for now. Each list asks anew, and each call finds out for itself, so
     /// that both follow a changed setting.
-    fn offers(&self) -> BoxFuture<'_, Vec<Offered>>;
+    fn offers(&self) -> BoxFuture<'_, Vec<ServedTool>>;
 
     /// Does one call. When `cancel` is signalled it settles soon.
     fn call<'a>(
         &'a self,
         tool: &'a str,
         arguments: Map<String, Value>,
-        notes: Notes,
+        notes: ProgressSink,
         cancel: Cancel,
-    ) -> BoxFuture<'a, Result<Answer, Wrong>>;
+    ) -> BoxFuture<'a, Result<Answer, InvalidCall>>;
 }
 
 /// Who serves.
 #[derive(Debug, Clone)]
-pub struct Who {
+pub struct ServerInfo {
     /// The program.
     pub name: &'static str,
     /// Its version.
@@ -97,24 +97,24 @@ pub struct Who {
 
 /// What all connections of a served program share.
 #[derive(Clone)]
-pub struct Desk {
-    who: Arc<Who>,
-    work: Arc<dyn Work>,
+pub struct ServeState {
+    who: Arc<ServerInfo>,
+    work: Arc<dyn AgentService>,
     end: Cancel,
     places: Arc<Semaphore>,
     /// Held for reading by each call.
     busy: Arc<RwLock<()>>,
 }
 
-impl std::fmt::Debug for Desk {
+impl std::fmt::Debug for ServeState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Desk({})", self.who.name)
     }
 }
 
-impl Desk {
+impl ServeState {
     /// What is served until `end` is signalled.
-    pub fn new(who: Who, work: Arc<dyn Work>, end: Cancel) -> Self {
+    pub fn new(who: ServerInfo, work: Arc<dyn AgentService>, end: Cancel) -> Self {
         let places = Arc::new(Semaphore::new(CALLS));
         Self { who: Arc::new(who), work, end, places, busy: Arc::default() }
     }
@@ -162,7 +162,7 @@ impl Desk {
         let _busy = self.busy.read().await;
         let cancel = self.end.child();
         let (notes, waiting) = mpsc::channel(NOTES);
-        let note: Notes = Arc::new(move |text| {
+        let note: ProgressSink = Arc::new(move |text| {
             let _left_out_where_too_many = notes.try_send(text);
         });
         let arguments = request.arguments.unwrap_or_default();
@@ -181,7 +181,7 @@ impl Desk {
             let _told = tokio::time::timeout(LAST_NOTES, telling).await;
         }
         match answer {
-            Err(Wrong(why)) => Err(ErrorData::invalid_params(why, None)),
+            Err(InvalidCall(why)) => Err(ErrorData::invalid_params(why, None)),
             Ok(answer) => {
                 let content = vec![ContentBlock::text(answer.text)];
                 let mut result = if answer.failed {
@@ -223,7 +223,7 @@ async fn tell(
     }
 }
 
-impl ServerHandler for Desk {
+impl ServerHandler for ServeState {
     fn get_info(&self) -> ServerConfig {
         let mut capabilities = ServerCapabilities::default();
         capabilities.tools = Some(ToolsCapability::default());
@@ -237,7 +237,7 @@ impl ServerHandler for Desk {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let tool = |offered: Offered| {
+        let tool = |offered: ServedTool| {
             Tool::new(offered.name, offered.description, Arc::new(offered.parameters))
         };
         let offers = self.work.offers().await;
@@ -280,11 +280,11 @@ mod tests {
     #[derive(Default)]
     struct Silent(AtomicUsize);
 
-    impl Work for Silent {
-        fn offers(&self) -> BoxFuture<'_, Vec<Offered>> {
+    impl AgentService for Silent {
+        fn offers(&self) -> BoxFuture<'_, Vec<ServedTool>> {
             self.0.fetch_add(1, Ordering::Relaxed);
             let (description, parameters) = (String::new(), Map::new());
-            let silent = Offered { name: "silent", description, parameters };
+            let silent = ServedTool { name: "silent", description, parameters };
             Box::pin(std::future::ready(vec![silent]))
         }
 
@@ -292,9 +292,9 @@ mod tests {
             &'a self,
             _: &'a str,
             _: Map<String, Value>,
-            notes: Notes,
+            notes: ProgressSink,
             _: Cancel,
-        ) -> BoxFuture<'a, Result<Answer, Wrong>> {
+        ) -> BoxFuture<'a, Result<Answer, InvalidCall>> {
             drop(notes);
             Box::pin(async {
                 tokio::task::yield_now().await;
@@ -305,9 +305,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_answer_does_not_wait_for_notes_that_cannot_come() {
-        let who = Who { name: "t", version: "1", instructions: String::new() };
+        let who = ServerInfo { name: "t", version: "1", instructions: String::new() };
         let silent = Arc::new(Silent::default());
-        let desk = Desk::new(who, Arc::clone(&silent) as Arc<dyn Work>, Cancel::new());
+        let desk =
+            ServeState::new(who, Arc::clone(&silent) as Arc<dyn AgentService>, Cancel::new());
         let (ours, theirs) = tokio::io::duplex(64 * 1024);
         let (input, output) = tokio::io::split(theirs);
         let mut served = JoinSet::new();

@@ -16,12 +16,12 @@ pub struct Server {
     /// Its name; part of the names of its tools.
     pub name: String,
     /// How it is reached.
-    pub reach: Reach,
+    pub reach: ServerTransport,
     /// The variables of its program, or the headers of its address, that are configured for it: a
     /// person approves them by name.
     pub names: Vec<String>,
     /// How long things may take.
-    pub limits: Limits,
+    pub limits: ServerLimits,
 }
 
 /// The word for the directory that agents work in.
@@ -67,7 +67,7 @@ impl Cwd {
 /// What is started or reached, as a person approves it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Start {
+pub struct ServerTarget {
     /// The program's absolute path, or the address without its query, which may be secret.
     pub place: String,
     /// The program's arguments.
@@ -81,7 +81,7 @@ pub struct Start {
     pub digest: String,
 }
 
-impl Start {
+impl ServerTarget {
     /// The place with the arguments, in the way of a shell.
     #[must_use]
     pub fn line(&self) -> String {
@@ -128,7 +128,7 @@ fn quoted(word: &str) -> String {
 
 /// How a server is reached.
 #[derive(Clone, PartialEq, Eq)]
-pub enum Reach {
+pub enum ServerTransport {
     /// By starting a program that serves on its standard input and output.
     Program {
         /// Its absolute path.
@@ -151,7 +151,7 @@ pub enum Reach {
 
 /// How long things may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct ServerLimits {
     /// From the start to the list of its tools.
     pub start: Duration,
     /// A call without an answer and without a sign of progress.
@@ -162,7 +162,7 @@ pub struct Limits {
     pub backoff: Duration,
 }
 
-impl Default for Limits {
+impl Default for ServerLimits {
     fn default() -> Self {
         Self {
             start: Duration::from_secs(30),
@@ -189,8 +189,8 @@ impl Server {
         let path = env.get(OsStr::new("PATH")).map(OsString::as_os_str);
         let path = resolve_program(command.as_ref(), path)?;
         let names = env.keys().map(|name| name.to_string_lossy().into_owned()).collect();
-        let reach = Reach::Program { path, args, env, cwd };
-        Ok(Self { name: name.into(), reach, names, limits: Limits::default() })
+        let reach = ServerTransport::Program { path, args, env, cwd };
+        Ok(Self { name: name.into(), reach, names, limits: ServerLimits::default() })
     }
 
     /// A server that runs already.
@@ -200,27 +200,29 @@ impl Server {
         headers: BTreeMap<String, String>,
     ) -> Self {
         let names = headers.keys().cloned().collect();
-        let reach = Reach::Url { url: url.into(), headers };
-        Self { name: name.into(), reach, names, limits: Limits::default() }
+        let reach = ServerTransport::Url { url: url.into(), headers };
+        Self { name: name.into(), reach, names, limits: ServerLimits::default() }
     }
 
     /// What is started or reached, for people, without its arguments.
     fn place(&self) -> String {
         match &self.reach {
-            Reach::Program { path, .. } => path.display().to_string(),
-            Reach::Url { url, .. } => url.split(['?', '#']).next().unwrap_or_default().to_owned(),
+            ServerTransport::Program { path, .. } => path.display().to_string(),
+            ServerTransport::Url { url, .. } => {
+                url.split(['?', '#']).next().unwrap_or_default().to_owned()
+            }
         }
     }
 
     /// What is started or reached, as a person approves it.
     #[must_use]
-    pub fn start(&self) -> Start {
+    pub fn start(&self) -> ServerTarget {
         let (args, cwd, query) = match &self.reach {
-            Reach::Program { args, cwd, .. } => {
+            ServerTransport::Program { args, cwd, .. } => {
                 let args = args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
                 (args, cwd.approved(), "")
             }
-            Reach::Url { url, .. } => (Vec::new(), String::new(), url.as_str()),
+            ServerTransport::Url { url, .. } => (Vec::new(), String::new(), url.as_str()),
         };
         let (place, names) = (self.place(), self.names.clone());
         let mut sum = Sha256::new();
@@ -233,7 +235,7 @@ impl Server {
             add(&list.len().to_string());
             list.iter().for_each(|part| add(part));
         }
-        Start { digest: hex(&sum.finalize()), place, args, names, cwd }
+        ServerTarget { digest: hex(&sum.finalize()), place, args, names, cwd }
     }
 }
 
@@ -243,7 +245,7 @@ impl fmt::Debug for Server {
     }
 }
 
-impl fmt::Debug for Reach {
+impl fmt::Debug for ServerTransport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Reach(..)")
     }

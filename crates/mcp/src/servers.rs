@@ -12,13 +12,13 @@ use deputize_process::{Supervisor, SupervisorError};
 use futures_util::future::join_all;
 use tokio::time::Instant;
 
-use crate::ask::listed;
-use crate::cards::{CardError, Cards};
-use crate::error::{Fault, McpError};
-use crate::link::{Link, Patience};
-use crate::list::Listed;
-use crate::pin::Card;
-use crate::server::{Limits, Server};
+use crate::approval_store::{ApprovalStore, ApprovalStoreError};
+use crate::connection::{Connection, Timeouts};
+use crate::error::{McpError, McpErrorKind};
+use crate::list_request::listed;
+use crate::listing::ServerListing;
+use crate::server::{Server, ServerLimits};
+use crate::server_record::ServerRecord;
 
 /// How often in a row a server is started, with short pauses, that ends or fails before it answered
 /// any call. After that it is left alone for a while before each start. One that says nothing in the
@@ -41,7 +41,7 @@ const LAST_LOOK: Duration = Duration::from_secs(1);
 /// Why it is not known what a server has.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum NotKnown {
+pub enum ListingError {
     /// It told that its tools changed, and does not say what it has.
     #[error(
         "mcp {0}: it told that its tools changed, and did not say within {limit} s what it has",
@@ -53,7 +53,7 @@ pub enum NotKnown {
     Server(#[from] McpError),
     /// What was approved of it cannot be read.
     #[error(transparent)]
-    Card(#[from] CardError),
+    ServerRecord(#[from] ApprovalStoreError),
 }
 
 type Supervisors = dyn Fn(&Store) -> Result<Arc<Supervisor>, SupervisorError> + Send + Sync;
@@ -63,12 +63,12 @@ type Supervisors = dyn Fn(&Store) -> Result<Arc<Supervisor>, SupervisorError> + 
 /// once, and ended once for all.
 #[derive(Clone)]
 pub struct Servers {
-    keepers: Arc<BTreeMap<String, Keeper>>,
+    servers: Arc<BTreeMap<String, ManagedServer>>,
     supervisor: Arc<Supervisors>,
     root: PathBuf,
-    cards: Option<Cards>,
+    records: Option<ApprovalStore>,
     /// Where what some of them say is kept instead.
-    apart: BTreeMap<String, Cards>,
+    apart: BTreeMap<String, ApprovalStore>,
 }
 
 impl Default for Servers {
@@ -78,14 +78,14 @@ impl Default for Servers {
 }
 
 /// One server of a session.
-struct Keeper {
+struct ManagedServer {
     server: Arc<Server>,
-    held: tokio::sync::Mutex<Held>,
+    held: tokio::sync::Mutex<ServerState>,
 }
 
 #[derive(Default)]
-struct Held {
-    up: Option<Arc<Up>>,
+struct ServerState {
+    up: Option<Arc<RunningServer>>,
     /// Starts in a row without an answered call after them.
     starts: u32,
     /// When it was last started, or it was seen that it had ended.
@@ -96,9 +96,9 @@ struct Held {
 }
 
 /// A server that runs, and what it said that it has.
-pub(crate) struct Up {
-    pub(crate) link: Link,
-    listed: Mutex<Arc<Listed>>,
+pub(crate) struct RunningServer {
+    pub(crate) link: Connection,
+    listed: Mutex<Arc<ServerListing>>,
     /// How many changes of the list of tools `listed` knows of.
     known_changes: Mutex<u64>,
     /// After how many changes it was asked in vain what it has, and when: for these nobody waits
@@ -116,52 +116,57 @@ impl Servers {
         root: impl Into<PathBuf>,
         supervisor: impl Fn(&Store) -> Result<Arc<Supervisor>, SupervisorError> + Send + Sync + 'static,
     ) -> Self {
-        let keeper = |server: Server| {
-            let keeper = Keeper { server: Arc::new(server), held: tokio::sync::Mutex::default() };
-            (keeper.server.name.clone(), keeper)
+        let managed = |server: Server| {
+            let managed =
+                ManagedServer { server: Arc::new(server), held: tokio::sync::Mutex::default() };
+            (managed.server.name.clone(), managed)
         };
         Self {
-            keepers: Arc::new(servers.into_iter().map(keeper).collect()),
+            servers: Arc::new(servers.into_iter().map(managed).collect()),
             supervisor: Arc::new(supervisor),
             root: root.into(),
-            cards: None,
+            records: None,
             apart: BTreeMap::new(),
         }
     }
 
     /// The same where what servers say is kept for later runs.
     #[must_use]
-    pub fn keeping(self, cards: Cards) -> Self {
-        Self { cards: Some(cards), ..self }
+    pub fn with_store(self, records: ApprovalStore) -> Self {
+        Self { records: Some(records), ..self }
     }
 
     /// The same where what one of them says is kept elsewhere.
     #[must_use]
-    pub fn keeping_apart(mut self, server: &str, cards: Cards) -> Self {
-        self.apart.insert(server.to_owned(), cards);
+    pub fn with_separate_store(mut self, server: &str, records: ApprovalStore) -> Self {
+        self.apart.insert(server.to_owned(), records);
         self
     }
 
     /// How long things may take with a server.
-    pub(crate) fn limits(&self, server: &str) -> Limits {
-        self.keepers.get(server).map_or_else(Limits::default, |keeper| keeper.server.limits)
+    pub(crate) fn limits(&self, server: &str) -> ServerLimits {
+        self.servers.get(server).map_or_else(ServerLimits::default, |managed| managed.server.limits)
     }
 
     /// Asks a server what it has, starting it if it does not run.
     ///
     /// # Errors
     /// When it cannot be started or does not tell.
-    pub async fn list(&self, server: &str) -> Result<Arc<Listed>, McpError> {
+    pub async fn list(&self, server: &str) -> Result<Arc<ServerListing>, McpError> {
         Ok(self.up(server, &Store::default()).await?.listed())
     }
 
     /// The server, running.
-    pub(crate) async fn up(&self, name: &str, settings: &Store) -> Result<Arc<Up>, McpError> {
-        let unknown = || McpError::new(name, Fault::Unknown);
-        let keeper = self.keepers.get(name).ok_or_else(unknown)?;
-        let mut held = keeper.held.lock().await;
+    pub(crate) async fn up(
+        &self,
+        name: &str,
+        settings: &Store,
+    ) -> Result<Arc<RunningServer>, McpError> {
+        let unknown = || McpError::new(name, McpErrorKind::Unknown);
+        let managed = self.servers.get(name).ok_or_else(unknown)?;
+        let mut held = managed.held.lock().await;
         if held.over {
-            return Err(McpError::new(name, Fault::Over));
+            return Err(McpError::new(name, McpErrorKind::Over));
         }
         if let Some(up) = held.up.as_ref().filter(|up| !up.link.is_closed()) {
             return Ok(Arc::clone(up));
@@ -170,11 +175,11 @@ impl Servers {
             gone.link.close().await;
             held.last = Some(Instant::now());
         }
-        let limits = keeper.server.limits;
+        let limits = managed.server.limits;
         if let Some(left) = held.rest_left(limits.backoff) {
             let fault = match held.silent {
-                true => Fault::Silent { limit: limits.start, left },
-                false => Fault::GivenUp { starts: held.starts, left },
+                true => McpErrorKind::Silent { limit: limits.start, left },
+                false => McpErrorKind::GivenUp { starts: held.starts, left },
             };
             return Err(McpError::new(name, fault));
         }
@@ -183,27 +188,27 @@ impl Servers {
         }
         held.starts = held.starts.saturating_add(1);
         let begun = Instant::now();
-        let started = self.start(&keeper.server, settings).await;
+        let started = self.start(&managed.server, settings).await;
         held.silent = started.is_err() && begun.elapsed() >= limits.start;
         held.last = Some(Instant::now());
         let up = Arc::new(started?);
-        self.keep(&keeper.server, &up.listed());
+        self.keep(&managed.server, &up.listed());
         held.up = Some(Arc::clone(&up));
         Ok(up)
     }
 
-    async fn start(&self, server: &Server, settings: &Store) -> Result<Up, McpError> {
-        let Limits { start, .. } = server.limits;
+    async fn start(&self, server: &Server, settings: &Store) -> Result<RunningServer, McpError> {
+        let ServerLimits { start, .. } = server.limits;
         let begun = Instant::now();
-        let slow = |_| McpError::new(&server.name, Fault::Slow(start));
-        let supervisor = || (self.supervisor)(settings).map_err(Fault::from);
-        let opening = Link::open(server, &self.root, &supervisor);
+        let slow = |_| McpError::new(&server.name, McpErrorKind::Slow(start));
+        let supervisor = || (self.supervisor)(settings).map_err(McpErrorKind::from);
+        let opening = Connection::open(server, &self.root, &supervisor);
         let link = tokio::time::timeout(start, Box::pin(opening)).await.map_err(slow)??;
         let left = start.saturating_sub(begun.elapsed());
-        let patience = Patience { idle: left, total: left };
-        let known = link.news().tool_changes();
-        let listed = listed(&link, &server.name, patience).await?;
-        Ok(Up {
+        let timeouts = Timeouts { idle: left, total: left };
+        let known = link.notifications().tool_changes();
+        let listed = listed(&link, &server.name, timeouts).await?;
+        Ok(RunningServer {
             link,
             listed: Mutex::new(Arc::new(listed)),
             known_changes: Mutex::new(known),
@@ -214,15 +219,15 @@ impl Servers {
 
     /// Keeps what a server says for later runs. That this cannot be done hinders no call: what
     /// is offered now was decided before.
-    fn keep(&self, server: &Server, listed: &Listed) {
-        let cards = self.apart.get(&server.name).or(self.cards.as_ref());
-        let Some(cards) = cards else { return };
+    fn keep(&self, server: &Server, listed: &ServerListing) {
+        let records = self.apart.get(&server.name).or(self.records.as_ref());
+        let Some(records) = records else { return };
         let start = server.start();
-        let Ok(mut card) = cards.read(&server.name, &start) else { return };
-        let before = card.clone();
-        card.hear(&start, listed.clone());
-        if card != before {
-            let _kept = cards.write(&server.name, &start, &card);
+        let Ok(mut record) = records.read(&server.name, &start) else { return };
+        let before = record.clone();
+        record.hear(&start, listed.clone());
+        if record != before {
+            let _kept = records.write(&server.name, &start, &record);
         }
     }
 
@@ -230,20 +235,20 @@ impl Servers {
     pub(crate) async fn current(
         &self,
         name: &str,
-        up: &Up,
+        up: &RunningServer,
         limit: Duration,
-    ) -> Result<Arc<Listed>, McpError> {
+    ) -> Result<Arc<ServerListing>, McpError> {
         let _one_asks = up.asking.lock().await;
-        let changes = up.link.news().tool_changes();
+        let changes = up.link.notifications().tool_changes();
         if up.knows_of(changes) {
             return Ok(up.listed());
         }
-        let patience = Patience { idle: limit, total: limit };
-        let now = Arc::new(listed(&up.link, name, patience).await?);
+        let timeouts = Timeouts { idle: limit, total: limit };
+        let now = Arc::new(listed(&up.link, name, timeouts).await?);
         *up.listed.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&now);
         *up.known_changes.lock().unwrap_or_else(PoisonError::into_inner) = changes;
-        if let Some(keeper) = self.keepers.get(name) {
-            self.keep(&keeper.server, &now);
+        if let Some(managed) = self.servers.get(name) {
+            self.keep(&managed.server, &now);
         }
         Ok(now)
     }
@@ -253,35 +258,37 @@ impl Servers {
     ///
     /// # Errors
     /// When it does not tell, or what is kept of it cannot be read.
-    pub async fn now(&self, name: &str) -> Result<Option<Card>, NotKnown> {
-        let Some(keeper) = self.keepers.get(name) else { return Ok(None) };
-        let Some(cards) = self.apart.get(name).or(self.cards.as_ref()) else { return Ok(None) };
-        let Some(up) = keeper.running() else {
-            return Ok(Some(cards.read(name, &keeper.server.start())?));
+    pub async fn now(&self, name: &str) -> Result<Option<ServerRecord>, ListingError> {
+        let Some(managed) = self.servers.get(name) else { return Ok(None) };
+        let Some(records) = self.apart.get(name).or(self.records.as_ref()) else {
+            return Ok(None);
+        };
+        let Some(up) = managed.running() else {
+            return Ok(Some(records.read(name, &managed.server.start())?));
         };
         if up.is_silent() {
-            return Err(NotKnown::Slow(name.to_owned()));
+            return Err(ListingError::Slow(name.to_owned()));
         }
-        let changes = up.link.news().tool_changes();
+        let changes = up.link.notifications().tool_changes();
         // It is given up below, and nowhere before.
         let asking = self.current(name, &up, 2 * ASKED_AGAIN);
         let Ok(listed) = tokio::time::timeout(ASKED_AGAIN, asking).await else {
             *up.silent_after.lock().unwrap_or_else(PoisonError::into_inner) =
                 Some((changes, Instant::now()));
-            return Err(NotKnown::Slow(name.to_owned()));
+            return Err(ListingError::Slow(name.to_owned()));
         };
         let listed = listed?;
-        let start = keeper.server.start();
-        let mut card = cards.read(name, &start)?;
-        card.hear(&start, (*listed).clone());
-        Ok(Some(card))
+        let start = managed.server.start();
+        let mut record = records.read(name, &start)?;
+        record.hear(&start, (*listed).clone());
+        Ok(Some(record))
     }
 
     /// Keeps what running servers have that told of a change: who begins later knows of it. One that
     /// does not say it soon is left.
     pub async fn catch_up(&self) {
-        let looks = self.keepers.iter().map(|(name, keeper)| async move {
-            if let Some(up) = keeper.running().filter(|up| !up.is_silent()) {
+        let looks = self.servers.iter().map(|(name, managed)| async move {
+            if let Some(up) = managed.running().filter(|up| !up.is_silent()) {
                 let asking = self.current(name, &up, 2 * LAST_LOOK);
                 let _kept = tokio::time::timeout(LAST_LOOK, asking).await;
             }
@@ -291,21 +298,21 @@ impl Servers {
 
     /// That a server answered a call: what failed before is forgiven.
     pub(crate) async fn answered(&self, name: &str) {
-        if let Some(keeper) = self.keepers.get(name) {
-            keeper.held.lock().await.starts = 0;
+        if let Some(managed) = self.servers.get(name) {
+            managed.held.lock().await.starts = 0;
         }
     }
 }
 
-impl Keeper {
+impl ManagedServer {
     /// It where it runs. One that is being started tells what it has when it does.
-    fn running(&self) -> Option<Arc<Up>> {
+    fn running(&self) -> Option<Arc<RunningServer>> {
         let up = self.held.try_lock().ok().and_then(|held| held.up.clone());
         up.filter(|up| !up.link.is_closed())
     }
 }
 
-impl Held {
+impl ServerState {
     /// How long the server is to be left alone yet, if it failed too often in a row.
     fn rest_left(&self, backoff: Duration) -> Option<Duration> {
         // Another start of a silent one would be waited for as long again.
@@ -317,7 +324,7 @@ impl Held {
     }
 }
 
-impl Up {
+impl RunningServer {
     /// Whether what it is known to have is what it has after so many changes.
     fn knows_of(&self, changes: u64) -> bool {
         changes == *self.known_changes.lock().unwrap_or_else(PoisonError::into_inner)
@@ -325,13 +332,13 @@ impl Up {
 
     /// Whether it was asked in vain since it told of a change last.
     fn is_silent(&self) -> bool {
-        let changes = self.link.news().tool_changes();
+        let changes = self.link.notifications().tool_changes();
         let silent = *self.silent_after.lock().unwrap_or_else(PoisonError::into_inner);
         let still = |(of, at): (u64, Instant)| of == changes && at.elapsed() < SILENT;
         silent.is_some_and(still) && !self.knows_of(changes)
     }
 
-    pub(crate) fn listed(&self) -> Arc<Listed> {
+    pub(crate) fn listed(&self) -> Arc<ServerListing> {
         Arc::clone(&self.listed.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -339,8 +346,8 @@ impl Up {
 impl Resource for Servers {
     fn close<'a>(&'a self) -> BoxFuture<'a, ()> {
         Box::pin(async {
-            let ends = self.keepers.values().map(|keeper| async {
-                let mut held = keeper.held.lock().await;
+            let ends = self.servers.values().map(|managed| async {
+                let mut held = managed.held.lock().await;
                 held.over = true;
                 if let Some(up) = held.up.take() {
                     up.link.close().await;
@@ -353,7 +360,7 @@ impl Resource for Servers {
 
 impl fmt::Debug for Servers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.keepers.keys()).finish()
+        f.debug_set().entries(self.servers.keys()).finish()
     }
 }
 
@@ -365,7 +372,7 @@ pub async fn look(
     server: Server,
     root: impl Into<PathBuf>,
     supervisor: impl Fn() -> Result<Arc<Supervisor>, SupervisorError> + Send + Sync + 'static,
-) -> Result<Listed, McpError> {
+) -> Result<ServerListing, McpError> {
     let name = server.name.clone();
     let servers = Servers::new(vec![server], root, move |_| supervisor());
     let found = servers.list(&name).await;
@@ -382,7 +389,7 @@ mod tests {
         let backoff = Duration::from_millis(500);
         let (secs, last) = (Duration::from_secs, Some(Instant::now()));
         let rests = [2, 3, 4, 7, 8, 40, u32::MAX].map(|starts| {
-            let held = Held { starts, last, ..Held::default() };
+            let held = ServerState { starts, last, ..ServerState::default() };
             held.rest_left(backoff)
         });
         let long = Some(secs(960));
@@ -391,10 +398,13 @@ mod tests {
             [None, Some(secs(30)), Some(secs(60)), Some(secs(480)), long, long, long]
         );
         tokio::time::advance(secs(30)).await;
-        assert_eq!(Held { starts: 3, last, ..Held::default() }.rest_left(backoff), None);
+        assert_eq!(
+            ServerState { starts: 3, last, ..ServerState::default() }.rest_left(backoff),
+            None
+        );
         let last = Some(Instant::now());
         let rests = [1, 2, 40].map(|starts| {
-            Held { starts, last, silent: true, ..Held::default() }.rest_left(backoff)
+            ServerState { starts, last, silent: true, ..ServerState::default() }.rest_left(backoff)
         });
         assert_eq!(rests, [Some(secs(30)), Some(secs(60)), long]);
     }

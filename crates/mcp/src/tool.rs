@@ -12,14 +12,14 @@ use rmcp::model::{
 };
 use serde_json::{Map, Value, json};
 
-use crate::ask::{Kind, NoList, all};
+use crate::connection::Timeouts;
 use crate::content::Reader;
-use crate::error::{Fault, McpError};
-use crate::link::Patience;
-use crate::list::{Described, Listed, missed};
-use crate::pin::difference;
-use crate::servers::{Servers, Up};
-use crate::unanswered::Unanswered;
+use crate::error::{McpError, McpErrorKind};
+use crate::list_request::{ListError, ListKind, all};
+use crate::listing::{ServerListing, ToolDescription, missed};
+use crate::request_error::RequestError;
+use crate::server_record::difference;
+use crate::servers::{RunningServer, Servers};
 
 /// How often a server may ask for something before it answers a call.
 const ROUNDS: usize = 4;
@@ -29,7 +29,7 @@ const ANEW: &str = ": the server is started anew then";
 
 /// What a tool does at its server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Does {
+pub(crate) enum ToolAction {
     /// It calls a tool.
     Tool {
         /// The server's name for it.
@@ -52,7 +52,7 @@ pub(crate) struct ServerTool {
     /// The command with which a person reviews the server.
     pub(crate) review: String,
     pub(crate) spec: ToolSpec,
-    pub(crate) does: Does,
+    pub(crate) does: ToolAction,
 }
 
 impl Tool for ServerTool {
@@ -102,7 +102,7 @@ impl ServerTool {
 struct Call<'a> {
     tool: &'a ServerTool,
     servers: &'a Arc<Servers>,
-    up: &'a Up,
+    up: &'a RunningServer,
     cx: &'a ToolCx,
     /// What the server said last of how far it is.
     progress: Mutex<Option<String>>,
@@ -116,7 +116,7 @@ impl Call<'_> {
             |key: &str| arguments.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
         let now = self.as_approved().await?;
         match &self.tool.does {
-            Does::Tool { name, digest } => {
+            ToolAction::Tool { name, digest } => {
                 self.is_the_same(name, digest, &now)?;
                 let arguments = match arguments {
                     Value::Object(arguments) => arguments,
@@ -124,13 +124,13 @@ impl Call<'_> {
                 };
                 self.call_tool(name, arguments).await
             }
-            Does::ReadResource => {
+            ToolAction::ReadResource => {
                 let params = ReadResourceRequestParams::new(text("uri"));
                 let request = ReadResourceRequest::new(params);
                 let answer = self.ask(ClientRequest::ReadResourceRequest(request)).await?;
                 Ok(Reader::new(self.cx).contents(&answer))
             }
-            Does::GetPrompt => {
+            ToolAction::GetPrompt => {
                 let mut params = GetPromptRequestParams::new(text("name"));
                 if let Some(Value::Object(given)) = arguments.get("arguments") {
                     params.arguments = Some(given.clone());
@@ -139,27 +139,27 @@ impl Call<'_> {
                 let answer = self.ask(ClientRequest::GetPromptRequest(request)).await?;
                 Ok(Reader::new(self.cx).messages(&answer))
             }
-            Does::ListPrompts => {
-                let found = self.all(Kind::Prompts).await?;
+            ToolAction::ListPrompts => {
+                let found = self.all(ListKind::Prompts).await?;
                 Ok(Reader::new(self.cx).entries(&found, &["name", "description", "arguments"]))
             }
-            Does::ListResources => {
-                let mut found = self.all(Kind::Resources).await?;
+            ToolAction::ListResources => {
+                let mut found = self.all(ListKind::Resources).await?;
                 // Not every server that has resources knows of templates.
-                found.extend(self.all(Kind::Templates).await.unwrap_or_default());
+                found.extend(self.all(ListKind::Templates).await.unwrap_or_default());
                 let fields = ["uri", "uriTemplate", "name", "description", "mimeType"];
                 Ok(Reader::new(self.cx).entries(&found, &fields))
             }
         }
     }
 
-    fn patience(&self) -> Patience {
+    fn timeouts(&self) -> Timeouts {
         let limits = self.servers.limits(&self.tool.server);
-        Patience { idle: limits.idle, total: limits.total }
+        Timeouts { idle: limits.idle, total: limits.total }
     }
 
     /// What the server has, which is still the one that was approved.
-    async fn as_approved(&self) -> Result<Arc<Listed>, ToolError> {
+    async fn as_approved(&self) -> Result<Arc<ServerListing>, ToolError> {
         let (server, review) = (&self.tool.server, &self.tool.review);
         let limit = self.servers.limits(server).start;
         let now = tokio::select! {
@@ -177,12 +177,12 @@ impl Call<'_> {
     }
 
     /// Holds that the tool is still what was approved and what the model was told.
-    fn is_the_same(&self, name: &str, digest: &str, now: &Listed) -> Result<(), ToolError> {
+    fn is_the_same(&self, name: &str, digest: &str, now: &ServerListing) -> Result<(), ToolError> {
         let (server, called) = (&self.tool.server, &self.tool.spec.decl.name);
         match now.tool(name) {
             Some(now) if now.digest() == digest => Ok(()),
             Some(now) => {
-                let how = difference(&self.told(name), &now.as_told());
+                let how = difference(&self.describe(name), &now.as_told());
                 let how = if how.is_empty() { String::new() } else { format!(" ({how})") };
                 let review = &self.tool.review;
                 Err(ToolError::refused(format!(
@@ -198,9 +198,9 @@ impl Call<'_> {
     }
 
     /// The tool as the model was told of it.
-    fn told(&self, name: &str) -> Described {
+    fn describe(&self, name: &str) -> ToolDescription {
         let decl = &self.tool.spec.decl;
-        Described {
+        ToolDescription {
             name: name.to_owned(),
             description: decl.description.clone(),
             schema: decl.parameters.as_str().to_owned(),
@@ -245,7 +245,7 @@ impl Call<'_> {
         answer: &Value,
     ) -> Result<std::collections::BTreeMap<String, Value>, ToolError> {
         let requests = answer.get("inputRequests").and_then(Value::as_object);
-        let root = crate::link::root_uri(&self.cx.agent.spec.cwd);
+        let root = crate::connection::root_uri(&self.cx.agent.spec.cwd);
         let respond = |(key, request): (&String, &Value)| {
             let method = request.get("method").and_then(Value::as_str).unwrap_or_default();
             if method != "roots/list" {
@@ -260,11 +260,11 @@ impl Call<'_> {
         requests.into_iter().flatten().map(respond).collect()
     }
 
-    async fn all(&self, kind: Kind) -> Result<Vec<Value>, ToolError> {
-        match all(&self.up.link, kind, self.patience(), &self.cx.cancel).await {
+    async fn all(&self, kind: ListKind) -> Result<Vec<Value>, ToolError> {
+        match all(&self.up.link, kind, self.timeouts(), &self.cx.cancel).await {
             Ok(found) => Ok(found),
-            Err(NoList::Unanswered(why)) => Err(self.unanswered(why).await),
-            Err(NoList::Wrong(why)) => Err(ToolError::refused(format!(
+            Err(ListError::RequestError(why)) => Err(self.unanswered(why).await),
+            Err(ListError::Invalid(why)) => Err(ToolError::refused(format!(
                 "the server's list of {} cannot be read: {why}",
                 kind.what()
             ))),
@@ -276,7 +276,7 @@ impl Call<'_> {
             self.cx.tell(words);
             *self.progress.lock().unwrap_or_else(PoisonError::into_inner) = Some(words.to_owned());
         };
-        match self.up.link.ask(request, self.patience(), &self.cx.cancel, &told).await {
+        match self.up.link.ask(request, self.timeouts(), &self.cx.cancel, &told).await {
             Ok(answer) => Ok(answer),
             Err(why) => Err(self.unanswered(why).await),
         }
@@ -284,16 +284,16 @@ impl Call<'_> {
 
     /// Why there is no answer. What the server has a part in stands in the frame, as its answers do:
     /// outside of it are words of ours alone.
-    async fn unanswered(&self, why: Unanswered) -> ToolError {
+    async fn unanswered(&self, why: RequestError) -> ToolError {
         let said = self.progress.lock().unwrap_or_else(PoisonError::into_inner).take();
         let progress = said.map(|said| format!("progress that it told of: {said}"));
         let mut theirs = Vec::from_iter(progress);
         let unknown = "what the call did is unknown. Look before you repeat it";
         let text = match why {
-            Unanswered::Cancelled => {
+            RequestError::Cancelled => {
                 return ToolError::Cancelled(Box::new(ToolOutput::text(theirs.join("\n"))));
             }
-            Unanswered::Slow(limit) => {
+            RequestError::Slow(limit) => {
                 theirs.extend(self.up.link.stray().map(|(count, first)| {
                     format!("it printed {count} lines that are no messages, the first: {first}")
                 }));
@@ -304,11 +304,11 @@ impl Call<'_> {
                 };
                 format!("the server gave no answer within {limit} s{how}; {unknown}{then}")
             }
-            Unanswered::Refused { how, message } => {
+            RequestError::Refused { how, message } => {
                 theirs = vec![message];
                 format!("the server refused the call ({how}):")
             }
-            Unanswered::Forgotten { words, undone } => {
+            RequestError::Forgotten { words, undone } => {
                 self.again.store(undone || self.tool.spec.repeatable, Ordering::Relaxed);
                 theirs = vec![words];
                 if undone {
@@ -320,16 +320,16 @@ impl Call<'_> {
                     )
                 }
             }
-            Unanswered::Way { said, made, theirs: words } => {
+            RequestError::Way { said, made, theirs: words } => {
                 theirs.insert(0, words);
                 let came_of_it = if made { unknown } else { "the call was not made" };
                 format!("{said}; {came_of_it}")
             }
-            Unanswered::Ended if !self.up.link.is_ours() => format!(
+            RequestError::Ended if !self.up.link.is_ours() => format!(
                 "the connection to the server ended during the call; {unknown}: the server is \
                  reached anew with the next call"
             ),
-            Unanswered::Ended => {
+            RequestError::Ended => {
                 let (how, first) = self.up.link.end_told().await;
                 theirs = vec![first, self.up.link.words()];
                 format!("the server ended during the call ({how}); {unknown}{ANEW}")
@@ -344,9 +344,9 @@ impl Call<'_> {
 /// does not stand in a frame.
 fn absent(error: McpError) -> ToolError {
     let why = match &error.fault {
-        fault @ Fault::GivenUp { .. } => fault.to_string(),
-        Fault::Slow(limit) => format!("it did not answer within {} s", limit.as_secs_f32()),
-        Fault::Http(_) => "it cannot be reached".to_owned(),
+        fault @ McpErrorKind::GivenUp { .. } => fault.to_string(),
+        McpErrorKind::Slow(limit) => format!("it did not answer within {} s", limit.as_secs_f32()),
+        McpErrorKind::Http(_) => "it cannot be reached".to_owned(),
         _ => "it could not be started".to_owned(),
     };
     let text = format!("the call was not made: server `{}` is not there; {why}", error.server);

@@ -10,7 +10,7 @@ use deputize_core::{
     ToolsetName,
 };
 use deputize_delegate::{DelegateTool, Policy, send_order};
-use deputize_mcp::{Card, Cwd, Filter, Server, Servers, look, offer};
+use deputize_mcp::{Cwd, Server, ServerRecord, Servers, ToolFilter, look, offer};
 use deputize_process::Supervisor;
 use deputize_runtime::{Parts, Session, SessionDir};
 use deputize_testkit::ScriptedModel;
@@ -51,9 +51,11 @@ fn git() -> Server {
 async fn catalog(policy: &Policy) -> Catalog {
     let mut catalog = Catalog::linked(&[deputize_tools::LINK]).unwrap();
     let listed = look(git(), "/", || Supervisor::start().map(Arc::new)).await.unwrap();
-    let mut card = Card::default();
+    let mut card = ServerRecord::default();
     card.keep(&git().start(), listed);
-    for entry in offer("git", &card, &git().start(), &Filter::default(), &hint_commands()).entries {
+    for entry in
+        offer("git", &card, &git().start(), &ToolFilter::default(), &hint_commands()).entries
+    {
         catalog.insert(entry).unwrap();
     }
     // A name alone makes no MCP tool.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use deputize_core::{Catalog, Progress, Resource as _, Tool, ToolCallResult, ToolError};
-use deputize_mcp::{Card, Cwd, Filter, Server, Servers, look, offer};
+use deputize_mcp::{Cwd, Server, ServerRecord, Servers, ToolFilter, look, offer};
 use deputize_process::Supervisor;
 use deputize_testkit::{Bench, Check, Rule, check_tool};
 use serde_json::{Value, json};
@@ -24,10 +24,10 @@ pub(super) async fn tools(server: Server, read_only: &[&str]) -> (Catalog, Serve
     let shared = Arc::clone(&supervisor);
     let looked = Box::pin(look(server.clone(), "/", move || Ok(Arc::clone(&shared))));
     let listed = soon("the list of the tools", looked).await.unwrap();
-    let mut card = Card::default();
+    let mut card = ServerRecord::default();
     card.keep(&server.start(), listed);
     let read_only = read_only.iter().map(|name| (*name).to_owned()).collect();
-    let filter = Filter { read_only, ..Filter::default() };
+    let filter = ToolFilter { read_only, ..ToolFilter::default() };
     let mut catalog = Catalog::default();
     for entry in offer("s", &card, &server.start(), &filter, &hint_commands()).entries {
         catalog.insert(entry).unwrap();

@@ -12,7 +12,8 @@ use deputize_core::{
     ToolError,
 };
 use deputize_mcp::{
-    Card, Cwd, Filter, Limits, Listed, McpError, Server, Servers, Start, look, offer,
+    Cwd, McpError, Server, ServerLimits, ServerListing, ServerRecord, ServerTarget, Servers,
+    ToolFilter, look, offer,
 };
 use deputize_process::Supervisor;
 use deputize_runtime::{Parts, Session, SessionDir};
@@ -29,36 +30,36 @@ const LONG: Duration = Duration::from_secs(30);
 /// For answers that never come.
 const SHORT: Duration = Duration::from_millis(400);
 
-fn server(fault: &str, file: &Path, limits: Limits) -> Server {
+fn server(fault: &str, file: &Path, limits: ServerLimits) -> Server {
     let args: Vec<OsString> = vec![fault.into(), file.into()];
     let server = Server::program("s", SERVER, args, BTreeMap::new(), Cwd::At("/".into())).unwrap();
     Server { limits, ..server }
 }
 
-fn patient() -> Limits {
+fn patient() -> ServerLimits {
     let backoff = Duration::from_millis(10);
-    Limits { start: LONG, idle: LONG, total: LONG, backoff }
+    ServerLimits { start: LONG, idle: LONG, total: LONG, backoff }
 }
 
 fn supervisor() -> Arc<Supervisor> {
     Arc::new(Supervisor::start().unwrap())
 }
 
-async fn listed(fault: &str, limits: Limits) -> Result<Listed, McpError> {
+async fn listed(fault: &str, limits: ServerLimits) -> Result<ServerListing, McpError> {
     let supervisor = supervisor();
     let look = look(server(fault, Path::new(""), limits), "/", move || Ok(Arc::clone(&supervisor)));
     soon(fault, look).await
 }
 
 /// What is offered, and what is told of the rest; or the error.
-fn told(found: &Result<Listed, McpError>) -> (Vec<String>, String) {
+fn told(found: &Result<ServerListing, McpError>) -> (Vec<String>, String) {
     match found {
         Err(error) => (Vec::new(), error.to_string()),
         Ok(listed) => {
-            let mut card = Card::default();
-            let start = Start::default();
+            let mut card = ServerRecord::default();
+            let start = ServerTarget::default();
             card.keep(&start, listed.clone());
-            let offer = offer("s", &card, &start, &Filter::default(), &hint_commands());
+            let offer = offer("s", &card, &start, &ToolFilter::default(), &hint_commands());
             let names = offer.entries.iter().map(|entry| entry.name().to_string());
             (names.collect(), offer.notes.join("\n"))
         }
@@ -175,7 +176,7 @@ async fn names_and_numbers_of_tools_have_limits() {
 #[tokio::test]
 async fn a_server_that_says_nothing_is_not_waited_for() {
     for fault in ["hangs at once", "never agrees", "agrees to another request", "never lists"] {
-        let limits = Limits { start: SHORT, ..patient() };
+        let limits = ServerLimits { start: SHORT, ..patient() };
         let (tools, words) = told(&listed(fault, limits).await);
         assert_eq!(tools, Vec::<String>::new());
         assert!(
@@ -189,7 +190,7 @@ async fn a_server_that_says_nothing_is_not_waited_for() {
 async fn a_silent_server_is_waited_for_once_and_then_left_alone_for_a_while() {
     for fault in ["hangs at once", "never lists"] {
         let supervisor = supervisor();
-        let limits = Limits { start: SHORT, backoff: Duration::from_secs(60), ..patient() };
+        let limits = ServerLimits { start: SHORT, backoff: Duration::from_secs(60), ..patient() };
         let server = server(fault, Path::new(""), limits);
         let servers = Servers::new(vec![server], "/", move |_| Ok(Arc::clone(&supervisor)));
         let first = soon(fault, servers.list("s")).await.unwrap_err().to_string();
@@ -212,7 +213,7 @@ struct Called {
 }
 
 /// A session whose model calls `echo` so often, in steps of their own.
-async fn called(fault: &str, times: usize, limits: Limits) -> Called {
+async fn called(fault: &str, times: usize, limits: ServerLimits) -> Called {
     let folder = tempfile::tempdir().unwrap();
     Box::pin(called_in(folder.path(), (fault, times), limits, &Cancel::new())).await
 }
@@ -220,7 +221,7 @@ async fn called(fault: &str, times: usize, limits: Limits) -> Called {
 async fn called_in(
     folder: &Path,
     (fault, times): (&str, usize),
-    limits: Limits,
+    limits: ServerLimits,
     cancel: &Cancel,
 ) -> Called {
     let file = folder.join("mark");
@@ -230,10 +231,12 @@ async fn called_in(
     let first = Server { limits: patient(), ..server.clone() };
     let looked = Box::pin(look(first, "/", move || Ok(Arc::clone(&shared))));
     let listed = looked.await.unwrap();
-    let mut card = Card::default();
+    let mut card = ServerRecord::default();
     card.keep(&server.start(), listed);
     let mut catalog = Catalog::default();
-    for entry in offer("s", &card, &server.start(), &Filter::default(), &hint_commands()).entries {
+    for entry in
+        offer("s", &card, &server.start(), &ToolFilter::default(), &hint_commands()).entries
+    {
         catalog.insert(entry).unwrap();
     }
     let reads_nothing = fault == "stops reading";
@@ -400,7 +403,7 @@ const ANSWERS: &[(&str, &str, &str, bool)] = &[
 #[tokio::test]
 async fn whatever_a_server_answers_the_call_has_a_result_that_says_what_happened() {
     let runs = ANSWERS.iter().map(|&(fault, first, second, brief)| async move {
-        let limits = if brief { Limits { idle: SHORT, ..patient() } } else { patient() };
+        let limits = if brief { ServerLimits { idle: SHORT, ..patient() } } else { patient() };
         let called = called(fault, 2, limits).await;
         let (one, two) = (&called.results[0], &called.results[1]);
         assert!(one.contains(first), "{fault}: {one}");
@@ -411,7 +414,7 @@ async fn whatever_a_server_answers_the_call_has_a_result_that_says_what_happened
 
 #[tokio::test]
 async fn a_text_id_is_no_answer_to_a_number() {
-    let limits = Limits { idle: SHORT, ..patient() };
+    let limits = ServerLimits { idle: SHORT, ..patient() };
     let called = called("answers as a text id", 1, limits).await;
     let result = &called.results[0];
     assert!(result.contains("echo: 0") || result.contains("gave no answer"), "{result}");
@@ -420,7 +423,7 @@ async fn a_text_id_is_no_answer_to_a_number() {
 #[tokio::test]
 async fn a_server_that_ends_is_started_again_and_three_times_at_most() {
     // The rest after three starts is long beside a test, however slow the machine is.
-    let limits = Limits { backoff: Duration::from_millis(200), ..patient() };
+    let limits = ServerLimits { backoff: Duration::from_millis(200), ..patient() };
     let called = called("exits in a call", 5, limits).await;
     let ended = called.results.iter().filter(|text| text.contains("exit code 7")).count();
     assert_eq!(ended, 3, "{:?}", called.results);
@@ -433,10 +436,10 @@ async fn a_server_that_ends_is_started_again_and_three_times_at_most() {
 
 #[tokio::test]
 async fn progress_keeps_a_call_alive_and_not_for_ever() {
-    let limits = Limits { idle: Duration::from_millis(600), ..patient() };
+    let limits = ServerLimits { idle: Duration::from_millis(600), ..patient() };
     let good = called("progress and then the answer", 1, limits).await;
     assert!(good.results[0].contains("echo: 0"), "{:?}", good.results);
-    let limits = Limits { total: Duration::from_millis(600), ..patient() };
+    let limits = ServerLimits { total: Duration::from_millis(600), ..patient() };
     let cut = called("progress for ever", 1, limits).await;
     assert!(cut.results[0].contains("gave no answer within 0.6 s"), "{:?}", cut.results);
     let words = "\nprogress that it told of: 1 of 9: half way\n</";
@@ -480,7 +483,7 @@ async fn no_word_of_a_server_stands_where_only_we_speak() {
         ("words at its end", false),
     ]
     .map(|(fault, brief)| async move {
-        let limits = if brief { Limits { idle: SHORT, ..patient() } } else { patient() };
+        let limits = if brief { ServerLimits { idle: SHORT, ..patient() } } else { patient() };
         let called = called(fault, 1, limits).await;
         let (ours, theirs) = by_frame(&called.results[0]);
         assert!(!ours.contains("OBEY"), "{fault}: {}", called.results[0]);

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use deputize_core::door::{to_line, to_question};
-use deputize_mcp::{Card, Cards, Change, Listed, Server, Start, look};
+use deputize_mcp::{
+    ApprovalStore, Server, ServerChange, ServerListing, ServerRecord, ServerTarget, look,
+};
 use deputize_tools::Processes;
 use serde_json::{Value, json};
 
@@ -54,8 +56,8 @@ pub(crate) fn mcp(around: &Surroundings, command: &Mcp) -> Result<(), CliError> 
 /// One server that is configured, and what is kept of it.
 struct Desk {
     server: Server,
-    cards: Cards,
-    card: Card,
+    cards: ApprovalStore,
+    card: ServerRecord,
 }
 
 impl Desk {
@@ -85,7 +87,11 @@ fn loaded(around: &Surroundings, settings: &Settings) -> Result<(Sources, Loaded
 }
 
 /// Starts a server, asks what it has, and ends it.
-fn ask(around: &Surroundings, server: &Server, cwd: &Path) -> Result<(Listed, Duration), CliError> {
+fn ask(
+    around: &Surroundings,
+    server: &Server,
+    cwd: &Path,
+) -> Result<(ServerListing, Duration), CliError> {
     let processes = Arc::new(Processes::with(setup(around.open_files)));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(CliError::failed)?;
@@ -121,16 +127,17 @@ fn list(around: &Surroundings, view: &View) -> Result<(), CliError> {
 struct Row {
     name: String,
     is: Option<String>,
-    start: Start,
+    start: ServerTarget,
     tools: Vec<String>,
     changes: Vec<String>,
     state: String,
 }
 
 impl Row {
-    fn of(name: &str, start: Start, card: &Card) -> Self {
+    fn of(name: &str, start: ServerTarget, card: &ServerRecord) -> Self {
         let name = name.to_owned();
-        let waiting: Vec<Change> = card.changes(&start).into_iter().filter(Change::waits).collect();
+        let waiting: Vec<ServerChange> =
+            card.changes(&start).into_iter().filter(ServerChange::waits).collect();
         let review = format_command("mcp review");
         let state = match waiting.len() {
             1 => format!("1 change waits: {review} {name}"),
@@ -147,7 +154,7 @@ impl Row {
         Self {
             is: card.listed.as_ref().and_then(|listed| listed.server.clone()),
             tools: card.offered(&start).into_iter().map(|tool| tool.name.clone()).collect(),
-            changes: waiting.iter().map(Change::told).collect(),
+            changes: waiting.iter().map(ServerChange::describe).collect(),
             name,
             start,
             state,
@@ -201,7 +208,7 @@ fn test(around: &Surroundings, name: &str, settings: &Settings) -> Result<(), Cl
     desk.card.hear(&start, listed.clone());
     desk.cards.write(name, &start, &desk.card).map_err(CliError::failed)?;
     print(&show::short(name, &listed, took))?;
-    let waiting = desk.card.changes(&start).into_iter().filter(Change::waits).count();
+    let waiting = desk.card.changes(&start).into_iter().filter(ServerChange::waits).count();
     if desk.card.approved.is_none() {
         tell(&format!(
             "note: nothing of it is offered to agents before you read and approve it: {} {name}",
@@ -253,8 +260,8 @@ fn told_if_not_given(config: &Config, name: &str) {
 /// Keeps what a server said, and that it is approved where the person says so.
 fn approve(
     around: &Surroundings,
-    (name, cards, card): (&str, &Cards, &mut Card),
-    start: &Start,
+    (name, cards, card): (&str, &ApprovalStore, &mut ServerRecord),
+    start: &ServerTarget,
     yes: bool,
 ) -> Result<(), CliError> {
     let new = card.approved.is_none();
@@ -285,7 +292,7 @@ fn agreed(around: &Surroundings, question: &str) -> Result<bool, CliError> {
 
 /// Takes away where a server was started that is not configured, and says where that is now.
 fn left_where_it_started(around: &Surroundings, name: &str) -> Result<(), CliError> {
-    let aside = cards(around)?.clear_start(name).map_err(CliError::failed)?;
+    let aside = cards(around)?.clear_start_dir(name).map_err(CliError::failed)?;
     if let Some(aside) = aside {
         let aside = aside.display();
         tell(&format!(

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use deputize_core::{Cancel, ToolCrate};
-use deputize_mcp::serve::{Desk, Who, bind};
+use deputize_mcp::serve::{ServeState, ServerInfo, bind};
 
 use crate::args::McpServe;
 use crate::compose::mcp_serve::{Office, Served};
@@ -43,12 +43,12 @@ pub(crate) fn mcp_serve(
     let code = runtime.block_on(async {
         let mut signals = Signals::listen().map_err(CliError::failed)?;
         let end = Cancel::new();
-        let who = Who {
+        let who = ServerInfo {
             name: "deputize",
             version: env!("CARGO_PKG_VERSION"),
             instructions: INSTRUCTIONS.to_owned(),
         };
-        let desk = Desk::new(who, Arc::new(Served(Arc::new(office))), end.clone());
+        let desk = ServeState::new(who, Arc::new(Served(Arc::new(office))), end.clone());
         let served = async {
             match (output, http) {
                 (Some(output), _) => {

@@ -10,7 +10,8 @@ use deputize_agent::is_secret_name;
 use deputize_core::door::Secrets;
 use deputize_core::{Catalog, CatalogError, Store, ToolSource};
 use deputize_mcp::{
-    Card, Cards, Cwd, Filter, HintCommands, Limits, Offer, Server, Servers, Start, WORKSPACE, offer,
+    ApprovalStore, Cwd, HintCommands, Offer, Server, ServerLimits, ServerRecord, ServerTarget,
+    Servers, ToolFilter, WORKSPACE, offer,
 };
 use deputize_process::{ProgramError, base_env};
 use deputize_tools::Processes;
@@ -48,8 +49,8 @@ pub(crate) enum Unreachable {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Known {
     /// What is started or reached.
-    start: Start,
-    card: Card,
+    start: ServerTarget,
+    card: ServerRecord,
 }
 
 /// What is to be told of a server.
@@ -59,21 +60,21 @@ pub(crate) struct Note {
 }
 
 /// Where cards of servers are kept: beside the sessions.
-pub(crate) fn cards(around: &Surroundings) -> Result<Cards, CliError> {
+pub(crate) fn cards(around: &Surroundings) -> Result<ApprovalStore, CliError> {
     let sessions = around.sessions()?;
     let state = sessions.path().parent().unwrap_or(Path::new("."));
-    Ok(Cards::new(state.join("mcp")))
+    Ok(ApprovalStore::new(state.join("mcp")))
 }
 
 /// Where cards of servers are kept that editors name. What one of them was approved for is not what
 /// a configured server of the same name was.
-pub(crate) fn cards_of_editors(around: &Surroundings) -> Result<Cards, CliError> {
+pub(crate) fn cards_of_editors(around: &Surroundings) -> Result<ApprovalStore, CliError> {
     let sessions = around.sessions()?;
     let state = sessions.path().parent().unwrap_or(Path::new("."));
-    Ok(Cards::new(state.join("mcp").join("editor")))
+    Ok(ApprovalStore::new(state.join("mcp").join("editor")))
 }
 
-fn cards_of(entry: &McpServer, around: &Surroundings) -> Result<Cards, CliError> {
+fn cards_of(entry: &McpServer, around: &Surroundings) -> Result<ApprovalStore, CliError> {
     if entry.of_editor { cards_of_editors(around) } else { cards(around) }
 }
 
@@ -141,7 +142,7 @@ pub(crate) fn server(
                 Some(WORKSPACE) => Cwd::Workspace,
                 Some(path) => Cwd::At(path.into()),
                 None => {
-                    let own = cards_of(entry, around)?.start_in(name);
+                    let own = cards_of(entry, around)?.start_dir(name);
                     Cwd::Own(own.map_err(CliError::failed)?)
                 }
             };
@@ -157,10 +158,10 @@ pub(crate) fn server(
         (None, None) => return Err(CliError::usage(Unreachable::Nothing(name.to_owned()))),
     };
     let seconds = |seconds: u32| Duration::from_secs(seconds.into());
-    let limits = Limits {
+    let limits = ServerLimits {
         start: seconds(entry.start_timeout_seconds),
         idle: seconds(entry.call_timeout_seconds),
-        ..Limits::default()
+        ..ServerLimits::default()
     };
     // Only what is configured: the rest of the environment differs from one terminal to the next.
     let names = entry.env.keys().chain(entry.headers.keys()).cloned().collect();
@@ -253,8 +254,8 @@ pub(super) fn known(
 
 /// What is known of a server that is configured otherwise than when it was asked: what was
 /// approved, and nothing of what it has.
-fn unasked(card: Card) -> Card {
-    Card { listed: None, ..card }
+fn unasked(card: ServerRecord) -> ServerRecord {
+    ServerRecord { listed: None, ..card }
 }
 
 /// Adds the tools of servers, also of those whose tools no agent is to have: they are listed as
@@ -274,7 +275,7 @@ pub(super) fn add(
     let (wanted, others): (Vec<_>, Vec<_>) =
         known.iter().partition(|(name, _)| is_wanted(config, name));
     for (name, Known { start, card }) in wanted.into_iter().chain(others) {
-        let filter = config.mcp_servers.get(name).map(|entry| Filter {
+        let filter = config.mcp_servers.get(name).map(|entry| ToolFilter {
             include: entry.tools.include.clone(),
             exclude: entry.tools.exclude.clone(),
             read_only: entry.tools.read_only.clone(),
@@ -303,11 +304,11 @@ pub(super) fn reached(config: &Config, around: &Surroundings, cwd: &Path) -> Ser
     let supervisor = |settings: &Store| settings.get_or_insert_with(Processes::default).shared();
     let mut servers = Servers::new(reached.collect(), cwd, supervisor);
     if let Ok(cards) = cards(around) {
-        servers = servers.keeping(cards);
+        servers = servers.with_store(cards);
     }
     for (name, entry) in config.mcp_servers.iter().filter(|(_, entry)| entry.of_editor) {
         if let Ok(cards) = cards_of(entry, around) {
-            servers = servers.keeping_apart(name, cards);
+            servers = servers.with_separate_store(name, cards);
         }
     }
     servers
@@ -322,7 +323,7 @@ pub(super) fn source(
     told: &[Note],
 ) -> Option<Arc<dyn ToolSource>> {
     let wanted = known.iter().filter(|(name, _)| is_wanted(config, name));
-    let starts: BTreeMap<String, Start> =
+    let starts: BTreeMap<String, ServerTarget> =
         wanted.map(|(name, known)| (name.clone(), known.start.clone())).collect();
     if starts.is_empty() {
         return None;

@@ -10,7 +10,7 @@ use deputize_core::{
     ApproverMode, BoxFuture, CallStatus, Cancel, Clock as _, Delta, Finish, Message, Model,
     ModelError, Observer, Outcome, Reply, Request, Resource as _, SessionId, Status, ToolCrate,
 };
-use deputize_mcp::serve::{Answer, Notes, Offered, Work, Wrong};
+use deputize_mcp::serve::{AgentService, Answer, InvalidCall, ProgressSink, ServedTool};
 use deputize_runtime::{Session, SystemClock};
 use serde_json::{Map, Value, json};
 use tokio::task::spawn_blocking;
@@ -83,10 +83,10 @@ const DELEGATE_ABOUT: &str = "Hand one task, or several at once, to agents of th
     for what they report: one entry a task, with its status, its answer and what it did. Unlike \
     `run`, no agent stands between you and them.";
 
-impl Work for Served {
+impl AgentService for Served {
     /// Offers what the next call would find: the configuration is read anew. One that cannot be
     /// read changes nothing here; the next call says what is wrong with it.
-    fn offers(&self) -> BoxFuture<'_, Vec<Offered>> {
+    fn offers(&self) -> BoxFuture<'_, Vec<ServedTool>> {
         let office = Arc::clone(&self.0);
         Box::pin(async move {
             let read = spawn_blocking(move || office.services()).await;
@@ -98,9 +98,9 @@ impl Work for Served {
         &'a self,
         tool: &'a str,
         mut arguments: Map<String, Value>,
-        notes: Notes,
+        notes: ProgressSink,
         cancel: Cancel,
-    ) -> BoxFuture<'a, Result<Answer, Wrong>> {
+    ) -> BoxFuture<'a, Result<Answer, InvalidCall>> {
         Box::pin(async move {
             let (cwd, job) = match tool {
                 RUN => Job::run(arguments)?,
@@ -126,11 +126,11 @@ impl Work for Served {
 
 impl Served {
     /// Why a tool cannot be called, with those that can.
-    async fn not_offered(&self, tool: &str) -> Wrong {
+    async fn not_offered(&self, tool: &str) -> InvalidCall {
         let offers = self.offers().await;
         let names: Vec<&str> = offers.iter().map(|offered| offered.name).collect();
         let tool = to_line(tool, NAME_CHARS);
-        Wrong(format!("there is no tool \"{tool}\"; there are: {}", names.join(", ")))
+        InvalidCall(format!("there is no tool \"{tool}\"; there are: {}", names.join(", ")))
     }
 }
 
@@ -179,7 +179,7 @@ impl Office {
         last.clone()
     }
 
-    fn offered(&self, Services { toolsets, delegate }: Services) -> Vec<Offered> {
+    fn offered(&self, Services { toolsets, delegate }: Services) -> Vec<ServedTool> {
         let cwd = json!({
             "type": "string",
             "description": format!(
@@ -210,7 +210,7 @@ impl Office {
             "required": ["prompt"],
             "additionalProperties": false,
         });
-        let run = Offered {
+        let run = ServedTool {
             name: RUN,
             description: RUN_ABOUT.to_owned(),
             parameters: run.as_object().cloned().unwrap_or_default(),
@@ -219,23 +219,23 @@ impl Office {
             if let Some(Value::Object(properties)) = parameters.get_mut("properties") {
                 properties.insert("cwd".to_owned(), cwd);
             }
-            Offered { name: DELEGATE, description: DELEGATE_ABOUT.to_owned(), parameters }
+            ServedTool { name: DELEGATE, description: DELEGATE_ABOUT.to_owned(), parameters }
         });
         std::iter::once(run).chain(delegate).collect()
     }
 
     /// Where a call works: in the directory of this program, or below it.
-    fn place(&self, given: Option<Value>) -> Result<PathBuf, Wrong> {
+    fn place(&self, given: Option<Value>) -> Result<PathBuf, InvalidCall> {
         let path = match given {
             None | Some(Value::Null) => return Ok(self.root.clone()),
             Some(Value::String(path)) => path,
-            Some(_) => return Err(Wrong("`cwd` must be a text".to_owned())),
+            Some(_) => return Err(InvalidCall("`cwd` must be a text".to_owned())),
         };
         let found = self.house.around.cwd(Some(Path::new(&path)));
-        let found = found.map_err(|error| Wrong(format!("`cwd`: {}", error.chain())))?;
+        let found = found.map_err(|error| InvalidCall(format!("`cwd`: {}", error.chain())))?;
         if !found.starts_with(&self.root) {
             let root = self.root.display();
-            return Err(Wrong(format!("`cwd` must be {root} or a directory below it")));
+            return Err(InvalidCall(format!("`cwd` must be {root} or a directory below it")));
         }
         Ok(found)
     }
@@ -254,7 +254,7 @@ enum Job {
 
 impl Job {
     /// A run, and where it is to work.
-    fn run(arguments: Map<String, Value>) -> Result<(Option<Value>, Self), Wrong> {
+    fn run(arguments: Map<String, Value>) -> Result<(Option<Value>, Self), InvalidCall> {
         #[derive(serde::Deserialize)]
         #[serde(deny_unknown_fields)]
         struct Run {
@@ -264,16 +264,16 @@ impl Job {
             cwd: Option<Value>,
         }
         let run: Run = serde_json::from_value(Value::Object(arguments))
-            .map_err(|error| Wrong(format!("the arguments of run: {error}")))?;
+            .map_err(|error| InvalidCall(format!("the arguments of run: {error}")))?;
         if run.prompt.trim().is_empty() {
-            return Err(Wrong("`prompt` says nothing: say what is to be done".to_owned()));
+            return Err(InvalidCall("`prompt` says nothing: say what is to be done".to_owned()));
         }
         if run.toolsets.as_deref().is_some_and(<[String]>::is_empty) {
             let text = "`toolsets` is empty: name those that the agent needs, or leave it out";
-            return Err(Wrong(text.to_owned()));
+            return Err(InvalidCall(text.to_owned()));
         }
         if run.max_iterations == Some(0) {
-            return Err(Wrong("`max_iterations` must be at least 1".to_owned()));
+            return Err(InvalidCall("`max_iterations` must be at least 1".to_owned()));
         }
         let Run { prompt, toolsets, max_iterations, cwd } = run;
         let toolsets = toolsets.unwrap_or_default();
@@ -319,7 +319,7 @@ impl Prepared {
     }
 
     /// Runs the session to its end.
-    async fn work(mut self, notes: Notes, cancel: &Cancel) -> Result<Answer, CliError> {
+    async fn work(mut self, notes: ProgressSink, cancel: &Cancel) -> Result<Answer, CliError> {
         let Begun { composition, chosen, .. } = &mut self.begun;
         let task = match &self.job {
             Job::Run { prompt, .. } => prompt.clone(),

@@ -17,8 +17,8 @@ use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-use super::Desk;
-use crate::lines::LINE_BYTES;
+use super::ServeState;
+use crate::stdio_transport::LINE_BYTES;
 
 /// The most connections at once.
 const CONNECTIONS: usize = 64;
@@ -59,7 +59,7 @@ pub async fn bind(port: u16) -> io::Result<Address> {
     Ok(Address { listener, path, url })
 }
 
-impl Desk {
+impl ServeState {
     /// Serves clients by HTTP until the end is signalled.
     pub async fn http(&self, address: Address) {
         let desk = self.clone();
@@ -155,13 +155,13 @@ mod tests {
     use tokio::net::TcpStream;
     use tokio::time::timeout;
 
-    use super::super::{Answer, Notes, Offered, Who, Work, Wrong};
+    use super::super::{AgentService, Answer, InvalidCall, ProgressSink, ServedTool, ServerInfo};
     use super::*;
 
     struct Idle;
 
-    impl Work for Idle {
-        fn offers(&self) -> BoxFuture<'_, Vec<Offered>> {
+    impl AgentService for Idle {
+        fn offers(&self) -> BoxFuture<'_, Vec<ServedTool>> {
             Box::pin(std::future::ready(Vec::new()))
         }
 
@@ -169,10 +169,10 @@ mod tests {
             &'a self,
             _: &'a str,
             _: Map<String, Value>,
-            _: Notes,
+            _: ProgressSink,
             _: Cancel,
-        ) -> BoxFuture<'a, Result<Answer, Wrong>> {
-            Box::pin(async { Err(Wrong("nothing is offered".to_owned())) })
+        ) -> BoxFuture<'a, Result<Answer, InvalidCall>> {
+            Box::pin(async { Err(InvalidCall("nothing is offered".to_owned())) })
         }
     }
 
@@ -188,8 +188,8 @@ mod tests {
     impl Served {
         async fn begin() -> Self {
             let end = Cancel::new();
-            let who = Who { name: "t", version: "1", instructions: String::new() };
-            let desk = Desk::new(who, Arc::new(Idle), end.clone());
+            let who = ServerInfo { name: "t", version: "1", instructions: String::new() };
+            let desk = ServeState::new(who, Arc::new(Idle), end.clone());
             let address = bind(0).await.unwrap();
             let path = address.path.clone();
             let host = address.listener.local_addr().unwrap().to_string();

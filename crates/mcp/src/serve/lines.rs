@@ -12,7 +12,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, 
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
-use crate::lines::{LINE_BYTES, STRAY_LINES, write_line};
+use crate::stdio_transport::{LINE_BYTES, STRAY_LINES, write_line};
 
 const PARSE_ERROR: i32 = -32700;
 const INVALID_REQUEST: i32 = -32600;
@@ -44,7 +44,7 @@ enum Line {
     /// Nobody waits for an answer to it.
     Nothing,
     /// None, and what is said of that.
-    Wrong(Value),
+    Invalid(Value),
 }
 
 impl<R, W> Lines<R, W>
@@ -85,7 +85,7 @@ where
             match read_line(&line) {
                 Line::Message(message) => return Some(*message),
                 Line::Nothing => {}
-                Line::Wrong(why) => self.answer(why),
+                Line::Invalid(why) => self.answer(why),
             }
         }
     }
@@ -105,7 +105,7 @@ where
 #[cfg(feature = "fuzz")]
 pub(crate) fn answered(line: &[u8]) -> Option<String> {
     match read_line(line) {
-        Line::Wrong(why) => Some(why.to_string()),
+        Line::Invalid(why) => Some(why.to_string()),
         Line::Message(_) | Line::Nothing => None,
     }
 }
@@ -126,7 +126,7 @@ fn read_line(line: &[u8]) -> Line {
         Err(error) => {
             let place =
                 format!("this line is no JSON ({error}): a message is one object on a line");
-            return Line::Wrong(wrong(&Value::Null, PARSE_ERROR, &place));
+            return Line::Invalid(wrong(&Value::Null, PARSE_ERROR, &place));
         }
     };
     let is_id = |id: &&Value| id.is_number() || id.is_string();
@@ -147,12 +147,12 @@ fn read_line(line: &[u8]) -> Line {
                 Some(method) => {
                     let method = deputize_core::door::to_line(&method, 60);
                     let why = format!("\"{method}\" is not asked like this: {error}");
-                    Line::Wrong(wrong(&id, INVALID_PARAMS, &why))
+                    Line::Invalid(wrong(&id, INVALID_PARAMS, &why))
                 }
                 None => {
                     let why = "this is no message of JSON-RPC 2.0: an object with \"jsonrpc\", \
                                \"method\" and, for an answer, \"id\"";
-                    Line::Wrong(wrong(&id, INVALID_REQUEST, why))
+                    Line::Invalid(wrong(&id, INVALID_REQUEST, why))
                 }
             }
         }
@@ -201,7 +201,7 @@ mod tests {
         match read_line(line.as_bytes()) {
             Line::Message(message) => serde_json::to_value(*message).unwrap()["method"].to_string(),
             Line::Nothing => String::new(),
-            Line::Wrong(answer) => {
+            Line::Invalid(answer) => {
                 assert_eq!(answer["jsonrpc"], "2.0");
                 format!(
                     "{} {} {}",

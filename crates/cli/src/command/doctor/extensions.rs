@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use deputize_core::door::to_line;
-use deputize_mcp::{Card, Listed, Server, look};
+use deputize_mcp::{Server, ServerListing, ServerRecord, look};
 use deputize_tools::Processes;
 use futures_util::future::join_all;
 
@@ -72,13 +72,22 @@ pub(super) fn servers(
 }
 
 /// A server, and what is kept of it.
-fn known(name: &str, entry: &McpServer, around: &Surroundings) -> Result<(Server, Card), CliError> {
+fn known(
+    name: &str,
+    entry: &McpServer,
+    around: &Surroundings,
+) -> Result<(Server, ServerRecord), CliError> {
     let server = mcp::server(name, entry, around)?;
     let card = mcp::cards(around)?.read(name, &server.start()).map_err(CliError::failed)?;
     Ok((server, card))
 }
 
-async fn asked(server: Server, mut card: Card, cwd: &Path, processes: Arc<Processes>) -> Check {
+async fn asked(
+    server: Server,
+    mut card: ServerRecord,
+    cwd: &Path,
+    processes: Arc<Processes>,
+) -> Check {
     let (name, start) = (server.name.clone(), server.start());
     if let Some(approved) = card.approved.as_ref().filter(|_| card.is_held(&start)) {
         let why = start.since(&approved.start);
@@ -106,7 +115,7 @@ async fn asked(server: Server, mut card: Card, cwd: &Path, processes: Arc<Proces
     }
 }
 
-fn answers(name: &str, listed: &Listed, begun: Instant) -> String {
+fn answers(name: &str, listed: &ServerListing, begun: Instant) -> String {
     let is = to_line(listed.server.as_deref().unwrap_or("it does not say what it is"), 80);
     let (tools, took) = (listed.tools.len(), begun.elapsed().as_secs_f32());
     format!("{name}: {is}, {tools} tools in {took:.2} s")

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use deputize_mcp::{Card, WORKSPACE, server_name};
+use deputize_mcp::{ServerRecord, WORKSPACE, server_name};
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -30,7 +30,7 @@ pub(super) fn add(around: &Surroundings, args: &Add) -> Result<(), CliError> {
     let start_in = args.start_in.as_deref().map(|given| start_in(given, &sources.cwd));
     let entry = entry(args, start_in.clone());
     let server = server(name, &entry, around)?;
-    let given_in = cards(around)?.start_in(name).map_err(CliError::failed)?;
+    let given_in = cards(around)?.start_dir(name).map_err(CliError::failed)?;
     // Where it was there before, another configuration has a server of that name.
     let is_new = !given_in.exists();
     let not_added = || if is_new { left_where_it_started(around, name) } else { Ok(()) };
@@ -59,7 +59,7 @@ pub(super) fn add(around: &Surroundings, args: &Add) -> Result<(), CliError> {
         return Err(CliError::failed(ServerError::NotAdded));
     }
     let path = file::add(&sources, name, &written(args, start_in))?;
-    let mut card = Card::default();
+    let mut card = ServerRecord::default();
     card.keep(&start, listed);
     cards(around)?.write(name, &start, &card).map_err(CliError::failed)?;
     tell(&format!("added: mcp {name}, to {}", path.display()));

@@ -1,7 +1,7 @@
 //! Servers that editors named for a session. What they said is kept, and no more is known of them:
 //! how they are started is the editor's.
 
-use deputize_mcp::{Card, Cards, Change};
+use deputize_mcp::{ApprovalStore, ServerChange, ServerRecord};
 
 use super::{Row, approve, show};
 use crate::compose::mcp::cards_of_editors;
@@ -11,8 +11,8 @@ use crate::surroundings::{Surroundings, print, tell};
 
 /// Those of one name: one for each way to start or reach it that an editor said.
 pub(super) struct Named {
-    cards: Cards,
-    kept: Vec<Card>,
+    cards: ApprovalStore,
+    kept: Vec<ServerRecord>,
 }
 
 impl Named {
@@ -38,9 +38,9 @@ impl Named {
         name: &str,
         yes: bool,
     ) -> Result<(), CliError> {
-        let waits = |card: &Card| card.changes(&card.start).iter().any(Change::waits);
+        let waits = |card: &ServerRecord| card.changes(&card.start).iter().any(ServerChange::waits);
         let Some(latest) = self.kept.pop() else { return Ok(()) };
-        let mut shown: Vec<Card> = self.kept.into_iter().filter(waits).collect();
+        let mut shown: Vec<ServerRecord> = self.kept.into_iter().filter(waits).collect();
         if shown.is_empty() || waits(&latest) {
             shown.push(latest);
         }

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use deputize_core::door::{to_line, to_question};
 use deputize_core::headline;
-use deputize_mcp::{Change, Described, Listed, Start, WORKSPACE, pretty};
+use deputize_mcp::{ServerChange, ServerListing, ServerTarget, ToolDescription, WORKSPACE, pretty};
 
 /// In short: a line a tool.
-pub(super) fn short(name: &str, listed: &Listed, took: Duration) -> String {
+pub(super) fn short(name: &str, listed: &ServerListing, took: Duration) -> String {
     let mut text = format!(
         "mcp {name}: {}, protocol {}, {} tools{}{} in {:.2} s\n",
         to_line(listed.server.as_deref().unwrap_or("it does not say what it is"), 120),
@@ -28,13 +28,19 @@ pub(super) fn short(name: &str, listed: &Listed, took: Duration) -> String {
 }
 
 /// How a server is started that is to be started otherwise than it was approved.
-pub(super) fn started(name: &str, before: &Start, now: &Start) -> String {
-    let change = Change::Start { before: Box::new(before.clone()), now: Box::new(now.clone()) };
+pub(super) fn started(name: &str, before: &ServerTarget, now: &ServerTarget) -> String {
+    let change =
+        ServerChange::Target { before: Box::new(before.clone()), now: Box::new(now.clone()) };
     format!("mcp {name}: since you approved it:\n{}\n", told(&change))
 }
 
 /// All of it, and what changed since it was approved.
-pub(crate) fn whole(name: &str, start: &Start, listed: &Listed, changes: &[Change]) -> String {
+pub(crate) fn whole(
+    name: &str,
+    start: &ServerTarget,
+    listed: &ServerListing,
+    changes: &[ServerChange],
+) -> String {
     let mut text = format!(
         "mcp {name}: {}\nreached by: {}\nprotocol: {}\n",
         to_line(listed.server.as_deref().unwrap_or("it does not say what it is"), 120),
@@ -66,7 +72,7 @@ pub(crate) fn whole(name: &str, start: &Start, listed: &Listed, changes: &[Chang
 }
 
 /// How it is started or reached, and what it is given by name.
-fn reached(start: &Start) -> String {
+fn reached(start: &ServerTarget) -> String {
     let mut told = to_question(&start.line());
     if !start.names.is_empty() {
         told.push_str(&format!("\ngiven by name: {}", to_question(&start.names.join(", "))));
@@ -80,36 +86,36 @@ fn reached(start: &Start) -> String {
     told
 }
 
-fn described(tool: &Described) -> String {
+fn described(tool: &ToolDescription) -> String {
     format!("{}\n{}\n", indented(&tool.description), indented(&pretty(&tool.schema)))
 }
 
 /// Whether a tool is as it was approved.
-fn mark(tool: &Described, changes: &[Change]) -> &'static str {
-    let of = |change: &&Change| match change {
-        Change::New(new) => new.name == tool.name,
-        Change::Changed { now, .. } => now.name == tool.name,
+fn mark(tool: &ToolDescription, changes: &[ServerChange]) -> &'static str {
+    let of = |change: &&ServerChange| match change {
+        ServerChange::New(new) => new.name == tool.name,
+        ServerChange::Changed { now, .. } => now.name == tool.name,
         _ => false,
     };
     match changes.iter().find(of) {
-        Some(Change::New(_)) => "  [new]",
+        Some(ServerChange::New(_)) => "  [new]",
         Some(_) => "  [changed]",
         None => "",
     }
 }
 
 /// A change, with what it is about.
-fn told(change: &Change) -> String {
+fn told(change: &ServerChange) -> String {
     let both = |before: &str, now: &str| {
         format!("\n  before:\n{}\n  now:\n{}", indented(before), indented(now))
     };
     let detail = match change {
-        Change::Start { before, now } => both(&reached(before), &reached(now)),
-        Change::Instructions { before, now } => both(before, now),
-        Change::Changed { before, now } => both(&described(before), &described(now)),
-        Change::Gained(_) | Change::New(_) | Change::Gone(_) => String::new(),
+        ServerChange::Target { before, now } => both(&reached(before), &reached(now)),
+        ServerChange::Instructions { before, now } => both(before, now),
+        ServerChange::Changed { before, now } => both(&described(before), &described(now)),
+        ServerChange::Gained(_) | ServerChange::New(_) | ServerChange::Gone(_) => String::new(),
     };
-    format!("- {}{detail}", to_question(&change.told()))
+    format!("- {}{detail}", to_question(&change.describe()))
 }
 
 fn indented(text: &str) -> String {
@@ -120,20 +126,21 @@ fn indented(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use deputize_mcp::Card;
+    use deputize_mcp::ServerRecord;
 
     use super::*;
 
-    fn tool(name: &str, description: &str) -> Described {
+    fn tool(name: &str, description: &str) -> ToolDescription {
         let schema = r#"{"properties":{"city":{"type":"string"}},"type":"object"}"#.to_owned();
-        Described { name: name.into(), description: description.into(), schema }
+        ToolDescription { name: name.into(), description: description.into(), schema }
     }
 
     #[test]
     fn all_of_it_is_shown_and_nothing_in_it_is_hidden() {
-        let mut card = Card::default();
-        let before = Listed { tools: vec![tool("get", "Gets.")], ..Listed::default() };
-        let start = |args: &[&str]| Start {
+        let mut card = ServerRecord::default();
+        let before =
+            ServerListing { tools: vec![tool("get", "Gets.")], ..ServerListing::default() };
+        let start = |args: &[&str]| ServerTarget {
             place: "/bin/w".into(),
             args: args.iter().map(|arg| (*arg).to_owned()).collect(),
             names: vec!["KEY".into()],
@@ -141,7 +148,7 @@ mod tests {
             digest: args.concat(),
         };
         card.keep(&start(&["-y"]), before);
-        let now = Listed {
+        let now = ServerListing {
             server: Some("weather 1.0".into()),
             protocol: "2025-11-25".into(),
             instructions: Some("Ask for\u{202e} a city.".into()),
@@ -151,7 +158,7 @@ mod tests {
             ],
             resources: true,
             problems: vec!["tool \"x\": its name is empty".into()],
-            ..Listed::default()
+            ..ServerListing::default()
         };
         let start = start(&["-y", "a\u{202e}b"]);
         card.hear(&start, now.clone());

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use deputize_core::door::to_line;
 use deputize_core::{AgentId, Event, Observer, Record};
-use deputize_mcp::serve::Notes;
+use deputize_mcp::serve::ProgressSink;
 
 use crate::screen::call::of_call;
 use crate::surroundings::tell;
@@ -22,7 +22,7 @@ const ERROR_CHARS: usize = 500;
 
 /// Makes notes of records.
 pub(crate) struct Progress {
-    notes: Notes,
+    notes: ProgressSink,
     children: Mutex<BTreeMap<AgentId, Child>>,
 }
 
@@ -35,7 +35,7 @@ struct Child {
 }
 
 impl Progress {
-    pub(crate) fn new(notes: Notes) -> Self {
+    pub(crate) fn new(notes: ProgressSink) -> Self {
         Self { notes, children: Mutex::default() }
     }
 

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use deputize_core::ApproverMode;
-use deputize_mcp::{Card, Cards, McpError, Server, look};
+use deputize_mcp::{ApprovalStore, McpError, Server, ServerRecord, look};
 use deputize_tools::Processes;
 use futures_util::future::join_all;
 use tokio::sync::oneshot;
@@ -69,8 +69,8 @@ pub(crate) fn first_look(
 /// A server, and what is kept of it.
 struct Asked {
     server: Server,
-    card: Card,
-    cards: Cards,
+    card: ServerRecord,
+    cards: ApprovalStore,
     of_editor: bool,
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use deputize_core::{BoxFuture, Catalog, ToolSource};
-use deputize_mcp::{Servers, Start};
+use deputize_mcp::{ServerTarget, Servers};
 use futures_util::future::join_all;
 
 use super::{Known, add, unasked};
@@ -18,7 +18,7 @@ pub(crate) struct Now {
     pub(crate) others: Catalog,
     pub(crate) servers: Servers,
     /// How each server is started or reached that could have tools.
-    pub(crate) starts: BTreeMap<String, Start>,
+    pub(crate) starts: BTreeMap<String, ServerTarget>,
     /// What was told.
     pub(crate) told: Mutex<BTreeSet<String>>,
 }

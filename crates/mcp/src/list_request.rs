@@ -9,10 +9,10 @@ use rmcp::model::{
 };
 use serde_json::Value;
 
-use crate::error::{Fault, McpError};
-use crate::link::{Link, Patience};
-use crate::list::{Listed, checked, outputs};
-use crate::unanswered::Unanswered;
+use crate::connection::{Connection, Timeouts};
+use crate::error::{McpError, McpErrorKind};
+use crate::listing::{ServerListing, checked, outputs};
+use crate::request_error::RequestError;
 
 /// The most pages of one list.
 pub(crate) const PAGES: usize = 100;
@@ -21,14 +21,14 @@ pub(crate) const ENTRIES: usize = 5000;
 
 /// Of what there are lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ListKind {
     Tools,
     Resources,
     Templates,
     Prompts,
 }
 
-impl Kind {
+impl ListKind {
     pub(crate) const fn what(self) -> &'static str {
         match self {
             Self::Tools => "tools",
@@ -73,48 +73,48 @@ impl Kind {
 
 /// Why there is no list.
 #[derive(Debug)]
-pub(crate) enum NoList {
-    Unanswered(Unanswered),
+pub(crate) enum ListError {
+    RequestError(RequestError),
     /// The answer is none, or goes on without end.
-    Wrong(String),
+    Invalid(String),
 }
 
 /// A whole list.
 pub(crate) async fn all(
-    link: &Link,
-    kind: Kind,
-    patience: Patience,
+    link: &Connection,
+    kind: ListKind,
+    timeouts: Timeouts,
     cancel: &Cancel,
-) -> Result<Vec<Value>, NoList> {
+) -> Result<Vec<Value>, ListError> {
     let (mut found, mut cursor, mut seen) = (Vec::new(), None, BTreeSet::new());
     for _page in 0..PAGES {
-        let answer = link.ask(kind.request(cursor.take()), patience, cancel, &|_| {}).await;
-        let answer = answer.map_err(NoList::Unanswered)?;
+        let answer = link.ask(kind.request(cursor.take()), timeouts, cancel, &|_| {}).await;
+        let answer = answer.map_err(ListError::RequestError)?;
         let Some(Value::Array(entries)) = answer.get(kind.key()) else {
-            return Err(NoList::Wrong(format!("the answer has no `{}`", kind.key())));
+            return Err(ListError::Invalid(format!("the answer has no `{}`", kind.key())));
         };
         found.extend(entries.iter().cloned());
         if found.len() > ENTRIES {
-            return Err(NoList::Wrong(format!("it has more than {ENTRIES} entries")));
+            return Err(ListError::Invalid(format!("it has more than {ENTRIES} entries")));
         }
         match answer.get("nextCursor").and_then(Value::as_str) {
             None => return Ok(found),
             Some(next) if !seen.insert(next.to_owned()) => {
-                return Err(NoList::Wrong("its pages go in a circle".to_owned()));
+                return Err(ListError::Invalid("its pages go in a circle".to_owned()));
             }
             Some(next) => cursor = Some(next.to_owned()),
         }
     }
-    Err(NoList::Wrong(format!("it has more than {PAGES} pages")))
+    Err(ListError::Invalid(format!("it has more than {PAGES} pages")))
 }
 
 /// Asks a server what it has.
 pub(crate) async fn listed(
-    link: &Link,
+    link: &Connection,
     server: &str,
-    patience: Patience,
-) -> Result<Listed, McpError> {
-    let mut listed = Listed::default();
+    timeouts: Timeouts,
+) -> Result<ServerListing, McpError> {
+    let mut listed = ServerListing::default();
     let mut has_tools = true;
     if let Some(info) = link.info() {
         listed.server = info.server_info.as_ref().map(|server| {
@@ -131,7 +131,7 @@ pub(crate) async fn listed(
     if !has_tools {
         return Ok(listed);
     }
-    match all(link, Kind::Tools, patience, &Cancel::new()).await {
+    match all(link, ListKind::Tools, timeouts, &Cancel::new()).await {
         Ok(tools) => {
             (listed.tools, listed.problems) = checked(server, &tools);
             listed.outputs = outputs(&tools, &listed.tools);
@@ -139,27 +139,27 @@ pub(crate) async fn listed(
         }
         Err(no) => {
             let why = match no {
-                NoList::Wrong(why) => why,
-                NoList::Unanswered(Unanswered::Refused { how, message }) => {
+                ListError::Invalid(why) => why,
+                ListError::RequestError(RequestError::Refused { how, message }) => {
                     let message = deputize_core::door::to_line(&message, 200);
                     format!("it refuses ({how}: {message})")
                 }
-                NoList::Unanswered(Unanswered::Slow(limit)) => {
+                ListError::RequestError(RequestError::Slow(limit)) => {
                     format!("no answer within {} s", limit.as_secs_f32())
                 }
-                NoList::Unanswered(Unanswered::Cancelled) => "interrupted".to_owned(),
-                NoList::Unanswered(Unanswered::Ended) => {
+                ListError::RequestError(RequestError::Cancelled) => "interrupted".to_owned(),
+                ListError::RequestError(RequestError::Ended) => {
                     let (how, first) = link.end_told().await;
                     format!("{how} {first}").trim_end().to_owned()
                 }
-                NoList::Unanswered(Unanswered::Forgotten { .. }) => {
+                ListError::RequestError(RequestError::Forgotten { .. }) => {
                     "it does not know the session that it has just begun".to_owned()
                 }
-                NoList::Unanswered(Unanswered::Way { said, theirs, .. }) => {
+                ListError::RequestError(RequestError::Way { said, theirs, .. }) => {
                     deputize_core::door::to_line(&format!("{said} {theirs}"), 200)
                 }
             };
-            let fault = Fault::List { what: "tools", why };
+            let fault = McpErrorKind::List { what: "tools", why };
             Err(McpError { words: link.words(), ..McpError::new(server, fault) })
         }
     }

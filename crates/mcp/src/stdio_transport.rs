@@ -17,8 +17,8 @@ use tokio::io::{
 };
 use tokio::sync::watch;
 
-use crate::error::Garbage;
-use crate::said::{self, no_json, unreadable};
+use crate::error::ProtocolViolation;
+use crate::json::{self, no_json, unreadable};
 
 /// The most bytes of one message.
 pub const LINE_BYTES: usize = 8 * 1024 * 1024;
@@ -36,11 +36,11 @@ const STRAY_CHARS: usize = 200;
 
 /// What became of a connection, for whoever asks.
 #[derive(Debug, Default)]
-pub(crate) struct Heard {
+pub(crate) struct ConnectionStatus {
     closed: watch::Sender<bool>,
     /// How many messages are being written.
     writing: AtomicU32,
-    fault: Mutex<Option<Garbage>>,
+    fault: Mutex<Option<ProtocolViolation>>,
     stray: Mutex<(u32, String)>,
     messages: AtomicU64,
     bytes: AtomicU64,
@@ -48,7 +48,7 @@ pub(crate) struct Heard {
     open: Mutex<Vec<(RequestId, Option<ProgressToken>)>>,
 }
 
-impl Heard {
+impl ConnectionStatus {
     /// Whether nothing comes any more.
     pub(crate) fn is_closed(&self) -> bool {
         *self.closed.borrow()
@@ -71,7 +71,7 @@ impl Heard {
     }
 
     /// What the server did wrong, if it was that.
-    pub(crate) fn fault(&self) -> Option<Garbage> {
+    pub(crate) fn fault(&self) -> Option<ProtocolViolation> {
         self.fault.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -138,31 +138,31 @@ impl Heard {
     }
 
     /// Counts a line, and says when it is too much.
-    fn count(&self, bytes: u64) -> Result<(), Garbage> {
+    fn count(&self, bytes: u64) -> Result<(), ProtocolViolation> {
         let messages = self.messages.fetch_add(1, Ordering::Relaxed) + 1;
         let bytes = self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         if messages > UNASKED {
-            return Err(Garbage::Flood { limit: UNASKED, what: "messages" });
+            return Err(ProtocolViolation::Flood { limit: UNASKED, what: "messages" });
         }
         if bytes > UNASKED_BYTES {
-            return Err(Garbage::Flood { limit: UNASKED_BYTES, what: "bytes" });
+            return Err(ProtocolViolation::Flood { limit: UNASKED_BYTES, what: "bytes" });
         }
         Ok(())
     }
 
-    fn pass_over(&self, text: &str) -> Result<(), Garbage> {
+    fn pass_over(&self, text: &str) -> Result<(), ProtocolViolation> {
         let mut stray = self.stray.lock().unwrap_or_else(PoisonError::into_inner);
         if stray.0 == 0 {
             stray.1 = to_line(text, STRAY_CHARS);
         }
         stray.0 += 1;
         if stray.0 > STRAY_LINES {
-            return Err(Garbage::NoMessages { count: stray.0, first: stray.1.clone() });
+            return Err(ProtocolViolation::NoMessages { count: stray.0, first: stray.1.clone() });
         }
         Ok(())
     }
 
-    fn fail(&self, garbage: Garbage) {
+    fn fail(&self, garbage: ProtocolViolation) {
         *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(garbage);
     }
 }
@@ -175,11 +175,11 @@ pub(crate) struct Lines<R, W> {
     /// Messages of a batch that nobody took yet.
     waiting: VecDeque<Value>,
     writer: Arc<tokio::sync::Mutex<Option<W>>>,
-    heard: Arc<Heard>,
+    heard: Arc<ConnectionStatus>,
 }
 
 impl<R: AsyncRead + Unpin, W> Lines<R, W> {
-    pub(crate) fn new(reader: R, writer: W, heard: Arc<Heard>) -> Self {
+    pub(crate) fn new(reader: R, writer: W, heard: Arc<ConnectionStatus>) -> Self {
         let writer = Arc::new(tokio::sync::Mutex::new(Some(writer)));
         Self {
             reader: BufReader::new(reader),
@@ -207,7 +207,7 @@ impl<R: AsyncRead + Unpin, W> Lines<R, W> {
     }
 
     /// Reads a line; nothing at the end.
-    async fn line(&mut self) -> Option<Result<(), Garbage>> {
+    async fn line(&mut self) -> Option<Result<(), ProtocolViolation>> {
         let room = (LINE_BYTES + 1).saturating_sub(self.part.len()) as u64;
         let read = (&mut self.reader).take(room).read_until(b'\n', &mut self.part).await;
         if read.ok()? == 0 && self.part.is_empty() {
@@ -215,10 +215,10 @@ impl<R: AsyncRead + Unpin, W> Lines<R, W> {
         }
         let line = std::mem::take(&mut self.part);
         if line.len() > LINE_BYTES {
-            return Some(Err(Garbage::LongLine { limit: LINE_BYTES }));
+            return Some(Err(ProtocolViolation::LongLine { limit: LINE_BYTES }));
         }
         let text = String::from_utf8_lossy(&line);
-        let found = said::read(&text);
+        let found = json::read(&text);
         // Of what is told of how far a call is, the newest is kept: it cannot become too much.
         let asked_for = found.as_ref().is_some_and(|found| self.heard.asked_for(found));
         if !(asked_for && line.len() <= PROGRESS_BYTES)
@@ -307,7 +307,7 @@ where
 /// The last words of a stream, however much it says, and the first ones: an interpreter says what
 /// is wrong before it says where it was.
 #[derive(Debug, Default)]
-pub(crate) struct LastWords(Mutex<Words>);
+pub(crate) struct StderrTail(Mutex<Words>);
 
 #[derive(Debug, Default)]
 struct Words {
@@ -317,7 +317,7 @@ struct Words {
     cut: bool,
 }
 
-impl LastWords {
+impl StderrTail {
     /// How many bytes of the last words are kept, and of the first.
     const KEPT: usize = 4096;
     const FIRST: usize = 1024;
@@ -339,19 +339,19 @@ impl LastWords {
     }
 
     /// The first and the last lines of it, on one line.
-    pub(crate) fn told(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let gap: &[u8] = if kept.cut { b"\n" } else { b"" };
         let text = [&kept.first, gap, &kept.last].concat();
         let text = String::from_utf8_lossy(&text);
         let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-        let told = |lines: &[&str]| to_line(&lines.join(" | "), 500);
+        let describe = |lines: &[&str]| to_line(&lines.join(" | "), 500);
         if lines.len() <= 2 * Self::LINES {
-            return told(&lines);
+            return describe(&lines);
         }
         let (first, rest) = lines.split_at(Self::LINES);
         let (_, last) = rest.split_at(rest.len() - Self::LINES);
-        format!("{} | … | {}", told(first), told(last))
+        format!("{} | … | {}", describe(first), describe(last))
     }
 }
 
@@ -361,15 +361,15 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::said::UNREADABLE;
+    use crate::json::UNREADABLE;
 
-    async fn read(bytes: &[u8]) -> (Vec<Value>, Option<Garbage>) {
+    async fn read(bytes: &[u8]) -> (Vec<Value>, Option<ProtocolViolation>) {
         read_by(0, bytes).await
     }
 
     /// The same while so many requests wait for answers, each with its id as its token.
-    async fn read_by(asked: i64, bytes: &[u8]) -> (Vec<Value>, Option<Garbage>) {
-        let heard = Arc::new(Heard::default());
+    async fn read_by(asked: i64, bytes: &[u8]) -> (Vec<Value>, Option<ProtocolViolation>) {
+        let heard = Arc::new(ConnectionStatus::default());
         let mut lines =
             Lines::new(io::Cursor::new(bytes.to_vec()), tokio::io::sink(), Arc::clone(&heard));
         for id in 0..asked {
@@ -426,7 +426,7 @@ mod tests {
                 json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params});
             format!("{note}\n").repeat(most + 1)
         };
-        let flood = Some(Garbage::Flood { limit: UNASKED, what: "messages" });
+        let flood = Some(ProtocolViolation::Flood { limit: UNASKED, what: "messages" });
         let (found, fault) = read_by(1, progress(0, "half way").as_bytes()).await;
         assert_eq!((found.len(), fault), (most + 1, None));
         assert_eq!(read_by(1, progress(7, "half way").as_bytes()).await.1, flood);
@@ -437,7 +437,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_it_is_answered_lets_a_server_ask_no_more() {
-        let heard = Arc::new(Heard::default());
+        let heard = Arc::new(ConnectionStatus::default());
         let pings = format!("{PING}\n").repeat(usize::try_from(UNASKED).unwrap() + 1);
         let mut lines = Lines::new(io::Cursor::new(pings), tokio::io::sink(), Arc::clone(&heard));
         let mut answered = 0;
@@ -447,7 +447,7 @@ mod tests {
             lines.send(answer).await.unwrap();
             answered += 1;
         }
-        let flood = Some(Garbage::Flood { limit: UNASKED, what: "messages" });
+        let flood = Some(ProtocolViolation::Flood { limit: UNASKED, what: "messages" });
         assert_eq!((answered, heard.fault()), (UNASKED, flood));
     }
 
@@ -459,7 +459,10 @@ mod tests {
         let (found, fault) = read_by(3, (0..3).map(each).collect::<String>().as_bytes()).await;
         assert_eq!((found.len(), fault), (3, None));
         let unasked = format!("{stray}{}{stray}", answer(9));
-        assert!(matches!(read_by(3, unasked.as_bytes()).await.1, Some(Garbage::NoMessages { .. })));
+        assert!(matches!(
+            read_by(3, unasked.as_bytes()).await.1,
+            Some(ProtocolViolation::NoMessages { .. })
+        ));
     }
 
     #[tokio::test]
@@ -468,37 +471,40 @@ mod tests {
         let first = "x y".to_owned();
         assert_eq!(
             read(stray.as_bytes()).await.1,
-            Some(Garbage::NoMessages { count: STRAY_LINES + 1, first })
+            Some(ProtocolViolation::NoMessages { count: STRAY_LINES + 1, first })
         );
         let long = format!("{{\"a\":\"{}", "x".repeat(LINE_BYTES));
-        assert_eq!(read(long.as_bytes()).await.1, Some(Garbage::LongLine { limit: LINE_BYTES }));
+        assert_eq!(
+            read(long.as_bytes()).await.1,
+            Some(ProtocolViolation::LongLine { limit: LINE_BYTES })
+        );
         let note = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}"#;
         let most = usize::try_from(UNASKED).unwrap();
         let (found, fault) = read(format!("{note}\n").repeat(most).as_bytes()).await;
         assert_eq!((found.len(), fault), (most, None));
         let (_, fault) = read(format!("{note}\n").repeat(most + 1).as_bytes()).await;
-        assert_eq!(fault, Some(Garbage::Flood { limit: UNASKED, what: "messages" }));
+        assert_eq!(fault, Some(ProtocolViolation::Flood { limit: UNASKED, what: "messages" }));
     }
 
     #[tokio::test]
     async fn the_last_words_are_bounded() {
-        let words = LastWords::default();
+        let words = StderrTail::default();
         words.hear(io::Cursor::new("early\n".repeat(100_000) + "why\n\n\u{1b}[31mlate\n")).await;
-        assert!(words.0.lock().unwrap().last.len() <= LastWords::KEPT);
+        assert!(words.0.lock().unwrap().last.len() <= StderrTail::KEPT);
         let early = ["early"; 5].join(" | ");
-        assert_eq!(words.told(), format!("{early} | … | early | early | early | why | late"));
+        assert_eq!(words.describe(), format!("{early} | … | early | early | early | why | late"));
         // Of a trace both ends are told; of little, all.
-        let words = LastWords::default();
+        let words = StderrTail::default();
         let trace = (1..=20).map(|n| format!("line {n}\n")).collect::<String>();
         words.hear(io::Cursor::new(trace)).await;
-        let told = words.told();
+        let told = words.describe();
         assert!(
             told.starts_with("line 1 | ")
                 && told.ends_with("… | line 16 | line 17 | line 18 | line 19 | line 20"),
             "{told}"
         );
-        let words = LastWords::default();
+        let words = StderrTail::default();
         words.hear(io::Cursor::new("a\n\nb\n")).await;
-        assert_eq!(words.told(), "a | b");
+        assert_eq!(words.describe(), "a | b");
     }
 }

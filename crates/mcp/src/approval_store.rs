@@ -1,4 +1,4 @@
-//! Where cards are kept: a file for each server and way to start or reach it, in a folder of the
+//! Where records are kept: a file for each server and way to start or reach it, in a folder of the
 //! program's state. Configurations may each have another server of one name: what was approved of
 //! one says nothing of the other, and neither takes the other's away.
 
@@ -8,24 +8,24 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use crate::names::toolset;
-use crate::pin::Card;
-use crate::server::Start;
+use crate::server::ServerTarget;
+use crate::server_record::ServerRecord;
 
-/// The most bytes of a card's file: what a server with all its tools may say, twice.
+/// The most bytes of a record's file: what a server with all its tools may say, twice.
 const CARD_BYTES: u64 = 128 * 1024 * 1024;
-/// The most cards that are kept of servers of one name.
+/// The most records that are kept of servers of one name.
 const CARDS: usize = 64;
 
-/// The folder of cards.
+/// The folder of records.
 #[derive(Debug, Clone)]
-pub struct Cards {
+pub struct ApprovalStore {
     dir: PathBuf,
 }
 
-/// A card that cannot be read or kept.
+/// A record that cannot be read or kept.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum CardError {
+pub enum ApprovalStoreError {
     /// Not read.
     #[error("cannot read `{}`, which says what was approved of an MCP server", path.display())]
     Read {
@@ -35,7 +35,7 @@ pub enum CardError {
         #[source]
         source: io::Error,
     },
-    /// Read, and no card.
+    /// Read, and no record.
     #[error("`{}` is not what this program keeps of an MCP server; delete it to begin anew, and review the server", path.display())]
     Form {
         /// The file.
@@ -67,8 +67,8 @@ pub enum CardError {
     Name(String),
 }
 
-impl Cards {
-    /// The cards in a folder, which need not be there yet.
+impl ApprovalStore {
+    /// The records in a folder, which need not be there yet.
     #[must_use]
     pub const fn new(dir: PathBuf) -> Self {
         Self { dir }
@@ -78,7 +78,7 @@ impl Cards {
     ///
     /// # Errors
     /// When the name is none of a server.
-    pub fn start_in(&self, server: &str) -> Result<PathBuf, CardError> {
+    pub fn start_dir(&self, server: &str) -> Result<PathBuf, ApprovalStoreError> {
         named(server)?;
         Ok(self.dir.join("started-in").join(server))
     }
@@ -88,9 +88,9 @@ impl Cards {
     ///
     /// # Errors
     /// When it cannot be.
-    pub fn clear_start(&self, server: &str) -> Result<Option<PathBuf>, CardError> {
-        let dir = self.start_in(server)?;
-        let wrong = |source| CardError::Clear { path: dir.clone(), source };
+    pub fn clear_start_dir(&self, server: &str) -> Result<Option<PathBuf>, ApprovalStoreError> {
+        let dir = self.start_dir(server)?;
+        let wrong = |source| ApprovalStoreError::Clear { path: dir.clone(), source };
         match fs::remove_dir(&dir) {
             Ok(()) => return Ok(None),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -104,42 +104,51 @@ impl Cards {
         Ok(Some(aside))
     }
 
-    /// The card of a server that is started or reached like this. Where there is none, that of
+    /// The record of a server that is started or reached like this. Where there is none, that of
     /// another server of its name of which something was approved, so that a person sees what is
     /// other now; and else an empty one.
     ///
     /// # Errors
     /// When there is one that cannot be read.
-    pub fn read(&self, server: &str, start: &Start) -> Result<Card, CardError> {
-        if let Some(card) = card_in(&self.file(server, start)?)? {
-            return Ok(card);
+    pub fn read(
+        &self,
+        server: &str,
+        start: &ServerTarget,
+    ) -> Result<ServerRecord, ApprovalStoreError> {
+        if let Some(record) = card_in(&self.file(server, start)?)? {
+            return Ok(record);
         }
         let mut others = self.kept(server)?;
         if let Some(at) = others.iter().position(|kept| kept.key == start.digest) {
-            return Ok(others.swap_remove(at).card);
+            return Ok(others.swap_remove(at).record);
         }
-        let approved = others.into_iter().rev().find(|kept| kept.card.approved.is_some());
-        Ok(approved.map(|kept| kept.card).unwrap_or_default())
+        let approved = others.into_iter().rev().find(|kept| kept.record.approved.is_some());
+        Ok(approved.map(|kept| kept.record).unwrap_or_default())
     }
 
-    /// All cards of servers of a name, the one that was written last at the end.
+    /// All records of servers of a name, the one that was written last at the end.
     ///
     /// # Errors
     /// When one cannot be read.
-    pub fn of(&self, server: &str) -> Result<Vec<Card>, CardError> {
-        Ok(self.kept(server)?.into_iter().map(|kept| kept.card).collect())
+    pub fn of(&self, server: &str) -> Result<Vec<ServerRecord>, ApprovalStoreError> {
+        Ok(self.kept(server)?.into_iter().map(|kept| kept.record).collect())
     }
 
-    /// Keeps the card of a server that is started or reached like this, for its owner's eyes; the
+    /// Keeps the record of a server that is started or reached like this, for its owner's eyes; the
     /// file is replaced whole.
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn write(&self, server: &str, start: &Start, card: &Card) -> Result<(), CardError> {
+    pub fn write(
+        &self,
+        server: &str,
+        start: &ServerTarget,
+        record: &ServerRecord,
+    ) -> Result<(), ApprovalStoreError> {
         let path = self.file(server, start)?;
-        let wrong = |source| CardError::Write { path: path.clone(), source };
+        let wrong = |source| ApprovalStoreError::Write { path: path.clone(), source };
         fs::create_dir_all(&self.dir).map_err(wrong)?;
-        let text = serde_json::to_vec_pretty(card).map_err(io::Error::from).map_err(wrong)?;
+        let text = serde_json::to_vec_pretty(record).map_err(io::Error::from).map_err(wrong)?;
         let mut file = tempfile::NamedTempFile::new_in(&self.dir).map_err(wrong)?;
         file.write_all(&text).and_then(|()| file.as_file().sync_all()).map_err(wrong)?;
         let new = !path.exists();
@@ -151,11 +160,11 @@ impl Cards {
         Ok(())
     }
 
-    /// The servers that there are cards of, by name.
+    /// The servers that there are records of, by name.
     ///
     /// # Errors
     /// When the folder is there and cannot be read.
-    pub fn names(&self) -> Result<Vec<String>, CardError> {
+    pub fn names(&self) -> Result<Vec<String>, ApprovalStoreError> {
         let mut names: Vec<String> = self.files()?.into_iter().map(|(name, _)| name).collect();
         names.sort();
         names.dedup();
@@ -166,7 +175,7 @@ impl Cards {
     ///
     /// # Errors
     /// When its file cannot be deleted, or those of its name cannot be read.
-    pub fn remove(&self, server: &str, start: &Start) -> Result<bool, CardError> {
+    pub fn remove(&self, server: &str, start: &ServerTarget) -> Result<bool, ApprovalStoreError> {
         let own = self.file(server, start)?;
         let kept = self.kept(server)?.into_iter();
         let paths = kept.filter(|kept| kept.key == start.digest).map(|kept| kept.path);
@@ -182,25 +191,25 @@ impl Cards {
     ///
     /// # Errors
     /// When a file cannot be deleted.
-    pub fn forget(&self, server: &str) -> Result<(), CardError> {
+    pub fn forget(&self, server: &str) -> Result<(), ApprovalStoreError> {
         let mut own = self.files()?.into_iter().filter(|(name, _)| name == server);
         own.try_for_each(|(_, path)| gone(&path).map(drop))
     }
 
-    /// The file of a card.
-    fn file(&self, server: &str, start: &Start) -> Result<PathBuf, CardError> {
+    /// The file of a record.
+    fn file(&self, server: &str, start: &ServerTarget) -> Result<PathBuf, ApprovalStoreError> {
         named(server)?;
         let key = &start.digest;
         if !key.chars().all(|c| c.is_ascii_alphanumeric()) {
-            return Err(CardError::Name(format!("{server}.{key}")));
+            return Err(ApprovalStoreError::Name(format!("{server}.{key}")));
         }
         // No server's name has a dot.
         Ok(self.dir.join(format!("{server}.{key}.json")))
     }
 
-    /// The files of cards, each with the name of its server.
-    fn files(&self) -> Result<Vec<(String, PathBuf)>, CardError> {
-        let wrong = |source| CardError::Read { path: self.dir.clone(), source };
+    /// The files of records, each with the name of its server.
+    fn files(&self) -> Result<Vec<(String, PathBuf)>, ApprovalStoreError> {
+        let wrong = |source| ApprovalStoreError::Read { path: self.dir.clone(), source };
         let entries = match fs::read_dir(&self.dir) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -220,27 +229,32 @@ impl Cards {
     }
 
     /// What is kept of servers of a name, by the time when it was written.
-    fn kept(&self, server: &str) -> Result<Vec<Kept>, CardError> {
+    fn kept(&self, server: &str) -> Result<Vec<Kept>, ApprovalStoreError> {
         named(server)?;
         let mut kept = Vec::new();
         for (_, path) in self.files()?.into_iter().filter(|(name, _)| name == server) {
-            let Some(mut card) = card_in(&path)? else { continue };
+            let Some(mut record) = card_in(&path)? else { continue };
             let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
             let key = match stem.split_once('.') {
                 Some((_, key)) => key.to_owned(),
-                None => of_its_name(&mut card),
+                None => of_its_name(&mut record),
             };
             let written = fs::metadata(&path).and_then(|file| file.modified());
             let written = written.unwrap_or(SystemTime::UNIX_EPOCH);
-            kept.push(Kept { written, path, key, card });
+            kept.push(Kept { written, path, key, record });
         }
         kept.sort_by(|a, b| (a.written, &a.path).cmp(&(b.written, &b.path)));
         Ok(kept)
     }
 
-    /// What a new card leaves to be done: that of before, whose place it takes, and the oldest
+    /// What a new record leaves to be done: that of before, whose place it takes, and the oldest
     /// beyond the limit are forgotten, those first of which nothing was approved.
-    fn tidy(&self, server: &str, new: &Path, start: &Start) -> Result<(), CardError> {
+    fn tidy(
+        &self,
+        server: &str,
+        new: &Path,
+        start: &ServerTarget,
+    ) -> Result<(), ApprovalStoreError> {
         let mut kept = self.kept(server)?;
         kept.retain(|kept| kept.path != new);
         let (same, mut others): (Vec<_>, Vec<_>) =
@@ -254,54 +268,54 @@ impl Cards {
     }
 }
 
-/// One card in its file.
+/// One record in its file.
 struct Kept {
     written: SystemTime,
     path: PathBuf,
-    /// How the server is started or reached: the digest of a [`Start`].
+    /// How the server is started or reached: the digest of a [`ServerTarget`].
     key: String,
-    card: Card,
+    record: ServerRecord,
 }
 
 impl Kept {
     fn is_approved(&self) -> bool {
-        self.card.approved.as_ref().is_some_and(|approved| approved.start.digest == self.key)
+        self.record.approved.as_ref().is_some_and(|approved| approved.start.digest == self.key)
     }
 }
 
-/// How the server is started or reached whose card an earlier version kept by its name alone: as it
+/// How the server is started or reached whose record an earlier version kept by its name alone: as it
 /// was approved, or else as it was asked.
-fn of_its_name(card: &mut Card) -> String {
-    match &card.approved {
+fn of_its_name(record: &mut ServerRecord) -> String {
+    match &record.approved {
         Some(approved) => {
-            card.start = approved.start.clone();
+            record.start = approved.start.clone();
             approved.start.digest.clone()
         }
-        None => card.asked.clone(),
+        None => record.asked.clone(),
     }
 }
 
-fn named(server: &str) -> Result<(), CardError> {
-    toolset(server).map(drop).ok_or_else(|| CardError::Name(server.to_owned()))
+fn named(server: &str) -> Result<(), ApprovalStoreError> {
+    toolset(server).map(drop).ok_or_else(|| ApprovalStoreError::Name(server.to_owned()))
 }
 
-/// The card in a file, if there is one.
-fn card_in(path: &Path) -> Result<Option<Card>, CardError> {
+/// The record in a file, if there is one.
+fn card_in(path: &Path) -> Result<Option<ServerRecord>, ApprovalStoreError> {
     let text = match read_bounded(path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(source) => return Err(CardError::Read { path: path.to_owned(), source }),
+        Err(source) => return Err(ApprovalStoreError::Read { path: path.to_owned(), source }),
     };
-    let card = serde_json::from_slice(&text);
-    card.map(Some).map_err(|source| CardError::Form { path: path.to_owned(), source })
+    let record = serde_json::from_slice(&text);
+    record.map(Some).map_err(|source| ApprovalStoreError::Form { path: path.to_owned(), source })
 }
 
 /// Deletes a file. Whether there was one.
-fn gone(path: &Path) -> Result<bool, CardError> {
+fn gone(path: &Path) -> Result<bool, ApprovalStoreError> {
     match fs::remove_file(path) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(source) => Err(CardError::Write { path: path.to_owned(), source }),
+        Err(source) => Err(ApprovalStoreError::Write { path: path.to_owned(), source }),
     }
 }
 
@@ -315,29 +329,29 @@ fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::list::Listed;
+    use crate::listing::ServerListing;
 
-    fn start(digest: &str) -> Start {
-        Start { place: "/bin/s".into(), digest: digest.into(), ..Start::default() }
+    fn start(digest: &str) -> ServerTarget {
+        ServerTarget { place: "/bin/s".into(), digest: digest.into(), ..ServerTarget::default() }
     }
 
-    fn approved(digest: &str) -> Card {
-        let mut card = Card::default();
-        card.keep(&start(digest), Listed::default());
-        card
+    fn approved(digest: &str) -> ServerRecord {
+        let mut record = ServerRecord::default();
+        record.keep(&start(digest), ServerListing::default());
+        record
     }
 
     #[test]
     fn what_a_server_left_where_it_was_started_is_not_there_for_the_next_of_its_name() {
         let dir = tempfile::tempdir().unwrap();
-        let cards = Cards::new(dir.path().join("mcp"));
-        let start = cards.start_in("a").unwrap();
-        assert_eq!(cards.clear_start("a").unwrap(), None);
+        let records = ApprovalStore::new(dir.path().join("mcp"));
+        let start = records.start_dir("a").unwrap();
+        assert_eq!(records.clear_start_dir("a").unwrap(), None);
         fs::create_dir_all(&start).unwrap();
-        assert_eq!(cards.clear_start("a").unwrap(), None);
+        assert_eq!(records.clear_start_dir("a").unwrap(), None);
         for count in 1..3 {
             fs::create_dir_all(start.join("node_modules")).unwrap();
-            let aside = cards.clear_start("a").unwrap().unwrap();
+            let aside = records.clear_start_dir("a").unwrap().unwrap();
             assert!(aside.ends_with(format!("a~{count}")) && aside.join("node_modules").exists());
             assert!(!start.exists());
         }
@@ -346,92 +360,92 @@ mod tests {
     #[test]
     fn a_card_is_kept_for_its_owner_and_found_again() {
         let dir = tempfile::tempdir().unwrap();
-        let cards = Cards::new(dir.path().join("mcp"));
+        let records = ApprovalStore::new(dir.path().join("mcp"));
         let start = start("1a");
-        assert_eq!(cards.read("a", &start).unwrap(), Card::default());
-        assert_eq!(cards.names().unwrap(), Vec::<String>::new());
-        let card = approved("1a");
-        cards.write("a", &start, &card).unwrap();
-        assert_eq!(cards.read("a", &start).unwrap(), card);
-        assert_eq!(cards.names().unwrap(), ["a"]);
+        assert_eq!(records.read("a", &start).unwrap(), ServerRecord::default());
+        assert_eq!(records.names().unwrap(), Vec::<String>::new());
+        let record = approved("1a");
+        records.write("a", &start, &record).unwrap();
+        assert_eq!(records.read("a", &start).unwrap(), record);
+        assert_eq!(records.names().unwrap(), ["a"]);
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt as _;
-            let file = cards.file("a", &start).unwrap();
+            let file = records.file("a", &start).unwrap();
             let mode = fs::metadata(file).unwrap().permissions().mode();
             assert_eq!(mode & 0o777, 0o600);
         }
-        assert!(cards.remove("a", &start).unwrap() && !cards.remove("a", &start).unwrap());
+        assert!(records.remove("a", &start).unwrap() && !records.remove("a", &start).unwrap());
     }
 
     #[test]
     fn servers_of_one_name_have_each_their_own() {
         let dir = tempfile::tempdir().unwrap();
-        let cards = Cards::new(dir.path().to_owned());
+        let records = ApprovalStore::new(dir.path().to_owned());
         let [one, two, three] = ["1", "2", "3"].map(start);
-        cards.write("a", &one, &approved("1")).unwrap();
+        records.write("a", &one, &approved("1")).unwrap();
         // Of another one it is seen that it is another one.
-        assert!(cards.read("a", &two).unwrap().is_held(&two));
-        cards.write("a", &two, &approved("2")).unwrap();
+        assert!(records.read("a", &two).unwrap().is_held(&two));
+        records.write("a", &two, &approved("2")).unwrap();
         for (start, digest) in [(&one, "1"), (&two, "2")] {
-            assert_eq!(cards.read("a", start).unwrap(), approved(digest));
+            assert_eq!(records.read("a", start).unwrap(), approved(digest));
         }
-        assert!(cards.remove("a", &two).unwrap() && !cards.remove("a", &three).unwrap());
-        assert_eq!(cards.read("a", &one).unwrap(), approved("1"));
+        assert!(records.remove("a", &two).unwrap() && !records.remove("a", &three).unwrap());
+        assert_eq!(records.read("a", &one).unwrap(), approved("1"));
         // What nobody approved says nothing of another one.
-        let mut heard = Card::default();
-        heard.hear(&one, Listed::default());
-        cards.write("b", &one, &heard).unwrap();
-        assert_eq!(cards.read("b", &two).unwrap(), Card::default());
+        let mut heard = ServerRecord::default();
+        heard.hear(&one, ServerListing::default());
+        records.write("b", &one, &heard).unwrap();
+        assert_eq!(records.read("b", &two).unwrap(), ServerRecord::default());
     }
 
     #[test]
     fn what_was_kept_by_name_alone_is_that_of_the_server_that_was_approved() {
         let dir = tempfile::tempdir().unwrap();
-        let cards = Cards::new(dir.path().to_owned());
+        let records = ApprovalStore::new(dir.path().to_owned());
         let old = dir.path().join("a.json");
         let (one, two) = (start("1"), start("2"));
         // It was seen otherwise since.
-        let seen = Card { start: two.clone(), ..approved("1") };
+        let seen = ServerRecord { start: two.clone(), ..approved("1") };
         fs::write(&old, serde_json::to_vec(&seen).unwrap()).unwrap();
-        assert_eq!(cards.read("a", &one).unwrap(), approved("1"));
-        assert_eq!(cards.of("a").unwrap(), [approved("1")]);
-        cards.write("a", &two, &approved("2")).unwrap();
-        assert!(old.exists() && cards.read("a", &one).unwrap() == approved("1"));
-        cards.write("a", &one, &approved("1")).unwrap();
+        assert_eq!(records.read("a", &one).unwrap(), approved("1"));
+        assert_eq!(records.of("a").unwrap(), [approved("1")]);
+        records.write("a", &two, &approved("2")).unwrap();
+        assert!(old.exists() && records.read("a", &one).unwrap() == approved("1"));
+        records.write("a", &one, &approved("1")).unwrap();
         assert!(!old.exists());
-        assert_eq!(cards.of("a").unwrap().len(), 2);
+        assert_eq!(records.of("a").unwrap().len(), 2);
         fs::write(&old, serde_json::to_vec(&seen).unwrap()).unwrap();
-        assert!(cards.remove("a", &one).unwrap() && !old.exists());
-        assert_eq!(cards.of("a").unwrap(), [approved("2")]);
+        assert!(records.remove("a", &one).unwrap() && !old.exists());
+        assert_eq!(records.of("a").unwrap(), [approved("2")]);
     }
 
     #[test]
     fn the_oldest_beyond_the_limit_are_forgotten_and_approved_ones_last() {
         let dir = tempfile::tempdir().unwrap();
-        let cards = Cards::new(dir.path().to_owned());
+        let records = ApprovalStore::new(dir.path().to_owned());
         for n in 0..CARDS {
             let (start, key) = (start(&n.to_string()), n.to_string());
-            let card = if n == 1 { Card::default() } else { approved(&key) };
-            cards.write("a", &start, &card).unwrap();
+            let record = if n == 1 { ServerRecord::default() } else { approved(&key) };
+            records.write("a", &start, &record).unwrap();
         }
-        cards.write("b", &start("1"), &approved("1")).unwrap();
-        assert_eq!(cards.of("a").unwrap().len(), CARDS);
-        cards.write("a", &start("new"), &approved("new")).unwrap();
-        assert_eq!(cards.of("a").unwrap().len(), CARDS);
-        assert!(!cards.file("a", &start("1")).unwrap().exists());
-        assert_eq!(cards.of("b").unwrap().len(), 1);
-        cards.forget("a").unwrap();
-        assert_eq!(cards.names().unwrap(), ["b"]);
+        records.write("b", &start("1"), &approved("1")).unwrap();
+        assert_eq!(records.of("a").unwrap().len(), CARDS);
+        records.write("a", &start("new"), &approved("new")).unwrap();
+        assert_eq!(records.of("a").unwrap().len(), CARDS);
+        assert!(!records.file("a", &start("1")).unwrap().exists());
+        assert_eq!(records.of("b").unwrap().len(), 1);
+        records.forget("a").unwrap();
+        assert_eq!(records.names().unwrap(), ["b"]);
     }
 
     #[test]
     fn a_broken_card_is_no_approval_and_a_name_leads_nowhere_else() {
         let dir = tempfile::tempdir().unwrap();
-        let cards = Cards::new(dir.path().to_owned());
+        let records = ApprovalStore::new(dir.path().to_owned());
         fs::write(dir.path().join("a.1.json"), "{").unwrap();
-        assert!(matches!(cards.read("a", &start("1")), Err(CardError::Form { .. })));
-        assert!(matches!(cards.read("../a", &start("1")), Err(CardError::Name(_))));
-        assert!(matches!(cards.read("a", &start("../1")), Err(CardError::Name(_))));
+        assert!(matches!(records.read("a", &start("1")), Err(ApprovalStoreError::Form { .. })));
+        assert!(matches!(records.read("../a", &start("1")), Err(ApprovalStoreError::Name(_))));
+        assert!(matches!(records.read("a", &start("../1")), Err(ApprovalStoreError::Name(_))));
     }
 }

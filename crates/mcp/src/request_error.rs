@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use rmcp::ServiceError;
 
-use crate::said::UNREADABLE;
+use crate::json::UNREADABLE;
 
 /// How a question came to nothing.
 #[derive(Debug, Clone)]
-pub(crate) enum Unanswered {
+pub(crate) enum RequestError {
     /// Nobody wants the answer any more.
     Cancelled,
     /// It took too long: so much without a sign, or in all.
@@ -41,18 +41,18 @@ pub(crate) enum Unanswered {
 }
 
 /// What a failure of the library was, to whoever asked.
-pub(crate) fn unanswered(error: ServiceError) -> Unanswered {
+pub(crate) fn unanswered(error: ServiceError) -> RequestError {
     match error {
         ServiceError::McpError(error) if error.code.0 == UNREADABLE => {
             let said = "the server's answer cannot be read".to_owned();
-            Unanswered::Way { said, made: true, theirs: error.message.into_owned() }
+            RequestError::Way { said, made: true, theirs: error.message.into_owned() }
         }
         ServiceError::McpError(error) => {
             let how = format!("code {}", error.code.0);
-            Unanswered::Refused { how, message: error.message.into_owned() }
+            RequestError::Refused { how, message: error.message.into_owned() }
         }
-        ServiceError::Timeout { timeout } => Unanswered::Slow(timeout),
+        ServiceError::Timeout { timeout } => RequestError::Slow(timeout),
         ServiceError::TransportSend(error) => crate::http::unanswered(&*error.error),
-        _ => Unanswered::Ended,
+        _ => RequestError::Ended,
     }
 }

@@ -13,66 +13,66 @@ use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{ClientHandler, RoleClient};
 use tokio::sync::broadcast;
 
-use crate::link::root_uri;
+use crate::connection::root_uri;
 
 /// Our end of a connection. It has roots; it has no model for servers to ask (sampling) and no
 /// form for a person to fill (elicitation), and says so.
 #[derive(Debug)]
-pub(crate) struct Host {
+pub(crate) struct ConnectionHandler {
     root: Option<String>,
-    news: News,
+    notifications: Notifications,
 }
 
 /// What a server told without being asked.
 #[derive(Debug, Clone)]
-pub(crate) struct News {
+pub(crate) struct Notifications {
     /// How often its list of tools changed.
     tools: Arc<AtomicU64>,
     /// What it says of how far calls are.
-    progress: broadcast::Sender<Said>,
+    progress: broadcast::Sender<ProgressNote>,
 }
 
 /// Of which call something was said, and what.
-pub(crate) type Said = (ProgressToken, String);
+pub(crate) type ProgressNote = (ProgressToken, String);
 
 /// How many notes of progress are kept for a call that is slow to hear them.
 const KEPT: usize = 64;
 
-impl Default for News {
+impl Default for Notifications {
     fn default() -> Self {
         Self { tools: Arc::default(), progress: broadcast::Sender::new(KEPT) }
     }
 }
 
-impl News {
+impl Notifications {
     /// How often the list of tools changed so far.
     pub(crate) fn tool_changes(&self) -> u64 {
         self.tools.load(Ordering::Acquire)
     }
 
     /// That the list of tools changed.
-    pub(crate) fn tools_changed(&self) {
+    pub(crate) fn record_tools_change(&self) {
         self.tools.fetch_add(1, Ordering::AcqRel);
     }
 
     /// What is said from now on of how far calls are.
-    pub(crate) fn progress(&self) -> broadcast::Receiver<Said> {
+    pub(crate) fn progress(&self) -> broadcast::Receiver<ProgressNote> {
         self.progress.subscribe()
     }
 }
 
-impl Host {
+impl ConnectionHandler {
     pub(crate) fn new(root: &Path) -> Self {
-        Self { root: root_uri(root), news: News::default() }
+        Self { root: root_uri(root), notifications: Notifications::default() }
     }
 
-    pub(crate) fn news(&self) -> News {
-        self.news.clone()
+    pub(crate) fn notifications(&self) -> Notifications {
+        self.notifications.clone()
     }
 }
 
 #[expect(deprecated, reason = "servers of today ask for roots")]
-impl ClientHandler for Host {
+impl ClientHandler for ConnectionHandler {
     fn get_info(&self) -> ClientConfig {
         let mut capabilities = ClientCapabilities::default();
         capabilities.roots = Some(rmcp::model::RootsCapabilities::default());
@@ -98,10 +98,10 @@ impl ClientHandler for Host {
         let of = params.total.map(|total| format!(" of {total}")).unwrap_or_default();
         let words = params.message.map(|words| format!(": {}", to_line(&words, 200)));
         let said = format!("{}{of}{}", params.progress, words.unwrap_or_default());
-        let _nobody_hears = self.news.progress.send((params.progress_token, said));
+        let _nobody_hears = self.notifications.progress.send((params.progress_token, said));
     }
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
-        self.news.tools_changed();
+        self.notifications.record_tools_change();
     }
 }

@@ -15,7 +15,7 @@ use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 
 /// A connection on which each greeting has its own answer.
-pub(crate) struct Greeting<T> {
+pub(crate) struct HandshakeTransport<T> {
     inner: T,
     /// The newer greeting, while nobody answered it.
     newer: Option<RequestId>,
@@ -36,7 +36,7 @@ impl Late {
     }
 }
 
-impl<T> Greeting<T> {
+impl<T> HandshakeTransport<T> {
     pub(crate) fn new(inner: T) -> (Self, Late) {
         let late = Late::default();
         (Self { inner, newer: None, given_up: None, open: None, late: late.clone() }, late)
@@ -76,7 +76,7 @@ impl<T> Greeting<T> {
     }
 }
 
-impl<T: Transport<RoleClient>> Transport<RoleClient> for Greeting<T> {
+impl<T: Transport<RoleClient>> Transport<RoleClient> for HandshakeTransport<T> {
     type Error = T::Error;
 
     fn send(

@@ -23,7 +23,7 @@ const LOOKS: u64 = 100_000;
 /// A tool as its server describes it. What a model is told of it follows from this, and so its
 /// digest is what a person approves.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Described {
+pub struct ToolDescription {
     /// The server's name for it.
     pub name: String,
     /// What it does, in the server's words.
@@ -32,7 +32,7 @@ pub struct Described {
     pub schema: String,
 }
 
-impl Described {
+impl ToolDescription {
     /// What tells this description from any other.
     #[must_use]
     pub fn digest(&self) -> String {
@@ -69,7 +69,7 @@ impl Described {
 /// What a server has, as it said.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Listed {
+pub struct ServerListing {
     /// How it calls itself, and its version.
     pub server: Option<String>,
     /// The version of the protocol that was agreed on.
@@ -81,7 +81,7 @@ pub struct Listed {
     /// Whether it has prompts.
     pub prompts: bool,
     /// Its tools that can be offered, by name.
-    pub tools: Vec<Described>,
+    pub tools: Vec<ToolDescription>,
     /// Why others cannot be.
     pub problems: Vec<String>,
     /// What tools say that the structured data of their results is like: schemas, by name. No model
@@ -90,7 +90,7 @@ pub struct Listed {
     pub outputs: BTreeMap<String, String>,
 }
 
-impl Listed {
+impl ServerListing {
     /// What tells its instructions from any other.
     pub(crate) fn instructions_digest(&self) -> String {
         self.instructions.as_ref().map(|said| hex(&Sha256::digest(said))).unwrap_or_default()
@@ -98,15 +98,15 @@ impl Listed {
 
     /// A tool by the server's name for it.
     #[must_use]
-    pub fn tool(&self, name: &str) -> Option<&Described> {
+    pub fn tool(&self, name: &str) -> Option<&ToolDescription> {
         self.tools.iter().find(|tool| tool.name == name)
     }
 }
 
 /// Checks the tools of a list, in whatever form they came.
-pub(crate) fn checked(server: &str, tools: &[Value]) -> (Vec<Described>, Vec<String>) {
+pub(crate) fn checked(server: &str, tools: &[Value]) -> (Vec<ToolDescription>, Vec<String>) {
     let mut problems = Vec::new();
-    let mut found: BTreeMap<String, Described> = BTreeMap::new();
+    let mut found: BTreeMap<String, ToolDescription> = BTreeMap::new();
     let mut twice: Vec<String> = Vec::new();
     for tool in tools {
         match described(tool) {
@@ -143,7 +143,7 @@ pub(crate) fn checked(server: &str, tools: &[Value]) -> (Vec<Described>, Vec<Str
 
 /// What those of a list that can be offered say of the structured data of their results. A schema
 /// that is none says nothing.
-pub(crate) fn outputs(tools: &[Value], offered: &[Described]) -> BTreeMap<String, String> {
+pub(crate) fn outputs(tools: &[Value], offered: &[ToolDescription]) -> BTreeMap<String, String> {
     let schema = |tool: &Value| {
         let name = tool.get("name").and_then(Value::as_str)?;
         let schema = tool.get("outputSchema").filter(|schema| schema.is_object())?;
@@ -181,33 +181,36 @@ fn quoted(name: &str) -> String {
     format!("\"{}\"", to_line(&deputize_core::door::to_question(name), 80))
 }
 
-fn described(tool: &Value) -> Result<Described, String> {
+fn described(tool: &Value) -> Result<ToolDescription, String> {
     let Some(name) = tool.get("name").and_then(Value::as_str) else {
         return Err("a tool without a name".to_owned());
     };
-    let told = |why: String| format!("tool {}: {why}", quoted(name));
+    let describe = |why: String| format!("tool {}: {why}", quoted(name));
     let task = tool.pointer("/execution/taskSupport").and_then(Value::as_str);
     if task == Some("required") {
-        return Err(told("it is called as a task only, and tasks are not spoken here".to_owned()));
+        return Err(describe(
+            "it is called as a task only, and tasks are not spoken here".to_owned(),
+        ));
     }
     let text = |key: &str| tool.get(key).and_then(Value::as_str).unwrap_or_default();
     let description =
         if text("description").trim().is_empty() { text("title") } else { text("description") };
     if description.len() > DESCRIPTION_BYTES {
-        return Err(told(format!(
+        return Err(describe(format!(
             "its description has {} bytes, more than {DESCRIPTION_BYTES}",
             description.len()
         )));
     }
-    let schema = arguments(tool.get("inputSchema")).map_err(told)?;
-    let tool = Described { name: name.to_owned(), description: description.to_owned(), schema };
+    let schema = arguments(tool.get("inputSchema")).map_err(describe)?;
+    let tool =
+        ToolDescription { name: name.to_owned(), description: description.to_owned(), schema };
     let told_so = tool.parameters().is_some_and(|told| {
         told.as_str() == tool.schema || jsonschema::validator_for(&told.to_value()).is_ok()
     });
     if told_so {
         return Ok(tool);
     }
-    Err(told("its schema is none without the characters that cannot be seen".to_owned()))
+    Err(describe("its schema is none without the characters that cannot be seen".to_owned()))
 }
 
 /// The schema of a tool's arguments, as one that a call can be held against.
@@ -342,10 +345,12 @@ mod tests {
 
     #[test]
     fn the_digest_is_of_all_that_a_model_is_told() {
-        let base = Described { name: "a".into(), description: "b".into(), schema: "{}".into() };
-        let moved = Described { name: "ab".into(), description: String::new(), ..base.clone() };
+        let base =
+            ToolDescription { name: "a".into(), description: "b".into(), schema: "{}".into() };
+        let moved =
+            ToolDescription { name: "ab".into(), description: String::new(), ..base.clone() };
         assert_ne!(base.digest(), moved.digest());
-        let other = Described { schema: "{ }".into(), ..base.clone() };
+        let other = ToolDescription { schema: "{ }".into(), ..base.clone() };
         assert_ne!(base.digest(), other.digest());
     }
 }

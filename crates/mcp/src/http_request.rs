@@ -10,10 +10,10 @@ use sse_stream::{Sse, SseStream};
 
 use futures_util::StreamExt as _;
 
-use crate::http::{Events, Posted, failed, refused, status};
-use crate::lines::UNASKED;
-use crate::said::{as_answer, error_in, mended, read, unreadable};
-use crate::unanswered::Unanswered;
+use crate::http::{Events, PostResult, failed, refused, status};
+use crate::json::{as_answer, error_in, mended, read, unreadable};
+use crate::request_error::RequestError;
+use crate::stdio_transport::UNASKED;
 
 /// The most bytes of an answer in JSON.
 const ANSWER_BYTES: usize = 16 * 1024 * 1024;
@@ -28,7 +28,7 @@ pub(crate) async fn post(
     message: Vec<u8>,
     (id, session): (&RequestId, Option<&str>),
     event_bytes: usize,
-) -> Posted {
+) -> PostResult {
     let request = request
         .header(ACCEPT, "text/event-stream, application/json")
         .header(CONTENT_TYPE, "application/json")
@@ -81,20 +81,20 @@ async fn body(
 }
 
 /// What a request came to that was answered with a status of failure.
-fn failure(code: StatusCode, said: &str, id: &RequestId, in_session: bool) -> Posted {
+fn failure(code: StatusCode, said: &str, id: &RequestId, in_session: bool) -> PostResult {
     let answer = read(said);
     let error = answer.as_ref().and_then(error_in).map(|(error, _)| error);
     let theirs = error.as_ref().map_or_else(|| said.to_owned(), |error| error.message.to_string());
     let number = code.as_u16();
     if in_session && number == 404 {
         // The protocol has this status for a session that is unknown, and nothing else.
-        return Err(failed(Unanswered::Forgotten { words: theirs, undone: true }));
+        return Err(failed(RequestError::Forgotten { words: theirs, undone: true }));
     }
     if in_session && number == 400 && is_about_the_session(&theirs) {
-        return Err(failed(Unanswered::Forgotten { words: theirs, undone: false }));
+        return Err(failed(RequestError::Forgotten { words: theirs, undone: false }));
     }
     let way = |said: String, made: bool| {
-        Err(failed(Unanswered::Way { said, made, theirs: theirs.clone() }))
+        Err(failed(RequestError::Way { said, made, theirs: theirs.clone() }))
     };
     let answered = format!("the server answered {}", status(number));
     match (number, error) {
@@ -106,7 +106,7 @@ fn failure(code: StatusCode, said: &str, id: &RequestId, in_session: bool) -> Po
         }
         (400..=499, None) => {
             let how = status(number);
-            Err(failed(Unanswered::Refused { how, message: theirs }))
+            Err(failed(RequestError::Refused { how, message: theirs }))
         }
         // A redirect is not followed, so whatever it leads to was not asked.
         _ => way(answered, !code.is_redirection()),
@@ -126,7 +126,7 @@ fn answer(
     id: &RequestId,
 ) -> Result<ServerJsonRpcMessage, StreamableHttpError<reqwest::Error>> {
     let unknown = |said: &str, theirs: String| {
-        failed(Unanswered::Way { said: said.to_owned(), made: true, theirs })
+        failed(RequestError::Way { said: said.to_owned(), made: true, theirs })
     };
     let none = || {
         let theirs = said.chars().take(400).collect();
@@ -147,7 +147,7 @@ fn answer(
 
 /// The answer to a greeting, which the library read: as of any other request, none that names
 /// another one.
-pub(crate) fn to_greeting(posted: StreamableHttpPostResponse, id: &RequestId) -> Posted {
+pub(crate) fn to_greeting(posted: StreamableHttpPostResponse, id: &RequestId) -> PostResult {
     match posted {
         StreamableHttpPostResponse::Sse(events, session) => {
             Ok(StreamableHttpPostResponse::Sse(answering(events, id), session))
@@ -160,7 +160,7 @@ pub(crate) fn to_greeting(posted: StreamableHttpPostResponse, id: &RequestId) ->
             };
             if of.is_some_and(|of| of.to_string() != id.to_string()) {
                 let said = "the server's answer names another call".to_owned();
-                return Err(failed(Unanswered::Way { said, made: true, theirs: String::new() }));
+                return Err(failed(RequestError::Way { said, made: true, theirs: String::new() }));
             }
             Ok(StreamableHttpPostResponse::Json(message, session))
         }
@@ -177,7 +177,7 @@ fn is_id(found: &Value, id: &RequestId) -> bool {
 
 /// The events of an answer. One that is longer than it may be is the last.
 fn events(response: Response, most: usize) -> Events {
-    let mut long = Longest { most, event: 0, line: 0 };
+    let mut long = EventLimit { most, event: 0, line: 0 };
     let bytes = response.bytes_stream().map(move |chunk| {
         let chunk = chunk.map_err(std::io::Error::other)?;
         if long.is_too_long(&chunk) {
@@ -195,13 +195,13 @@ fn events(response: Response, most: usize) -> Events {
 }
 
 /// How long an event is that is being read.
-struct Longest {
+struct EventLimit {
     most: usize,
     event: usize,
     line: usize,
 }
 
-impl Longest {
+impl EventLimit {
     fn is_too_long(&mut self, chunk: &[u8]) -> bool {
         for byte in chunk {
             match byte {
@@ -266,15 +266,17 @@ mod tests {
 
     fn failed_with(code: u16, said: &str, in_session: bool) -> String {
         let code = StatusCode::from_u16(code).unwrap();
-        told(failure(code, said, &SEVEN, in_session))
+        describe(failure(code, said, &SEVEN, in_session))
     }
 
-    fn told(posted: Posted) -> String {
+    fn describe(posted: PostResult) -> String {
         match posted {
             Err(error) => match unanswered(&error) {
-                Unanswered::Forgotten { undone, .. } => format!("forgotten, undone: {undone}"),
-                Unanswered::Way { made, said, theirs } => format!("made: {made}, {said}, {theirs}"),
-                Unanswered::Refused { how, message } => format!("refused, {how}, {message}"),
+                RequestError::Forgotten { undone, .. } => format!("forgotten, undone: {undone}"),
+                RequestError::Way { made, said, theirs } => {
+                    format!("made: {made}, {said}, {theirs}")
+                }
+                RequestError::Refused { how, message } => format!("refused, {how}, {message}"),
                 other => format!("{other:?}"),
             },
             Ok(StreamableHttpPostResponse::Json(ServerJsonRpcMessage::Error(error), _)) => {
@@ -314,7 +316,7 @@ mod tests {
     #[test]
     fn an_error_that_names_no_call_says_nothing_of_what_was_done() {
         let answered = |text: &str| {
-            told(answer(text, &SEVEN).map(|json| StreamableHttpPostResponse::Json(json, None)))
+            describe(answer(text, &SEVEN).map(|json| StreamableHttpPostResponse::Json(json, None)))
         };
         let error = |id: &str| {
             answered(&format!(
@@ -334,7 +336,7 @@ mod tests {
 
     #[test]
     fn an_event_ends_with_an_empty_line() {
-        let mut long = Longest { most: 10, event: 0, line: 0 };
+        let mut long = EventLimit { most: 10, event: 0, line: 0 };
         for chunk in ["data: a\r", "\n\r\ndata: b\n\n", "data: c\n\n"] {
             assert!(!long.is_too_long(chunk.as_bytes()), "{chunk}");
         }

@@ -24,12 +24,12 @@ use tokio::sync::broadcast::{Receiver, error::RecvError};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::error::{Fault, Garbage, McpError};
-use crate::greeting::Greeting;
-use crate::host::{Host, News, Said};
-use crate::lines::{Heard, LastWords, Lines};
-use crate::server::{Reach, Server};
-use crate::unanswered::{Unanswered, unanswered};
+use crate::connection_handler::{ConnectionHandler, Notifications, ProgressNote};
+use crate::error::{McpError, McpErrorKind, ProtocolViolation};
+use crate::handshake::HandshakeTransport;
+use crate::request_error::{RequestError, unanswered};
+use crate::server::{Server, ServerTransport};
+use crate::stdio_transport::{ConnectionStatus, Lines, StderrTail};
 
 /// How long a server may take to end by itself when it is told to.
 const END_GRACE: Duration = Duration::from_millis(300);
@@ -40,13 +40,13 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 const TOLD: Duration = Duration::from_millis(500);
 
 /// A connection to a server, which is agreed on.
-pub(crate) struct Link {
+pub(crate) struct Connection {
     server: String,
-    running: tokio::sync::Mutex<RunningService<RoleClient, Host>>,
+    running: tokio::sync::Mutex<RunningService<RoleClient, ConnectionHandler>>,
     peer: rmcp::Peer<RoleClient>,
-    news: News,
-    heard: Arc<Heard>,
-    words: Arc<LastWords>,
+    notifications: Notifications,
+    heard: Arc<ConnectionStatus>,
+    words: Arc<StderrTail>,
     /// The program's life; nothing for a server that somebody else runs.
     life: tokio::sync::Mutex<Option<ServiceProcess>>,
     /// Whether it said that it does not know this session any more.
@@ -59,7 +59,7 @@ pub(crate) struct Link {
 
 /// Why nothing was agreed on.
 #[derive(Debug)]
-struct Disagreed {
+struct HandshakeError {
     why: String,
     /// Whether nothing was said at all: the way to the server is at fault.
     unreached: bool,
@@ -74,18 +74,18 @@ enum Next {
     Nothing,
 }
 
-type Supervisors<'a> = dyn Fn() -> Result<Arc<Supervisor>, Fault> + Send + Sync + 'a;
+type Supervisors<'a> = dyn Fn() -> Result<Arc<Supervisor>, McpErrorKind> + Send + Sync + 'a;
 
 /// How long an answer may take.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Patience {
+pub(crate) struct Timeouts {
     /// Without a sign of progress.
     pub(crate) idle: Duration,
     /// In all.
     pub(crate) total: Duration,
 }
 
-impl Link {
+impl Connection {
     /// Starts or reaches a server, and agrees with it. One that answers the newer greeting with
     /// something else than a refusal is started anew and greeted the older way; one that answers it
     /// late and knows no other is started anew and waited for.
@@ -114,48 +114,59 @@ impl Link {
         supervisor: &Supervisors<'_>,
         mode: ClientLifecycleMode,
     ) -> Result<Self, (McpError, Next)> {
-        let wrong = |fault: Fault| McpError::new(&server.name, fault);
-        let ends = |fault: Fault| (wrong(fault), Next::Nothing);
+        let wrong = |fault: McpErrorKind| McpError::new(&server.name, fault);
+        let ends = |fault: McpErrorKind| (wrong(fault), Next::Nothing);
         match &server.reach {
-            Reach::Url { url, headers } => {
+            ServerTransport::Url { url, headers } => {
                 let transport = crate::http::transport(url, headers).map_err(ends)?;
-                let heard = Arc::new(Heard::default());
-                let running = agree(Host::new(root), transport, mode).await;
-                let running = running.map_err(|Disagreed { why, unreached, next }| {
-                    let fault = if unreached { Fault::Http(why) } else { Fault::Handshake(why) };
+                let heard = Arc::new(ConnectionStatus::default());
+                let running = agree(ConnectionHandler::new(root), transport, mode).await;
+                let running = running.map_err(|HandshakeError { why, unreached, next }| {
+                    let fault = if unreached {
+                        McpErrorKind::Http(why)
+                    } else {
+                        McpErrorKind::Handshake(why)
+                    };
                     (wrong(fault), next)
                 })?;
                 Ok(Self::new(server, running, heard, None, (Arc::default(), JoinSet::new())))
             }
-            Reach::Program { path, args, env, cwd } => {
+            ServerTransport::Program { path, args, env, cwd } => {
                 let supervisor = supervisor().map_err(ends)?;
                 let owner = Arc::new(supervisor.owner());
-                let cwd = cwd.made(root).map_err(|error| ends(Fault::Directory(error)))?;
+                let cwd = cwd.made(root).map_err(|error| ends(McpErrorKind::Directory(error)))?;
                 let mut command = Command::new(path, cwd);
                 command.args.clone_from(args);
                 command.env.clone_from(env);
                 let service = owner.open(&command).await.map_err(|error| ends(error.into()))?;
                 let (stdin, stdout, stderr, mut life) = service.into_parts();
-                let words = Arc::new(LastWords::default());
+                let words = Arc::new(StderrTail::default());
                 let mut hearing = JoinSet::new();
                 let hears = Arc::clone(&words);
                 hearing.spawn(async move { hears.hear(stderr).await });
-                let heard = Arc::new(Heard::default());
-                let stdin = stdin.ok_or_else(|| ends(Fault::Unknown))?;
+                let heard = Arc::new(ConnectionStatus::default());
+                let stdin = stdin.ok_or_else(|| ends(McpErrorKind::Unknown))?;
                 let lines = Lines::new(stdout, stdin, Arc::clone(&heard));
-                let Disagreed { why, next, .. } = match agree(Host::new(root), lines, mode).await {
-                    Ok(running) => {
-                        let program = Some((life, supervisor));
-                        return Ok(Self::new(server, running, heard, program, (words, hearing)));
-                    }
-                    Err(error) => error,
-                };
+                let HandshakeError { why, next, .. } =
+                    match agree(ConnectionHandler::new(root), lines, mode).await {
+                        Ok(running) => {
+                            let program = Some((life, supervisor));
+                            return Ok(Self::new(
+                                server,
+                                running,
+                                heard,
+                                program,
+                                (words, hearing),
+                            ));
+                        }
+                        Err(error) => error,
+                    };
                 let fault = match heard.fault() {
                     Some(garbage) => garbage.into(),
-                    None => Fault::Handshake(told(why, &heard, ended(&mut life).await)),
+                    None => McpErrorKind::Handshake(describe(why, &heard, ended(&mut life).await)),
                 };
                 let _heard_out = tokio::time::timeout(LAST_WORDS, hearing.join_next()).await;
-                let words = words.told();
+                let words = words.describe();
                 Err((McpError { words, ..wrong(fault) }, next))
             }
         }
@@ -163,19 +174,19 @@ impl Link {
 
     fn new(
         server: &Server,
-        running: RunningService<RoleClient, Host>,
-        heard: Arc<Heard>,
+        running: RunningService<RoleClient, ConnectionHandler>,
+        heard: Arc<ConnectionStatus>,
         program: Option<(ServiceProcess, Arc<Supervisor>)>,
-        (words, mut hearing): (Arc<LastWords>, JoinSet<()>),
+        (words, mut hearing): (Arc<StderrTail>, JoinSet<()>),
     ) -> Self {
-        let (peer, news) = (running.peer().clone(), running.service().news());
-        hears_changes(&peer, &news, &mut hearing);
+        let (peer, notifications) = (running.peer().clone(), running.service().notifications());
+        hears_changes(&peer, &notifications, &mut hearing);
         let (life, supervisor) = program.unzip();
         Self {
             server: server.name.clone(),
             running: tokio::sync::Mutex::new(running),
             peer,
-            news,
+            notifications,
             heard,
             words,
             life: tokio::sync::Mutex::new(life),
@@ -196,8 +207,8 @@ impl Link {
     }
 
     /// What it tells without being asked.
-    pub(crate) const fn news(&self) -> &News {
-        &self.news
+    pub(crate) const fn notifications(&self) -> &Notifications {
+        &self.notifications
     }
 
     /// Whether it is gone, or does not know us any more.
@@ -207,17 +218,17 @@ impl Link {
             || self.peer.is_transport_closed()
     }
 
-    /// Asks, and waits for the answer; `told` hears how far it is. Whoever cancels or runs out of
-    /// patience has the server told.
+    /// Asks, and waits for the answer; `on_progress` hears how far it is. Whoever cancels or runs out of
+    /// time has the server told.
     pub(crate) async fn ask(
         &self,
         request: ClientRequest,
-        patience: Patience,
+        timeouts: Timeouts,
         cancel: &Cancel,
-        told: &(dyn Fn(&str) + Sync),
-    ) -> Result<Value, Unanswered> {
-        let answer = Box::pin(self.asked(request, patience, cancel, told)).await;
-        if matches!(answer, Err(Unanswered::Forgotten { .. })) {
+        on_progress: &(dyn Fn(&str) + Sync),
+    ) -> Result<Value, RequestError> {
+        let answer = Box::pin(self.asked(request, timeouts, cancel, on_progress)).await;
+        if matches!(answer, Err(RequestError::Forgotten { .. })) {
             self.forgotten.store(true, Ordering::Relaxed);
         }
         answer
@@ -226,11 +237,11 @@ impl Link {
     async fn asked(
         &self,
         request: ClientRequest,
-        patience: Patience,
+        timeouts: Timeouts,
         cancel: &Cancel,
-        told: &(dyn Fn(&str) + Sync),
-    ) -> Result<Value, Unanswered> {
-        let progress = self.news.progress();
+        on_progress: &(dyn Fn(&str) + Sync),
+    ) -> Result<Value, RequestError> {
+        let progress = self.notifications.progress();
         let sent = OnceLock::new();
         // The limits are kept here: at its own the library waits until the server has taken the message
         // that it shall stop, and one that hangs never does.
@@ -243,9 +254,9 @@ impl Link {
         let why = tokio::select! {
             biased;
             answer = asking => return value(answer.map_err(unanswered)?),
-            () = self.heard.closed() => return Err(Unanswered::Ended),
-            () = cancel.cancelled() => Unanswered::Cancelled,
-            limit = waited(patience, progress, &sent, told) => Unanswered::Slow(limit),
+            () = self.heard.closed() => return Err(RequestError::Ended),
+            () = cancel.cancelled() => RequestError::Cancelled,
+            limit = waited(timeouts, progress, &sent, on_progress) => RequestError::Slow(limit),
         };
         if let Some((id, _)) = sent.into_inner() {
             self.stop(id).await;
@@ -271,7 +282,7 @@ impl Link {
     /// How it ended: the end of its program, or what it did wrong; and its words where it is those.
     pub(crate) async fn end_told(&self) -> (String, String) {
         let how = match self.heard.fault() {
-            Some(Garbage::NoMessages { count, first }) => {
+            Some(ProtocolViolation::NoMessages { count, first }) => {
                 let how = format!("it printed {count} lines that are no messages on its output");
                 return (how, first);
             }
@@ -288,7 +299,7 @@ impl Link {
 
     /// What it said last on its standard error.
     pub(crate) fn words(&self) -> String {
-        self.words.told()
+        self.words.describe()
     }
 
     /// Lines of it that were no messages.
@@ -308,21 +319,21 @@ impl Link {
     }
 }
 
-impl std::fmt::Debug for Link {
+impl std::fmt::Debug for Connection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Link({})", self.server)
     }
 }
 
-/// Waits as long as patience lasts, and gives the limit that was over; `told` hears meanwhile how far
+/// Waits as long as the timeouts allow, and gives the limit that was over; `on_progress` hears meanwhile how far
 /// the request is.
 async fn waited(
-    patience: Patience,
-    mut progress: Receiver<Said>,
+    timeouts: Timeouts,
+    mut progress: Receiver<ProgressNote>,
     of: &OnceLock<(RequestId, ProgressToken)>,
-    told: &(dyn Fn(&str) + Sync),
+    on_progress: &(dyn Fn(&str) + Sync),
 ) -> Duration {
-    let (total, idle) = (sleep(patience.total), sleep(patience.idle));
+    let (total, idle) = (sleep(timeouts.total), sleep(timeouts.idle));
     tokio::pin!(total, idle);
     loop {
         let said = async {
@@ -334,50 +345,54 @@ async fn waited(
         };
         let said = tokio::select! {
             biased;
-            () = &mut total => return patience.total,
+            () = &mut total => return timeouts.total,
             said = said => said,
-            () = &mut idle => return patience.idle,
+            () = &mut idle => return timeouts.idle,
         };
         match said {
             Some((token, words)) if of.get().is_some_and(|(_, ours)| *ours == token) => {
-                told(&words)
+                on_progress(&words)
             }
             Some(_) => continue,
             // Of those that were missed one may have been about this request.
             None => {}
         }
-        idle.as_mut().reset(Instant::now() + patience.idle);
+        idle.as_mut().reset(Instant::now() + timeouts.idle);
     }
 }
 
 /// In the newer protocol a server tells of changes only to who asked for it.
-fn hears_changes(peer: &rmcp::Peer<RoleClient>, news: &News, hearing: &mut JoinSet<()>) {
+fn hears_changes(
+    peer: &rmcp::Peer<RoleClient>,
+    notifications: &Notifications,
+    hearing: &mut JoinSet<()>,
+) {
     let Some(info) = peer.peer_info() else { return };
     let tools = info.capabilities.tools.as_ref();
     let tells = tools.and_then(|tools| tools.list_changed) == Some(true);
     if !tells || info.protocol_version < ProtocolVersion::V_2026_07_28 {
         return;
     }
-    let (peer, news) = (peer.clone(), news.clone());
+    let (peer, notifications) = (peer.clone(), notifications.clone());
     hearing.spawn(async move {
         let filter = SubscriptionFilter::builder().tools_list_changed().build();
         let Ok(mut changes) = peer.listen(filter).await else { return };
         while let Ok(Some(_)) = changes.next().await {
-            news.tools_changed();
+            notifications.record_tools_change();
         }
     });
 }
 
 /// Agrees on the protocol.
 async fn agree<T>(
-    host: Host,
+    host: ConnectionHandler,
     transport: T,
     mode: ClientLifecycleMode,
-) -> Result<RunningService<RoleClient, Host>, Disagreed>
+) -> Result<RunningService<RoleClient, ConnectionHandler>, HandshakeError>
 where
     T: Transport<RoleClient> + 'static,
 {
-    let (transport, late) = Greeting::new(transport);
+    let (transport, late) = HandshakeTransport::new(transport);
     let running = Box::pin(host.serve_with_lifecycle(transport, mode)).await;
     running.map_err(|error| {
         let next = match &error {
@@ -392,7 +407,7 @@ where
             other => said(other),
         };
         let unreached = matches!(error, ClientInitializeError::TransportError { .. });
-        Disagreed { why: deputize_core::door::to_line(&why, 400), unreached, next }
+        HandshakeError { why: deputize_core::door::to_line(&why, 400), unreached, next }
     })
 }
 
@@ -409,7 +424,7 @@ fn said(error: &ClientInitializeError) -> String {
     }
 }
 
-fn told(why: String, heard: &Heard, end: Option<String>) -> String {
+fn describe(why: String, heard: &ConnectionStatus, end: Option<String>) -> String {
     // That it ended is the cause only where nothing else was said.
     let mut said = match end {
         Some(end) if why.contains("connection closed") || why.contains("Broken pipe") => end,
@@ -433,8 +448,8 @@ async fn ended(life: &mut ServiceProcess) -> Option<String> {
 
 /// An answer as JSON, whatever the library took it for: servers are freer in what they say than
 /// types are.
-fn value(result: ServerResult) -> Result<Value, Unanswered> {
-    serde_json::to_value(result).map_err(|error| Unanswered::Way {
+fn value(result: ServerResult) -> Result<Value, RequestError> {
+    serde_json::to_value(result).map_err(|error| RequestError::Way {
         said: format!("the server's answer cannot be read ({error})"),
         made: true,
         theirs: String::new(),
@@ -471,7 +486,7 @@ mod tests {
         }
     }
 
-    async fn greeted(answers: Answers) -> Result<String, Disagreed> {
+    async fn greeted(answers: Answers) -> Result<String, HandshakeError> {
         let (ours, theirs) = tokio::io::duplex(64 * 1024);
         let mut server = JoinSet::new();
         server.spawn(serve(theirs, answers));
@@ -481,7 +496,7 @@ mod tests {
             legacy_version: None,
         };
         let lines = Lines::new(input, output, Arc::default());
-        let running = agree(Host::new(Path::new("/")), lines, mode).await?;
+        let running = agree(ConnectionHandler::new(Path::new("/")), lines, mode).await?;
         let version = running.peer().peer_info().unwrap().protocol_version.to_string();
         Ok(version)
     }
