@@ -137,14 +137,16 @@ async fn the_numbers_of_a_survey_are_true_with_and_without_children() {
         assert_eq!(size(report, "Python"), sizes["py"]);
         assert_eq!(size(report, "TypeScript"), sizes["ts"]);
         let (files, lines) = (all.0, format!("{},{:03}", all.1 / 1_000, all.1 % 1_000));
-        let text = format!("; {files} files and {lines} lines of text in all, 2 of them vendored");
+        let text = format!(
+            ", 1 generated file and 1 vendored or lock file left out; {files} files and {lines} lines \
+             of text in all; 1 binary file"
+        );
         holds(
             report,
             &[
                 "# kite 1.0.0",
                 "Kite flies kites of all sizes. (`README.md`)",
                 &text,
-                "; 1 binary file",
                 "- program `fly`: `src/main.rs:1`",
                 "- script: `tools/run.py:3`",
                 // One in each of the thirty parts; those of Python are in no file of tests.
@@ -277,6 +279,11 @@ async fn hostile_files_are_counted_and_believed_in_nothing() {
     // `tools` has twelve files with tails, two more, the long one and the one with a backtick.
     assert_eq!(size(&report, "Python").0, 16);
     assert!(!report.contains("9,999 files"), "{report}");
+    let links = "- 1 symbolic link: not followed";
+    holds(&report, &[links]);
+    for task in ["find g in tools", "count zephyrs in tools", "where are the tests?"] {
+        holds(&ask(&lab, task).await.out, &[links]);
+    }
 }
 
 #[tokio::test]

@@ -7,6 +7,8 @@ use super::language::file_name;
 use super::manifest::{Package, Tool};
 use super::part::{Part, part_of};
 
+mod python;
+
 /// Starting points beside those of packages that are named.
 const SCRIPTS: usize = 4;
 
@@ -28,21 +30,30 @@ pub(super) fn entries(
     let mut libraries = Vec::new();
     let mut programs = Vec::new();
     let own = packages.iter().filter(|package| part_of(&package.path) == Part::Main);
+    let mut owners = 0;
     for package in own {
+        let before = libraries.len();
         match package.tool {
             Tool::Cargo => cargo(package, inventory, figures, &mut libraries, &mut programs),
             Tool::Npm => npm(package, packages, inventory, &mut libraries, &mut programs),
             Tool::CMake => built(package, figures, &mut programs),
-            _ => declared(package, inventory, &mut programs),
+            Tool::Python => {
+                libraries.extend(python::libraries(package, packages, inventory));
+                programs.extend(python::programs(package, inventory));
+            }
+            _ => programs.extend(python::programs(package, inventory)),
         }
+        owners += usize::from(libraries.len() > before);
     }
     from_sources(packages, inventory, figures, &mut programs);
     let many = libraries.len();
-    if many > 3 {
-        libraries = vec![Entry {
-            what: format!("{many} libraries, one in each package"),
-            at: String::new(),
-        }];
+    if many > 3 && owners > 1 {
+        let place = if many == owners {
+            "one in each package".to_owned()
+        } else {
+            format!("in {owners} packages")
+        };
+        libraries = vec![Entry { what: format!("{many} libraries, {place}"), at: String::new() }];
     }
     let mut out = libraries;
     out.extend(programs);
@@ -161,24 +172,6 @@ fn built(package: &Package, figures: &Figures, programs: &mut Vec<Entry>) {
         if let Some(main) = main {
             programs.push(entry("program", &program.name, format!("{}:{}", main.path, main.line)));
         }
-    }
-}
-
-/// Programs that a manifest names with a function or class.
-fn declared(package: &Package, inventory: &Inventory, programs: &mut Vec<Entry>) {
-    for program in &package.programs {
-        let (module, _) = program.at.split_once(':').unwrap_or((&program.at, ""));
-        let path = module.replace('.', "/");
-        let files = ["", "src/", "lib/"]
-            .iter()
-            .flat_map(|base| [format!("{base}{path}.py"), format!("{base}{path}/__init__.py")]);
-        let known =
-            files.map(|path| join(package.folder(), &path)).find(|path| inventory.has(path));
-        let at = match known {
-            Some(path) => path,
-            None => program.at.clone(),
-        };
-        programs.push(entry("program", &program.name, at));
     }
 }
 

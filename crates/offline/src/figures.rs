@@ -10,7 +10,7 @@ use super::imports::{Resolver, join, parent};
 use super::inventory::{File, unnumbered, unread_reason, whole};
 use super::manifest::Package;
 use super::modules::{DOC_LINES, closed};
-use super::part::Part;
+use super::part::{Part, is_test_file};
 use super::syntax::{FILE_BYTES, Grammar, Outline, outline, says_generated};
 use super::wording::{count, number};
 
@@ -19,6 +19,8 @@ const FILES: usize = 3_000;
 const BYTES: u64 = 32 * 1024 * 1024;
 /// Rows of each list that an agent hands back.
 const ROWS: usize = 60;
+/// Generated files that it names, beside folders of them.
+const GENERATED: usize = 200;
 
 /// A file and a line in it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -32,6 +34,9 @@ pub(super) struct Reference {
 pub(super) struct Tests {
     pub(super) files: u64,
     pub(super) cases: u64,
+    /// Test files without a test function that a parser finds: a macro or a runner may make some.
+    #[serde(default)]
+    pub(super) others: u64,
     /// Whether those of folders below are among them.
     #[serde(default)]
     pub(super) below: bool,
@@ -53,6 +58,8 @@ pub(super) struct Figures {
     pub(super) remarks: u64,
     /// Files that say that a program wrote them.
     pub(super) generated: Vec<String>,
+    /// Folders in which all sources say so, which are not among the files.
+    pub(super) generated_folders: Vec<String>,
     /// Large files that cannot be read, so that nobody knows who wrote them.
     pub(super) unread: Vec<String>,
     /// Files outside of folders of tests that are only compiled for tests.
@@ -69,6 +76,7 @@ impl Figures {
             let mine = self.tests.entry(folder).or_default();
             mine.files += tests.files;
             mine.cases += tests.cases;
+            mine.others += tests.others;
             mine.below |= tests.below;
         }
         self.mains.extend(other.mains);
@@ -77,6 +85,7 @@ impl Figures {
         }
         self.remarks += other.remarks;
         self.generated.extend(other.generated);
+        self.generated_folders.extend(other.generated_folders);
         self.unread.extend(other.unread);
         self.only_tests.extend(other.only_tests);
         self.gaps.extend(other.gaps);
@@ -87,6 +96,7 @@ impl Figures {
         self.tests.values().fold(Tests::default(), |sum, tests| Tests {
             files: sum.files + tests.files,
             cases: sum.cases + tests.cases,
+            others: sum.others + tests.others,
             below: true,
         })
     }
@@ -98,10 +108,40 @@ impl Figures {
         imported.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
         self.imported = imported.into_iter().take(2 * ROWS).collect();
         self.mains.truncate(ROWS);
-        self.generated.truncate(ROWS);
+    }
+
+    /// Shortens the lists of files, so that a report with them fits. `files` are those of the part.
+    pub(super) fn shorten_lists(&mut self, files: &[File]) {
+        self.group_generated(files);
+        let left = self.generated.len().saturating_sub(GENERATED);
+        if left > 0 {
+            let left = count(left as u64, "generated file");
+            self.gaps.push(format!("{left} beyond the first {GENERATED}, counted as sources"));
+        }
+        self.generated.truncate(GENERATED);
         self.unread.truncate(ROWS);
         self.only_tests.truncate(ROWS);
     }
+
+    /// Names a folder in place of its files where all of its sources are generated.
+    fn group_generated(&mut self, files: &[File]) {
+        let generated: BTreeSet<&str> = self.generated.iter().map(String::as_str).collect();
+        let mut folders: BTreeMap<&str, bool> = BTreeMap::new();
+        for file in files.iter().filter(|file| may_be_generated(file)) {
+            let all = folders.entry(parent(&file.path)).or_insert(true);
+            *all &= generated.contains(file.path.as_str());
+        }
+        let grouped = |path: &str| folders.get(parent(path)).is_some_and(|all| *all);
+        let files = self.generated.iter().filter(|path| !grouped(path)).cloned().collect();
+        let folders = folders.iter().filter(|(_, all)| **all);
+        self.generated_folders = folders.map(|(folder, _)| (*folder).to_owned()).collect();
+        self.generated = files;
+    }
+}
+
+/// Whether the head of a file is read to learn whether a program wrote it.
+pub(super) fn may_be_generated(file: &File) -> bool {
+    Grammar::of(&file.path).is_some() && file.part() != Part::Foreign && file.bytes > 0
 }
 
 /// Groups folders until there are at most so many: the deepest one goes to that above it. So
@@ -116,6 +156,7 @@ pub(super) fn group_folders(folders: &mut BTreeMap<String, Tests>, most: usize) 
         let above = folders.entry(parent(&deepest).to_owned()).or_default();
         above.files += tests.files;
         above.cases += tests.cases;
+        above.others += tests.others;
         above.below = true;
     }
 }
@@ -183,6 +224,8 @@ pub(super) fn figures(ask: &mut Ask<'_, '_>, files: &[File], resolver: &Resolver
             let tests = figures.tests.entry(parent(path).to_owned()).or_default();
             tests.files += 1;
             tests.cases += outline.tests;
+        } else if is_test_file(path) {
+            figures.tests.entry(parent(path).to_owned()).or_default().others += 1;
         }
         figures.remarks += outline.remarks;
         if hidden.contains(path) && file.part() == Part::Main {

@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::json;
 
 use super::conversation::{Ask, Done};
-use super::imports::join;
+use super::figures::{Figures, may_be_generated};
+use super::imports::{join, parent};
 use super::language::{self, Class};
-use super::part::{Part, part_of};
+use super::part::{Part, is_generated_path, part_of};
 use super::scope::{Scope, under};
 use super::search::{Found, Search};
 use super::wording::{and_more, count};
@@ -38,6 +39,11 @@ impl File {
     /// Returns the part that the file plays.
     pub(super) fn part(&self) -> Part {
         if self.compiled || self.generated { Part::Foreign } else { part_of(&self.path) }
+    }
+
+    /// Whether a program wrote the file, by its path or its head.
+    pub(super) fn is_generated(&self) -> bool {
+        self.compiled || self.generated || is_generated_path(&self.path)
     }
 
     /// Whether the file is a program in a language of programs.
@@ -83,6 +89,7 @@ impl Inventory {
         let (binary, unread) = uncounted(ask, &files, &counts);
         gaps.extend(unread);
         gaps.extend(unread_directories(ask, scope, &files, &names));
+        gaps.extend(unfollowed(names.links));
         Self { files, binary, gaps }.with_compiled()
     }
 
@@ -112,7 +119,8 @@ impl Inventory {
         let file = |(path, bytes): (&str, u64)| File::new(path.to_owned(), bytes, None);
         let mut files: Vec<File> = names.sizes().map(file).collect();
         files.sort_by(|a, b| a.path.cmp(&b.path));
-        let gaps = unread_directories(ask, scope, &files, &names);
+        let mut gaps = unread_directories(ask, scope, &files, &names);
+        gaps.extend(unfollowed(names.links));
         Self { files, gaps, ..Self::default() }.with_compiled()
     }
 
@@ -126,6 +134,8 @@ impl Inventory {
         )];
         match listing.map(|done| (done.ok(), done)) {
             Some((Some(text), _)) => {
+                let links = text.lines().filter(|line| line.contains(" -> ")).count();
+                gaps.extend(unfollowed(links as u64));
                 for line in text.lines() {
                     let Some((path, bytes)) = line.rsplit_once('\t') else { continue };
                     let path = path.strip_prefix("./").unwrap_or(path);
@@ -163,10 +173,14 @@ impl Inventory {
     }
 
     /// Marks the files that a program wrote, and counts no lines of those that cannot be read.
-    pub(super) fn mark_read(&mut self, generated: &[String], unread: &[String]) {
+    pub(super) fn mark_read(&mut self, figures: &Figures) {
+        let files: BTreeSet<&String> = figures.generated.iter().collect();
+        let folders: BTreeSet<&str> =
+            figures.generated_folders.iter().map(String::as_str).collect();
         for file in &mut self.files {
-            file.generated = generated.contains(&file.path);
-            if unread.contains(&file.path) {
+            file.generated = files.contains(&file.path)
+                || folders.contains(parent(&file.path)) && may_be_generated(file);
+            if figures.unread.contains(&file.path) {
                 file.lines = None;
             }
         }
@@ -216,6 +230,11 @@ pub(super) fn nearest(ask: &mut Ask<'_, '_>, path: &str, problem: &str) -> Strin
         return String::new();
     }
     format!("; did you mean {}?", and_more(found.into_iter().collect(), SUGGESTED))
+}
+
+/// Says how many symbolic links were not followed, if there are some.
+pub(super) fn unfollowed(links: u64) -> Option<String> {
+    (links > 0).then(|| format!("{}: not followed", count(links, "symbolic link")))
 }
 
 /// Files and directories that are read once more to learn why they cannot be read.

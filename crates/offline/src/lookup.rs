@@ -10,7 +10,7 @@ use super::conversation::{Ask, Turn};
 use super::figures::module_folder;
 use super::imports::{join, parent};
 use super::inventory::nearest;
-use super::inventory::{Inventory, whole};
+use super::inventory::{Inventory, unfollowed, whole};
 use super::part::{Part, part_of};
 use super::pattern::fixed;
 use super::query::Query;
@@ -118,7 +118,7 @@ fn failure(ask: &mut Ask<'_, '_>, query: &Query, path: &str, found: &Found<'_>) 
 /// Lists what a search passed over, if it says that there is something.
 fn unsearched(ask: &mut Ask<'_, '_>, path: &str, found: &Found<'_>) -> Vec<String> {
     if found.binary + found.unreadable + found.directories == 0 {
-        return Vec::new();
+        return unfollowed(found.links).into_iter().collect();
     }
     Inventory::with_lines(ask, &Scope::whole(path)).unsearched()
 }

@@ -15,7 +15,7 @@ pub(super) enum Part {
     Foreign,
 }
 
-const FOREIGN_FOLDERS: &[&str] = &[
+const VENDORED_FOLDERS: &[&str] = &[
     "vendor",
     "vendored",
     "node_modules",
@@ -25,11 +25,9 @@ const FOREIGN_FOLDERS: &[&str] = &[
     "bower_components",
     "site-packages",
     "pods",
-    "dist",
-    "generated",
-    "pregenerated",
 ];
-const FOREIGN_ENDS: &[&str] = &[
+const GENERATED_FOLDERS: &[&str] = &["dist", "generated", "pregenerated"];
+const GENERATED_ENDS: &[&str] = &[
     ".min.js",
     ".min.css",
     ".map",
@@ -102,7 +100,7 @@ pub(super) fn part_of(path: &str) -> Part {
         folders.any(|folder| names.contains(&folder.to_ascii_lowercase().as_str()))
     };
     let ends = |ends: &[&str]| ends.iter().any(|end| lower.ends_with(end));
-    if folder(FOREIGN_FOLDERS) || ends(FOREIGN_ENDS) || LOCKS.contains(&name) {
+    if folder(VENDORED_FOLDERS) || is_generated_path(path) || LOCKS.contains(&name) {
         return Part::Foreign;
     }
     let stem = lower.split('.').next().unwrap_or_default();
@@ -139,6 +137,26 @@ pub(super) fn part_of(path: &str) -> Part {
     let settings =
         matches!(name, "setup.py" | "conf.py" | "noxfile.py") || lower.contains(".config.");
     if settings || beside_the_work || folder(EXAMPLE_FOLDERS) { Part::Example } else { Part::Main }
+}
+
+/// Whether a path is that of a file that a program writes.
+pub(super) fn is_generated_path(path: &str) -> bool {
+    let lower = path.to_ascii_lowercase();
+    let (folders, name) = lower.rsplit_once('/').unwrap_or(("", &lower));
+    folders.split('/').any(|folder| GENERATED_FOLDERS.contains(&folder))
+        || GENERATED_ENDS.iter().any(|end| name.ends_with(end))
+}
+
+/// Whether a path is that of tests, not of data for tests or of what several tests share.
+pub(super) fn is_test_file(path: &str) -> bool {
+    let data = ["fixtures", "testdata", "test_data", "snapshots", "__snapshots__", "__mocks__"];
+    let shared =
+        ["__init__", "conftest", "fixture", "fixtures", "testutil", "test_util", "testutils"];
+    let (folders, name) = path.rsplit_once('/').unwrap_or(("", path));
+    let stem = name.split('.').next().unwrap_or_default();
+    part_of(path) == Part::Test
+        && !shared.contains(&stem)
+        && !folders.split('/').any(|folder| data.contains(&folder))
 }
 
 #[cfg(test)]

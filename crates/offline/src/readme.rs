@@ -257,6 +257,7 @@ impl<'t> Reader<'t> {
         if is_legal(&text) {
             self.legal |= self.lead.is_empty();
         } else if self.lead.is_empty()
+            && !goes_on(&text)
             && !self.aside
             && !shouted
             && !remark
@@ -265,6 +266,11 @@ impl<'t> Reader<'t> {
             self.lead = if apart { text.trim_matches('_').to_owned() } else { text };
         }
     }
+}
+
+/// Whether a paragraph goes on from what stands above it, so that it is no sentence by itself.
+fn goes_on(text: &str) -> bool {
+    text.starts_with("..") || text.starts_with('…') || !text.contains(char::is_alphanumeric)
 }
 
 /// Whether a paragraph is only an address with a label.
@@ -367,7 +373,9 @@ mod tests {
     use super::*;
 
     /// Texts with the title and the first sentence that they say.
-    const CASES: [(&str, &str, &str); 30] = [
+    const CASES: [(&str, &str, &str); 32] = [
+        ("# T\n\n... so better sign this\n\nVarious helpers.\n", "T", "Various helpers."),
+        ("# T\n\n…\n\nA tool.\n", "T", "A tool."),
         (
             "# Tool\n\n[![ci](a)](b)\n\nA [tool](x) to\nread `frames`.\n\nMore.",
             "Tool",

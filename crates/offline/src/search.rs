@@ -119,6 +119,7 @@ impl Search {
                 found.binary += note.binary;
                 found.unreadable += note.unreadable;
                 found.directories += note.directories;
+                found.links += note.links;
             }
             match note.next {
                 Some(next) if next > offset => offset = next,
@@ -147,6 +148,8 @@ pub(super) struct Found<'t> {
     pub(super) unreadable: u64,
     /// Directories that could not be read.
     pub(super) directories: u64,
+    /// Symbolic links, which were not followed.
+    pub(super) links: u64,
     /// Whether there is more that was not read.
     pub(super) more: bool,
     /// Why it found nothing more.
@@ -228,6 +231,7 @@ struct Note {
     binary: u64,
     unreadable: u64,
     directories: u64,
+    links: u64,
     next: Option<u64>,
 }
 
@@ -237,6 +241,8 @@ static UNREADABLE: LazyLock<Regex> =
     LazyLock::new(|| fixed(r"^skipped: (?:.*, )?([\d,]+) unreadable"));
 static DIRECTORIES: LazyLock<Regex> =
     LazyLock::new(|| fixed(r"^skipped: (?:.*, )?([\d,]+) director(?:y|ies) that cannot"));
+static LINKS: LazyLock<Regex> =
+    LazyLock::new(|| fixed(r"^skipped: (?:.*, )?([\d,]+) symlinks?(?:,|$)"));
 static TOTALS: LazyLock<Regex> =
     LazyLock::new(|| fixed(r"([\d,]+) (?:match(?:es)?|(?:matching )?lines?) in ([\d,]+) files?"));
 static NONE: LazyLock<Regex> = LazyLock::new(|| fixed(r"no match in ([\d,]+) files?"));
@@ -258,6 +264,7 @@ impl Note {
                 (&BINARY, &mut out.binary),
                 (&UNREADABLE, &mut out.unreadable),
                 (&DIRECTORIES, &mut out.directories),
+                (&LINKS, &mut out.links),
             ] {
                 if let Some(found) = rule.captures(note) {
                     *many = found.get(1).and_then(number).unwrap_or(0);
@@ -297,8 +304,9 @@ mod tests {
         assert_eq!(note("1 match in 1 file; shown 2000; offset 2000 for more"), some);
         assert_eq!(note("something else"), Note::default());
         let skipped = "skipped: 2 binary files, 1 unreadable or with a line above 64 MiB, \
-                       1 directory that cannot be read, 3 hidden or ignored entries";
-        let skipped_files = Note { binary: 2, unreadable: 1, directories: 1, ..Note::default() };
+                       1 directory that cannot be read, 4 symlinks, 3 hidden or ignored entries";
+        let skipped_files =
+            Note { binary: 2, unreadable: 1, directories: 1, links: 4, ..Note::default() };
         assert_eq!(note(skipped), skipped_files);
     }
 }

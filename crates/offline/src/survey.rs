@@ -62,7 +62,7 @@ pub(super) fn step(turn: &Turn<'_>, root: &str, sharing: Sharing, closing: bool)
         }
     };
     // What is shared must not depend on what the parts say, so this comes after it.
-    inventory.mark_read(&figures.generated, &figures.unread);
+    inventory.mark_read(&figures);
     let mut parts_of_it = modules(&inventory, root, &packages);
     describe(&mut ask, &inventory, &packages, &mut parts_of_it);
     if ask.waits() && !closing {
@@ -106,10 +106,11 @@ pub(super) fn part_step(turn: &Turn<'_>, scope: &Scope, closing: bool) -> Next {
     let packages = manifest::packages(&mut ask, &project, &scope.root);
     let mut resolver = Resolver::new(&project);
     teach(&mut resolver, &packages);
-    let figures = figures(&mut ask, &mine.files, &resolver);
+    let mut figures = figures(&mut ask, &mine.files, &resolver);
     if ask.waits() && !closing {
         return Next::Calls(ask.into_missing());
     }
+    figures.shorten_lists(&mine.files);
     Next::Say(report::of_part(scope, &figures))
 }
 
@@ -136,7 +137,7 @@ pub(super) fn tests_step(turn: &Turn<'_>, root: &str, closing: bool) -> Next {
     let mut gaps = inventory.gaps.clone();
     gaps.extend(figures.gaps.iter().cloned());
     once(&mut gaps);
-    Next::Say(report::of_tests(root, &figures, &gaps, &commands.test))
+    Next::Say(report::of_tests(root, &inventory, &figures, &gaps, &commands.test))
 }
 
 /// Leaves each line once: one agent may say what another says too.

@@ -272,11 +272,12 @@ impl Hunt<'_> {
             .then(|| format!("{unreadable} unreadable or with a line above 64 MiB"));
         let directories = some(unread_directories, "directory")
             .map(|directories| format!("{directories} that cannot be read"));
-        let mut skipped: Vec<_> = [some(binary, "binary file"), unreadable, directories].into();
+        let mut skipped: Vec<_> =
+            [some(binary, "binary file"), unreadable, directories, some(links, "symlink")].into();
         // What is left out always is worth a word only when nothing was found.
         if matches == 0 {
             skipped.push(some(left_out, "hidden or ignored entry"));
-            skipped.extend([some(links, "symlink"), some(special, "special file")]);
+            skipped.push(some(special, "special file"));
         }
         let skipped: Vec<_> = skipped.into_iter().flatten().collect();
         if !skipped.is_empty() {
@@ -519,7 +520,7 @@ mod tests {
         std::fs::write(bench.path("../outside/f"), "needle").unwrap();
         assert_eq!(
             search_in(&bench, json!({"pattern": "needle"})).await,
-            "\n[no match in 4 files]\n[skipped: 1 binary file, 3 hidden or ignored entries, 1 symlink, 1 special file]"
+            "\n[no match in 4 files]\n[skipped: 1 binary file, 1 symlink, 3 hidden or ignored entries, 1 special file]"
         );
         assert_eq!(
             search_in(&bench, json!({"glob": "*.py", "path": "src"})).await,

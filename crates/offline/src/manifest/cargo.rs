@@ -2,7 +2,7 @@
 
 use toml::{Table, Value};
 
-use super::{Dependency, Package, Program, Tool, one_line};
+use super::{Dependency, Package, Program, Tool, condition, one_line};
 use crate::imports::{join, normal};
 
 /// Stands for a version that the workspace says, until its manifest is read.
@@ -38,14 +38,17 @@ pub(super) fn read(path: &str, text: &str) -> Option<Package> {
         out.about = about;
         out.requires = requires;
     }
-    dependencies(&mut out, &manifest);
-    if let Some(targets) = manifest.get("target").and_then(Value::as_table) {
-        for target in targets.values().filter_map(Value::as_table) {
-            dependencies(&mut out, target);
+    dependencies(&mut out, &manifest, "");
+    for (target, table) in manifest.get("target").and_then(Value::as_table).into_iter().flatten() {
+        if let Some(table) = table.as_table() {
+            dependencies(&mut out, table, &condition::of_cargo_target(target));
         }
     }
     out.dependencies.sort();
-    out.dependencies.dedup_by(|a, b| a.name == b.name);
+    out.dependencies.dedup_by(|next, before| {
+        next.name == before.name
+            && (before.condition.is_empty() || next.condition == before.condition)
+    });
     for program in manifest.get("bin").and_then(Value::as_array).into_iter().flatten() {
         let word = |name: &str| program.get(name).and_then(Value::as_str).unwrap_or_default();
         let at = word("path");
@@ -86,7 +89,7 @@ fn version(value: &Value) -> String {
     }
 }
 
-fn dependencies(out: &mut Package, table: &Table) {
+fn dependencies(out: &mut Package, table: &Table, condition: &str) {
     let of = |name: &str| table.get(name).and_then(Value::as_table);
     for (name, value) in of("dependencies").into_iter().flatten() {
         if value.get("optional").and_then(Value::as_bool) == Some(true) {
@@ -94,7 +97,8 @@ fn dependencies(out: &mut Package, table: &Table) {
             continue;
         }
         let package = value.get("package").and_then(Value::as_str);
-        out.dependencies.push(Dependency::new(package.unwrap_or(name), &version(value)));
+        let dependency = Dependency::new(package.unwrap_or(name), &version(value));
+        out.dependencies.push(dependency.only(condition.to_owned()));
     }
     for section in ["dev-dependencies", "build-dependencies"] {
         out.development += of(section).map_or(0, |table| table.len() as u64);

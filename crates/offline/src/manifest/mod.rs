@@ -5,12 +5,14 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use super::conversation::Ask;
+use super::figures::Reference;
 use super::imports::{join, parent};
 use super::inventory::{Inventory, unnumbered, whole};
 use super::language::file_name;
 use super::part::{Part, part_of};
 
 mod cargo;
+mod condition;
 mod go;
 mod java;
 mod native;
@@ -42,6 +44,8 @@ pub(super) enum Tool {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Dependency {
     pub(super) name: String,
+    /// When it is needed, as `on Windows`; empty for always.
+    pub(super) condition: String,
     pub(super) version: String,
 }
 
@@ -52,7 +56,13 @@ impl Dependency {
     }
 
     pub(super) fn new(name: &str, version: &str) -> Self {
-        Self { name: name.trim().to_owned(), version: version.trim().to_owned() }
+        let (name, version) = (name.trim().to_owned(), version.trim().to_owned());
+        Self { name, condition: String::new(), version }
+    }
+
+    /// Adds a condition.
+    fn only(self, condition: String) -> Self {
+        if condition.is_empty() { self } else { Self { condition, ..self } }
     }
 }
 
@@ -77,6 +87,8 @@ pub(super) struct Package {
     pub(super) dependencies: Vec<Dependency>,
     /// Whether it does not say what it needs.
     pub(super) unstated: bool,
+    /// Where a program computes what it needs.
+    pub(super) computed: Option<Reference>,
     /// Needed only on demand.
     pub(super) optional: u64,
     /// Needed to develop, test or build it.
@@ -286,6 +298,7 @@ fn merge_python(packages: &mut Vec<Package>, top: &str) {
     mine.sort_by_key(rank);
     let mut rest = mine.into_iter();
     let Some(mut first) = rest.next() else { return };
+    let states_all = file_name(&first.path) == "pyproject.toml" && !first.unstated;
     for other in rest {
         // Metadata alone is no project.
         let fill = |field: &mut String, other: String| {
@@ -303,9 +316,13 @@ fn merge_python(packages: &mut Vec<Package>, top: &str) {
             first.optional = first.optional.max(other.optional);
         }
         first.unstated &= other.unstated;
+        first.computed = first.computed.or(other.computed);
         if first.programs.is_empty() {
             first.programs = other.programs;
         }
+    }
+    if states_all || !first.dependencies.is_empty() {
+        first.computed = None;
     }
     packages.retain(|package| !is_mine(package));
     packages.insert(0, first);

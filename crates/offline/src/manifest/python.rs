@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use toml::{Table, Value};
 
-use super::{Dependency, Package, Program, Tool, one_line};
+use super::{Dependency, Package, Program, Tool, condition, one_line};
 use crate::conversation::Ask;
+use crate::figures::Reference;
 use crate::imports::parent;
 use crate::inventory::{Inventory, head, whole};
 use crate::language::file_name;
 use crate::part::{Part, part_of};
-use crate::syntax::{assigned_version, setup_arguments};
+use crate::syntax::{SetupArgument, assigned_version, setup_arguments};
 
 #[expect(clippy::too_many_lines, reason = "one step for each field")]
 pub(super) fn pyproject(path: &str, text: &str) -> Option<Package> {
@@ -56,12 +57,13 @@ pub(super) fn pyproject(path: &str, text: &str) -> Option<Package> {
                     out.requires = value.as_str().unwrap_or_default().to_owned();
                     continue;
                 }
-                let version = value.as_str().or_else(|| value.get("version")?.as_str());
-                out.dependencies.push(Dependency::new(name, version.unwrap_or_default()));
+                poetry_dependency(&mut out, name, value);
             }
         }
         _ => {}
     }
+    let dynamic = project.get("dynamic").and_then(Value::as_array).into_iter().flatten();
+    out.unstated = dynamic.filter_map(Value::as_str).any(|field| field == "dependencies");
     for table in ["scripts", "gui-scripts"] {
         for (name, at) in project.get(table).and_then(Value::as_table).into_iter().flatten() {
             let at = at.as_str().unwrap_or_default().to_owned();
@@ -80,6 +82,21 @@ pub(super) fn pyproject(path: &str, text: &str) -> Option<Package> {
     Some(out)
 }
 
+/// Adds a dependency as Poetry writes it: a version, or a table.
+fn poetry_dependency(out: &mut Package, name: &str, value: &Value) {
+    let word = |field: &str| value.get(field).and_then(Value::as_str);
+    if value.get("optional").and_then(Value::as_bool) == Some(true) {
+        out.optional += 1;
+        return;
+    }
+    let version = value.as_str().or_else(|| word("version")).unwrap_or_default();
+    let marker = || word("markers").map(condition::of_python_marker);
+    let system = || word("platform").map(condition::of_system);
+    let python = || word("python").map(|python| format!("for Python {python}"));
+    let condition = marker().or_else(system).or_else(python).unwrap_or_default();
+    out.dependencies.push(Dependency::new(name, version).only(condition));
+}
+
 /// Returns the licence that a classifier names.
 fn classified(text: &str) -> Option<String> {
     let name = text.strip_prefix("License :: ")?.rsplit(" :: ").next()?;
@@ -88,11 +105,13 @@ fn classified(text: &str) -> Option<String> {
 
 /// Splits a requirement such as `attrs>=22; python_version < "3.9"`.
 fn requirement(text: &str) -> Dependency {
-    let text = text.split(';').next().unwrap_or_default().trim();
+    let (text, marker) = text.split_once(';').unwrap_or((text, ""));
+    let text = text.trim();
     let end = text.find(|c: char| "<>=!~ [(@".contains(c)).unwrap_or(text.len());
     let (name, rest) = text.split_at(end);
     let version = rest.split_once(']').map_or(rest, |(_, after)| after);
     Dependency::new(name, version.trim().trim_matches(['(', ')']))
+        .only(condition::of_python_marker(marker))
 }
 
 /// Reads the sections of an INI file: each key with its value, over several lines.
@@ -143,14 +162,18 @@ pub(super) fn setup_cfg(path: &str, text: &str) -> Option<Package> {
         let lines = value.lines().map(str::trim).filter(|line| !line.is_empty());
         lines.map(str::to_owned).collect::<Vec<_>>()
     };
-    out.dependencies =
-        lines(get("options", "install_requires")).iter().map(|line| requirement(line)).collect();
+    let required = get("options", "install_requires");
+    // What stands in another file is not read.
+    let elsewhere = ["file:", "attr:"].iter().any(|mark| required.starts_with(mark));
+    if !elsewhere {
+        out.dependencies = lines(required).iter().map(|line| requirement(line)).collect();
+    }
     for line in lines(get("options.entry_points", "console_scripts")) {
         if let Some((name, at)) = line.split_once('=') {
             out.programs.push(Program { name: name.trim().to_owned(), at: at.trim().to_owned() });
         }
     }
-    out.unstated = !sections.keys().any(|(section, _)| section == "options");
+    out.unstated = elsewhere || !sections.keys().any(|(section, _)| section == "options");
     if sections.keys().any(|(section, _)| section == "tool:pytest") {
         out.scripts.insert("pytest".to_owned(), String::new());
     }
@@ -159,9 +182,14 @@ pub(super) fn setup_cfg(path: &str, text: &str) -> Option<Package> {
 
 pub(super) fn setup_py(path: &str, text: &str) -> Option<Package> {
     let mut out = Package::new(path, Tool::Python);
-    for (name, values) in setup_arguments(text) {
+    for argument in setup_arguments(text) {
+        let SetupArgument { name, values, line, computed } = argument;
         let first = || values.first().map(|text| one_line(text)).unwrap_or_default();
         match name.as_str() {
+            "install_requires" | "**" if computed => {
+                out.unstated = true;
+                out.computed = Some(Reference { path: path.to_owned(), line });
+            }
             "name" => out.name = first(),
             "version" => out.version = first(),
             "description" => out.about = first(),
@@ -221,6 +249,7 @@ pub(super) fn required(ask: &mut Ask<'_, '_>, inventory: &Inventory, packages: &
             package.dependencies = dependencies;
             package.optional = optional;
             package.unstated = false;
+            package.computed = None;
         }
     }
 }
@@ -229,16 +258,20 @@ pub(super) fn required(ask: &mut Ask<'_, '_>, inventory: &Inventory, packages: &
 /// line is no requirement.
 fn requires_txt(text: &str) -> Option<(Vec<Dependency>, u64)> {
     let (mut dependencies, mut optional, mut extra) = (Vec::new(), 0, false);
+    let mut marker = String::new();
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
         if let Some(section) = line.strip_prefix('[') {
-            // A section that begins with a colon is for some systems, not for an extra.
-            extra = !section.strip_suffix(']')?.starts_with(':');
+            // A section that begins with a colon has a marker, and is not for an extra.
+            let section = section.strip_suffix(']')?;
+            let own = section.strip_prefix(':');
+            extra = own.is_none();
+            marker = own.map(condition::of_python_marker).unwrap_or_default();
         } else if !line.starts_with(|c: char| c.is_ascii_alphanumeric()) {
             return None;
         } else if extra {
             optional += 1;
         } else {
-            dependencies.push(requirement(line));
+            dependencies.push(requirement(line).only(marker.clone()));
         }
     }
     Some((dependencies, optional))

@@ -16,6 +16,8 @@ fn cargo_members_take_what_their_workspace_says() {
     let names: Vec<_> =
         a.dependencies.iter().map(|d| format!("{} {}", d.name, d.version)).collect();
     assert_eq!(names, ["libc 0.2", "serde 1.0"]);
+    let conditions: Vec<&str> = a.dependencies.iter().map(|d| d.condition.as_str()).collect();
+    assert_eq!(conditions, ["on Unix", ""]);
     assert_eq!((a.optional, a.development, a.programs.len()), (1, 1, 1));
 }
 

@@ -5,61 +5,122 @@ use std::collections::BTreeMap;
 use super::project::NOT_READ;
 use super::{Report, and_more};
 use crate::manifest::{Dependency, Tool};
-use crate::wording::{self, code, count, number};
+use crate::wording::{self, bullets, code, count, number};
 
 /// Dependencies that are named.
 const DEPENDENCIES: usize = 12;
+/// Conditions whose dependencies are named.
+const CONDITIONS: usize = 8;
+
+/// A dependency, and how many packages need it.
+struct Needed<'r> {
+    dependency: &'r Dependency,
+    users: u64,
+}
 
 pub(super) fn dependencies(report: &Report) -> Option<String> {
-    let own: Vec<&str> = report.packages.iter().map(|package| package.name.as_str()).collect();
-    let mut wanted: BTreeMap<&str, (u64, &Dependency)> = BTreeMap::new();
-    let (mut optional, mut development) = (0, 0);
-    for package in &report.packages {
-        optional += package.optional;
-        development += package.development;
-        for dependency in &package.dependencies {
-            if !own.contains(&dependency.name.as_str()) {
-                wanted.entry(&dependency.name).or_insert((0, dependency)).0 += 1;
-            }
-        }
-    }
     let manifests = report.packages.iter().filter(|package| {
         matches!(package.tool, Tool::Cargo | Tool::Npm | Tool::Python | Tool::Go | Tool::Maven)
     });
     if manifests.count() == 0 {
         return None;
     }
-    let mut all: Vec<(u64, &Dependency)> = wanted.into_values().collect();
-    all.sort_by(|(a, one), (b, other)| b.cmp(a).then(one.name.cmp(&other.name)));
-    let many = report.packages.len() > 1;
-    let one = |(users, dependency): &(u64, &Dependency)| {
-        let version = match dependency.version.as_str() {
-            "" | "*" => String::new(),
-            _ if dependency.leaves_to_workspace() => String::new(),
-            version => format!(" {}", wording::version(version)),
-        };
-        let users = if many && *users > 1 { format!(" (×{users})") } else { String::new() };
-        format!("{}{version}{users}", code(&dependency.name))
+    let mut conditions = by_condition(report);
+    let always = conditions.remove("").unwrap_or_default();
+    let mut out = summary(report, &always, conditions.is_empty());
+    let unread = always.iter().chain(conditions.values().flatten());
+    let unread = unread.filter(|it| it.dependency.leaves_to_workspace()).count();
+    if unread > 0 {
+        out.push_str(&format!("; {} {NOT_READ}", count(unread as u64, "version")));
+    }
+    out.push('.');
+    let left = conditions.len().saturating_sub(CONDITIONS);
+    let more = (left > 0).then(|| format!("and those of {}", count(left as u64, "more condition")));
+    let lines = conditions.iter().take(CONDITIONS).map(|(condition, needed)| {
+        format!("{}: {}", capitalized(condition), names(report, needed))
+    });
+    if let Some(lines) = bullets(lines.chain(more)) {
+        out.push_str(&format!("\n\n{lines}"));
+    }
+    Some(out)
+}
+
+/// Returns the dependencies by the condition under which they are needed, those of most packages
+/// first. What is needed always has no other condition.
+fn by_condition(report: &Report) -> BTreeMap<&str, Vec<Needed<'_>>> {
+    let own: Vec<&str> = report.packages.iter().map(|package| package.name.as_str()).collect();
+    let all = || {
+        let all = report.packages.iter().flat_map(|package| &package.dependencies);
+        all.filter(|dependency| !own.contains(&dependency.name.as_str()))
     };
-    let left = all.len().saturating_sub(DEPENDENCIES);
-    let named = and_more(all.iter().take(DEPENDENCIES).map(one).collect(), left);
+    let always = |name: &str| all().any(|it| it.condition.is_empty() && it.name == name);
+    let mut out: BTreeMap<&str, Vec<Needed<'_>>> = BTreeMap::new();
+    for dependency in all() {
+        if !dependency.condition.is_empty() && always(&dependency.name) {
+            continue;
+        }
+        let needed = out.entry(&dependency.condition).or_default();
+        match needed.iter_mut().find(|it| it.dependency.name == dependency.name) {
+            Some(known) => known.users += 1,
+            None => needed.push(Needed { dependency, users: 1 }),
+        }
+    }
+    for needed in out.values_mut() {
+        needed
+            .sort_by(|a, b| b.users.cmp(&a.users).then(a.dependency.name.cmp(&b.dependency.name)));
+    }
+    out
+}
+
+/// Says what is needed at run time on every platform, and how many others there are.
+fn summary(report: &Report, always: &[Needed<'_>], unconditional: bool) -> String {
     // A manifest with settings of tools alone is no package that could need something.
     let unstated = report.packages.iter().any(|it| it.unstated && !it.name.is_empty());
-    let mut out = match all.len() {
-        0 if unstated => "Not stated".to_owned(),
-        0 => "None at run time".to_owned(),
-        found => format!("{} at run time: {named}", number(found as u64)),
+    let computed = report.packages.iter().find_map(|package| package.computed.as_ref());
+    let computed = computed.map(|at| format!("omputed in {}, at line {}", code(&at.path), at.line));
+    let mut out = match (always.len(), &computed) {
+        (0, Some(computed)) => format!("C{computed}"),
+        (0, None) if unstated => "Not stated".to_owned(),
+        (0, None) if unconditional => "None at run time".to_owned(),
+        (0, None) => "None at run time on every platform".to_owned(),
+        (found, _) => format!("{} at run time: {}", number(found as u64), names(report, always)),
     };
+    if let (false, Some(computed)) = (always.is_empty(), computed) {
+        out.push_str(&format!("; others are c{computed}"));
+    }
+    let sum =
+        |of: fn(&crate::manifest::Package) -> u64| report.packages.iter().map(of).sum::<u64>();
+    let (optional, development) = (sum(|it| it.optional), sum(|it| it.development));
     if optional > 0 {
         out.push_str(&format!("; {} optional", number(optional)));
     }
     if development > 0 {
         out.push_str(&format!("; {} for development and building", number(development)));
     }
-    let unread = all.iter().filter(|(_, dependency)| dependency.leaves_to_workspace()).count();
-    if unread > 0 {
-        out.push_str(&format!("; {} {NOT_READ}", count(unread as u64, "version")));
-    }
-    out.push('.');
-    Some(out)
+    out
+}
+
+fn names(report: &Report, needed: &[Needed<'_>]) -> String {
+    let many = report.packages.len() > 1;
+    let one = |needed: &Needed<'_>| {
+        let dependency = needed.dependency;
+        let version = match dependency.version.as_str() {
+            "" | "*" => String::new(),
+            _ if dependency.leaves_to_workspace() => String::new(),
+            version => format!(" {}", wording::version(version)),
+        };
+        let users = match needed.users {
+            users if many && users > 1 => format!(" (×{users})"),
+            _ => String::new(),
+        };
+        format!("{}{version}{users}", code(&dependency.name))
+    };
+    let left = needed.len().saturating_sub(DEPENDENCIES);
+    and_more(needed.iter().take(DEPENDENCIES).map(one).collect(), left)
+}
+
+fn capitalized(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().into_iter().flat_map(char::to_uppercase);
+    first.chain(letters).collect()
 }

@@ -4,27 +4,27 @@ mod dependencies;
 mod files;
 mod project;
 mod size;
+mod test_files;
 
 use dependencies::dependencies;
 use files::{connected, examples, module_table};
 use project::{facts, introduction};
 use size::Sizes;
+pub(super) use test_files::of_tests;
+use test_files::tests;
 
 use crate::commands::Commands;
 use crate::entries::Entry;
-use crate::figures::{Figures, group_folders};
+use crate::figures::Figures;
 use crate::inventory::Inventory;
 use crate::manifest::Package;
-use crate::modules::{Module, is_source};
-use crate::part::Part;
+use crate::modules::Module;
 use crate::scope::Scope;
 use crate::survey::Top;
-use crate::wording::{bullets, count, number, printable, quote};
+use crate::wording::{bullets, count, printable, quote};
 
 /// Entry points that are named with their places.
 const ENTRIES: usize = 12;
-/// Rows of the folders of tests.
-const TESTS: usize = 12;
 /// Begins the figures at the end of a part's report.
 const FIGURES: &str = "\n```json figures\n";
 const END: &str = "\n```";
@@ -78,36 +78,6 @@ pub(super) fn figures(text: &str) -> Option<Figures> {
     serde_json::from_str(json.split_once(END)?.0).ok()
 }
 
-/// Renders where tests are.
-pub(super) fn of_tests(
-    root: &str,
-    figures: &Figures,
-    gaps: &[String],
-    commands: &[String],
-) -> String {
-    let all = figures.all_tests();
-    let mut out = if all.cases == 0 {
-        format!(
-            "No test function was found in `{root}` among {}.\n",
-            count(figures.parsed, "source file")
-        )
-    } else {
-        format!(
-            "{} in {} of `{root}`:\n\n{}\n",
-            count(all.cases, "test function"),
-            count(all.files, "file"),
-            bullets(test_folders(figures)).unwrap_or_default()
-        )
-    };
-    if !commands.is_empty() {
-        out.push_str(&format!("\nRun them with {}.\n", quoted(commands)));
-    }
-    if let Some(gaps) = bullets(gaps.iter().cloned()) {
-        out.push_str(&format!("\nNot looked at:\n\n{gaps}\n"));
-    }
-    out
-}
-
 /// Renders a report.
 pub(super) fn render(report: &Report) -> String {
     let sizes = Sizes::of(&report.inventory);
@@ -156,47 +126,6 @@ fn entry_points(report: &Report) -> Option<String> {
     let names: Vec<&str> = rest.iter().map(|entry| entry.what.as_str()).collect();
     let more = (!rest.is_empty()).then(|| format!("and {} more: {}", rest.len(), names.join(", ")));
     bullets(placed.iter().map(line).chain(more))
-}
-
-/// Returns a line for each folder with tests, those with most first.
-fn test_folders(figures: &Figures) -> impl Iterator<Item = String> {
-    let mut folders = figures.tests.clone();
-    group_folders(&mut folders, TESTS);
-    let mut folders: Vec<_> = folders.into_iter().collect();
-    folders.sort_by(|a, b| b.1.cases.cmp(&a.1.cases).then(a.0.cmp(&b.0)));
-    folders.into_iter().map(|(folder, tests)| {
-        let folder = if folder.is_empty() { "." } else { folder.as_str() };
-        let below = if tests.below { " and other folders in it" } else { "" };
-        format!("`{folder}`{below}: {} in {}", number(tests.cases), count(tests.files, "file"))
-    })
-}
-
-fn tests(report: &Report) -> Option<String> {
-    let all = report.figures.all_tests();
-    let files = report
-        .inventory
-        .files
-        .iter()
-        .filter(|file| file.part() == Part::Test && is_source(&file.path));
-    let files = files.count() as u64;
-    if all.cases == 0 && files == 0 {
-        return (report.figures.parsed > 0).then(|| "No test function was found.".to_owned());
-    }
-    let mut out = if all.cases == 0 {
-        format!(
-            "{} in folders of tests; no test function that a parser can tell.",
-            count(files, "file")
-        )
-    } else {
-        format!("{} in {}:", count(all.cases, "test function"), count(all.files, "file"))
-    };
-    if let Some(folders) = bullets(test_folders(&report.figures)) {
-        out.push_str(&format!("\n\n{folders}"));
-    }
-    if !report.commands.test.is_empty() {
-        out.push_str(&format!("\n\nRun them with {}.", quoted(&report.commands.test)));
-    }
-    Some(out)
 }
 
 fn made_by(children: usize) -> String {

@@ -6,7 +6,7 @@ use super::and_more;
 use crate::inventory::Inventory;
 use crate::language::{self, Class};
 use crate::part::Part;
-use crate::wording::{count, number, percent};
+use crate::wording::{count, percent};
 
 /// Languages that are named.
 const LANGUAGES: usize = 4;
@@ -24,15 +24,17 @@ pub(super) struct Sizes {
     languages: Vec<(&'static str, Size)>,
     /// All text files, also those by others.
     all: Size,
-    /// Those by others or by programs.
-    foreign: Size,
+    /// Files that programs wrote.
+    generated: u64,
+    /// Files by others, and lock files.
+    vendored: u64,
     binary: u64,
 }
 
 impl Sizes {
     pub(super) fn of(inventory: &Inventory) -> Self {
         let mut by_name: BTreeMap<&'static str, Size> = BTreeMap::new();
-        let (mut all, mut foreign, mut binary) = (Size::default(), Size::default(), 0);
+        let (mut all, mut generated, mut vendored, mut binary) = (Size::default(), 0, 0, 0);
         for file in &inventory.files {
             let Some(lines) = file.lines else {
                 binary += u64::from(inventory.binary.contains(&file.path));
@@ -41,8 +43,8 @@ impl Sizes {
             all.files += 1;
             all.lines += lines;
             if file.part() == Part::Foreign {
-                foreign.files += 1;
-                foreign.lines += lines;
+                let of_kind = if file.is_generated() { &mut generated } else { &mut vendored };
+                *of_kind += 1;
                 continue;
             }
             let language = language::of(&file.path);
@@ -54,7 +56,7 @@ impl Sizes {
         }
         let mut languages: Vec<_> = by_name.into_iter().collect();
         languages.sort_by_key(|(name, size)| (std::cmp::Reverse(size.lines), *name));
-        Self { languages, all, foreign, binary }
+        Self { languages, all, generated, vendored, binary }
     }
 
     pub(super) fn main_language(&self) -> &'static str {
@@ -74,18 +76,22 @@ impl Sizes {
         };
         let named = self.languages.iter().take(LANGUAGES).map(one).collect();
         let mut out = and_more(named, left);
+        let left_out: Vec<String> =
+            [(self.generated, "generated file"), (self.vendored, "vendored or lock file")]
+                .into_iter()
+                .filter(|(files, _)| *files > 0)
+                .map(|(files, what)| count(files, what))
+                .collect();
+        if !left_out.is_empty() {
+            let comma = if out.is_empty() { "" } else { ", " };
+            out.push_str(&format!("{comma}{} left out", left_out.join(" and ")));
+        }
         let text = format!(
             "{} and {} of text in all",
             count(self.all.files, "file"),
             count(self.all.lines, "line")
         );
         out = if out.is_empty() { text } else { format!("{out}; {text}") };
-        if self.foreign.files > 0 {
-            out.push_str(&format!(
-                ", {} of them vendored, generated or lock files",
-                number(self.foreign.files)
-            ));
-        }
         if self.binary > 0 {
             out.push_str(&format!("; {}", count(self.binary, "binary file")));
         }

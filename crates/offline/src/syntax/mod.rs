@@ -15,7 +15,7 @@ mod tree;
 use doc::{first_sentence, has_file_tag, is_doc_block};
 pub(crate) use doc::{is_legal, sentence_end};
 pub(crate) use name::NameRole;
-pub(crate) use python::{assigned_version, setup_arguments};
+pub(crate) use python::{SetupArgument, assigned_version, setup_arguments};
 pub(crate) use tree::{SyntaxContext, context_at, is_in_tests};
 
 /// Bytes of the largest file that is parsed.

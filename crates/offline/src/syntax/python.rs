@@ -144,9 +144,21 @@ pub(crate) fn assigned_version(text: &str) -> Option<String> {
     version.filter(|version| version.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-/// Returns the literal arguments of the call of `setup` in a `setup.py`: each name with its
-/// strings, for an argument that is a string or a list of strings.
-pub(crate) fn setup_arguments(text: &str) -> Vec<(String, Vec<String>)> {
+/// An argument of the call of `setup`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct SetupArgument {
+    /// Its name; `**` for a dictionary of arguments.
+    pub(crate) name: String,
+    /// Its strings, for a string or a list of strings.
+    pub(crate) values: Vec<String>,
+    /// Its line, from 1.
+    pub(crate) line: u64,
+    /// Whether the program computes it, so that the strings are not all of it.
+    pub(crate) computed: bool,
+}
+
+/// Returns the arguments of the call of `setup` in a `setup.py`.
+pub(crate) fn setup_arguments(text: &str) -> Vec<SetupArgument> {
     let Some(tree) = Grammar::Python.parse(text) else { return Vec::new() };
     let source = Source { text, root: tree.root_node() };
     let mut out = Vec::new();
@@ -157,20 +169,59 @@ pub(crate) fn setup_arguments(text: &str) -> Vec<(String, Vec<String>)> {
         }
         let Some(arguments) = node.child_by_field_name("arguments") else { return false };
         for argument in arguments.named_children(&mut arguments.walk()) {
+            let line = line_of(argument);
+            if argument.kind() == "dictionary_splat" {
+                let name = "**".to_owned();
+                out.push(SetupArgument { name, values: Vec::new(), line, computed: true });
+                continue;
+            }
             let Some(value) = argument.child_by_field_name("value") else { continue };
             let name = source.field(argument, "name").to_owned();
-            let values = match value.kind() {
-                "list" | "tuple" => value
-                    .named_children(&mut value.walk())
-                    .filter_map(|item| literal(source, item))
-                    .collect(),
-                _ => literal(source, value).into_iter().collect::<Vec<_>>(),
+            let value = match value.kind() {
+                "identifier" => assigned_once(source, source.text_of(value)).unwrap_or(value),
+                _ => value,
             };
-            if !values.is_empty() {
-                out.push((name, values));
-            }
+            let (values, computed) = strings(source, value);
+            out.push(SetupArgument { name, values, line, computed });
         }
         false
     });
     out
+}
+
+/// Returns the strings of a literal or of a list of literals, and whether it is anything else.
+fn strings(source: Source<'_>, value: Node<'_>) -> (Vec<String>, bool) {
+    if !matches!(value.kind(), "list" | "tuple") {
+        let text = literal(source, value);
+        let computed = text.is_none();
+        return (text.into_iter().collect(), computed);
+    }
+    let mut cursor = value.walk();
+    let items = value.named_children(&mut cursor).filter(|item| item.kind() != "comment");
+    let items: Vec<Option<String>> = items.map(|item| literal(source, item)).collect();
+    let computed = items.iter().any(Option::is_none);
+    (items.into_iter().flatten().collect(), computed)
+}
+
+/// Returns the value that the top of a module gives to a name, if nothing else but one place
+/// that reads it names it: what is named more often may be changed there.
+fn assigned_once<'s>(source: Source<'s>, name: &str) -> Option<Node<'s>> {
+    let (mut value, mut named) = (None, 0);
+    source.walk(|node| {
+        let keyword = node.parent().is_some_and(|above| {
+            above.kind() == "keyword_argument"
+                && above.child_by_field_name("name").is_some_and(|own| own.id() == node.id())
+        });
+        if node.kind() == "identifier" && source.text_of(node) == name && !keyword {
+            named += 1;
+            let assignment = node.parent().filter(|above| above.kind() == "assignment");
+            let statement = assignment.and_then(|assignment| assignment.parent());
+            let top = statement.and_then(|statement| statement.parent());
+            if top.is_some_and(|top| top.kind() == "module") {
+                value = assignment.and_then(|assignment| assignment.child_by_field_name("right"));
+            }
+        }
+        true
+    });
+    value.filter(|_| named == 2)
 }

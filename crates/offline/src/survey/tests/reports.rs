@@ -27,13 +27,207 @@ fn needed(more: &[(&str, &str)]) -> String {
 #[test]
 fn metadata_alone_leaves_dependencies_to_the_file_beside_it() {
     let text = "attrs<25,>=22\nwing[fast]\n\n[:python_version < \"3\"]\nsix\n\n[test]\npytest\n";
-    let all = "3 at run time: `attrs` `<25,>=22`, `six`, `wing`; 1 optional.";
-    assert_eq!(needed(&[("requires.txt", text)]), all);
-    assert_eq!(needed(&[("kite.egg-info/requires.txt", text)]), all);
+    let all = "2 at run time: `attrs` `<25,>=22`, `wing`; 1 optional.";
+    for path in ["requires.txt", "kite.egg-info/requires.txt"] {
+        assert_eq!(needed(&[(path, text)]), all);
+    }
     assert_eq!(needed(&[]), "Not stated.");
     assert_eq!(needed(&[("setup.cfg", "[egg_info]\ntag_build =\n")]), "Not stated.");
     assert_eq!(needed(&[("requires.txt", "-r other.txt\n")]), "Not stated.");
     assert_eq!(needed(&[("requires.txt", "\n[test]\npytest\n")]), "None at run time; 1 optional.");
+}
+
+#[test]
+fn dependencies_of_some_platforms_are_named_apart() {
+    let cargo = "[package]\nname = \"kite\"\n[dependencies]\nwing = \"1\"\n\
+                 [target.'cfg(windows)'.dependencies]\ngust = \"2\"\nwing = \"1\"\n\
+                 [target.'cfg(target_os = \"windows\")'.dependencies]\nbreeze = \"3\"\n\
+                 [target.'cfg(not(unix))'.dependencies]\ngust = \"2\"\nrope = { version = \"4\", optional = true }\n";
+    let report = survey_in("Survey this repository", &[("Cargo.toml", cargo)]);
+    let section = report.split_once("## Dependencies\n\n").unwrap().1;
+    assert!(
+        section.starts_with(
+            "1 at run time: `wing` 1; 1 optional.\n\n\
+             - On Windows: `breeze` 3, `gust` 2\n\
+             - Where `cfg(not(unix))`: `gust` 2\n"
+        ),
+        "{report}"
+    );
+    let python = "[project]\nname = \"kite\"\ndependencies = [\"colorama; sys_platform == 'win32'\", \
+                  \"tomli>=2; python_version<'3.11'\"]\n";
+    let report = survey_in("Survey this repository", &[("pyproject.toml", python)]);
+    let section = report.split_once("## Dependencies\n\n").unwrap().1;
+    assert!(
+        section.starts_with(
+            "None at run time on every platform.\n\n\
+             - For Python < 3.11: `tomli` >=2\n\
+             - On Windows: `colorama`\n"
+        ),
+        "{report}"
+    );
+}
+
+/// What a report says of the dependencies of a package with a `setup.py` alone.
+fn set_up(text: &str) -> String {
+    let text = format!("from setuptools import setup\n{text}");
+    let files = [("setup.py", text.as_str()), ("kite.py", "a = 1\n")];
+    section_of(&survey_in("Survey this repository", &files), "Dependencies")
+}
+
+#[test]
+fn dependencies_that_a_program_computes_are_not_called_none() {
+    let computed = "Computed in `setup.py`, at line 4.";
+    for text in [
+        "needs = open('needs.txt').read()\nsetup(name='kite',\n  install_requires=needs.split())\n",
+        "needs = ['a']\nneeds.append(b)\nsetup(name='kite', install_requires=needs)\n",
+        "needs = ['a', b]\n\nsetup(name='kite', install_requires=needs)\n",
+        "more = {}\nsetup(name='kite',\n  **more)\n",
+    ] {
+        assert_eq!(set_up(text), computed, "{text}");
+    }
+    let listed = "needs = ['a>=1',  # why\n  'b']\nsetup(name='kite', install_requires=needs)\n";
+    assert_eq!(set_up(listed), "2 at run time: `a` >=1, `b`.");
+    assert_eq!(set_up("setup(name='kite', install_requires=[])\n"), "None at run time.");
+    let dynamic = "[project]\nname = 'kite'\ndynamic = ['dependencies']\n";
+    let files = [("pyproject.toml", dynamic), ("kite.py", "a = 1\n")];
+    let report = survey_in("Survey this repository", &files);
+    assert_eq!(section_of(&report, "Dependencies"), "Not stated.");
+    let cfg = "[metadata]\nname = kite\n[options]\ninstall_requires = file: needs.txt\n";
+    let report = survey_in("Survey this repository", &[("setup.cfg", cfg), ("kite.py", "a = 1\n")]);
+    assert_eq!(section_of(&report, "Dependencies"), "Not stated.");
+}
+
+#[test]
+fn a_library_of_python_begins_where_it_is_imported() {
+    let entries = |name: &str, files: &[(&str, &str)]| {
+        let manifest = format!("[project]\nname = '{name}'\n");
+        let mut all = vec![("pyproject.toml", manifest.as_str())];
+        all.extend(files);
+        section_of(&survey_in("Survey this repository", &all), "Entry points")
+    };
+    let text = "a = 1\n";
+    assert_eq!(
+        entries(
+            "kite-py",
+            &[
+                ("src/kite_py/__init__.py", text),
+                ("src/kite_py/fly.py", text),
+                ("src/kite_py/deep/__init__.py", text),
+                ("src/kite_more/__init__.py", text),
+                ("tests/__init__.py", text),
+                ("tools/__init__.py", text),
+            ]
+        ),
+        "- library `kite_more`: `src/kite_more/__init__.py`\n\
+         - library `kite_py`: `src/kite_py/__init__.py`"
+    );
+    assert_eq!(
+        entries("kite", &[("kite.py", text), ("helper.py", text), ("tools/__init__.py", text)]),
+        "- library `kite`: `kite.py`"
+    );
+    assert_eq!(
+        entries(
+            "Kite",
+            &[
+                ("wing/__init__.py", ""),
+                ("wing/lift.py", text),
+                ("wing/_own.py", text),
+                ("wing/tail/__init__.py", text),
+                ("_wing/__init__.py", text),
+            ]
+        ),
+        "- library `wing` with `lift`, `tail`: `wing/__init__.py`"
+    );
+    assert_eq!(
+        entries("air-kite", &[("air/kite/__init__.py", text), ("air/kite/a.py", text)]),
+        "- library `air.kite`: `air/kite/__init__.py`"
+    );
+}
+
+#[test]
+fn test_files_are_named_where_no_function_is_found_in_them() {
+    let report = survey_in(
+        "Survey this repository",
+        &[
+            ("Cargo.toml", "[package]\nname = \"kite\"\n"),
+            ("src/lib.rs", "#[test]\nfn a() {}\n"),
+            ("tests/a.rs", "rgtest!(a, |dir| {});\n"),
+            ("tests/b.rs", "rgtest!(a, |dir| {});\n#[test]\nfn b() {}\n"),
+            ("tests/c.rs", "rgtest!(a, |dir| {});\n"),
+            ("tests/fixtures/d.rs", "fn d() {}\n"),
+            ("tests/sh/run.sh", "true\n"),
+        ],
+    );
+    let section = report.split_once("## Tests\n\n").unwrap().1;
+    assert!(
+        section.starts_with(
+            "2 test functions in 2 files; 3 more test files without one that a parser finds:\n\n\
+             - `tests`: 1 in 1 file, and 2 more test files\n\
+             - `src`: 1 in 1 file\n\
+             - `tests/sh`: 1 test file\n"
+        ),
+        "{report}"
+    );
+    let none = survey_in(
+        "Where are the tests?",
+        &[("src/lib.rs", "fn a() {}\n"), ("tests/a.rs", "rgtest!(a);\n")],
+    );
+    assert_eq!(
+        none,
+        "1 test file of `.` without a test function that a parser finds:\n\n- `tests`: 1 test file\n"
+    );
+}
+
+#[test]
+fn any_number_of_generated_files_is_left_out() {
+    let by_hand = "fn a() {}\n".repeat(30);
+    let generated = format!("// Code generated by gust. DO NOT EDIT.\n{by_hand}");
+    let mut files = vec![("Cargo.toml".to_owned(), "[package]\nname = \"kite\"\n".to_owned())];
+    for number in 100..190 {
+        files.push((format!("src/wing/n{number}.rs"), generated.clone()));
+        files.push((format!("src/mixed/n{number}.rs"), generated.clone()));
+    }
+    for number in 0..9 {
+        files.push((format!("src/mixed/own{number}.rs"), by_hand.clone()));
+        files.push((format!("src/tail/own{number}.rs"), by_hand.clone()));
+    }
+    let files: Vec<(&str, &str)> = files.iter().map(|(p, t)| (p.as_str(), t.as_str())).collect();
+    let repository = Repository::new(&files);
+    let alone = survey_in("Survey this repository", &files);
+    let (shared, children) = with_children(&repository);
+    assert_eq!(children, 2);
+    for report in [alone, shared.answer] {
+        for text in [
+            "- Size: Rust 540 lines in 18 files (100.0 %), 180 generated files left out; 199 files",
+            "Largest files, in lines: `src/mixed/own0.rs` 30, ",
+        ] {
+            assert!(report.contains(text), "{text}: {report}");
+        }
+        assert!(!report.contains("/n1") && !report.contains("counted as sources"), "{report}");
+    }
+}
+
+#[test]
+fn links_that_are_not_followed_are_counted() {
+    let repository = Repository::new(&[("a.rs", "fn gust() {}\n")]);
+    for (task, words) in [
+        ("Survey this repository", "## Not looked at\n\n- 3 symbolic links: not followed"),
+        ("find gusts", "\nNot looked at:\n\n- 3 symbolic links: not followed\n"),
+        ("count zephyrs", "\nNot looked at:\n\n- 3 symbolic links: not followed\n"),
+        ("where are the tests?", "\nNot looked at:\n\n- 3 symbolic links: not followed\n"),
+    ] {
+        let said = talk(task, FILES, 20, |tool, arguments| {
+            let given = repository.play(tool, arguments);
+            match tool {
+                "search_files" => {
+                    let note = format!("{}]\n[skipped: 3 symlinks", given.2);
+                    (given.0, given.1, note.leak())
+                }
+                _ => given,
+            }
+        });
+        assert!(said.answer.contains(words), "{task}: {}", said.answer);
+    }
 }
 
 /// A source that is too large to be parsed.
@@ -68,8 +262,8 @@ fn what_a_program_wrote_is_no_source_anywhere() {
     // Of a file that cannot be read at all nothing is told but that.
     assert_eq!(report.matches("hidden.c").count(), 1, "{report}");
     for text in [
-        "- Size: C 60,002 lines in 1 file (100.0 %), Rust 20 lines in 1 file (0.0 %);",
-        ", 2 of them vendored, generated or lock files\n",
+        "- Size: C 60,002 lines in 1 file (100.0 %), Rust 20 lines in 1 file (0.0 %), ",
+        ", 2 generated files left out;",
         "| `src/own.c` | 1 | 60,002 | Flies kites. |",
         "- Largest files, in lines: `src/own.c` 60,002, `src/lib.rs` 20\n",
         "- `src/own.c`: not parsed, for it has more than 524,288 bytes",
