@@ -202,6 +202,54 @@ async fn children_have_so_much_time_together_and_a_closing_answer() {
     assert_eq!(records.iter().filter(late).count(), 4, "a spent budget sends nothing");
 }
 
+/// A child whose time is up is asked to close and has its own time for that; one that does not
+/// close is cut off.
+#[tokio::test(start_paused = true)]
+async fn a_child_has_the_time_of_its_configuration_and_then_some_to_close() {
+    let rule = |task: &str, results: usize| match (task, results) {
+        ("go", 0) => (0, hand_on(json!({"tasks": [{"goal": "long"}, {"goal": "short"}]}))),
+        ("long", 0) => (0, hold(900)),
+        ("short", 0) => (0, hold(40)),
+        _ => (0, Reply::text("m", "Done.")),
+    };
+    let ended = async |seconds: u32| {
+        let (records, outcome) =
+            family(rule, |_, policy| policy.child_timeout_seconds = seconds).await;
+        assert_eq!(outcome.status, Status::Completed);
+        let told = |end: &Outcome| (end.exit_reason, end.text.clone(), end.duration_ms / 1000);
+        ends(&records).iter().map(told).collect::<Vec<_>>()
+    };
+    let text = |text: &str| Some(text.to_owned());
+    let short = (ExitReason::Completed, text("Done."), 40);
+    assert_eq!(ended(120).await, [short.clone(), (ExitReason::Timeout, text("So far."), 120)]);
+    assert_eq!(ended(0).await, [short, (ExitReason::Completed, text("Done."), 900)]);
+}
+
+/// The clock of a program cannot be moved, and the least limit is 30 seconds; so this looks at the
+/// limit that the child is given, and the test above at what the limit does.
+#[tokio::test]
+async fn the_time_limit_of_the_configuration_is_that_of_a_child() {
+    for (seconds, limit_ms) in [("77", 77_000), ("5", 30_000), ("0", 0)] {
+        let lab = Lab::new();
+        let server = model(|asked| match asked.results().len() {
+            0 if !asked.system().contains("YOUR TASK:") => {
+                call("delegate_task", json!({"goal": "be quick"}))
+            }
+            _ => text("Done."),
+        });
+        let set = format!("delegation.child_timeout_seconds={seconds}");
+        let ended = lab.run(&server.await, &["--set", &set, "Go"]).end().await.with_code(0);
+        let stored = std::fs::read_to_string(lab.session_file()).unwrap();
+        let given = format!("\"time_ms\":{limit_ms},");
+        let starts = |line: &&str| line.contains("\"agent.start\"") && line.contains("be quick");
+        let child = stored.lines().find(starts).unwrap();
+        assert!(child.contains(&given), "no {given} in {child}");
+        let warned =
+            ended.err.contains("`delegation.child_timeout_seconds` is 5; the shortest is 30");
+        assert_eq!(warned, seconds == "5", "{}", ended.err);
+    }
+}
+
 fn call(tool: &str, arguments: Value) -> Answer {
     Answer::reply(&Reply::calls("mock", [(tool, arguments)]))
 }
@@ -328,4 +376,30 @@ async fn a_stalled_child_is_shown_so_on_the_screen_and_in_the_list() {
     assert!(list.out.contains("stalled"), "{}", list.out);
     gate.open();
     running.end().await.with_code(0);
+}
+
+/// A call may take longer than a reply before its agent counts as stalled.
+#[tokio::test]
+async fn a_child_that_is_stalled_in_a_tool_has_a_limit_of_its_own() {
+    let lab = Lab::new();
+    let _wait = lab.pipe("wait");
+    let server = model(|asked| match asked.results().len() {
+        0 if asked.system().contains("YOUR TASK:") => {
+            call("terminal", json!({"command": "read line < wait"}))
+        }
+        _ if asked.system().contains("YOUR TASK:") => text("I am done."),
+        0 => call("delegate_task", json!({"goal": "be slow"})),
+        _ => text("Done."),
+    });
+    let server = server.await;
+    let settings = "delegation={approvals: auto, heartbeat_seconds: 1, stale_idle_seconds: 0, stale_in_tool_seconds: 2}";
+    let running = lab.run(&server, &["--output", "events", "--set", settings, "Share it"]);
+    let beat = running.event("agent.heartbeat", |beat| beat["stalled"] == true).await;
+    assert_eq!(beat["current_tool"], "terminal", "{beat}");
+    assert!(beat["idle_ms"].as_u64().unwrap() >= 2_000, "{beat}");
+    std::fs::write(lab.work("wait"), "go on\n").unwrap();
+    let ended = running.end().await.with_code(0);
+    let beats = ended.events("agent.heartbeat");
+    let early = beats.iter().filter(|beat| beat["idle_ms"].as_u64().unwrap() < 2_000);
+    assert!(early.clone().count() > 0 && early.clone().all(|beat| beat["stalled"] == false));
 }

@@ -17,7 +17,7 @@ mod faults;
 mod rude;
 
 /// The library that cargo made of a plugin crate, which these tests depend on.
-fn library(name: &str) -> PathBuf {
+pub(crate) fn library(name: &str) -> PathBuf {
     let here = std::env::current_exe().unwrap();
     let (start, end) = (std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
     let file = here.with_file_name(format!("{start}deputize_plugin_{name}{end}"));
@@ -53,7 +53,7 @@ fn sha256(lab: &Lab, library: &Path) -> String {
 }
 
 /// Writes the person's configuration, with these plugins.
-fn configure(lab: &Lab, plugins: &[(&Path, bool)]) {
+pub(crate) fn configure(lab: &Lab, plugins: &[(&Path, bool)]) {
     let mut text = "plugins:\n".to_owned();
     for (library, isolated) in plugins {
         let sha256 = sha256(lab, library);

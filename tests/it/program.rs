@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use deputize_mcp::HintCommands;
 use deputize_testkit::{Answer, HttpRequest, MockServer};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::Value;
@@ -325,19 +326,24 @@ async fn until<T>(what: &str, mut text: Text, find: impl Fn(&str) -> Option<T>) 
     soon(what, search).await
 }
 
-/// Reads what a person sees until it holds these words.
+/// Reads what a person sees until it holds these words. It never blocks for longer than the
+/// deadline: a read that nobody ends would keep the whole test program from ending.
 pub(crate) async fn sees(person: &File, words: &'static str) -> String {
     let mut person = person.try_clone().unwrap();
     let read = tokio::task::spawn_blocking(move || {
+        let end = Instant::now() + DEADLINE;
         let (mut seen, mut bytes) = (String::new(), [0; 1024]);
         while !seen.contains(words) {
+            let left = end.saturating_duration_since(Instant::now()).try_into().unwrap();
+            let ready = poll(&mut [PollFd::new(&person, PollFlags::IN)], Some(&left)).unwrap();
+            assert!(ready > 0, "{words}: not within {DEADLINE:?}:\n{seen}");
             let count = person.read(&mut bytes).unwrap();
             assert!(count > 0, "{seen}");
             seen.push_str(&String::from_utf8_lossy(&bytes[..count]));
         }
         seen
     });
-    soon(words, read).await.unwrap()
+    read.await.unwrap()
 }
 
 /// The lines of `--output events`; a last one that is not at its end is left out.

@@ -9,6 +9,7 @@ use deputize_testkit::{Answer, MockServer};
 use rustix::process::Signal;
 use serde_json::json;
 
+use crate::plugin::{configure, library};
 use crate::program::{Ended, Lab, PROGRAM, Running, events, hang, model};
 
 /// From a signal to the program's end.
@@ -203,6 +204,39 @@ async fn signals_that_come_together_are_one() {
         took
     })
     .await;
+}
+
+/// A call that ignores its signal keeps a run from ending for the grace that calls have. A second
+/// signal does not wait for that.
+#[tokio::test]
+async fn a_second_signal_leaves_at_once() {
+    const LEFT: &str = "left before everything had ended";
+    let interrupted = async |signals: &[Signal]| {
+        let lab = Lab::new();
+        configure(&lab, &[(&library("trouble"), false)]);
+        let server = model(|_| call("trouble_spin", json!({}))).await;
+        let running = lab.run(&server, &["--output", "events", "Work"]);
+        running.event("tool.start", |_| true).await;
+        running.signal(Signal::INT);
+        for signal in signals {
+            running.says("still ending; once more leaves at once").await;
+            running.signal(*signal);
+        }
+        let ended = running.end().await.with_code(130);
+        assert_eq!(lab.processes(), []);
+        ended
+    };
+    for signal in SIGNALS {
+        // The second signal has to arrive before the grace is over. A busy machine may miss that
+        // once; a program that ignores the signal is never left.
+        let mut ended = interrupted(&[signal]).await;
+        if !ended.err.contains(LEFT) {
+            ended = interrupted(&[signal]).await;
+        }
+        assert!(ended.err.contains(LEFT), "{}", ended.err);
+        assert_eq!(ended.events("session.end").len(), 0, "{}", ended.out);
+        assert!(ended.err.contains("hint: go on with"), "{}", ended.err);
+    }
 }
 
 #[tokio::test]

@@ -250,15 +250,43 @@ mod tests {
         }
 
         #[test]
-        fn any_table_is_attributed(parents in prop::collection::vec(0..30_i32, 1..30)) {
-            let table = table(&parents.iter().enumerate()
-                .map(|(pid, parent)| (i32::try_from(pid).unwrap() + 1, *parent)).collect::<Vec<_>>());
-            let _ = attribute(&table, 5, None, |_| Some(A));
+        fn a_process_has_the_nearest_tag_on_its_way_up_to_us(
+            parents in prop::collection::vec(0..30_i32, 1..30),
+            adopted in prop::option::of(Just(B)),
+        ) {
+            let table = table(&(1..).zip(parents).collect::<Vec<_>>());
+            let evidence = |process: &Process| [Some(A), None, None][process.pid as usize % 3];
+            let found = attribute(&table, ME, adopted, evidence);
+            for pid in table.keys().copied().filter(|pid| *pid != ME) {
+                let expected = nearest_tag(&table, pid, adopted, evidence);
+                prop_assert_eq!(found.get(&pid).copied(), expected, "process {}", pid);
+            }
+            prop_assert!(!found.contains_key(&ME));
         }
     }
 
     const A: ProcessTag = ProcessTag { owner: 1, command: 1 };
     const B: ProcessTag = ProcessTag { owner: 2, command: 1 };
+    const ME: i32 = 5;
+
+    /// Walks up from a process; `None` if the way ends elsewhere, in a circle or without a tag.
+    fn nearest_tag(
+        table: &Table,
+        pid: i32,
+        adopted: Option<ProcessTag>,
+        evidence: impl Fn(&Process) -> Option<ProcessTag>,
+    ) -> Option<ProcessTag> {
+        let (mut at, mut tag) = (pid, None);
+        for _ in 0..=table.len() {
+            if at == ME {
+                return tag.or(adopted);
+            }
+            let process = table.get(&at)?;
+            tag = tag.or_else(|| evidence(process));
+            at = process.parent;
+        }
+        None
+    }
 
     fn table(pairs: &[(i32, i32)]) -> Table {
         let process = |pid, parent| {

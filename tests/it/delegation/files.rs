@@ -121,6 +121,31 @@ async fn files_that_a_childs_commands_change_are_told_and_not_overwritten() {
     assert!(!lab.work("b.txt").exists());
 }
 
+/// The same family where stale writes are only warned of: the parent's changes replace those of its
+/// children, and it is told what may be lost.
+#[tokio::test]
+async fn where_it_is_configured_a_stale_write_is_a_warning() {
+    let lab = Lab::new();
+    for name in ["a.txt", "b.txt", "c.txt"] {
+        fs::write(lab.work(name), "one\ntwo\n").unwrap();
+    }
+    let server = model(two_hands).await;
+    let set = ["delegation.subagent_auto_approve=true", "file_state.on_stale_write=warn"];
+    run(&lab, &server, &set, "Go").await;
+    let requests = server.requests();
+    let told = messages(of(&requests, "Go")[3], "tool")[4..].join("\n");
+    let told = told.replace(&lab.session(), "S");
+    for note in [
+        "a.txt had changed on disk since you read it (by a command or another program, at 20",
+        "b.txt had been deleted or renamed since you read it",
+        "c.txt had changed on disk since you read it (by agent S/2.0.1, at 20",
+    ] {
+        assert!(told.contains(note), "no `{note}` in {told}");
+    }
+    let now = ["a.txt", "b.txt", "c.txt"].map(|name| fs::read_to_string(lab.work(name)).unwrap());
+    assert_eq!(now, ["1\ntwo\nmore\n", "mine", "mine"]);
+}
+
 #[tokio::test]
 async fn children_work_where_terminals_begin() {
     let lab = Lab::new();

@@ -239,11 +239,11 @@ async fn nonsense_is_answered_with_what_is_wrong_with_it() {
     let cases: [(&str, Answer, &str); 8] = [
         ("unknown", raw("make_coffee", "{}"), "there is no tool `make_coffee`"),
         ("near", raw("read_fil", "{}"), "Did you mean read_file?"),
-        ("no name", raw("", "{}"), "tool"),
+        ("no name", raw("", "{}"), "it names no tool"),
         ("controls", raw("\u{1b}[2Jrm\u{7}", "{}"), "there is no tool"),
         ("no JSON", raw("read_file", "{\"path\": \"a"), "JSON"),
         ("a list", raw("read_file", "[1, 2]"), "object"),
-        ("deep", raw("read_file", &deep), ""),
+        ("deep", raw("read_file", &deep), "not JSON: recursion limit exceeded"),
         ("wrong type", raw("read_file", "{\"path\": {}}"), "path"),
     ];
     for (name, answer, expected) in cases {

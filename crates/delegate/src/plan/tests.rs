@@ -1,4 +1,7 @@
+use std::cell::Cell;
+
 use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
 
 use super::*;
 use crate::args::read;
@@ -244,34 +247,100 @@ fn some_of(all: &'static [&'static str]) -> impl Strategy<Value = Vec<&'static s
     proptest::sample::subsequence(all, 0..=all.len())
 }
 
-fn policies() -> impl Strategy<Value = Policy> {
-    let sets = || some_of(&SETS).prop_map(|names| toolsets(&names.join(" ")));
-    (sets(), proptest::option::of(sets()), any::<(bool, bool)>(), 0..5_u32).prop_map(
-        |(
-            default_toolsets,
-            toolset_ceiling,
-            (inherit_mcp_toolsets, orchestrator_enabled),
-            depth,
-        )| {
-            Policy {
-                default_toolsets,
-                toolset_ceiling,
-                inherit_mcp_toolsets,
-                orchestrator_enabled,
-                max_spawn_depth: depth,
-                approvals: ApproverMode::Auto,
-                ..Policy::default()
-            }
-        },
-    )
+/// The toolsets of these tools.
+fn sets_of(own: &[&'static str]) -> Vec<&'static str> {
+    SETS.into_iter()
+        .filter(|set| own.iter().any(|tool| tool.starts_with(&format!("{set}/"))))
+        .collect()
 }
 
-fn tasks() -> impl Strategy<Value = Value> {
-    let task = (some_of(&SETS), any::<bool>()).prop_map(|(sets, deep)| {
+/// Some of all, mostly with this one among them.
+fn mostly_with(
+    all: &'static [&'static str],
+    one: &'static str,
+) -> impl Strategy<Value = Vec<&'static str>> {
+    (some_of(all), proptest::bool::weighted(0.8)).prop_map(move |(mut some, with)| {
+        if with && !some.contains(&one) {
+            some.push(one);
+        }
+        some
+    })
+}
+
+/// The tools of an agent that can mostly hand work on.
+fn agents() -> impl Strategy<Value = Vec<&'static str>> {
+    mostly_with(&NAMES, "delegation/delegate_task")
+}
+
+/// Policies that mostly let children have children.
+fn policies() -> impl Strategy<Value = Policy> {
+    let ceiling = mostly_with(&SETS, "delegation").prop_map(|names| toolsets(&names.join(" ")));
+    (
+        some_of(&SETS),
+        proptest::option::weighted(0.4, ceiling),
+        any::<bool>(),
+        proptest::bool::weighted(0.9),
+        0..12_u32,
+    )
+        .prop_map(
+            |(default, toolset_ceiling, inherit_mcp_toolsets, orchestrator_enabled, depth)| {
+                Policy {
+                    default_toolsets: toolsets(&default.join(" ")),
+                    toolset_ceiling,
+                    inherit_mcp_toolsets,
+                    orchestrator_enabled,
+                    max_spawn_depth: depth.min(4),
+                    approvals: ApproverMode::Auto,
+                    ..Policy::default()
+                }
+            },
+        )
+}
+
+/// A call of one to three tasks. They ask for toolsets that the parent has, because a call that
+/// names another is refused; now and then for one that it may lack.
+fn tasks(own: &[&'static str]) -> impl Strategy<Value = Value> + use<> {
+    let own = sets_of(own);
+    let most = own.len();
+    let own = proptest::sample::subsequence(own, 0..=most);
+    let sets = prop_oneof![15 => own, 1 => some_of(&SETS)];
+    let task = (sets, proptest::bool::weighted(0.7)).prop_map(|(sets, deep)| {
         let role = if deep { "orchestrator" } else { "leaf" };
         json!({"goal": "G", "toolsets": sets, "role": role})
     });
     proptest::collection::vec(task, 1..4).prop_map(|tasks| json!({"tasks": tasks}))
+}
+
+/// The tools of an agent, and a call that it makes.
+fn calls() -> impl Strategy<Value = (Vec<&'static str>, Value)> {
+    agents().prop_flat_map(|own| {
+        let tasks = tasks(&own);
+        (Just(own), tasks)
+    })
+}
+
+/// The tools of an agent, and what it and those below it do: a call and a policy for each level.
+fn trees() -> impl Strategy<Value = (Vec<&'static str>, Vec<(Value, Policy)>)> {
+    agents().prop_flat_map(|own| {
+        let levels = proptest::collection::vec((tasks(&own), policies()), 2..4);
+        (Just(own), levels)
+    })
+}
+
+/// Holds a law in each case, and that enough cases in a hundred reach what it is about.
+fn holds<T: std::fmt::Debug>(
+    cases: impl Strategy<Value = T>,
+    percent: u32,
+    law: impl Fn(T) -> Result<bool, TestCaseError>,
+) {
+    let config = ProptestConfig { source_file: Some(file!()), ..ProptestConfig::default() };
+    let (count, reached) = (config.cases, Cell::new(0));
+    let law = |case| law(case).map(|reaches| reached.set(reached.get() + u32::from(reaches)));
+    if let Err(failed) = TestRunner::new(config).run(&cases, law) {
+        panic!("{failed}");
+    }
+    let reached = reached.get();
+    assert!(reached * 100 >= count * percent, "{reached} of {count} cases reach what is tested");
 }
 
 /// JSON that often looks like a call.
@@ -298,51 +367,58 @@ fn any_json() -> impl Strategy<Value = Value> {
     })
 }
 
-proptest! {
-    /// Down every path of a tree: nobody has what the parent lacks, in any dimension.
-    #[test]
-    fn a_child_is_within_its_parent(
-        own in some_of(&NAMES),
-        levels in proptest::collection::vec((tasks(), policies()), 1..4),
-    ) {
+/// Down every path of a tree: nobody has what the parent lacks, in any dimension.
+#[test]
+fn a_child_is_within_its_parent() {
+    holds(trees(), 40, |(own, levels)| {
         let mut families = vec![Family::new(&own.join(" "))];
+        let mut depth = 0;
         for (arguments, policy) in levels {
             let mut next = Vec::new();
             for family in &families {
                 let Ok(plan) = made(family, &arguments, &policy) else { continue };
                 for spec in plan.specs {
                     let child = family.below(spec);
-                    prop_assert!(child.authority.is_within(&family.authority));
-                    prop_assert!(child.spec.approver <= child.authority.approver());
-                    prop_assert!(child.authority.spawn_depth() < family.authority.spawn_depth());
-                    let has = |name: &str| child.parent().has(name);
-                    prop_assert!(!["todo", "clarify", "execute_code", "memory"].iter().any(|n| has(n)));
-                    let hands_on = ["delegate_task", "delegate_control", "workflow"];
-                    prop_assert!(child.spec.role == Role::Orchestrator || !hands_on.iter().any(|n| has(n)));
-                    prop_assert_eq!(child.parent().tools().count(), child.spec.tools.len());
-                    if let Some(ceiling) = &policy.toolset_ceiling {
-                        prop_assert!(child.parent().toolsets().is_subset(ceiling));
-                    }
+                    is_within_its_parent(&child, family, &policy)?;
                     next.push(child);
                 }
             }
+            depth += u32::from(!next.is_empty());
             families = next;
         }
-    }
+        // A grandchild lived.
+        Ok(depth > 1)
+    });
+}
 
-    /// However a child comes back (tried again, taken up from the journal, after the tools of the
-    /// program or the authority of its parent changed): it has nothing that its parent lacks now.
-    #[test]
-    fn nothing_that_comes_back_has_more_than_its_parent_has_now(
-        own in some_of(&NAMES),
-        arguments in tasks(),
-        policy in policies(),
-        left in some_of(&NAMES),
-        changed in some_of(&NAMES),
-        (spawn_depth, network, approver) in (0..3_u32, any::<bool>(), 0..3_usize),
-    ) {
+fn is_within_its_parent(
+    child: &Family,
+    family: &Family,
+    policy: &Policy,
+) -> Result<(), TestCaseError> {
+    prop_assert!(child.authority.is_within(&family.authority));
+    prop_assert!(child.spec.approver <= child.authority.approver());
+    prop_assert!(child.authority.spawn_depth() < family.authority.spawn_depth());
+    let has = |name: &str| child.parent().has(name);
+    prop_assert!(!["todo", "clarify", "execute_code", "memory"].iter().any(|n| has(n)));
+    let hands_on = ["delegate_task", "delegate_control", "workflow"];
+    prop_assert!(child.spec.role == Role::Orchestrator || !hands_on.iter().any(|n| has(n)));
+    prop_assert_eq!(child.parent().tools().count(), child.spec.tools.len());
+    if let Some(ceiling) = &policy.toolset_ceiling {
+        prop_assert!(child.parent().toolsets().is_subset(ceiling));
+    }
+    Ok(())
+}
+
+/// However a child comes back (tried again, taken up from the journal, after the tools of the
+/// program or the authority of its parent changed): it has nothing that its parent lacks now.
+#[test]
+fn nothing_that_comes_back_has_more_than_its_parent_has_now() {
+    let later = (some_of(&NAMES), some_of(&NAMES), 0..3_u32, any::<bool>(), 0..3_usize);
+    holds((calls(), policies(), later), 60, |((own, arguments), policy, later)| {
+        let (left, changed, spawn_depth, network, approver) = later;
         let family = Family::new(&own.join(" "));
-        let Ok(plan) = made(&family, &arguments, &policy) else { return Ok(()) };
+        let Ok(plan) = made(&family, &arguments, &policy) else { return Ok(false) };
         // Later: some tools are taken from the parent, some are other tools of the same name.
         let modes = [ApproverMode::Deny, ApproverMode::Ask, ApproverMode::Auto];
         let kept = left.iter().map(|path| tool_name(path.rsplit('/').next().unwrap()));
@@ -365,30 +441,34 @@ proptest! {
                 for entry in program.iter() {
                     let permitted = again.permits(entry).is_ok();
                     prop_assert!(!permitted || now.permits(entry).is_ok());
-                    let is_other = changed.iter().any(|path| path.ends_with(&format!("/{}", entry.name())));
+                    let name = format!("/{}", entry.name());
+                    let is_other = changed.iter().any(|path| path.ends_with(&name));
                     prop_assert!(!(permitted && is_other));
                 }
             }
         }
-    }
+        Ok(true)
+    });
+}
 
-    #[test]
-    fn every_tool_of_the_parent_is_kept_or_explained(
-        own in some_of(&NAMES), arguments in tasks(), policy in policies(),
-    ) {
+#[test]
+fn every_tool_of_the_parent_is_kept_or_explained() {
+    holds((calls(), policies()), 60, |((own, arguments), policy)| {
         let family = Family::new(&own.join(" "));
-        if let Ok(plan) = made(&family, &arguments, &policy) {
-            for (spec, dropped) in plan.specs.iter().zip(&plan.dropped) {
-                let mut all: Vec<_> = dropped.iter().map(|dropped| dropped.tool.clone()).collect();
-                all.extend(spec.tools.clone());
-                all.sort();
-                let mut parent = family.spec.tools.clone();
-                parent.sort();
-                prop_assert_eq!(all, parent);
-            }
+        let Ok(plan) = made(&family, &arguments, &policy) else { return Ok(false) };
+        for (spec, dropped) in plan.specs.iter().zip(&plan.dropped) {
+            let mut all: Vec<_> = dropped.iter().map(|dropped| dropped.tool.clone()).collect();
+            all.extend(spec.tools.clone());
+            all.sort();
+            let mut parent = family.spec.tools.clone();
+            parent.sort();
+            prop_assert_eq!(all, parent);
         }
-    }
+        Ok(true)
+    });
+}
 
+proptest! {
     #[test]
     fn any_arguments_give_children_or_errors_and_always_the_same(arguments in any_json()) {
         let (family, policy) = (Family::new(TOOLS), Policy::default());
