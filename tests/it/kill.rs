@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use deputize_core::Reply;
+use deputize_requirements::{check, program, require, root, test_path};
 use deputize_testkit::{Answer, Gate, MockServer};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use serde_json::{Value, json};
@@ -133,14 +134,11 @@ fn trees() -> Vec<Tree> {
             value.map(|value| value.trim_start_matches(':').trim().to_owned())
         };
         let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
-        let is_there = |what: &str| match what {
-            "root" => rustix::process::geteuid().is_root(),
-            _ => ["/usr/local/bin", "/usr/bin", "/bin"]
-                .iter()
-                .any(|folder| Path::new(folder).join(what).is_file()),
-        };
-        if head("needs").is_some_and(|what| !is_there(&what)) {
-            println!("{name} is left out: it needs what this machine lacks");
+        let need = head("needs").map_or(Ok(()), |what| match what.as_str() {
+            "root" => root(),
+            name => program(name),
+        });
+        if check(&format!("it::kill, the tree {name}"), need).is_none() {
             continue;
         }
         let (sleeps, hops) = (head("sleeps").unwrap().parse().unwrap(), head("hops"));
@@ -225,7 +223,7 @@ async fn fell_all(what: &str, wrapper: &'static [&'static str], trees: Vec<Tree>
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_left_of_any_tree() {
     let mut trees = trees();
-    if !rustix::process::geteuid().is_root() {
+    if root().is_err() {
         trees.retain(|tree| tree.hops.as_deref() != Some("namespace"));
     }
     fell_all("as it is", &[], trees).await;
@@ -233,10 +231,8 @@ async fn nothing_is_left_of_any_tree() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_left_of_any_tree_without_namespaces() {
-    if !rustix::process::geteuid().is_root() {
-        // Nobody else has the right that would be taken.
-        return;
-    }
+    // Nobody else has the right that would be taken.
+    require!(root());
     let mut trees = trees();
     // The walk is not fast enough for these, and making namespaces needs the right as well.
     trees.retain(|tree| {
@@ -272,9 +268,7 @@ fn kill_helpers(running: &Running) {
 /// In a namespace everything dies with its first process, and that with who made it.
 #[tokio::test]
 async fn nothing_is_left_when_the_helper_is_killed_with_it() {
-    if !rustix::process::geteuid().is_root() {
-        return;
-    }
+    require!(root());
     let trees = trees();
     for name in ["proper-daemon", "lower-limits-orphan", "forks-when-asked-deaf"] {
         let tree = trees.iter().find(|tree| tree.name == name).unwrap();
@@ -315,10 +309,8 @@ async fn a_command_whose_helper_was_killed_has_an_unknown_outcome() {
 /// A command can stop the process that would end it, before or after the program is gone.
 #[tokio::test]
 async fn nothing_is_left_when_a_command_has_stopped_the_helper() {
-    if !rustix::process::geteuid().is_root() {
-        // In a namespace, commands do not see it.
-        return;
-    }
+    // In a namespace, commands do not see it.
+    require!(root());
     let script = "[ $PPID -gt 1 ] && kill -STOP $PPID; setsid -f @SLEEP@; @SLEEP@";
     let (name, script) = ("stops-the-helper".to_owned(), script.to_owned());
     let tree = Tree { name, script, sleeps: 2, hops: None };
@@ -335,10 +327,10 @@ async fn nothing_is_left_where_namespaces_cannot_be_used() {
         &["setpriv", "--bounding-set", "-sys_chroot"],
     ] {
         let mut may = std::process::Command::new(wrapper[0]);
-        if may.args(&wrapper[1..]).arg("true").status().is_ok_and(|it| it.success()) {
+        let may = may.args(&wrapper[1..]).arg("true").status().is_ok_and(|it| it.success());
+        let need = if may { Ok(()) } else { Err("this system does not allow it".to_owned()) };
+        if check(&format!("{} by {}", test_path!(), wrapper[0]), need).is_some() {
             fell(tree, Signal::KILL, wrapper).await;
-        } else {
-            println!("left out: {wrapper:?} is not allowed here");
         }
     }
 }

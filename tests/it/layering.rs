@@ -6,7 +6,7 @@ use std::path::Path;
 use cargo_metadata::{DependencyKind, MetadataCommand, Package};
 
 /// The arrows of ARCHITECTURE.md: a crate of ours, and those of ours it builds on.
-const ARROWS: [(&str, &[&str]); 21] = [
+const ARROWS: [(&str, &[&str]); 22] = [
     ("deputize-core", &["deputize-macros"]),
     ("deputize-macros", &[]),
     ("deputize-plugin", &["deputize-core"]),
@@ -16,6 +16,7 @@ const ARROWS: [(&str, &[&str]); 21] = [
     ("deputize-plugin-sqlite", &["deputize-core", "deputize-plugin"]),
     ("deputize-plugin-trouble", &["deputize-core", "deputize-plugin"]),
     ("deputize-process", &[]),
+    ("deputize-requirements", &[]),
     ("deputize-workflow", &[]),
     ("deputize-acp", &["deputize-core", "deputize-process"]),
     ("deputize-mcp", &["deputize-core", "deputize-process"]),

@@ -15,5 +15,5 @@ mod runs;
 mod serve;
 mod start;
 
-pub(crate) use installed::{node, npm};
-pub(crate) use real::remote as everything_by_http;
+pub(crate) use installed::{install, node, npm};
+pub(crate) use real::{blocking, remote as everything_by_http};

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command as Blocking;
 
 use deputize_core::Reply;
+use deputize_requirements::{program, require};
 use deputize_testkit::{Answer, MockServer};
 use serde_json::{Value, json};
 
@@ -184,6 +185,7 @@ async fn the_plugins_of_the_repository_are_checked_by_the_commands_of_their_page
 
 #[tokio::test]
 async fn several_plugins_and_one_in_c_work_side_by_side() {
+    require!(program("python3"));
     let lab = Lab::new();
     let machine = compiled(&lab, "plugins/sdk/c/machine.c", "libmachine", &[]);
     let checked = ended(&lab, &["plugin", "check", machine.to_str().unwrap(), "--json"]).await;

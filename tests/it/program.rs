@@ -66,7 +66,7 @@ impl Lab {
         let mut command = Command::new(program);
         command
             .env_clear()
-            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("HOME", self.dir.path())
             .env("DEPUTIZE_HOME", self.path("home"))
             .env("LANG", "C.UTF-8")

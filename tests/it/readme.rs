@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use deputize_core::Reply;
+use deputize_requirements::{program, require};
 use deputize_testkit::{Answer, MockServer};
 
 use crate::program::{Ended, Lab, PROGRAM, Running, model};
@@ -33,6 +34,15 @@ async fn run(lab: &Lab, line: &str, server: Option<&MockServer>) -> Ended {
     command.arg(format!("deputize() {{ {PROGRAM} \"$@\"; }}\n{line}"));
     command.env("DEPUTIZE__MODEL", "offline");
     Running::start(command).end().await
+}
+
+/// A repository with parts that are worth a child each, and the session of a survey that a limit
+/// stopped, so that there is something to go on with.
+async fn repository_with_session(lab: &Lab) -> String {
+    repository(lab);
+    let first = "deputize run -q --max-iterations 1 \"Survey this repository\"";
+    run(lab, first, None).await.with_code(4);
+    lab.session()
 }
 
 /// A repository with parts that are worth a child each.
@@ -67,6 +77,7 @@ fn repository(lab: &Lab) {
 
 #[tokio::test]
 async fn the_first_command_surveys_a_repository_with_children() {
+    require!(program("git"));
     let lab = Lab::new();
     repository(&lab);
     let commands = commands(&readme());
@@ -87,13 +98,10 @@ async fn the_first_command_surveys_a_repository_with_children() {
 
 #[tokio::test]
 async fn every_other_command_works_too() {
+    require!(program("git"));
     let lab = Lab::new();
-    repository(&lab);
+    let session = repository_with_session(&lab).await;
     let server = model(|_| Answer::reply(&Reply::text("mock", "An answer."))).await;
-    // A session that a limit stopped, so that there is something to go on with.
-    let first = "deputize run -q --max-iterations 1 \"Survey this repository\"";
-    run(&lab, first, None).await.with_code(4);
-    let session = lab.session();
     let mut ran = 0;
     for line in commands(&readme()) {
         let line = line.replace("SESSION", &session);
@@ -128,15 +136,13 @@ async fn every_other_command_works_too() {
 
 #[tokio::test]
 async fn every_command_of_the_guide_to_running_works() {
+    require!(program("git"));
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/guide/running.md");
     let commands = commands(&fs::read_to_string(page).unwrap());
     assert!(commands.len() >= 8, "{commands:?}");
     let lab = Lab::new();
-    repository(&lab);
+    let session = repository_with_session(&lab).await;
     let server = model(|_| Answer::reply(&Reply::text("mock", "An answer."))).await;
-    let first = "deputize run -q --max-iterations 1 \"Survey this repository\"";
-    run(&lab, first, None).await.with_code(4);
-    let session = lab.session();
     for line in commands {
         let resumes = line.contains("--resume");
         let line = line.replace("SESSION", &session);

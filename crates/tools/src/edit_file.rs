@@ -198,6 +198,8 @@ fn nowhere(path: &str, text: &str, old: &str) -> ToolError {
 mod tests {
     use super::*;
     use crate::current::timeless;
+    use deputize_requirements::test_path;
+
     use crate::fixture::{Bench, Peak, again_alone};
     use crate::read_file::ReadFile;
     use deputize_core::Grant;
@@ -257,8 +259,7 @@ mod tests {
 
     #[test]
     fn a_large_file_is_edited_in_a_few_times_its_size() {
-        const NAME: &str = "edit_file::tests::a_large_file_is_edited_in_a_few_times_its_size";
-        again_alone(NAME, || {
+        again_alone(test_path!(), || {
             let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
             runtime.block_on(async {
                 let line = |n: u32| format!("line {n:08}\n");

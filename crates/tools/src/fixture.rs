@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
 use std::sync::Arc;
 
 use deputize_core::{
@@ -9,6 +10,7 @@ use deputize_core::{
     Catalog, Display, FileLedger, Grant, Limits, ModelOptions, Role, SessionId, SessionView, Spawn,
     Store, ToolCallResult, ToolCx, ToolError, ToolOutput, TypedTool, erase,
 };
+use deputize_requirements::{check, harness_name, root};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -214,22 +216,21 @@ pub(crate) fn show(result: &ToolCallResult) -> String {
     }
 }
 
+/// The user without rights.
+const NOBODY: u32 = 65_534;
+
 /// Runs a test of this program once more as a user without rights, if this one has all; there,
-/// `work` is done. Where that user cannot run it, the test says that it did not run.
-pub(crate) fn again_without_rights(test: &str, work: impl FnOnce()) {
+/// `work` is done. Where that user cannot run it, the test is entered as not run.
+pub(crate) fn again_without_rights(test_path: &str, work: impl FnOnce()) {
     use std::os::unix::process::CommandExt as _;
-    const NOBODY: u32 = 65_534;
-    if !rustix::process::geteuid().is_root() {
+    if root().is_err() {
         return work();
     }
-    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", test, "--nocapture"]).current_dir("/").uid(NOBODY).gid(NOBODY);
-    match command.output() {
-        Err(error) => not_run(&error.to_string()),
-        Ok(done) => {
-            let text = [done.stdout, done.stderr].concat();
-            assert!(done.status.success(), "{}", String::from_utf8_lossy(&text));
-        }
+    let mut command = this_test(test_path);
+    command.current_dir("/").uid(NOBODY).gid(NOBODY);
+    let started = command.output().map_err(|error| format!("for another user: {error}"));
+    if let Some(done) = check(test_path, started) {
+        passed(&done);
     }
 }
 
@@ -237,47 +238,52 @@ pub(crate) fn again_without_rights(test: &str, work: impl FnOnce()) {
 const SMALL_DISK: &str = "DEPUTIZE_TEST_SMALL_DISK";
 
 /// Runs a test of this program once more, in a mount namespace of its own with a disk of 256
-/// KiB; there, `work` gets the disk. Where the system allows no such namespace, the test says
-/// that it did not run.
-pub(crate) fn again_on_small_disk(test: &str, work: impl FnOnce(&Path)) {
+/// KiB; there, `work` gets the disk. Where the system allows no such namespace, the test is
+/// entered as not run.
+pub(crate) fn again_on_small_disk(test_path: &str, work: impl FnOnce(&Path)) {
     if let Some(disk) = std::env::var_os(SMALL_DISK) {
         return work(Path::new(&disk));
     }
     let disk = tempfile::tempdir().unwrap();
     let mount = "mount -t tmpfs -o size=256k none \"$1\"";
-    let run = |script: &str| {
-        let mut command = std::process::Command::new("unshare");
+    let run = |script: &str, test: &Command| {
+        let mut command = Command::new("unshare");
         command.args(["-rm", "sh", "-c", script, "sh"]).arg(disk.path());
-        command.arg(std::env::current_exe().unwrap()).arg(test).env(SMALL_DISK, disk.path());
+        command.arg(test.get_program()).args(test.get_args()).env(SMALL_DISK, disk.path());
         command.output()
     };
-    if !run(mount).is_ok_and(|done| done.status.success()) {
-        not_run("this system gives no mount namespace");
-        return;
+    let test = this_test(test_path);
+    let mounts = run(mount, &test).is_ok_and(|done| done.status.success());
+    let mounts = if mounts { Ok(()) } else { Err("this system gives no mount namespace".into()) };
+    if check(test_path, mounts).is_some() {
+        passed(&run(&format!("{mount} && shift && exec \"$@\""), &test).unwrap());
     }
-    let done = run(&format!("{mount} && exec \"$2\" --exact \"$3\" --nocapture")).unwrap();
-    let text = [done.stdout, done.stderr].concat();
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&text));
-}
-
-/// Says why a test does not run, past the harness, which shows nothing of a test that passes.
-fn not_run(why: &str) {
-    use std::io::Write as _;
-    writeln!(std::io::stderr(), "not run: {why}").unwrap();
 }
 
 /// The variable that tells a test that it is alone.
 const ALONE: &str = "DEPUTIZE_TEST_ALONE";
 
 /// Runs a test of this program once more, in a process of its own; there, `work` is done.
-pub(crate) fn again_alone(test: &str, work: impl FnOnce()) {
+pub(crate) fn again_alone(test_path: &str, work: impl FnOnce()) {
     if std::env::var_os(ALONE).is_some() {
         return work();
     }
-    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
-    let done = command.args(["--exact", test, "--nocapture"]).env(ALONE, "1").output().unwrap();
-    let text = [done.stdout, done.stderr].concat();
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&text));
+    passed(&this_test(test_path).env(ALONE, "1").output().unwrap());
+}
+
+/// This program with one test to run.
+fn this_test(test_path: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", harness_name(test_path), "--nocapture"]);
+    command
+}
+
+/// Holds that the harness has run one test, and that it passed.
+#[track_caller]
+fn passed(done: &Output) {
+    let text = [&*done.stdout, &*done.stderr].concat();
+    let text = String::from_utf8_lossy(&text);
+    assert!(done.status.success() && text.contains("test result: ok. 1 passed"), "{text}");
 }
 
 /// A result, and how much memory it took at most to have it.

@@ -142,6 +142,8 @@ pub(crate) fn shown_diff(place: &Place, difference: &Difference) -> Display {
 mod tests {
     use super::*;
     use crate::current::timeless;
+    use deputize_requirements::test_path;
+
     use crate::fixture::{Bench, again_on_small_disk, again_without_rights, result, show};
     use crate::read_file::ReadFile;
     use deputize_core::{CancelReason, Fact, OnStaleWrite, Version};
@@ -411,8 +413,7 @@ mod tests {
 
     #[test]
     fn without_permission_nothing_happens() {
-        const NAME: &str = "write_file::tests::without_permission_nothing_happens";
-        again_without_rights(NAME, || {
+        again_without_rights(test_path!(), || {
             let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
             runtime.block_on(async {
                 let bench = Bench::new();
@@ -440,8 +441,7 @@ mod tests {
 
     #[test]
     fn on_a_full_or_read_only_disk_the_old_content_stays() {
-        const NAME: &str = "write_file::tests::on_a_full_or_read_only_disk_the_old_content_stays";
-        again_on_small_disk(NAME, |disk| {
+        again_on_small_disk(test_path!(), |disk| {
             let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
             runtime.block_on(async {
                 let bench = Bench::on(disk, Settings::default());

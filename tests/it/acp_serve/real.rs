@@ -1,5 +1,6 @@
 //! Real clients: an editor's side made with the official Python package, and a program from npm.
 
+use deputize_requirements::require;
 use deputize_testkit::MockServer;
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -12,7 +13,7 @@ use crate::program::{Asked, Lab, PROGRAM, Running, model};
 
 /// The editor, with a task, and this program as its agent.
 pub(super) async fn editor(lab: &Lab, server: &MockServer, task: &str) -> Command {
-    let place = tokio::task::spawn_blocking(installed).await.unwrap();
+    let place = installed().await.unwrap();
     let mut editor = lab.command("python3");
     editor.arg(fixture("editor.py")).arg(place).arg(task);
     editor.args([PROGRAM, "acp", "-m", "openai/mock", "--base-url", &server.base_url()]);
@@ -21,6 +22,7 @@ pub(super) async fn editor(lab: &Lab, server: &MockServer, task: &str) -> Comman
 
 #[tokio::test]
 async fn an_editor_of_the_official_package_works_with_it() {
+    require!(installed().await);
     let lab = Lab::new();
     let server = model(|asked: &Asked| match (asked.users().len(), asked.results().len()) {
         (1, 0) => calls("write_file", json!({"path": "a.txt", "content": "a\n"})),
@@ -47,7 +49,7 @@ async fn an_editor_of_the_official_package_works_with_it() {
 
 /// `acpx`, which gives an agent one task at a terminal; each message that went to and fro.
 async fn acpx(lab: &Lab, server: &MockServer, (answer, code): (&str, i32)) -> Vec<Value> {
-    let place = tokio::task::spawn_blocking(|| npm("acp")).await.unwrap();
+    let place = npm("acp").await.unwrap();
     let mut client = lab.command("node");
     client.arg(place.join("node_modules/acpx/dist/cli.js"));
     let agent = format!("{PROGRAM} acp -m openai/mock --base-url {}", server.base_url());
@@ -58,6 +60,7 @@ async fn acpx(lab: &Lab, server: &MockServer, (answer, code): (&str, i32)) -> Ve
 
 #[tokio::test]
 async fn a_client_from_npm_works_with_it() {
+    require!(npm("acp").await);
     // It says by its exit code whether it denied all.
     for (answer, ran, status) in
         [(("--approve-all", 0), true, "completed"), (("--deny-all", 5), false, "failed")]
@@ -87,6 +90,7 @@ async fn a_client_from_npm_works_with_it() {
 
 #[tokio::test]
 async fn an_editor_that_is_killed_leaves_nothing() {
+    require!(installed().await);
     let lab = Lab::new();
     let mut begun = lab.pipe("begun");
     let line = format!("echo begun > begun; sleep {}", lab.mark());

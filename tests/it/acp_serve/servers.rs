@@ -3,12 +3,14 @@
 use std::fs;
 use std::time::Duration;
 
+use deputize_requirements::require;
 use deputize_testkit::MockServer;
 use serde_json::{Value, json};
 
 use super::editor::{Editor, command};
 use super::real::editor as real_editor;
 use super::{calls, steps, text};
+use crate::acp::installed;
 use crate::mcp::{everything_by_http, node};
 use crate::program::{Asked, Ended, Lab, Running, model, soon};
 
@@ -228,7 +230,7 @@ async fn what_cannot_be_had_is_told_and_the_rest_works() {
 #[tokio::test]
 async fn a_server_of_the_editor_is_reached_by_http_and_its_key_is_told_to_nobody() {
     let lab = Lab::new();
-    let remote = tokio::task::spawn_blocking(everything_by_http).await.unwrap();
+    let remote = require!(everything_by_http().await);
     let server = steps(vec![("mcp__far__echo", json!({"message": "over there"}))]).await;
     let mut editor = Editor::start(command(&lab, &server, &["--approve", "auto"]));
     editor.hello().await;
@@ -246,11 +248,10 @@ async fn a_server_of_the_editor_is_reached_by_http_and_its_key_is_told_to_nobody
 #[tokio::test]
 async fn an_editor_of_the_official_package_brings_a_real_server() {
     let lab = Lab::new();
-    let files = tokio::task::spawn_blocking(|| {
-        node("@modelcontextprotocol/server-filesystem", "dist/index.js")
-    });
+    let files = require!(node("@modelcontextprotocol/server-filesystem", "dist/index.js").await);
+    require!(installed().await);
     let work = lab.work("").canonicalize().unwrap().to_str().unwrap().to_owned();
-    let named = json!([{"name": "files", "command": "node", "args": [files.await.unwrap(), work]}]);
+    let named = json!([{"name": "files", "command": "node", "args": [files, work]}]);
     let path = format!("{work}/a.txt");
     let server = model(move |asked: &Asked| match (asked.users().len(), asked.results().len()) {
         (1, 0) => {

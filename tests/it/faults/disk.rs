@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use deputize_core::Reply;
+use deputize_requirements::require;
 use deputize_testkit::{Answer, MockServer};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
@@ -23,13 +24,13 @@ fn text(text: &str) -> Answer {
 }
 
 /// A disk of its own: a file system in memory, in a mount namespace that a waiting process
-/// holds. Where the machine does not allow that there is none.
+/// holds.
 struct Disk {
     holder: Child,
 }
 
 impl Disk {
-    async fn mount(lab: &Lab, at: &Path, options: &str) -> Option<Self> {
+    async fn mount(lab: &Lab, at: &Path, options: &str) -> Result<Self, String> {
         fs::create_dir_all(at).unwrap();
         let mut command = lab.command("unshare");
         let script = "mount -t tmpfs -o \"$1\" none \"$2\" && echo mounted && exec cat";
@@ -40,10 +41,9 @@ impl Disk {
         let mut out = BufReader::new(holder.stdout.take().unwrap());
         soon("the mount", out.read_line(&mut said)).await.unwrap();
         if said != "mounted\n" {
-            not_run("this machine mounts no file system for a test");
-            return None;
+            return Err("this system gives no mount namespace".to_owned());
         }
-        Some(Self { holder })
+        Ok(Self { holder })
     }
 
     /// A path of the lab as it is on this disk.
@@ -68,16 +68,11 @@ impl Disk {
     }
 }
 
-/// Says why a test does not run, past the harness, which shows nothing of a test that passes.
-fn not_run(why: &str) {
-    writeln!(std::io::stderr(), "not run: {why}").unwrap();
-}
-
 #[tokio::test]
 async fn a_disk_that_fills_stops_the_turn_and_keeps_what_was_acknowledged() {
     let lab = Lab::new();
     let home = lab.path("home");
-    let Some(disk) = Disk::mount(&lab, &home, "size=512k").await else { return };
+    let disk = require!(Disk::mount(&lab, &home, "size=512k").await);
     let ballast = disk.path(&home.join("ballast"));
     fs::write(&ballast, vec![0; 256 << 10]).unwrap();
     let server = model(wordy).await;
@@ -117,7 +112,7 @@ async fn a_disk_that_fills_stops_the_turn_and_keeps_what_was_acknowledged() {
 async fn a_file_that_does_not_fit_leaves_the_old_one_whole() {
     let lab = Lab::new();
     let work = lab.work("");
-    let Some(disk) = Disk::mount(&lab, &work, "size=128k").await else { return };
+    let disk = require!(Disk::mount(&lab, &work, "size=128k").await);
     let old = "line\n".repeat(8000);
     fs::write(disk.path(&work.join("a.txt")), &old).unwrap();
     let much = "y".repeat(100 << 10);
@@ -173,7 +168,7 @@ async fn a_limit_of_the_system_on_files_is_a_full_disk() {
 #[tokio::test]
 async fn a_home_that_is_read_only_is_told_before_anything_is_sent() {
     let lab = Lab::new();
-    let Some(disk) = Disk::mount(&lab, &lab.path("home"), "ro").await else { return };
+    let disk = require!(Disk::mount(&lab, &lab.path("home"), "ro").await);
     let server = MockServer::start([]).await.unwrap();
     let ended = disk.run(&lab, &server, &["Hello"]).await;
     println!("{}", ended.err);
@@ -194,7 +189,7 @@ fn fill(path: &Path) {
 async fn a_recording_that_cannot_be_written_is_an_error() {
     let lab = Lab::new();
     let place = lab.path("tapes");
-    let Some(disk) = Disk::mount(&lab, &place, "size=128k").await else { return };
+    let disk = require!(Disk::mount(&lab, &place, "size=128k").await);
     let ballast = disk.path(&place.join("ballast"));
     fill(&ballast);
     let server = model(|_| text(&"A long answer. ".repeat(20_000))).await;
@@ -245,7 +240,7 @@ async fn a_recording_whose_file_is_taken_away_meanwhile_is_an_error() {
 async fn the_doctor_sees_that_no_session_can_be_kept() {
     let lab = Lab::new();
     let home = lab.path("home");
-    let Some(disk) = Disk::mount(&lab, &home, "size=64k").await else { return };
+    let disk = require!(Disk::mount(&lab, &home, "size=64k").await);
     let doctor =
         async || Running::start(disk.deputize(&lab, &["doctor", "-m", "offline"])).end().await;
     let ballast = disk.path(&home.join("ballast"));

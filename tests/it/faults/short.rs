@@ -6,6 +6,7 @@ use std::process::{Command as Program, Stdio};
 use std::time::Duration;
 
 use deputize_core::Reply;
+use deputize_requirements::{require, root};
 use deputize_testkit::{Answer, MockServer};
 use serde_json::json;
 use tokio::task::JoinSet;
@@ -295,10 +296,8 @@ async fn with_threads(most: u32) -> Ended {
 
 #[tokio::test]
 async fn with_too_few_threads_nothing_is_begun_and_with_enough_nothing_breaks() {
-    if !rustix::process::geteuid().is_root() {
-        println!("only root can be a user without other processes");
-        return;
-    }
+    // Only root can be a user without other processes.
+    require!(root());
     let least = std::thread::available_parallelism().unwrap().get() as u32 + 8;
     for most in (1..=least).chain([least + 1, least + 4]) {
         let ended = with_threads(most).await;

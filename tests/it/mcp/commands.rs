@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
+use deputize_requirements::{program, require};
 use serde_json::{Value, json};
 
 use super::desk::{SERVER, caller, cards, config, deputize, offered, set};
@@ -265,6 +266,7 @@ async fn a_server_that_no_agent_is_given_is_listed_as_such_until_it_is_enabled()
 
 #[tokio::test]
 async fn a_script_that_is_here_and_not_where_the_server_is_started_is_pointed_out() {
+    require!(program("python3"));
     let lab = Lab::new();
     fs::write(lab.work("server.py"), "import no_such_module\n").unwrap();
     let add = |more: &[&'static str]| {

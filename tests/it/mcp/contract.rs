@@ -10,11 +10,12 @@ use std::time::{Duration, Instant};
 use deputize_core::{Catalog, Progress, Resource as _, Tool, ToolCallResult, ToolError};
 use deputize_mcp::{Cwd, Server, ServerRecord, Servers, ToolFilter, look, offer};
 use deputize_process::Supervisor;
+use deputize_requirements::require;
 use deputize_testkit::{Bench, Check, Rule, check_tool};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use super::installed::node;
+use super::installed::everything;
 use super::real::{blocking, remote, remote_at};
 use crate::program::{hint_commands, soon};
 
@@ -48,8 +49,7 @@ fn program(path: &str, args: &[&str]) -> Server {
 
 #[tokio::test]
 async fn one_check_tells_whether_tools_of_real_servers_keep_their_contract() {
-    let everything = || node("@modelcontextprotocol/server-everything", "dist/index.js");
-    let everything = blocking(everything).await;
+    let everything = require!(everything().await);
     let (catalog, servers) = tools(program("node", &[&everything, "stdio"]), &["echo"]).await;
     let echo = tool(&catalog, "mcp__s__echo");
     let check = Check::new(&echo).lend(servers.clone()).call(json!({"message": "over there"}));
@@ -93,7 +93,7 @@ pub(super) async fn called(bench: &Bench, name: &str, arguments: Value) -> Strin
 
 #[tokio::test]
 async fn a_call_ends_with_the_server_by_http_that_is_killed_during_it() {
-    let remote = blocking(remote).await;
+    let remote = require!(remote().await);
     let port: u16 = remote.url.rsplit([':', '/']).nth(1).unwrap().parse().unwrap();
     let server = Server::url("s", remote.url.clone(), BTreeMap::new());
     let (catalog, servers) = tools(server, &["echo"]).await;
@@ -118,7 +118,7 @@ async fn a_call_ends_with_the_server_by_http_that_is_killed_during_it() {
     assert!(killed.elapsed() < Duration::from_secs(20), "{:?}", killed.elapsed());
     let echo = async || called(&bench, "mcp__s__echo", json!({"message": "hello"})).await;
     assert!(echo().await.contains("; the call was not made"));
-    let remote = blocking(move || remote_at(port)).await;
+    let remote = remote_at(port).await.unwrap();
     assert_eq!(echo().await, "Echo: hello");
     servers.close().await;
     drop(remote);
@@ -126,7 +126,7 @@ async fn a_call_ends_with_the_server_by_http_that_is_killed_during_it() {
 
 #[tokio::test]
 async fn a_server_by_http_that_starts_anew_is_greeted_anew_and_the_call_made() {
-    let remote = blocking(remote).await;
+    let remote = require!(remote().await);
     let port: u16 = remote.url.rsplit([':', '/']).nth(1).unwrap().parse().unwrap();
     let server = Server::url("s", format!("{}?key=hush", remote.url), BTreeMap::new());
     // Its predecessor's session is answered with status 400, so only what only looks is made again.
@@ -148,7 +148,7 @@ async fn a_server_by_http_that_starts_anew_is_greeted_anew_and_the_call_made() {
         assert!(!down.contains("rmcp") && !down.contains("hush"), "{down}");
     }
 
-    let remote = blocking(move || remote_at(port)).await;
+    let remote = remote_at(port).await.unwrap();
     // Its predecessor's session is unknown to it.
     assert_eq!(echo().await, "Echo: hello");
     assert_eq!(echo().await, "Echo: hello");

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use deputize_requirements::require;
 use serde_json::{Value, json};
 
-use super::installed::node;
-use super::real::blocking;
+use super::installed::everything;
 use crate::program::{Ended, Lab, Running};
 
 const SERVER: &str = env!("CARGO_BIN_EXE_deputize-mcp-faulty");
@@ -21,8 +21,7 @@ fn told(ended: &Ended) -> Vec<(String, String)> {
 #[tokio::test]
 async fn the_doctor_starts_each_server_side_by_side_and_says_how_it_is() {
     let lab = Lab::new();
-    let everything = blocking(|| node("@modelcontextprotocol/server-everything", "dist/index.js"));
-    let (everything, does) = (everything.await, lab.path("does"));
+    let (everything, does) = (require!(everything().await), lab.path("does"));
     std::fs::write(&does, "none").unwrap();
     let servers = json!({
         "all": {"command": "node", "args": [everything, "stdio"]},

@@ -7,11 +7,12 @@ use std::path::Path;
 use std::process::Command as Blocking;
 
 use deputize_core::Reply;
+use deputize_requirements::{program, require};
 use deputize_testkit::{Answer, MockServer};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::installed::{node, python_server};
+use super::installed::{everything, node, python_server};
 use crate::program::{Asked, Ended, Lab, Running, model};
 
 /// A server of the configuration: a name, and a program with arguments.
@@ -19,7 +20,7 @@ fn entry(name: &str, command: &str, args: &[String]) -> String {
     format!("mcp_servers.{name}={}", json!({"command": command, "args": args}))
 }
 
-pub(super) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     tokio::task::spawn_blocking(work).await.unwrap()
 }
 
@@ -58,13 +59,8 @@ fn tools(ended: &Ended) -> Vec<String> {
 #[tokio::test]
 async fn the_servers_for_files_and_memory_do_their_work_and_know_where_they_are() {
     let lab = Lab::new();
-    let (files, memory) = blocking(|| {
-        (
-            node("@modelcontextprotocol/server-filesystem", "dist/index.js"),
-            node("@modelcontextprotocol/server-memory", "dist/index.js"),
-        )
-    })
-    .await;
+    let files = require!(node("@modelcontextprotocol/server-filesystem", "dist/index.js").await);
+    let memory = require!(node("@modelcontextprotocol/server-memory", "dist/index.js").await);
     let work = lab.work("").canonicalize().unwrap().to_str().unwrap().to_owned();
     fs::write(lab.work("a.txt"), "the words\n").unwrap();
     let outside = lab.path("secret.txt");
@@ -104,8 +100,7 @@ async fn the_servers_for_files_and_memory_do_their_work_and_know_where_they_are(
 #[tokio::test]
 async fn the_server_with_everything_has_resources_prompts_images_and_progress() {
     let lab = Lab::new();
-    let everything = blocking(|| node("@modelcontextprotocol/server-everything", "dist/index.js"));
-    let everything = everything.await;
+    let everything = require!(everything().await);
     let server = calls(vec![
         ("mcp__all__echo", json!({"message": "hello"})),
         ("mcp__all__get-sum", json!({"a": 2, "b": 40})),
@@ -148,8 +143,13 @@ async fn the_server_with_everything_has_resources_prompts_images_and_progress() 
 
 #[tokio::test]
 async fn the_servers_for_git_and_pages_work_over_the_newer_protocol_too() {
+    require!(program("git"));
     let lab = Lab::new();
     let work = lab.work("").canonicalize().unwrap();
+    let repo = work.to_str().unwrap().to_owned();
+    let log = require!(python_server("mcp_server_git", &["--repository", &repo]).await);
+    let fetch = ["--ignore-robots-txt", "--allow-private-ips"];
+    let fetch = require!(python_server("mcp_server_fetch", &fetch).await);
     git(&work, &["init", "-q"]);
     fs::write(lab.work("a.txt"), "one\n").unwrap();
     git(&work, &["add", "a.txt"]);
@@ -157,7 +157,6 @@ async fn the_servers_for_git_and_pages_work_over_the_newer_protocol_too() {
         &work,
         &["-c", "user.name=t", "-c", "user.email=t@t.invalid", "commit", "-qm", "first words"],
     );
-    let repo = work.to_str().unwrap().to_owned();
     let page = page("<html><body><h1>A page</h1><p>with words</p></body></html>");
     let server = calls(vec![
         ("mcp__git__git_log", json!({"repo_path": repo})),
@@ -165,16 +164,6 @@ async fn the_servers_for_git_and_pages_work_over_the_newer_protocol_too() {
         ("mcp__fetch__fetch", json!({"url": page})),
     ])
     .await;
-    let (log, fetch) = {
-        let repo = repo.clone();
-        blocking(move || {
-            (
-                python_server("mcp_server_git", &["--repository", &repo]),
-                python_server("mcp_server_fetch", &["--ignore-robots-txt", "--allow-private-ips"]),
-            )
-        })
-        .await
-    };
     let mut sets = vec![entry("git", "python3", &log), entry("fetch", "python3", &fetch)];
     // Python starts slowly on a machine that does much else: it is asked beforehand.
     for name in ["git", "fetch"] {
@@ -228,16 +217,21 @@ impl Drop for Remote {
     }
 }
 
-pub(crate) fn remote() -> Remote {
+/// A server at a port that is free.
+pub(crate) async fn remote() -> Result<Remote, String> {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    remote_at(port)
+    remote_at(port).await
 }
 
-/// A server at a port that is free.
-pub(super) fn remote_at(port: u16) -> Remote {
-    let everything = node("@modelcontextprotocol/server-everything", "dist/index.js");
+/// A server at this port.
+pub(super) async fn remote_at(port: u16) -> Result<Remote, String> {
+    let everything = everything().await?;
+    Ok(blocking(move || start(&everything, port)).await)
+}
+
+fn start(everything: &str, port: u16) -> Remote {
     let mut child = Blocking::new("node")
-        .args([everything.as_str(), "streamableHttp"])
+        .args([everything, "streamableHttp"])
         .env("PORT", port.to_string())
         .stderr(std::process::Stdio::piped())
         .stdout(std::process::Stdio::null())
@@ -258,7 +252,7 @@ pub(super) fn remote_at(port: u16) -> Remote {
 #[tokio::test]
 async fn a_server_is_reached_by_http() {
     let lab = Lab::new();
-    let remote = blocking(remote).await;
+    let remote = require!(remote().await);
     let server = calls(vec![
         ("mcp__far__echo", json!({"message": "over there"})),
         ("mcp__far__trigger-long-running-operation", json!({"duration": 1, "steps": 2})),
@@ -290,8 +284,7 @@ async fn a_server_is_reached_by_http() {
 #[tokio::test]
 async fn a_server_ends_with_the_program_also_by_kill() {
     let lab = Lab::new();
-    let everything = blocking(|| node("@modelcontextprotocol/server-everything", "dist/index.js"));
-    let everything = everything.await;
+    let everything = require!(everything().await);
     let call = ("mcp__all__trigger-long-running-operation", json!({"duration": 600, "steps": 60}));
     let server = calls(vec![call]).await;
     let set = entry("all", "node", &[everything, "stdio".to_owned(), lab.mark().to_owned()]);

@@ -5,6 +5,7 @@ use std::fs;
 use std::sync::Arc;
 
 use deputize_core::Reply;
+use deputize_requirements::require;
 use deputize_testkit::{Answer, MockServer};
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -19,7 +20,7 @@ use crate::program::{Asked, Ended, Lab, PROGRAM, Running, hang, model, soon};
 
 /// A client in the lab that starts the program as its server.
 async fn client(lab: &Lab, server: &MockServer, what: &str, more: &[&str]) -> (Value, Ended) {
-    let npm = tokio::task::spawn_blocking(|| npm("mcp")).await.unwrap();
+    let npm = npm("mcp").await.unwrap();
     let script = npm.join("client.mjs");
     let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/mcp/client.mjs");
     let fresh = tempfile::NamedTempFile::new_in(&npm).unwrap();
@@ -45,6 +46,7 @@ async fn reader() -> MockServer {
 
 #[tokio::test]
 async fn a_client_sees_two_tools_and_how_they_are_used() {
+    require!(npm("mcp").await);
     let (lab, server) = (Lab::new(), reader().await);
     let (seen, _) = client(&lab, &server, "list", &[]).await;
     assert_eq!(seen["server"]["name"], "deputize");
@@ -67,6 +69,7 @@ async fn a_client_sees_two_tools_and_how_they_are_used() {
 
 #[tokio::test]
 async fn a_run_gives_its_answer_as_text_and_data_and_tells_of_its_progress() {
+    require!(npm("mcp").await);
     let (lab, server) = (Lab::new(), reader().await);
     fs::write(lab.work("a.txt"), "forty-two\n").unwrap();
     let (seen, _) = client(&lab, &server, "run", &[]).await;
@@ -81,6 +84,7 @@ async fn a_run_gives_its_answer_as_text_and_data_and_tells_of_its_progress() {
 
 #[tokio::test]
 async fn a_delegation_gives_an_entry_for_each_child() {
+    require!(npm("mcp").await);
     let (lab, server) = (Lab::new(), reader().await);
     fs::write(lab.work("a.txt"), "forty-two\n").unwrap();
     let (seen, _) = client(&lab, &server, "delegate", &[]).await;
@@ -101,6 +105,7 @@ async fn a_delegation_gives_an_entry_for_each_child() {
 
 #[tokio::test]
 async fn what_is_offered_follows_a_changed_setting_as_calls_do() {
+    require!(npm("mcp").await);
     let (lab, server) = (Lab::new(), reader().await);
     let (seen, _) = client(&lab, &server, "changed", &[]).await;
     let lists: Vec<Vec<Value>> = serde_json::from_value(seen["lists"].clone()).unwrap();
@@ -123,6 +128,7 @@ async fn what_is_offered_follows_a_changed_setting_as_calls_do() {
 
 #[tokio::test]
 async fn a_session_of_delegate_is_named_by_its_tasks_and_fails_where_it_is_refused() {
+    require!(npm("mcp").await);
     let (lab, server) = (Lab::new(), reader().await);
     fs::write(lab.work("a.txt"), "forty-two\n").unwrap();
     let listed = async || {
@@ -149,6 +155,7 @@ async fn a_session_of_delegate_is_named_by_its_tasks_and_fails_where_it_is_refus
 
 #[tokio::test]
 async fn a_delegation_fails_where_no_child_did_its_work() {
+    require!(npm("mcp").await);
     let lab = Lab::new();
     for (failing, is_error) in [(&["First"][..], false), (&["First", "Second"], true)] {
         let server = model(move |asked: &Asked| {
@@ -218,6 +225,7 @@ async fn sessions_of_delegate_are_listed_as_their_children_ended() {
 
 #[tokio::test]
 async fn wrong_arguments_are_told_what_is_wrong() {
+    require!(npm("mcp").await);
     let (lab, server) = (Lab::new(), reader().await);
     let (seen, _) = client(&lab, &server, "wrong", &[]).await;
     let errors: Vec<String> = serde_json::from_value(seen["errors"].clone()).unwrap();
@@ -387,6 +395,7 @@ async fn what_cannot_be_served_is_said_at_the_start() {
 
 #[tokio::test]
 async fn a_call_that_is_not_wanted_any_more_ends_with_all_it_started() {
+    require!(npm("mcp").await);
     let lab = Lab::new();
     let mark = lab.mark().to_owned();
     let server = model(move |asked: &Asked| match asked.replies() {
@@ -417,7 +426,7 @@ async fn it_passes_the_conformance_suite_for_what_it_offers() {
     soon("the address", out.read_line(&mut url)).await.unwrap();
     let url = url.trim().to_owned();
     assert!(url.starts_with("http://127.0.0.1:") && url.ends_with("/mcp"), "{url}");
-    let npm = tokio::task::spawn_blocking(|| npm("mcp")).await.unwrap();
+    let npm = require!(npm("mcp").await);
     let suite = npm.join("node_modules/@modelcontextprotocol/conformance/dist/index.js");
     for scenario in ["server-initialize", "ping", "tools-list", "dns-rebinding-protection"] {
         let mut command = lab.command("node");
@@ -460,7 +469,7 @@ async fn status(url: &str, bytes: usize) -> u16 {
 
 #[tokio::test]
 async fn its_client_passes_the_conformance_suite_for_what_it_does() {
-    let npm = tokio::task::spawn_blocking(|| npm("mcp")).await.unwrap();
+    let npm = require!(npm("mcp").await);
     let suite = npm.join("node_modules/@modelcontextprotocol/conformance/dist/index.js");
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/mcp/conformance-client");
     for (scenario, call) in [

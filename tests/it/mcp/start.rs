@@ -4,6 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use deputize_core::Reply;
+use deputize_requirements::{program, require};
 use deputize_testkit::Answer;
 use serde_json::json;
 
@@ -86,6 +87,8 @@ async fn servers_that_nothing_is_known_of_hold_up_the_first_request_five_seconds
 
 #[tokio::test]
 async fn no_project_supplies_the_code_of_a_server_unless_the_person_says_so() {
+    require!(program("python3"));
+    require!(program("npx"));
     use std::os::unix::fs::PermissionsExt as _;
     let lab = Lab::new();
     let (bin, mark) = (lab.work("node_modules/.bin"), lab.path("mark"));
@@ -139,6 +142,7 @@ async fn no_project_supplies_the_code_of_a_server_unless_the_person_says_so() {
 
 #[tokio::test]
 async fn a_variable_that_the_person_names_for_a_server_is_passed() {
+    require!(program("python3"));
     let lab = Lab::new();
     let modules = lab.path("modules");
     fs::create_dir_all(&modules).unwrap();

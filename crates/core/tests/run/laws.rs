@@ -1,0 +1,160 @@
+//! Laws of the loop: each call gets exactly one result in the order asked, whatever happens.
+
+use deputize_core::{
+    CancelReason, FailureKind, Finish, Input, Message, ModelError, RawCall, Reply, Run, Step,
+    WrapUp,
+};
+use proptest::prelude::*;
+
+use crate::{message, result, show, started};
+
+#[derive(Debug, Clone)]
+enum Move {
+    Reply(u8, Finish),
+    Answer(usize),
+    Fail(u8),
+    WrapUp(bool),
+    Rejected,
+    Stop(bool),
+    Resume,
+    Rest,
+    Message,
+}
+
+fn moves() -> impl Strategy<Value = Vec<Move>> {
+    let finish = prop::sample::select(vec![Finish::Stop, Finish::Length, Finish::Refused]);
+    let one = prop_oneof![
+        6 => (0..4u8, finish).prop_map(|(n, finish)| Move::Reply(n, finish)),
+        8 => (0..4usize).prop_map(Move::Answer),
+        1 => (0..3u8).prop_map(Move::Fail),
+        1 => any::<bool>().prop_map(Move::WrapUp),
+        1 => Just(Move::Rejected),
+        1 => any::<bool>().prop_map(Move::Stop),
+        1 => Just(Move::Resume),
+        2 => Just(Move::Rest),
+        2 => Just(Move::Message),
+    ];
+    proptest::collection::vec(one, 0..60)
+}
+
+fn apply(run: &mut Run, step: &Move) {
+    match step {
+        Move::Reply(count, finish) => {
+            let raw = RawCall { name: "t".into(), arguments: "{}".into() };
+            let reply = Reply {
+                calls: vec![raw; usize::from(*count)],
+                finish: *finish,
+                ..Reply::text("m", format!("said {}.", run.iterations()))
+            };
+            run.apply(Input::Reply(&reply));
+        }
+        Move::Answer(place) => {
+            let Step::Call(open) = run.step() else { return };
+            let call = open[place % open.len()].id;
+            run.apply(Input::Result(&result(call, "done")));
+        }
+        Move::Fail(kind) => {
+            let kinds = [FailureKind::Fatal, FailureKind::Incomplete, FailureKind::Cancelled];
+            run.apply(Input::Failed(&ModelError::new(kinds[usize::from(*kind)], "x")));
+        }
+        Move::WrapUp(time) => {
+            run.apply(Input::WrapUp(if *time { WrapUp::Time } else { WrapUp::Budget }));
+        }
+        Move::Rejected => run.apply(Input::Rejected("no number")),
+        Move::Stop(time) => run.apply(Input::Stop(if *time {
+            CancelReason::TimeLimit
+        } else {
+            CancelReason::Interrupted
+        })),
+        Move::Resume => run.apply(Input::Resume { max_iterations: 7 }),
+        Move::Rest => run.apply(Input::Rest),
+        Move::Message => run.apply(Input::Message(&message("and"))),
+    }
+}
+
+/// Every call is followed by its result, in order, before anybody says anything else; only
+/// the calls that are open now may be without.
+fn paired(run: &Run) -> Result<(), String> {
+    let mut owed: Vec<deputize_core::CallId> = Vec::new();
+    let mut seen = std::collections::BTreeSet::new();
+    for message in run.messages() {
+        match &**message {
+            Message::Tool(result) => {
+                if owed.is_empty() || owed.remove(0) != result.call {
+                    return Err(format!("{} is out of place", result.call));
+                }
+            }
+            _ if !owed.is_empty() => return Err(format!("{owed:?} have no result")),
+            Message::Assistant(said) => {
+                owed = said.calls.iter().map(|call| call.id).collect();
+                if let Some(twice) = owed.iter().find(|id| !seen.insert(**id)) {
+                    return Err(format!("{twice} was used before"));
+                }
+            }
+            Message::User(_) => {}
+        }
+    }
+    match run.step() {
+        Step::Call(_) => Ok(()),
+        _ if owed.is_empty() => Ok(()),
+        step => Err(format!("{owed:?} have no result at {step:?}")),
+    }
+}
+
+proptest! {
+    #[test]
+    fn each_call_has_exactly_one_result_in_the_order_asked(moves in moves()) {
+        let mut run = started(7);
+        let mut twin = started(7);
+        for step in &moves {
+            apply(&mut run, step);
+            prop_assert_eq!(paired(&run), Ok(()), "after {:?}\n{}", step, show(&run));
+            // Asking changes nothing, and the same inputs give the same run.
+            apply(&mut twin, step);
+            prop_assert_eq!(run.step(), twin.step());
+            let last = run.messages().last();
+            let asks_itself = last.is_some_and(|it| matches!(**it, Message::Assistant(_)))
+                && matches!(run.step(), Step::Ask { .. });
+            prop_assert!(!asks_itself, "some providers refuse words of the model as the last");
+        }
+        run.apply(Input::Stop(CancelReason::Interrupted));
+        prop_assert!(matches!(run.step(), Step::Done(_)));
+        prop_assert_eq!(paired(&run), Ok(()));
+    }
+
+    #[test]
+    fn no_answer_of_a_turn_is_lost(moves in moves()) {
+        let mut run = started(7);
+        let mut answers: Vec<String> = Vec::new();
+        for step in &moves {
+            let answered = matches!(run.step(), Step::Done(_)) && run.may_rest();
+            match (step, run.step()) {
+                (Move::Rest, _) if answered => {
+                    answers.extend(run.answers().last().map(ToString::to_string));
+                }
+                (Move::Resume, Step::Done(_) | Step::Rest) | (Move::Message, Step::Done(_)) => {
+                    answers.clear();
+                }
+                _ => {}
+            }
+            apply(&mut run, step);
+            let text = run.text().unwrap_or_default();
+            for answer in &answers {
+                prop_assert!(text.contains(answer), "{answer:?} is lost after {step:?}: {text}");
+            }
+            if let Step::Done(end) = run.step() {
+                prop_assert_eq!(end.text.as_deref().unwrap_or_default(), text);
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_said_is_never_changed(moves in moves()) {
+        let mut run = started(7);
+        for step in &moves {
+            let before = run.messages().to_vec();
+            apply(&mut run, step);
+            prop_assert_eq!(&run.messages()[..before.len()], &before[..]);
+        }
+    }
+}

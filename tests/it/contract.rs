@@ -1,0 +1,100 @@
+//! The built-in tools that change things keep the contract of every tool.
+
+use std::fs;
+use std::sync::Arc;
+
+use deputize_core::{BoxFuture, Catalog, Effects, Tool, ToolCallResult, ToolCx, ToolSpec};
+use deputize_testkit::{Check, Checked, Rule, Violations};
+use deputize_tools::Settings;
+use serde_json::{Value, json};
+
+use crate::program::soon;
+
+fn builtin(name: &str) -> Arc<dyn Tool> {
+    let catalog = Catalog::linked(&[deputize_tools::LINK]).unwrap();
+    Arc::clone(&catalog.get(name).unwrap().tool)
+}
+
+/// A built-in tool whose description a test may change. An edit comes after a `read_file` of the
+/// same file, which the tool demands of agents.
+struct Described {
+    spec: ToolSpec,
+    tool: Arc<dyn Tool>,
+    read: Option<Arc<dyn Tool>>,
+}
+
+impl Described {
+    fn of(name: &str) -> Self {
+        let tool = builtin(name);
+        let read = (name == "edit_file").then(|| builtin("read_file"));
+        Self { spec: tool.spec().clone(), tool, read }
+    }
+}
+
+impl Tool for Described {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn call<'a>(&'a self, arguments: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolCallResult> {
+        Box::pin(async move {
+            if let Some(read) = &self.read {
+                let read = read.call(json!({"path": arguments["path"]}), cx).await;
+                assert!(read.is_ok() || cx.cancel.is_cancelled(), "{read:?}");
+            }
+            self.tool.call(arguments, cx).await
+        })
+    }
+}
+
+/// Checks a tool where there are the files that its examples name, with more calls.
+async fn checked(tool: Described, calls: &[Value]) -> Result<Checked, Violations> {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("README.md"), "# Title\n\nA tale.\n").unwrap();
+    let settings = Settings { env: std::env::vars_os().collect(), ..Settings::default() };
+    let tool: Arc<dyn Tool> = Arc::new(tool);
+    let check = Check::new(&tool).inside(dir.path()).lend(settings);
+    let check = calls.iter().cloned().fold(check, Check::call);
+    soon("the check", check.run()).await
+}
+
+#[tokio::test]
+async fn writing_keeps_the_contract() {
+    let over = json!({"path": "new.txt", "content": "one\ntwo\n"});
+    let deep = json!({"path": "a/b/c.txt", "content": ""});
+    let checked = checked(Described::of("write_file"), &[over.clone(), over, deep]).await.unwrap();
+    // Each of four calls alone, and twice told to end.
+    assert_eq!((checked.calls, checked.advice), (12, Vec::new()));
+}
+
+#[tokio::test]
+async fn editing_keeps_the_contract() {
+    let more = json!({"path": "README.md", "old": "tble", "new": "tables"});
+    let checked = checked(Described::of("edit_file"), &[more]).await.unwrap();
+    assert_eq!((checked.calls, checked.advice), (9, Vec::new()));
+}
+
+#[tokio::test]
+async fn commands_keep_the_contract() {
+    let calls = ["sleep 0.2; echo late", "cat < /dev/null; exit 3", "cd .. && pwd"];
+    let calls = calls.map(|command| json!({"command": command}));
+    let checked = checked(Described::of("terminal"), &calls).await.unwrap();
+    assert_eq!((checked.calls, checked.advice), (15, Vec::new()));
+}
+
+/// The check sees what these tools do: one that says it only looks is found out.
+#[tokio::test]
+async fn a_tool_that_hides_what_it_changes_is_found_out() {
+    let calls = [
+        ("write_file", json!({"path": "new.txt", "content": "x"})),
+        ("edit_file", json!({"path": "README.md", "old": "# Title", "new": "# Name"})),
+        ("terminal", json!({"command": "echo x > new.txt"})),
+    ];
+    for (name, call) in calls {
+        let mut tool = Described::of(name);
+        tool.spec.effects = Effects::ReadOnly;
+        tool.spec.examples.clear();
+        let found = checked(tool, &[call]).await.unwrap_err();
+        assert!(found.has(Rule::OnlyLooks), "{name}: {found}");
+    }
+}
