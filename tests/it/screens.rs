@@ -15,6 +15,7 @@ use crate::program::{Lab, Running, model, soon};
 
 mod lists;
 mod progress;
+mod results;
 
 /// What the provider says of the model of a child.
 const REASON: &str = "the model served-9 was taken out of service last week, and the project of \
@@ -61,7 +62,17 @@ enum Streams {
 
 /// What is on a terminal of so many columns when a command has ended, without what moves the
 /// cursor: all that was ever written, row by row.
-async fn on_terminal(columns: u16, streams: Streams, mut command: Command) -> Vec<String> {
+async fn on_terminal(columns: u16, streams: Streams, command: Command) -> Vec<String> {
+    on_terminal_with_code(columns, streams, command, 0).await
+}
+
+/// The same of a command that ends with this code.
+async fn on_terminal_with_code(
+    columns: u16,
+    streams: Streams,
+    mut command: Command,
+    code: i32,
+) -> Vec<String> {
     let mut screen = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).map(File::from).unwrap();
     grantpt(&screen).unwrap();
     unlockpt(&screen).unwrap();
@@ -84,7 +95,7 @@ async fn on_terminal(columns: u16, streams: Streams, mut command: Command) -> Ve
         }
         String::from_utf8(text).unwrap()
     });
-    running.end().await.with_code(0);
+    running.end().await.with_code(code);
     let text = soon("the end of what is on the screen", read).await.unwrap();
     let mut rows = vec![String::new()];
     let mut rest = text.chars();

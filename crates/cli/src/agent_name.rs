@@ -60,6 +60,11 @@ pub(crate) fn short(id: &AgentId) -> &str {
     id.as_str().split_once('/').map_or(TOP, |(_, path)| path)
 }
 
+/// Returns the path in the text of an id, or the whole text if it has no path.
+pub(crate) fn path_of(id: &str) -> &str {
+    id.split_once('/').map_or(id, |(_, path)| path)
+}
+
 /// `STEP.SLOT.INDEX`.
 fn is_step(part: &str) -> bool {
     let is_number = |n: &str| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit());

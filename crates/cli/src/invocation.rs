@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use clap::{ArgMatches, CommandFactory as _};
+use deputize_core::SessionId;
 
 use crate::args::Arguments;
 
@@ -24,13 +25,27 @@ fn quoted_config(arguments: &[OsString]) -> Option<String> {
     // A hint about a mistake in the command line has the option too.
     let command = Arguments::command().ignore_errors(true);
     let matches = command.try_get_matches_from(arguments).ok()?;
-    config_file(&matches).map(|path| quote_for_shell(&path.to_string_lossy()))
+    config_file(&matches).map(quote_path)
 }
 
 /// Formats a command of this program as a person types it, with the `--config` that the program
 /// was started with. The caller appends further arguments. Only for commands that have `--config`.
 pub(crate) fn format_command(command: &str) -> String {
     with_config(command, CONFIG.get().map(String::as_str))
+}
+
+/// Formats the command that goes on with a session, with the `--config` that it ran with.
+pub(crate) fn format_resume(session: &SessionId, config_file: Option<&Path>) -> String {
+    let run = match config_file {
+        Some(file) => with_config("run", Some(&quote_path(file))),
+        None => format_command("run"),
+    };
+    format!("{run} --resume {session}")
+}
+
+/// Quotes a path for a POSIX shell where it needs that.
+pub(crate) fn quote_path(path: &Path) -> String {
+    quote_for_shell(&path.to_string_lossy())
 }
 
 fn with_config(command: &str, config: Option<&str>) -> String {

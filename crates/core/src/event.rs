@@ -320,6 +320,9 @@ pub struct SessionStart {
     /// Where the model is reached, when that is not its provider's own address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<Endpoint>,
+    /// The configuration file that a person named for it, if one: an absolute path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config_file: Option<PathBuf>,
 }
 
 /// Where a model is reached. It names where the key is, and never holds it.

@@ -89,9 +89,12 @@ pub fn offer(
     };
     let Some(approved) = &record.approved else {
         offer.notes.push(format!(
-            "mcp {server}: you have not approved it yet: {} tools are not offered. Read what it \
-             says of itself, and approve it, with: {review}",
-            listed.tools.len()
+            "mcp {server}: you have not approved it yet: {} not offered. Read what it says of \
+             itself, and approve it, with: {review}",
+            match listed.tools.len() {
+                1 => "1 tool is".to_owned(),
+                more => format!("{more} tools are"),
+            }
         ));
         return offer;
     };
@@ -339,7 +342,7 @@ mod tests {
         record.approved = None;
         let offer = offer(&record, &start("/bin/s"), &ToolFilter::default());
         assert_eq!(offer.entries.len(), 0);
-        assert!(offer.notes[0].contains("1 tools are not offered"), "{:?}", offer.notes);
+        assert!(offer.notes[0].contains("1 tool is not offered"), "{:?}", offer.notes);
     }
 
     #[test]

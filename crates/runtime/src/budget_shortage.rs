@@ -4,6 +4,18 @@ use std::fmt;
 
 use deputize_core::{BudgetAccount, BudgetOf, Cost, ReserveRequest};
 
+/// How an explanation of a shortage begins.
+const NEXT: &str = "the next request may";
+const CLOSING: &str = "the closing request may";
+const TASK: &str = "a task like this one is expected to";
+
+/// Returns whether a message explains that a request or a task does not fit into a budget. The
+/// figures of such messages differ from agent to agent.
+#[must_use]
+pub fn is_budget_shortage(message: &str) -> bool {
+    [NEXT, CLOSING, TASK].iter().any(|beginning| message.starts_with(beginning))
+}
+
 /// Explains what one budget has too little of for a request, beside what others hold: in tokens
 /// where tokens are the limit, in dollars where dollars are.
 pub(crate) fn shortage(
@@ -20,7 +32,7 @@ pub(crate) fn shortage(
             let next = (request > 0).then(|| format!("take {request} tokens"));
             Some(needs(next, &format!("take {closing} tokens"), &closing))
         } else if ask.least.tokens > left {
-            Some(format!("a task like this one is expected to take {} tokens", ask.whole.tokens))
+            Some(format!("{TASK} take {} tokens", ask.whole.tokens))
         } else {
             None
         };
@@ -42,7 +54,7 @@ pub(crate) fn shortage(
             let next = (request > 0.0).then(|| format!("cost {}", dollars(request)));
             Some(needs(next, &format!("cost {closing}"), &closing))
         } else if ask.least.usd > left {
-            Some(format!("a task like this one is expected to cost {}", dollars(ask.whole.usd)))
+            Some(format!("{TASK} cost {}", dollars(ask.whole.usd)))
         } else {
             None
         };
@@ -62,9 +74,9 @@ pub(crate) fn shortage(
 fn needs(next: Option<String>, alone: &str, left: &dyn fmt::Display) -> String {
     match next {
         Some(next) => {
-            format!("the next request may {next}, and {left} must stay for a closing one")
+            format!("{NEXT} {next}, and {left} must stay for a closing one")
         }
-        None => format!("the closing request may {alone}"),
+        None => format!("{CLOSING} {alone}"),
     }
 }
 

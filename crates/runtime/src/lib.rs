@@ -158,6 +158,7 @@ mod validate;
 mod wall;
 
 pub use budget_ledger::Budgets;
+pub use budget_shortage::is_budget_shortage;
 pub use clock::SystemClock;
 pub use gate::Gates;
 pub use hook::MESSAGE_BLOCKED;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -170,6 +171,8 @@ pub struct Parts {
     /// Where the top agent's model is reached, for the record, so that a resume goes nowhere
     /// else.
     pub endpoint: Option<Endpoint>,
+    /// The configuration file that a person named, for the record: an absolute path.
+    pub config_file: Option<PathBuf>,
     /// Where the session is recorded, if it is, so that it can be played again.
     pub tape: Option<Arc<Tape>>,
 }
@@ -210,6 +213,7 @@ impl Parts {
             secret: FrameSecret::new(&random),
             program: concat!("deputize-runtime ", env!("CARGO_PKG_VERSION")).to_owned(),
             endpoint: None,
+            config_file: None,
             tape: None,
         }
     }

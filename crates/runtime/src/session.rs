@@ -184,6 +184,7 @@ impl Session {
                 secret: parts.secret,
                 program: parts.program,
                 endpoint: parts.endpoint,
+                config_file: parts.config_file,
             },
         });
         Self { shared, id }
@@ -363,6 +364,7 @@ impl Session {
             toolsets: spec.toolsets.iter().map(ToString::to_string).collect(),
             program: self.shared.parts.program.clone(),
             endpoint: self.shared.parts.endpoint.clone(),
+            config_file: self.shared.parts.config_file.clone(),
         };
         self.shared.bus.record(spec, Event::SessionStart(start)).map(|_| ())
     }

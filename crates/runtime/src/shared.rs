@@ -89,6 +89,7 @@ pub(crate) struct SharedParts {
     pub(crate) secret: FrameSecret,
     pub(crate) program: String,
     pub(crate) endpoint: Option<Endpoint>,
+    pub(crate) config_file: Option<PathBuf>,
 }
 
 /// What is known of an agent's descendants at its end.

@@ -67,7 +67,7 @@ async fn a_server_of_the_editor_has_tools_in_its_session_and_lives_as_long() {
     let said = editor.text("agent_message_chunk");
     assert!(said.contains("echo: 1"), "{said}");
     let thought = editor.text("agent_thought_chunk");
-    assert!(thought.contains("mcp w: seen for the first time: its 1 tools"), "{thought}");
+    assert!(thought.contains("mcp w: seen for the first time: its 1 tool is"), "{thought}");
     let before = running(&lab);
     assert_eq!(before.len(), 1, "{before:?}");
 
@@ -197,7 +197,7 @@ async fn what_cannot_be_had_is_told_and_the_rest_works() {
     let session = open(&mut editor, &lab, &[]).await;
     editor.prompt(&session, "Zero").await;
     let thought = editor.text("agent_thought_chunk");
-    assert!(thought.contains("mcp w: you have not approved it yet: 1 tools"), "{thought}");
+    assert!(thought.contains("mcp w: you have not approved it yet: 1 tool"), "{thought}");
     assert!(!offered(&server));
     deputize(&lab, &["mcp", "review", "w", "--yes", "--set", &own]).await.with_code(0);
     let missing = json!({"name": "gone", "command": "/no/such/program", "args": [], "env": []});

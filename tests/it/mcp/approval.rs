@@ -16,7 +16,7 @@ async fn a_server_that_the_person_wrote_into_the_file_is_shown_before_it_is_used
     fs::create_dir_all(lab.path("home")).unwrap();
     let servers = json!({"w": {"command": SERVER, "args": ["instructions"]}});
     fs::write(lab.path("home/config.yaml"), format!("mcp_servers: {servers}\n")).unwrap();
-    let words = "warning: mcp w: you have not approved it yet: 1 tools are not offered. Read what \
+    let words = "warning: mcp w: you have not approved it yet: 1 tool is not offered. Read what \
                  it says of itself, and approve it, with: deputize mcp review w";
     // Nobody can be asked, however often, and also after somebody tried it.
     for _ in 0..2 {
@@ -44,7 +44,7 @@ async fn a_server_that_the_person_wrote_into_the_file_is_shown_before_it_is_used
         let ended = running.end().await.with_code(0);
         assert_eq!(offered(&ended), yes, "{}", ended.err);
         assert_eq!(
-            ended.err.contains("seen for the first time: its 1 tools"),
+            ended.err.contains("seen for the first time: its 1 tool is"),
             yes,
             "{}",
             ended.err
@@ -98,7 +98,11 @@ async fn what_changed_since_it_was_approved_is_not_offered_until_it_is_reviewed(
         }
     };
     let (offered, first) = run("none").await;
-    assert!(offered && first.err.contains("seen for the first time: its 1 tools"), "{}", first.err);
+    assert!(
+        offered && first.err.contains("seen for the first time: its 1 tool is"),
+        "{}",
+        first.err
+    );
     assert!(run("greets").await.0, "the same tools");
 
     // It describes its tool otherwise, and has one more: that is seen when it is called.

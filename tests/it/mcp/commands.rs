@@ -44,7 +44,7 @@ async fn a_server_is_added_listed_tested_reviewed_and_removed() {
     assert_eq!(rows[0]["arguments"], json!(["instructions"]));
     let test = deputize(&lab, &["mcp", "test", "weather"]).await.with_code(0);
     assert!(
-        test.out.contains("mcp weather: faulty 1, protocol 2025-06-18, 1 tools"),
+        test.out.contains("mcp weather: faulty 1, protocol 2025-06-18, 1 tool"),
         "{}",
         test.out
     );

@@ -47,7 +47,7 @@ async fn the_doctor_starts_each_server_side_by_side_and_says_how_it_is() {
         ("fail", "mcp hangs:", "it did not answer within 4 s after its start"),
         ("fail", "mcp late:", "it did not answer within 4 s after its start"),
         ("fail", "mcp no:", "program `no-such-program` not found in PATH"),
-        ("warn", "w: faulty 1, 1 tools in ", "you have not approved it yet: deputize mcp review w"),
+        ("warn", "w: faulty 1, 1 tool in ", "you have not approved it yet: deputize mcp review w"),
     ];
     assert_eq!(rows.len(), words.len(), "{rows:#?}");
     for ((health, found), (is, begins, holds)) in rows.iter().zip(words) {
@@ -69,10 +69,10 @@ async fn the_doctor_starts_each_server_side_by_side_and_says_how_it_is() {
     assert!(doctor().await[0].1.contains("you have not approved it yet"));
     Running::start(lab.deputize(&review)).end().await.with_code(0);
     let [(health, found)] = &doctor().await[..] else { panic!("one row") };
-    assert!(health == "ok" && found.starts_with("w: faulty 1, 1 tools in "), "{found}");
+    assert!(health == "ok" && found.starts_with("w: faulty 1, 1 tool in "), "{found}");
     std::fs::write(&does, "a description with escapes").unwrap();
     let [(health, found)] = &doctor().await[..] else { panic!("one row") };
-    let waits = "1 things are not as you approved them: deputize mcp review w";
+    let waits = "1 thing is not as you approved it: deputize mcp review w";
     assert!(health == "warn" && found.contains(waits), "{found}");
     let other = format!("mcp_servers.w={}", json!({"command": SERVER, "args": ["exits at once"]}));
     let args = ["doctor", "-m", "offline", "--json", "--set", &other];

@@ -83,6 +83,21 @@ async fn a_run_gives_its_answer_as_text_and_data_and_tells_of_its_progress() {
 }
 
 #[tokio::test]
+async fn an_answer_says_which_toolsets_the_agent_went_without() {
+    let (lab, server) = (Lab::new(), reader().await);
+    fs::write(lab.work("a.txt"), "forty-two\n").unwrap();
+    let (seen, _) = client(&lab, &server, "dropped", &[]).await;
+    let text = |answer: &str| seen[answer]["content"][0]["text"].as_str().unwrap().to_owned();
+    let warning = "warning: toolset `web` has no tools in this version: the agent goes without it";
+    let answer = text("result");
+    assert!(answer.contains("forty-two"), "{answer}");
+    assert!(answer.ends_with(&format!("\n\n[{warning}]")), "{answer}");
+    let bare = text("bare");
+    assert!(bare.ends_with(&format!("\n\n[{warning}, and has no tools at all]")), "{bare}");
+    assert_eq!(seen["progress"][0], warning, "{seen}");
+}
+
+#[tokio::test]
 async fn a_delegation_gives_an_entry_for_each_child() {
     require!(npm("mcp").await);
     let (lab, server) = (Lab::new(), reader().await);
@@ -98,7 +113,7 @@ async fn a_delegation_gives_an_entry_for_each_child() {
         assert!(result["summary"].as_str().unwrap().contains("forty-two"), "{result}");
     }
     let progress: Vec<String> = serde_json::from_value(seen["progress"].clone()).unwrap();
-    for words in ["[1/2] First: begins", "[2/2] Second: completed after 1 calls"] {
+    for words in ["[1/2] First: begins", "[2/2] Second: completed after 1 call"] {
         assert!(progress.iter().any(|said| said == words), "{words}: {progress:?}");
     }
 }

@@ -27,7 +27,7 @@ async fn the_doctor_loads_each_plugin_and_says_which_one_cannot_be() {
     let fine = ended(&lab, &doctor).await.with_code(0);
     let rows = told(&fine);
     let words = [
-        ("deputize-plugin-archive ", "loads isolated, 1 tools"),
+        ("deputize-plugin-archive ", "loads isolated, 1 tool"),
         ("deputize-plugin-image ", "loads inside, "),
         ("rude ", "loads isolated, "),
     ];

@@ -1,6 +1,6 @@
 //! `deputize agents`: the agents of sessions as they stand, and telling one to end.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use deputize_core::{AgentId, Clock as _, Event, SessionId, Status};
@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 
 use crate::agent_name::AgentName;
 use crate::args::{Agents, AgentsCommand};
+use crate::command::List;
 use crate::command::sessions::NO_SESSIONS;
-use crate::command::table;
 use crate::control::client::ask;
 use crate::control::running::{Holder, running};
-use crate::control::view::{COLUMNS, Family};
+use crate::control::view::{COLUMNS, Family, GIVE_WAY, Names};
 use crate::control::{ControlError, Request};
 use crate::exit::CliError;
 use crate::surroundings::{Surroundings, output_columns, print, session_named, tell, wrap_lines};
@@ -74,7 +74,15 @@ fn once(dir: &SessionDir, named: &[String], as_json: bool) -> Result<(), CliErro
     if seen.is_empty() {
         tell(NO_SESSIONS);
     }
-    seen.iter().try_for_each(|seen| print(&seen.text(now)))
+    let columns = output_columns();
+    let mut notes = BTreeSet::new();
+    for seen in &seen {
+        let (text, note) = seen.text(now, columns);
+        print(&text)?;
+        notes.extend(note);
+    }
+    notes.iter().for_each(|note| tell(note));
+    Ok(())
 }
 
 /// The session that began last. Ids tell the second, so only those of the same one are looked into.
@@ -127,7 +135,8 @@ impl Seen {
         })
     }
 
-    fn text(&self, now: u64) -> String {
+    /// Its agents at this width, and which columns had no room.
+    fn text(&self, now: u64, columns: usize) -> (String, Option<String>) {
         let mut head = format!("{}: {}", self.session, self.status());
         if let Some(pid) = self.pid.filter(|_| self.runs) {
             head.push_str(&format!(" in process {pid}"));
@@ -138,13 +147,15 @@ impl Seen {
         if let Some(total) = self.family.total() {
             head.push_str(&format!(": {total}"));
         }
-        let columns = output_columns();
         let head = wrap_lines(&head, columns);
-        let rows = self.family.rows(self.runs, now);
+        // Its head names the session: on a terminal, agents have the names of its tree.
+        let names = if columns == usize::MAX { Names::Whole } else { Names::InSession };
+        let rows = self.family.rows(self.runs, now, names);
         if rows.is_empty() {
-            return format!("{head}no agent of it has started\n");
+            return (format!("{head}no agent of it has started\n"), None);
         }
-        format!("{head}{}", table(COLUMNS, rows, columns))
+        let list = List::fit(COLUMNS, rows, &GIVE_WAY, columns);
+        (format!("{head}{}", list.text), list.note())
     }
 }
 

@@ -12,13 +12,14 @@ use deputize_tools::Processes;
 use serde_json::{Value, json};
 
 use crate::args::{Mcp, Settings, View};
-use crate::command::print_table;
+use crate::command::print_list;
 use crate::compose::mcp::{cards, not_given, server};
 use crate::config::{Config, Loaded, Sources, nearest};
 use crate::exit::CliError;
 use crate::invocation::format_command;
 use crate::processes::setup;
-use crate::surroundings::{Surroundings, print, tell};
+use crate::screen::summary::count;
+use crate::surroundings::{Surroundings, output_columns, print, tell, wrap_lines};
 
 mod add;
 mod editor;
@@ -119,7 +120,7 @@ fn list(around: &Surroundings, view: &View) -> Result<(), CliError> {
     let head = ["SERVER", "IS", "REACHED BY", "TOOLS", "STATE"];
     let add = format_command("mcp add");
     let if_empty = format!("there are no MCP servers: `{add} NAME -- COMMAND` adds one");
-    print_table(head, rows, &if_empty)
+    print_list(head, rows, &["IS", "REACHED BY", "STATE"], &if_empty)
 }
 
 /// How a server stands.
@@ -170,13 +171,15 @@ impl Row {
     }
 
     fn cells(&self) -> [String; 5] {
-        let is = to_line(self.is.as_deref().unwrap_or("-"), 40);
+        let is = self.is.as_deref().unwrap_or("-");
         // Nothing is known of how one is reached that cannot be made ready to be.
         let place = match self.start.place.as_str() {
             "" => "-".to_owned(),
-            _ => to_line(&self.start.line(), 80),
+            _ => self.start.line(),
         };
-        [self.name.clone(), is, place, self.tools.len().to_string(), to_line(&self.state, 240)]
+        let line = |text: &str| to_line(text, text.len());
+        let tools = self.tools.len().to_string();
+        [self.name.clone(), line(is), line(&place), tools, line(&self.state)]
     }
 
     fn json(&self) -> Value {
@@ -194,6 +197,11 @@ impl Row {
     }
 }
 
+/// `1 thing is` or `2 things are`.
+pub(crate) fn things_are(n: usize) -> String {
+    format!("{} {}", count(n, "thing"), if n == 1 { "is" } else { "are" })
+}
+
 fn test(around: &Surroundings, name: &str, settings: &Settings) -> Result<(), CliError> {
     let (sources, loaded) = loaded(around, settings)?;
     let mut desk = Desk::of(around, &loaded, name)?;
@@ -207,7 +215,7 @@ fn test(around: &Surroundings, name: &str, settings: &Settings) -> Result<(), Cl
     let (listed, took) = ask(around, &desk.server, &sources.cwd)?;
     desk.card.hear(&start, listed.clone());
     desk.cards.write(name, &start, &desk.card).map_err(CliError::failed)?;
-    print(&show::short(name, &listed, took))?;
+    print(&wrap_lines(&show::short(name, &listed, took), output_columns()))?;
     let waiting = desk.card.changes(&start).into_iter().filter(ServerChange::waits).count();
     if desk.card.approved.is_none() {
         tell(&format!(
@@ -216,7 +224,8 @@ fn test(around: &Surroundings, name: &str, settings: &Settings) -> Result<(), Cl
         ));
     } else if waiting > 0 {
         tell(&format!(
-            "note: of that, {waiting} things are not as you approved them. Review with: {} {name}",
+            "note: of that, {} not as you approved it. Review with: {} {name}",
+            things_are(waiting),
             format_command("mcp review")
         ));
     }

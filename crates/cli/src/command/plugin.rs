@@ -6,11 +6,11 @@ use deputize_plugin_host::Description;
 use serde_json::{Value, json};
 
 use crate::args::{Plugin, View};
-use crate::command::{new, print_table};
+use crate::command::{new, print_list};
 use crate::compose::{Ingredients, plugins, without_plugins};
 use crate::config::{Config, PluginEntry};
 use crate::exit::CliError;
-use crate::surroundings::{Surroundings, print};
+use crate::surroundings::{Surroundings, output_columns, print, wrap_lines};
 
 mod check;
 
@@ -51,8 +51,8 @@ fn list(links: &[ToolCrate], around: &Surroundings, view: &View) -> Result<u8, C
         let rows = rows.iter().map(Row::cells).collect();
         let head = ["PLUGIN", "VERSION", "RUNS", "USABLE", "TOOLS", "FILE"];
         let if_empty = "there are no plugins: `deputize plugin check FILE` prints the entry of one";
-        print_table(head, rows, if_empty)?;
-        print(&why)?;
+        print_list(head, rows, &["FILE", "VERSION", "TOOLS"], if_empty)?;
+        print(&wrap_lines(&why, output_columns()))?;
     }
     Ok(code)
 }

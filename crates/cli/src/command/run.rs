@@ -19,6 +19,7 @@ use crate::compose::{Composition, Ingredients, approver_mode, external, given_se
 use crate::config::{Config, FlagValue, Loaded, ModelOverrides};
 use crate::exit::CliError;
 use crate::hooks;
+use crate::invocation::quote_path;
 use crate::processes;
 use crate::runtime::own;
 use crate::surroundings::{Surroundings, session_named, tell};
@@ -60,6 +61,7 @@ pub(crate) fn run(
     let mut overrides = overrides(&options.model);
     if let Some(start) = stored.as_ref().and_then(StoredSession::last_start) {
         go_on_with(&mut overrides, start);
+        other_config(start, sources.config_file.as_deref()).iter().for_each(|note| tell(note));
     }
     let composition = Composition::new(&Ingredients {
         cwd: cwd.clone(),
@@ -87,6 +89,7 @@ pub(crate) fn run(
     let plan = Plan { model, options: model_options, mode, cwd, task, material };
     let mut parts = stage.parts(composition.parts(chosen));
     parts.endpoint = endpoint(overrides);
+    parts.config_file.clone_from(&sources.config_file);
     let file = options.record.as_deref();
     let tape = file.map(|file| recording::tape(file, &composition, &plan)).transpose()?;
     parts.tape.clone_from(&tape);
@@ -225,6 +228,15 @@ pub(crate) fn go_on_with(overrides: &mut ModelOverrides, start: &SessionStart) {
             overrides.api_key_env.clone_from(&endpoint.api_key_env);
         }
     }
+}
+
+/// A note where a session goes on without the configuration file that it ran with.
+fn other_config(start: &SessionStart, config_file: Option<&Path>) -> Option<String> {
+    let before = start.config_file.as_deref().filter(|before| config_file != Some(*before))?;
+    Some(format!(
+        "note: the session ran with `--config {}`, and this run goes on without it",
+        quote_path(before)
+    ))
 }
 
 /// What was said and a stored session does not take.

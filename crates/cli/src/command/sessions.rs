@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::agent_name::AgentName;
 use crate::args::{ExportFormat, Sessions};
-use crate::command::{print_table, table};
+use crate::command::{List, print_list};
 use crate::compose::environment_secrets;
 use crate::control::running::{Holder, holder, running};
 use crate::exit::CliError;
@@ -24,14 +24,11 @@ use crate::surroundings::{Surroundings, error_columns, print, session_named, tel
 use crate::task::material::words_of;
 
 mod markdown;
+mod result_words;
 mod show;
 
-/// The most characters of a goal in the list.
+/// The most characters of a goal where sessions are listed in an error.
 const GOAL_CHARS: usize = 60;
-/// The most characters of a model's name in it.
-const MODEL_CHARS: usize = 40;
-/// The most characters of a directory in it.
-const CWD_CHARS: usize = 30;
 
 /// The status of a session that did not come to its end.
 const UNFINISHED: &str = "unfinished";
@@ -76,7 +73,8 @@ pub(crate) fn candidates<'s>(
         }
         Err(_) => [id.to_string(), String::new(), "(it cannot be read)".to_owned()],
     };
-    table(["SESSION", "WHEN", "GOAL"], sessions.map(row).collect(), error_columns())
+    let head = ["SESSION", "WHEN", "GOAL"];
+    List::fit(head, sessions.map(row).collect(), &["GOAL"], error_columns()).text
 }
 
 /// Reads a session, and which process works on it, if one does.
@@ -151,19 +149,17 @@ impl Glance {
             self.status.to_owned(),
             children.to_string(),
             tokens(cost.tokens),
-            to_line(model, MODEL_CHARS),
-            end_of(cwd),
-            to_line(&self.goal, GOAL_CHARS),
+            to_line(model, model.len()),
+            one_line(cwd),
+            self.goal.clone(),
         ]
     }
 }
 
-/// A directory, by its end where it is long.
-fn end_of(path: &Path) -> String {
+/// A directory on one line.
+fn one_line(path: &Path) -> String {
     let path = path.to_string_lossy();
-    let line = to_line(&path, path.len());
-    let over = line.chars().count().saturating_sub(CWD_CHARS);
-    if over == 0 { line } else { format!("…{}", line.chars().skip(over + 1).collect::<String>()) }
+    to_line(&path, path.len())
 }
 
 /// A time where the person is.
@@ -192,7 +188,8 @@ fn list(dir: &SessionDir, as_json: bool) -> Result<(), CliError> {
     }
     let rows = glances.iter().map(Glance::row).collect();
     let head = ["SESSION", "WHEN", "STATUS", "CHILDREN", "TOKENS", "MODEL", "DIRECTORY", "GOAL"];
-    print_table(head, rows, NO_SESSIONS)
+    let give_way = ["DIRECTORY", "MODEL", "CHILDREN", "TOKENS", "GOAL"];
+    print_list(head, rows, &give_way, NO_SESSIONS)
 }
 
 /// Tells the sessions that a process works on from those that broke off.
@@ -252,8 +249,8 @@ fn said<'s>(stored: &'s StoredSession, agent: &AgentId, text: &'s str) -> &'s st
     specs.find(|spec| spec.task == text).map_or_else(|| words_of(text), |spec| spec.request())
 }
 
-/// Returns the message of another agent's end, for people.
-fn told_of(stored: &StoredSession, agent: &AgentId, text: &str) -> String {
+/// Returns the message of another agent's end without the frames that are for models.
+fn delivery(stored: &StoredSession, agent: &AgentId, text: &str) -> String {
     // No call is numbered so: the frame is of no tool's result.
     let text = unframed(&stored.header.secret, agent, CallId { step: 0, slot: 0 }, text);
     let line = |line: &str| children_unframed(line).unwrap_or_else(|| line.to_owned());

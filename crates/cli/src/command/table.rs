@@ -1,18 +1,39 @@
-//! Columns of text, folded to the width of a terminal.
+//! Columns of text: lists with a row a line, and tables that are wrapped at the width of a terminal.
 
 use crate::exit::CliError;
-use crate::screen::line::{Line, Style, width};
+use crate::screen::line::{Line, Style, cut, width};
 use crate::surroundings::{output_columns, print, tell};
 
 /// Spaces between two columns.
 const GAP: usize = 2;
 /// By how much the columns that stand below a row's first ones are indented.
 const INDENT: usize = 4;
-/// The least width into which a column of text is wrapped.
+/// The least width into which a column of text is wrapped, and to which the main column of a list
+/// is cut.
 const LEAST_TEXT: usize = 24;
+/// The least width to which another column of a list is cut.
+const LEAST_CELL: usize = 10;
 
-/// Prints a table. One without rows is not printed; words that say so go to standard error, so
+/// Prints a list with a row a line: on a terminal columns give way in this order where there is
+/// too little room. One without rows is not printed; words that say so go to standard error, so
 /// that a script that reads the rows gets none.
+pub(crate) fn print_list<const N: usize>(
+    head: [&str; N],
+    rows: Vec<[String; N]>,
+    give_way: &[&str],
+    if_empty: &str,
+) -> Result<(), CliError> {
+    if rows.is_empty() {
+        tell(if_empty);
+        return Ok(());
+    }
+    let columns = output_columns();
+    let list = List::fit(head, rows, give_way, columns);
+    list.note().iter().for_each(|note| tell(note));
+    print(&list.text)
+}
+
+/// Prints a table whose long cells are wrapped on a terminal, or words that say that it is empty.
 pub(crate) fn print_table<const N: usize>(
     head: [&str; N],
     rows: Vec<[String; N]>,
@@ -23,6 +44,109 @@ pub(crate) fn print_table<const N: usize>(
         return Ok(());
     }
     print(&table(head, rows, output_columns()))
+}
+
+/// Rows under a head, one line each.
+pub(crate) struct List {
+    /// The lines.
+    pub(crate) text: String,
+    left_out: Vec<String>,
+}
+
+impl List {
+    /// Fits a list into so many columns. Columns give way in this order: they are cut, as far as
+    /// something is still to be read of them, and then left out, all but the last of them.
+    pub(crate) fn fit<const N: usize>(
+        head: [&str; N],
+        rows: Vec<[String; N]>,
+        give_way: &[&str],
+        columns: usize,
+    ) -> Self {
+        let mut all = vec![head.map(str::to_owned)];
+        all.extend(rows);
+        let place = |name: &&str| head.iter().position(|known| known == name);
+        let give_way: Vec<usize> = give_way.iter().filter_map(place).collect();
+        let natural: Vec<usize> = (0..N).map(|index| natural_width(&all, index)).collect();
+        let droppable = give_way.len().saturating_sub(1);
+        let widths = (0..=droppable).map(|dropped| fitted(&natural, &give_way, dropped, columns));
+        let fits = |widths: &Vec<usize>| total(widths) <= columns;
+        let (mut tight, mut fitting) = (Vec::new(), None);
+        for widths in widths {
+            if fits(&widths) {
+                fitting = Some(widths);
+                break;
+            }
+            tight = widths;
+        }
+        let widths = fitting.unwrap_or(tight);
+        let left_out = give_way.iter().filter(|index| widths.get(**index) == Some(&0));
+        let mut left_out: Vec<usize> = left_out.copied().collect();
+        left_out.sort_unstable();
+        let left_out =
+            left_out.into_iter().filter_map(|index| head.get(index).map(|it| (*it).to_owned()));
+        let lines = all.iter().map(|row| line(row, &widths, columns) + "\n");
+        Self { text: lines.collect(), left_out: left_out.collect() }
+    }
+
+    /// Says which columns had no room, if any.
+    pub(crate) fn note(&self) -> Option<String> {
+        let names = self.left_out.join(", ");
+        (!names.is_empty())
+            .then(|| format!("note: no room for {names}: a wider terminal or `--json` shows more"))
+    }
+}
+
+fn natural_width<const N: usize>(rows: &[[String; N]], index: usize) -> usize {
+    rows.iter().filter_map(|row| row.get(index)).map(|cell| width(cell)).max().unwrap_or_default()
+}
+
+/// Returns the width of each column where so many of those that give way are left out (their width
+/// is 0) and the others are cut as little as possible.
+fn fitted(natural: &[usize], give_way: &[usize], dropped: usize, columns: usize) -> Vec<usize> {
+    let mut widths = natural.to_vec();
+    for (place, index) in give_way.iter().enumerate() {
+        let over = total(&widths).saturating_sub(columns);
+        let least = if place + 1 == give_way.len() { LEAST_TEXT } else { LEAST_CELL };
+        let Some(width) = widths.get_mut(*index) else { continue };
+        *width =
+            if place < dropped { 0 } else { (*width).min(least.max(width.saturating_sub(over))) };
+    }
+    widths
+}
+
+/// The width of a row of columns and the gaps between them.
+fn total(widths: &[usize]) -> usize {
+    let shown = widths.iter().filter(|width| **width > 0);
+    let all: usize = shown.map(|width| width.saturating_add(GAP)).sum();
+    all.saturating_sub(GAP)
+}
+
+/// A row on one line.
+fn line<const N: usize>(row: &[String; N], widths: &[usize], columns: usize) -> String {
+    let mut line = String::new();
+    for (cell, columns) in row.iter().zip(widths).filter(|(_, columns)| **columns > 0) {
+        let cell = cut_cell(cell, *columns);
+        line.push_str(&cell);
+        line.push_str(&" ".repeat((columns + GAP).saturating_sub(width(&cell))));
+    }
+    cut(line.trim_end(), columns)
+}
+
+/// A cell that fits into so many columns: of a path its end, of other text its beginning.
+fn cut_cell(cell: &str, columns: usize) -> String {
+    let is_path = cell.starts_with('/') && !cell.contains(' ');
+    if !is_path || width(cell) <= columns {
+        return cut(cell, columns);
+    }
+    let mut left = columns.saturating_sub(1);
+    let fits = |c: &char| {
+        let wide = width(c.encode_utf8(&mut [0; 4]));
+        let fits = wide <= left;
+        left = left.saturating_sub(wide);
+        fits
+    };
+    let end: Vec<char> = cell.chars().rev().take_while(fits).collect();
+    std::iter::once('…').chain(end.into_iter().rev()).collect()
 }
 
 /// Returns rows under a head, each column as wide as its widest cell and the last one not padded.
@@ -146,6 +270,61 @@ mod tests {
         漢字  x
         a
         ");
+    }
+
+    fn fitted_list(columns: usize) -> (Vec<String>, Option<String>) {
+        let goal = "Go over each of the modules and write down what they have in common";
+        let all = [
+            [
+                "20260102-abc",
+                "running",
+                "local/a-model-with-a-name",
+                "/home/somebody/project",
+                goal,
+            ],
+            ["20260102-def", "completed", "local/b", "/w", "Count"],
+        ];
+        let all = all.map(|row| row.map(str::to_owned)).to_vec();
+        let head = ["SESSION", "STATUS", "MODEL", "DIRECTORY", "GOAL"];
+        let list = List::fit(head, all, &["DIRECTORY", "MODEL", "GOAL"], columns);
+        (list.text.lines().map(str::to_owned).collect(), list.note())
+    }
+
+    #[test]
+    fn the_least_important_cells_of_a_list_are_cut_first() {
+        let (whole, note) = fitted_list(usize::MAX);
+        assert!(whole[1].ends_with("what they have in common") && note.is_none(), "{whole:#?}");
+        let (lines, note) = fitted_list(120);
+        insta::assert_snapshot!(lines.join("\n"), @r"
+        SESSION       STATUS     MODEL           DIRECTORY   GOAL
+        20260102-abc  running    local/a-model…  …y/project  Go over each of the modules and write down what they have in common
+        20260102-def  completed  local/b         /w          Count
+        ");
+        assert_eq!(note, None);
+        let (lines, note) = fitted_list(80);
+        insta::assert_snapshot!(lines.join("\n"), @r"
+        SESSION       STATUS     MODEL       DIRECTORY   GOAL
+        20260102-abc  running    local/a-m…  …y/project  Go over each of the modules an…
+        20260102-def  completed  local/b     /w          Count
+        ");
+        assert_eq!(note, None);
+        let (lines, note) = fitted_list(60);
+        insta::assert_snapshot!(lines.join("\n"), @r"
+        SESSION       STATUS     GOAL
+        20260102-abc  running    Go over each of the modules and wr…
+        20260102-def  completed  Count
+        ");
+        let words = "note: no room for MODEL, DIRECTORY: a wider terminal or `--json` shows more";
+        assert_eq!(note.as_deref(), Some(words));
+    }
+
+    #[test]
+    fn each_row_of_a_list_is_one_line_however_narrow_it_is() {
+        for columns in 1..130 {
+            let (lines, _) = fitted_list(columns);
+            assert_eq!(lines.len(), 3, "{columns}: {lines:#?}");
+            assert!(lines.iter().all(|line| width(line) <= columns), "{columns}: {lines:#?}");
+        }
     }
 
     #[test]

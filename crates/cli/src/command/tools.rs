@@ -5,7 +5,7 @@ use deputize_core::{Entry, ToolCrate, Usable, headline};
 use serde_json::{Value, json};
 
 use crate::args::{Settings, Tools, Toolsets};
-use crate::command::print_table;
+use crate::command::print_list;
 use crate::compose::{Composition, Ingredients};
 use crate::config::nearest;
 use crate::exit::CliError;
@@ -14,9 +14,6 @@ use crate::surroundings::{Surroundings, print, tell};
 
 mod choose;
 mod resolve;
-
-/// The most characters of what a tool does, in the list.
-const WHAT_CHARS: usize = 80;
 
 #[derive(Debug, thiserror::Error)]
 #[error("there is no tool `{}`", to_question(name))]
@@ -51,7 +48,8 @@ pub(crate) fn tools(
                 .map(|entry| row(entry, &composition))
                 .collect();
             let head = ["TOOL", "TOOLSET", "FROM", "USABLE", "WHAT IT DOES"];
-            print_table(head, rows, "there are no tools")
+            let give_way = ["WHAT IT DOES", "FROM", "USABLE"];
+            print_list(head, rows, &give_way, "there are no tools")
         }
         Tools::Show { name, view } => {
             let composition = compose(links, around, &view.settings)?;
@@ -104,7 +102,7 @@ pub(crate) fn toolsets(
             [set.clone(), enabled.to_owned(), tools.join(", ")]
         })
         .collect();
-    print_table(["TOOLSET", "ENABLED", "TOOLS"], rows, "there are no toolsets")
+    print_list(["TOOLSET", "ENABLED", "TOOLS"], rows, &["TOOLS"], "there are no toolsets")
 }
 
 fn compose(
@@ -140,7 +138,7 @@ fn usable(entry: &Entry, composition: &Composition) -> String {
 fn first_sentence(description: &str) -> String {
     let line = headline(description);
     let end = line.find(". ").map_or(line.len(), |at| at + 1);
-    to_line(line.get(..end).unwrap_or(&line), WHAT_CHARS)
+    to_line(line.get(..end).unwrap_or(&line), line.len())
 }
 
 fn row(entry: &Entry, composition: &Composition) -> [String; 5] {

@@ -7,26 +7,29 @@ use std::sync::{Arc, Mutex, PoisonError};
 use deputize_agent::new_session_id;
 use deputize_core::door::to_line;
 use deputize_core::{
-    ApproverMode, BoxFuture, CallStatus, Cancel, Clock as _, Delta, Finish, Message, Model,
-    ModelError, Observer, Outcome, Reply, Request, Resource as _, SessionId, Status, ToolCrate,
+    ApproverMode, BoxFuture, Cancel, Clock as _, Observer, Outcome, Resource as _, SessionId,
+    Status, ToolCrate,
 };
 use deputize_mcp::serve::{AgentService, Answer, InvalidCall, ProgressSink, ServedTool};
 use deputize_runtime::{Session, SystemClock};
 use serde_json::{Map, Value, json};
 use tokio::task::spawn_blocking;
 
+use self::handover::{Handover, HandsOn};
 use super::serve::{Begun, House, unasked, while_active};
 use super::{Composition, mcp};
 use crate::args::McpServe;
 use crate::command::mcp_serve::progress::Progress;
 use crate::command::run::overrides;
-use crate::config::{Config, load};
+use crate::config::{Config, LATER_TOOLSETS, load};
 use crate::exit::CliError;
 use crate::idle::Idle;
 use crate::output::json::Children;
 use crate::output::to_json_line;
 use crate::screen::call::of_tasks;
 use crate::surroundings::{Surroundings, tell};
+
+mod handover;
 
 /// What all calls of other agents share.
 pub(crate) struct Office {
@@ -318,6 +321,25 @@ impl Prepared {
         }
     }
 
+    /// Warnings of toolsets that a call names and its agent is not given.
+    fn left_out(&self) -> Vec<String> {
+        let Job::Run { toolsets, .. } = &self.job else { return Vec::new() };
+        let tools = &self.begun.composition.assembly.tools;
+        let is_given = |name: &String| tools.toolsets.iter().any(|set| set.as_str() == name);
+        let warning = |name: &String| {
+            let when =
+                if LATER_TOOLSETS.contains(&name.as_str()) { "in this version" } else { "now" };
+            format!("warning: toolset `{name}` has no tools {when}: the agent goes without it")
+        };
+        let mut warnings: Vec<String> =
+            toolsets.iter().filter(|name| !is_given(name)).map(warning).collect();
+        if tools.names.is_empty() {
+            let last = warnings.last_mut();
+            last.into_iter().for_each(|warning| warning.push_str(", and has no tools at all"));
+        }
+        warnings
+    }
+
     /// Runs the session to its end.
     async fn work(mut self, notes: ProgressSink, cancel: &Cancel) -> Result<Answer, CliError> {
         let Begun { composition, chosen, .. } = &mut self.begun;
@@ -336,6 +358,7 @@ impl Prepared {
                 task
             }
         };
+        self.left_out().into_iter().for_each(|warning| notes(warning));
         let (children, idle) = (Arc::new(Children::default()), Arc::new(Idle::new()));
         let progress = Arc::new(Progress::new(notes));
         let observers: Vec<Arc<dyn Observer>> = vec![children.clone(), idle.clone(), progress];
@@ -378,11 +401,14 @@ impl Prepared {
             let text = outcome.text.clone().or_else(|| outcome.error.clone());
             return Ok(Answer { text: text.unwrap_or_default(), data: None, failed: true });
         }
-        let text = match (&outcome.text, &outcome.error) {
+        let mut text = match (&outcome.text, &outcome.error) {
             (Some(text), None) => text.clone(),
             (Some(text), Some(error)) => format!("{text}\n\n[{error}]"),
             (None, error) => error.clone().unwrap_or_else(|| "it gave no answer".to_owned()),
         };
+        for warning in self.left_out() {
+            text.push_str(&format!("\n\n[{warning}]"));
+        }
         Ok(Answer { text, data: Some(data), failed })
     }
 }
@@ -413,85 +439,3 @@ fn narrow(
 #[derive(Debug, thiserror::Error)]
 #[error("toolset `{0}` is not served; there are: {1}")]
 struct Beyond(String, String);
-
-/// The one call of an agent that only hands on.
-#[derive(Clone)]
-struct HandsOn {
-    /// Its task, which no other agent of the session has.
-    task: String,
-    tool: String,
-    arguments: Value,
-}
-
-/// A model whose part is taken in one conversation: the one whose only purpose is to hand on.
-struct Handover {
-    hands_on: HandsOn,
-    model: Arc<dyn Model>,
-}
-
-impl Handover {
-    /// The reply where this is that conversation.
-    fn reply(&self, request: &Request<'_>) -> Option<Reply> {
-        let HandsOn { task, tool, arguments } = &self.hands_on;
-        let own = |message: &Arc<Message>| match &**message {
-            Message::User(user) => user.text.ends_with(task.as_str()),
-            _ => false,
-        };
-        if !request.messages.iter().any(own) {
-            return None;
-        }
-        let result = request.messages.iter().rev().find_map(|message| match &**message {
-            Message::Tool(result) => Some(result),
-            _ => None,
-        });
-        Some(match result {
-            None => Reply::calls(request.model, [(tool.as_str(), arguments.clone())]),
-            Some(result) => {
-                let done = result.status == CallStatus::Ok && is_done(result.text.as_str());
-                let finish = if done { Finish::Stop } else { Finish::Undone };
-                Reply { finish, ..Reply::text(request.model, result.text.as_str()) }
-            }
-        })
-    }
-}
-
-/// Returns whether the result of a delegation tool has work that was done or still goes on: at
-/// least one child completed or runs.
-fn is_done(result: &str) -> bool {
-    let json = result.find('{').and_then(|begin| result.get(begin..)).unwrap_or_default();
-    let value = serde_json::Deserializer::from_str(json).into_iter::<Value>().next();
-    let results = value.and_then(Result::ok).and_then(|value| value.get("results").cloned());
-    let Some(Value::Array(results)) = results else { return true };
-    let ended = |result: &Value| result["status"].as_str().is_some_and(is_end);
-    any_completed(&results) || !results.iter().all(ended)
-}
-
-/// Whether a status is that of a child that has ended.
-fn is_end(status: &str) -> bool {
-    [Status::Failed, Status::Error, Status::Timeout, Status::Interrupted, Status::Completed]
-        .iter()
-        .any(|end| end.as_str() == status)
-}
-
-impl Model for Handover {
-    fn reply<'a>(
-        &'a self,
-        request: &'a Request<'a>,
-        live: &'a mut (dyn FnMut(Delta<'_>) + Send),
-        cancel: &'a Cancel,
-    ) -> BoxFuture<'a, Result<Reply, ModelError>> {
-        match Handover::reply(self, request) {
-            Some(reply) => Box::pin(std::future::ready(Ok(reply))),
-            None => self.model.reply(request, live, cancel),
-        }
-    }
-
-    fn most_output(&self, options: &deputize_core::ModelOptions) -> Option<u32> {
-        self.model.most_output(options)
-    }
-
-    fn for_one_agent(&self) -> Option<Arc<dyn Model>> {
-        let model = self.model.for_one_agent()?;
-        Some(Arc::new(Self { hands_on: self.hands_on.clone(), model }))
-    }
-}

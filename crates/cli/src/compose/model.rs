@@ -74,6 +74,8 @@ pub(crate) fn name(choice: &ModelChoice) -> String {
 pub(crate) enum Use {
     /// Agents are made with it.
     Own,
+    /// Children are made with it.
+    Child,
     /// A call may choose it for a child.
     Offered,
     /// Agents go on with it when their own cannot be used.
@@ -87,10 +89,16 @@ impl Use {
     pub(crate) const fn word(self) -> &'static str {
         match self {
             Self::Own => "model",
+            Self::Child => "model of children",
             Self::Offered => "offered model",
             Self::Fallback => "fallback model",
             Self::ChildFallback => "fallback model of children",
         }
+    }
+
+    /// Whether no run begins without it.
+    pub(crate) const fn is_required(self) -> bool {
+        matches!(self, Self::Own | Self::Child)
     }
 
     /// Returns why a run goes without this model, if it does.
@@ -99,7 +107,7 @@ impl Use {
         choice: &ModelChoice,
         surroundings: &Surroundings,
     ) -> Option<String> {
-        let missing = missing_key(choice, surroundings).filter(|_| self != Self::Own)?;
+        let missing = missing_key(choice, surroundings).filter(|_| !self.is_required())?;
         Some(format!("{} {} is passed over: {missing}", self.word(), name(choice)))
     }
 }
@@ -134,7 +142,7 @@ impl Asked {
         // Children that are another program ask none of these.
         if external::name(config).is_none() {
             match resolve_child_model(config, &main, overrides)? {
-                Some(child) => asked.add_for_children(child, Use::Own),
+                Some(child) => asked.add_for_children(child, Use::Child),
                 None => _ = asked.for_children.insert(asked.name.clone()),
             }
             for offered in &config.delegation.models {
@@ -166,7 +174,7 @@ impl Asked {
         match used {
             Use::Fallback => self.fallback.push(name.clone()),
             Use::ChildFallback => self.child_fallback.push(name.clone()),
-            Use::Own | Use::Offered => {}
+            Use::Own | Use::Child | Use::Offered => {}
         }
         // Of one name there is one model: the address that was given for the first holds.
         if self.find(&name).is_none() {

@@ -1,7 +1,7 @@
 //! What sessions that others ask this program for have in common, whatever they ask by: an editor,
 //! or an agent.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,6 +37,8 @@ pub(super) struct Begun {
     pub(super) composition: Composition,
     pub(super) chosen: Chosen,
     pub(super) overrides: ModelOverrides,
+    /// The configuration file that the person named, if one.
+    config_file: Option<PathBuf>,
     /// What is to be told to whoever asked for it: of servers, and of all else.
     pub(super) notes: (Vec<String>, Vec<String>),
     program: Option<Program>,
@@ -107,7 +109,8 @@ impl House {
         given_secrets(config, around, &mut chosen.secrets);
         let warnings = composition.warnings.iter().chain(&chosen.warnings).cloned().collect();
         let notes = (of_servers, warnings);
-        Ok(Begun { composition, chosen, overrides, notes, program, _looked: looked })
+        let config_file = sources.config_file.clone();
+        Ok(Begun { composition, chosen, overrides, config_file, notes, program, _looked: looked })
     }
 
     /// The parts of a session, with what works beside its agents. The caller adds who is asked.
@@ -118,6 +121,7 @@ impl House {
             parts.settings.get_or_insert_with(|| Processes::of(supervisor));
         }
         parts.observers = observers;
+        parts.config_file.clone_from(&begun.config_file);
         parts.gate = Some(Arc::clone(&self.gate) as _);
         let (config, program) = (&begun.composition.config, begun.program.clone());
         let _kept_in_the_settings = staff(&mut parts, config, program, &self.around);

@@ -6,14 +6,13 @@ use deputize_core::door::to_line;
 use deputize_core::{AgentId, CallId, Cost, Event, Record, Role, Usage, shown_usd};
 use serde_json::{Value, json};
 
+use crate::agent_name::short;
 use crate::output::events::time;
 use crate::screen::summary::{dollars, running, tokens};
 use crate::screen::tree::priced;
 
 /// The most characters of a goal.
 const GOAL_CHARS: usize = 400;
-/// The most characters of a goal in a table.
-const SHORT_CHARS: usize = 60;
 
 /// The agents of one session.
 #[derive(Debug, Default)]
@@ -193,9 +192,13 @@ impl Family {
     }
 
     /// Each agent, as a row of a table.
-    pub(crate) fn rows(&self, runs: bool, now: u64) -> Vec<[String; 10]> {
+    pub(crate) fn rows(&self, runs: bool, now: u64, names: Names) -> Vec<[String; 10]> {
         let now = self.until(runs, now);
-        self.walk().into_iter().map(|(id, member)| member.row(id, runs, now)).collect()
+        let name = |id| match names {
+            Names::Whole => AgentId::as_str(id),
+            Names::InSession => short(id),
+        };
+        self.walk().into_iter().map(|(id, member)| member.row(name(id), runs, now)).collect()
     }
 }
 
@@ -230,6 +233,19 @@ fn tokens_of(usage: Usage) -> Value {
 /// What the columns of [`Family::rows`] are.
 pub(crate) const COLUMNS: [&str; 10] =
     ["AGENT", "STATUS", "MODEL", "TOOL", "STEPS", "CALLS", "TOKENS", "COST", "TIME", "GOAL"];
+
+/// Columns that give way where a terminal is too narrow for all of them, in this order.
+pub(crate) const GIVE_WAY: [&str; 7] =
+    ["MODEL", "CALLS", "COST", "STEPS", "TOKENS", "TOOL", "GOAL"];
+
+/// How the agents of a table are named.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Names {
+    /// With their session.
+    Whole,
+    /// As the tree of a session names them.
+    InSession,
+}
 
 impl Member {
     fn apply(&mut self, event: &Event) {
@@ -322,19 +338,19 @@ impl Member {
         })
     }
 
-    fn row(&self, id: &AgentId, runs: bool, now: u64) -> [String; 10] {
+    fn row(&self, name: &str, runs: bool, now: u64) -> [String; 10] {
         let indent = "  ".repeat(self.depth as usize);
         [
-            format!("{indent}{id}"),
+            format!("{indent}{name}"),
             self.status(runs).to_owned(),
-            to_line(&self.model, SHORT_CHARS),
-            self.tool().map(|tool| to_line(tool, SHORT_CHARS)).unwrap_or_default(),
+            to_line(&self.model, self.model.len()),
+            self.tool().map(|tool| to_line(tool, tool.len())).unwrap_or_default(),
             self.iterations.to_string(),
             self.tool_calls.to_string(),
             tokens(self.usage.input + self.usage.output),
             dollars(self.cost.known_usd()).unwrap_or_default(),
             running(self.took(now)),
-            to_line(&self.goal, SHORT_CHARS),
+            self.goal.clone(),
         ]
     }
 }
@@ -377,7 +393,14 @@ mod tests {
         let again = || {
             let (cwd, model, toolsets) = ("/w".into(), "p/m".to_owned(), Vec::new());
             let program = "deputize".to_owned();
-            Event::SessionStart(SessionStart { cwd, model, toolsets, program, endpoint: None })
+            Event::SessionStart(SessionStart {
+                cwd,
+                model,
+                toolsets,
+                program,
+                endpoint: None,
+                config_file: None,
+            })
         };
         let asks = || {
             let model = "p/m".to_owned();

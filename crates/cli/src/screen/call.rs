@@ -13,6 +13,8 @@ const VALUE_CHARS: usize = 60;
 /// The most characters of a regular expression, or of a pattern of names: they are means, and
 /// often long ones.
 const MEANS_CHARS: usize = 40;
+/// The most characters that are kept of a goal.
+const GOAL_CHARS: usize = 200;
 /// How deep values are told that lie inside others.
 const DEPTH: usize = 3;
 
@@ -101,6 +103,28 @@ pub(crate) fn of_tasks(map: &Map<String, Value>) -> Option<String> {
     }
 }
 
+/// Whether a tool hands work on.
+pub(super) fn is_delegation(tool: &str) -> bool {
+    tool == TOOL.as_str() || tool == TASK.as_str()
+}
+
+/// Returns the goal of each task that the arguments of a delegation name, one line each.
+pub(super) fn task_goals(arguments: &str) -> Vec<String> {
+    let Ok(Value::Object(map)) = serde_json::from_str(arguments) else { return Vec::new() };
+    let goal = |map: &Map<String, Value>| {
+        // The one tool calls it so, the other otherwise.
+        let goal = ["description", "goal"].iter().find_map(|key| map.get(*key)?.as_str());
+        to_line(goal.unwrap_or_default(), GOAL_CHARS)
+    };
+    match tasks_in(&map) {
+        Some(tasks) => {
+            let goal = |task: &Value| task.as_object().map(goal).unwrap_or_default();
+            tasks.iter().map(goal).collect()
+        }
+        None => vec![goal(&map)],
+    }
+}
+
 /// The list of tasks, also where it is JSON in a text; nothing where it is empty, as the tool has it.
 fn tasks_in(map: &Map<String, Value>) -> Option<Vec<Value>> {
     let tasks = match map.get("tasks")? {
@@ -115,9 +139,14 @@ fn tasks_in(map: &Map<String, Value>) -> Option<Vec<Value>> {
 /// who says how the call ended.
 pub(crate) fn of_result(text: &str, most: usize) -> String {
     let text = text.strip_prefix("error: ").unwrap_or(text);
-    let line = |line: &str| match serde_json::from_str(line) {
-        Ok(value @ (Value::Object(_) | Value::Array(_))) => value_words(&value, DEPTH),
-        _ => line.to_owned(),
+    let line = |line: &str| {
+        let (words, data) = line.split_at(line.find(['{', '[']).unwrap_or(line.len()));
+        match serde_json::from_str(data) {
+            Ok(value @ (Value::Object(_) | Value::Array(_))) => {
+                format!("{words}{}", value_words(&value, DEPTH))
+            }
+            _ => line.to_owned(),
+        }
     };
     let words = match serde_json::from_str(text) {
         Ok(value @ (Value::Object(_) | Value::Array(_))) => value_words(&value, DEPTH),
@@ -293,6 +322,10 @@ mod tests {
             "(error: no child was started, errors: [(code: E_GOAL)])"
         );
         assert_eq!(of_result("error: gone\n{\"found\": [1, 2]}\n", 300), "gone (found: [1, 2])");
+        assert_eq!(
+            of_result("the server said: {\"code\": 7, \"why\": \"gone\"}", 300),
+            "the server said: (code: 7, why: gone)"
+        );
         let many = format!(r#"{{"text": "{}"}}"#, "word ".repeat(100));
         let words = of_result(&many, 30);
         assert_eq!(words, "(text: word word word word…");

@@ -137,7 +137,7 @@ impl Drawer {
         if state.detail != Detail::Quiet {
             lines.extend(state.changes.lines(&self.surface.cwd));
         }
-        lines.extend(state.failures.lines(&state.tree));
+        lines.extend(state.failures.lines(&state.tree, columns.saturating_sub(1)));
         let lines = wrapped(lines, columns.saturating_sub(1));
         out.extend(frame(&[], &lines, &[], columns, self.surface.colour));
         out

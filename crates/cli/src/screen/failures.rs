@@ -1,27 +1,59 @@
-//! The agents that failed in a run, each with its whole reason.
+//! The agents that failed in a run and the tasks that got none, each with its whole reason.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use deputize_core::{AgentId, Event, Record, Status};
+use deputize_core::door::to_line;
+use deputize_core::{AgentId, CallId, Event, ExitReason, Fact, Record, Status};
 
+use super::call::{is_delegation, task_goals};
 use super::line::{Line, Style};
 use super::summary::count;
 use super::tree::{Node, Tree};
 
-/// Agents that are listed; more are counted.
-const AGENTS: usize = 50;
+/// Failures that are listed; more are counted.
+const LISTED: usize = 50;
 
 /// Whether an agent that ended like this failed.
 pub(super) const fn is_failure(status: Status) -> bool {
     matches!(status, Status::Failed | Status::Error | Status::Timeout)
 }
 
+/// Returns the part of a reason by which failures are the same: all of it, but without the figures
+/// of a budget, which are others each time.
+pub(super) fn shared_reason(exit_reason: ExitReason, error: &str) -> &str {
+    match error.split_once(": ") {
+        Some((lead, _figures)) if exit_reason == ExitReason::Budget => lead,
+        _ => error,
+    }
+}
+
 /// The children that failed in a turn of the top agent: a fold over the records.
 #[derive(Debug, Default)]
 pub(super) struct Failures {
     agents: BTreeSet<AgentId>,
+    tasks: Vec<UnstartedTask>,
+    /// The goals of calls that have not ended.
+    goals: BTreeMap<(AgentId, CallId), Vec<String>>,
     /// The top agent has ended its turn: its failures stand at the end of that.
     turn_ended: bool,
+}
+
+/// A task for which no agent was started.
+#[derive(Debug)]
+struct UnstartedTask {
+    parent: AgentId,
+    /// Which task of its call, from 1, and how many there are.
+    place: (u32, usize),
+    goal: String,
+    error: String,
+}
+
+/// A line that names what failed, and why it did.
+struct Failure {
+    name: Line,
+    /// See [`shared_reason`].
+    shared: String,
+    reason: String,
 }
 
 impl Failures {
@@ -35,64 +67,118 @@ impl Failures {
                 self.agents.remove(&record.agent);
                 self.turn_ended |= record.depth == 0;
             }
+            Event::ToolStart { call, tool, arguments } if is_delegation(tool) => {
+                self.goals.insert((record.agent.clone(), *call), task_goals(arguments));
+            }
+            Event::ToolEnd(end) => {
+                let goals = self.goals.remove(&(record.agent.clone(), end.result.call));
+                let goals = goals.unwrap_or_default();
+                let task = |fact| UnstartedTask::new(&record.agent, fact, &goals);
+                self.tasks.extend(end.facts.iter().filter_map(task));
+            }
             // The person asks for something new.
             Event::Message(message)
                 if self.turn_ended && record.depth == 0 && message.from.is_none() =>
             {
-                self.turn_ended = false;
-                self.agents.clear();
+                *self = Self::default();
             }
             _ => {}
         }
     }
 
-    /// What to tell at the end: agents in the order of the tree, those that failed for the same
-    /// reason together. Empty where none failed.
-    pub(super) fn lines(&self, tree: &Tree) -> Vec<Line> {
-        if self.agents.is_empty() {
-            return Vec::new();
-        }
-        let mut reasons: Vec<(&str, Vec<&Node>)> = Vec::new();
-        for node in
-            tree.top_down().filter(|(id, _)| self.agents.contains(*id)).map(|(_, node)| node)
-        {
-            let reason = node.error.as_deref().unwrap_or("it gave no reason");
-            match reasons.iter_mut().find(|(known, _)| *known == reason) {
-                Some((_, nodes)) => nodes.push(node),
-                None => reasons.push((reason, vec![node])),
-            }
-        }
-        let title = format!("{} failed:", count(self.agents.len(), "agent"));
-        let mut lines = vec![Line::default().with(Style::Bad, title)];
-        let mut left = AGENTS;
-        for (reason, nodes) in reasons {
-            if left == 0 {
-                break;
-            }
-            lines.extend(nodes.iter().take(left).map(|node| name(node)));
-            left = left.saturating_sub(nodes.len());
-            lines.push(Line::default().with(Style::Plain, format!("    {reason}")));
-        }
-        if let more @ 1.. = self.agents.len().saturating_sub(AGENTS) {
-            lines.push(Line::default().with(Style::Dim, format!("  and {more} more")));
-        }
+    /// What to tell at the end: in the order of the tree, and those that failed for the same reason
+    /// together, each on one row of so many columns. Empty where none failed.
+    pub(super) fn lines(&self, tree: &Tree, columns: usize) -> Vec<Line> {
+        let agents = tree.top_down().filter(|(id, _)| self.agents.contains(*id));
+        let agents: Vec<Failure> = agents.map(|(_, node)| Failure::of_agent(node)).collect();
+        let tasks: Vec<Failure> =
+            self.tasks.iter().map(|task| Failure::of_task(task, tree)).collect();
+        let mut lines = section(agents, ("agent", "failed"), columns);
+        lines.extend(section(tasks, ("task", "not begun"), columns));
         lines
     }
 }
 
+impl UnstartedTask {
+    fn new(parent: &AgentId, fact: &Fact, goals: &[String]) -> Option<Self> {
+        let Fact::NotBegun { task_index, status, error, .. } = fact else { return None };
+        let goal = usize::try_from(*task_index).ok().and_then(|index| goals.get(index));
+        is_failure(*status).then(|| Self {
+            parent: parent.clone(),
+            place: (task_index.saturating_add(1), goals.len()),
+            goal: goal.cloned().unwrap_or_default(),
+            error: to_line(error, error.len()),
+        })
+    }
+}
+
+impl Failure {
+    fn of_agent(node: &Node) -> Self {
+        let reason = node.error.as_deref().unwrap_or("it gave no reason");
+        let shared = node.exit_reason.map_or(reason, |exit| shared_reason(exit, reason));
+        Self {
+            name: name(&node.tag, &node.goal),
+            shared: shared.to_owned(),
+            reason: reason.to_owned(),
+        }
+    }
+
+    fn of_task(task: &UnstartedTask, tree: &Tree) -> Self {
+        let above = tree.get(&task.parent).map(|node| node.tag.as_str()).unwrap_or_default();
+        let separator = if above.is_empty() { "" } else { "." };
+        let (number, all) = task.place;
+        let tag = format!("{above}{separator}{number}/{all}");
+        let error = task.error.clone();
+        Self { name: name(&tag, &task.goal), shared: error.clone(), reason: error }
+    }
+}
+
+/// Failures under a title, those with the same reason together.
+fn section(failures: Vec<Failure>, (thing, what): (&str, &str), columns: usize) -> Vec<Line> {
+    let all = failures.len();
+    if all == 0 {
+        return Vec::new();
+    }
+    let mut groups: Vec<(Failure, Vec<Line>)> = Vec::new();
+    for failure in failures {
+        match groups.iter_mut().find(|(first, _)| first.shared == failure.shared) {
+            Some((_, others)) => others.push(failure.name),
+            None => groups.push((failure, Vec::new())),
+        }
+    }
+    let title = format!("{} {what}:", count(all, thing));
+    let mut lines = vec![Line::default().with(Style::Bad, title)];
+    let mut left = LISTED;
+    for (first, others) in groups {
+        if left == 0 {
+            break;
+        }
+        let size = others.len() + 1;
+        let names = std::iter::once(first.name).chain(others).take(left);
+        lines.extend(names.map(|name| name.fit(columns)));
+        left = left.saturating_sub(size);
+        let of_all = (size > 1).then(|| format!("{}: ", count(size, thing)));
+        let reason = format!("    {}{}", of_all.unwrap_or_default(), first.reason);
+        lines.push(Line::default().with(Style::Plain, reason));
+    }
+    if let more @ 1.. = all.saturating_sub(LISTED) {
+        lines.push(Line::default().with(Style::Dim, format!("  and {more} more")));
+    }
+    lines
+}
+
 /// An agent by its path in the tree, and its goal.
-fn name(node: &Node) -> Line {
-    let line =
-        Line::default().with(Style::Bad, "  ✗ ").with(Style::Dim, format!("[{}] ", node.tag));
-    line.with(Style::Plain, node.goal.clone())
+fn name(tag: &str, goal: &str) -> Line {
+    let line = Line::default().with(Style::Bad, "  ✗ ").with(Style::Dim, format!("[{tag}] "));
+    line.with(Style::Plain, goal)
 }
 
 #[cfg(test)]
 mod tests {
-    use deputize_core::{CallId, ExitReason, UserMessage};
+    use deputize_core::{CallStatus, UserMessage};
 
     use super::*;
-    use crate::fixture::{CALL, Tape, child, outcome, root, started};
+    use crate::fixture::{CALL, Tape, called, child, outcome, returned, root, started};
 
     fn failed(agent: &AgentId, error: &str) -> Event {
         let mut outcome = outcome(agent, Status::Failed, ExitReason::Error);
@@ -106,7 +192,7 @@ mod tests {
             tree.apply(record);
             failures.apply(record);
         }
-        let lines = failures.lines(&tree);
+        let lines = failures.lines(&tree, 60);
         lines.iter().map(|line| line.render(false)).collect::<Vec<_>>().join("\n")
     }
 
@@ -134,7 +220,7 @@ mod tests {
         tape.add(&child(0), end);
         tape.add(&root(), failed(&root(), "told elsewhere"));
         let expected = format!(
-            "3 agents failed:\n  ✗ [2/3] b\n  ✗ [3/3] c\n    no such model\n  ✗ [2/3.1/3] d\n    {long}"
+            "3 agents failed:\n  ✗ [2/3] b\n  ✗ [3/3] c\n    2 agents: no such model\n  ✗ [2/3.1/3] d\n    {long}"
         );
         assert_eq!(told(&tape), expected);
         assert_eq!(CALL.step, 1, "the calls of the fixture");
@@ -169,5 +255,50 @@ mod tests {
             "{told}"
         );
         assert_eq!(told.lines().filter(|line| line.contains('✗')).count(), 50);
+    }
+
+    #[test]
+    fn those_for_whom_the_budget_had_no_room_share_one_reason() {
+        let mut tape = Tape::default();
+        tape.add(&root(), started(&root(), "All"));
+        let goal = "Sort the imports of every module of this project, one by one";
+        for (index, left) in [(0, 440), (1, 585), (2, 585)] {
+            tape.add(&child(index), started(&child(index), goal));
+            let mut outcome = outcome(&child(index), Status::Failed, ExitReason::Budget);
+            outcome.error = Some(format!("nothing was asked: no room: {left} are left"));
+            tape.add(&child(index), Event::AgentEnd(Box::new(outcome)));
+        }
+        let cut = "Sort the imports of every module of this project,…";
+        assert_eq!(
+            told(&tape),
+            format!(
+                "3 agents failed:\n  ✗ [1/3] {cut}\n  ✗ [2/3] {cut}\n  ✗ [3/3] {cut}\n    \
+                 3 agents: nothing was asked: no room: 440 are left"
+            )
+        );
+    }
+
+    #[test]
+    fn tasks_that_got_no_agent_stand_by_their_goals() {
+        let mut tape = Tape::default();
+        tape.add(&root(), started(&root(), "All"));
+        let arguments = r#"{"tasks":[{"goal":"a"},{"goal":"b"},{"goal":"c"}]}"#;
+        tape.add(&root(), called(CALL, "delegate_task", arguments));
+        let fact = |task_index, status| Fact::NotBegun {
+            agent: child(task_index),
+            task_index,
+            model: "m".to_owned(),
+            status,
+            error: "its journal cannot be written".to_owned(),
+        };
+        // Nothing is wrong with a task that nobody wanted any more.
+        let facts =
+            vec![fact(0, Status::Interrupted), fact(1, Status::Error), fact(2, Status::Error)];
+        tape.add(&root(), returned(CALL, "delegate_task", CallStatus::Ok, "{}", facts));
+        assert_eq!(
+            told(&tape),
+            "2 tasks not begun:\n  ✗ [2/3] b\n  ✗ [3/3] c\n    \
+             2 tasks: its journal cannot be written"
+        );
     }
 }

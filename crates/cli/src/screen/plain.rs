@@ -14,6 +14,7 @@ use super::Detail;
 use super::call::of_result;
 use super::call_groups::CallGroups;
 use super::line::{Line, Style};
+use super::shown_reasons::ShownReasons;
 use super::summary::{as_is, count, dollars, seconds};
 use super::tree::Tree;
 use crate::approve::NO_TERMINAL;
@@ -24,6 +25,8 @@ const REMARK_CHARS: usize = 300;
 const LOG_CHARS: usize = 1000;
 /// The most characters of the goal of a finished task.
 const TOLD_CHARS: usize = 100;
+/// Tasks that are listed by their numbers; more are counted.
+const NUMBERED_TASKS: usize = 10;
 /// Bytes of an arriving reply that are held back for a line's end.
 const HELD_BYTES: usize = 2000;
 
@@ -64,6 +67,7 @@ pub(crate) struct Plain {
     approved: BTreeSet<(AgentId, CallId)>,
     /// Calls of a step that share a line.
     groups: CallGroups,
+    reasons: ShownReasons,
 }
 
 impl Plain {
@@ -116,7 +120,7 @@ impl Plain {
             }
             _ => {
                 lines.extend(self.group_calls(tree, record, detail));
-                lines.extend(worth(tree, record, detail));
+                lines.extend(worth(tree, record, detail, &mut self.reasons));
             }
         }
         lines
@@ -256,10 +260,15 @@ fn prefixed(tree: &Tree, agent: &AgentId) -> Line {
     line
 }
 
-fn worth(tree: &Tree, record: &Record, detail: Detail) -> Option<Line> {
+fn worth(tree: &Tree, record: &Record, detail: Detail, reasons: &mut ShownReasons) -> Option<Line> {
     let line = || prefixed(tree, &record.agent);
+    let tag = tree.get(&record.agent).map(|node| node.tag.as_str()).unwrap_or_default();
     match &record.event {
-        Event::Log { level, message } => log(line(), *level, message, detail),
+        Event::Log { level, message } => {
+            let is_shown = log(line(), *level, message, detail).is_some();
+            let message = is_shown.then(|| reasons.words_of_log(tag, message))?;
+            log(line(), *level, &message, detail)
+        }
         Event::Hook(run) => hook(line(), run, detail),
         _ if detail == Detail::Quiet => None,
         Event::ToolEnd(end) => returned(line(), end, detail),
@@ -289,7 +298,10 @@ fn worth(tree: &Tree, record: &Record, detail: Detail) -> Option<Line> {
             let (by, what) = (to_line(by, 80), if *paused { "paused" } else { "allowed again" });
             Some(line().with(Style::Asking, format!("new children: {what} by {by}")))
         }
-        Event::AgentEnd(outcome) => Some(finished(tree, record, outcome)),
+        Event::AgentEnd(outcome) => {
+            let why = reasons.words_of_end(tag, outcome);
+            Some(finished(tree, record, outcome, why))
+        }
         Event::SessionStart(_)
         | Event::AgentStart(_)
         | Event::Message(_)
@@ -398,20 +410,32 @@ pub(super) fn has_no_row(end: &ToolEnd) -> bool {
     end.facts.iter().any(not_begun) || refusal(end).is_some()
 }
 
-/// Tasks of a call for which no agent was begun: a line for each reason.
+/// Tasks of a call for which no agent was begun: a line for each reason, with their numbers.
 fn not_begun(line: &Line, end: &ToolEnd) -> Vec<Line> {
-    let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut reasons: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
     for fact in &end.facts {
-        if let Fact::NotBegun { error, .. } = fact {
-            *reasons.entry(error).or_default() += 1;
+        if let Fact::NotBegun { error, task_index, .. } = fact {
+            reasons.entry(error).or_default().push(task_index.saturating_add(1));
         }
     }
-    let told = |(why, tasks)| {
-        let text = format!("{} not begun: ", count(tasks, "task"));
+    let told = |(why, tasks): (&str, Vec<u32>)| {
+        let text = format!("{} not begun: ", task_numbers(&tasks));
         let why = to_line(why, REMARK_CHARS);
         line.clone().with(Style::Asking, text).with(Style::Plain, why)
     };
     reasons.into_iter().map(told).collect()
+}
+
+/// Tasks by their numbers, or how many they are.
+fn task_numbers(tasks: &[u32]) -> String {
+    match tasks {
+        [only] => format!("task {only}"),
+        few if few.len() <= NUMBERED_TASKS => {
+            let numbers: Vec<String> = few.iter().map(u32::to_string).collect();
+            format!("tasks {}", numbers.join(", "))
+        }
+        many => count(many.len(), "task"),
+    }
 }
 
 /// What stood against a call by which children were to be had, in words: each thing once.
@@ -438,7 +462,7 @@ fn refusal(end: &ToolEnd) -> Option<String> {
     Some(told.join("; ")).filter(|told| !told.is_empty())
 }
 
-fn finished(tree: &Tree, record: &Record, outcome: &Outcome) -> Line {
+fn finished(tree: &Tree, record: &Record, outcome: &Outcome, why: Option<String>) -> Line {
     let (mark, style) = match outcome.status {
         Status::Completed => ("✓", Style::Good),
         Status::Interrupted => ("■", Style::Asking),
@@ -454,9 +478,8 @@ fn finished(tree: &Tree, record: &Record, outcome: &Outcome) -> Line {
     line.push(Style::Plain, to_line(&goal, TOLD_CHARS));
     let cost = dollars(outcome.cost_usd).map(|usd| format!(" · {usd}")).unwrap_or_default();
     line.push(Style::Dim, format!(" ({}{cost})", seconds(outcome.duration_ms)));
-    // What the top agent failed of is told at the very end.
-    if let (Some(error), false) = (&outcome.error, tag.is_empty()) {
-        line.push(Style::Plain, format!(": {}", to_line(error, error.len())));
+    if let Some(why) = why {
+        line.push(Style::Plain, format!(": {why}"));
     }
     line
 }
@@ -608,7 +631,7 @@ mod tests {
         let text = json!({"error": "no child was started", "errors": [error("a"), error("b")]});
         let text = text.to_string();
         tape.add(&root(), returned(CALL, "delegate_task", CallStatus::Error, &text, Vec::new()));
-        let told = "2 tasks not begun: it ended: it was not started\n\
+        let told = "tasks 2, 3 not begun: it ended: it was not started\n\
                     delegate_task cancelled\n\
                     delegate_task refused: a; b";
         assert_eq!(print(&tape, Detail::Normal), told);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use deputize_core::door::to_line;
 use deputize_core::{
-    AgentId, AgentStart, CallId, Cost, Event, Outcome, Record, Reply, Status, Usage,
+    AgentId, AgentStart, CallId, Cost, Event, ExitReason, Outcome, Record, Reply, Status, Usage,
 };
 
 use super::call::of_call;
@@ -37,6 +37,8 @@ pub(crate) struct Node {
     pub(crate) ended: Option<Status>,
     /// Why it did not complete, whole, on one line.
     pub(crate) error: Option<String>,
+    /// Why it ended, if it has.
+    pub(crate) exit_reason: Option<ExitReason>,
     /// What it does now.
     pub(crate) doing: Doing,
     /// Model replies.
@@ -147,6 +149,7 @@ impl Tree {
             tag: self.tag(record.parent.as_ref(), start),
             ended: None,
             error: None,
+            exit_reason: None,
             doing: Doing::Starting,
             steps: 0,
             usage: Usage::default(),
@@ -245,6 +248,7 @@ impl Node {
         // What it cost nobody here knows.
         self.cost.unpriced |= outcome.external;
         self.ended = Some(outcome.status);
+        self.exit_reason = Some(outcome.exit_reason);
         self.error = outcome.error.as_deref().map(|error| to_line(error, error.len()));
         self.finished = at;
         self.calls.clear();

@@ -10,11 +10,13 @@ use deputize_tools::Processes;
 use futures_util::future::join_all;
 
 use super::{Check, Health};
+use crate::command::mcp::things_are;
 use crate::compose::{mcp, plugins};
 use crate::config::{Config, McpServer, PluginEntry};
 use crate::exit::CliError;
 use crate::invocation::format_command;
 use crate::processes::setup;
+use crate::screen::summary::count;
 use crate::surroundings::Surroundings;
 
 const PLUGIN: &str = "plugin";
@@ -26,8 +28,8 @@ pub(super) fn plugins(config: &Config, around: &Surroundings) -> Vec<Check> {
         let runs = if entry.isolated { "isolated" } else { "inside" };
         let found = plugins::loaded(entry, around).map_err(|error| CliError::usage(error).chain());
         let told = found.map(|it| {
-            let tools = it.tools.len();
-            format!("{} {}: loads {runs}, {tools} tools", it.name, to_line(&it.version, 40))
+            let tools = count(it.tools.len(), "tool");
+            format!("{} {}: loads {runs}, {tools}", it.name, to_line(&it.version, 40))
         });
         Check::new(PLUGIN, told)
     };
@@ -109,7 +111,7 @@ async fn asked(
             Check::less(SERVER, not_whole(&name, &answers, "you have not approved it yet"))
         }
         (false, waits) => {
-            let why = format!("{waits} things are not as you approved them");
+            let why = format!("{} not as you approved it", things_are(waits));
             Check::less(SERVER, not_whole(&name, &answers, &why))
         }
     }
@@ -117,8 +119,8 @@ async fn asked(
 
 fn answers(name: &str, listed: &ServerListing, begun: Instant) -> String {
     let is = to_line(listed.server.as_deref().unwrap_or("it does not say what it is"), 80);
-    let (tools, took) = (listed.tools.len(), begun.elapsed().as_secs_f32());
-    format!("{name}: {is}, {tools} tools in {took:.2} s")
+    let (tools, took) = (count(listed.tools.len(), "tool"), begun.elapsed().as_secs_f32());
+    format!("{name}: {is}, {tools} in {took:.2} s")
 }
 
 fn not_whole(name: &str, answers: &str, why: &str) -> String {

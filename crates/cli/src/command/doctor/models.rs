@@ -15,6 +15,7 @@ use crate::command::run::overrides;
 use crate::compose::{Composition, Use, name, whole_endpoint, wire};
 use crate::config::{Endpoint, HttpEndpoint, ModelChoice};
 use crate::exit::CliError;
+use crate::screen::summary::count;
 use crate::surroundings::Surroundings;
 
 /// How long a provider may take to accept a connection.
@@ -131,7 +132,7 @@ impl Subject {
 
     fn fault_of(&self, what: &'static str, found: String) -> Check {
         // A run can go without the others.
-        let health = if self.used == Use::Own { Health::Bad } else { Health::Less };
+        let health = if self.used.is_required() { Health::Bad } else { Health::Less };
         Check { what, health, found }
     }
 
@@ -168,8 +169,8 @@ impl Subject {
                 Check::new("provider", Ok(format!("answers{taken}")))
             }
             Ok(models) => {
-                let count = models.len();
-                let found = format!("answers, but `{model}` is not among its {count} models");
+                let models = count(models.len(), "model");
+                let found = format!("answers, but `{model}` is not among its {models}");
                 Check::less("provider", found)
             }
             Err(ModelError { status: None, message, .. }) => self.fault_of("provider", message),

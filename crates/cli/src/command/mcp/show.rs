@@ -6,13 +6,15 @@ use deputize_core::door::{to_line, to_question};
 use deputize_core::headline;
 use deputize_mcp::{ServerChange, ServerListing, ServerTarget, ToolDescription, WORKSPACE, pretty};
 
+use crate::screen::summary::count;
+
 /// In short: a line a tool.
 pub(super) fn short(name: &str, listed: &ServerListing, took: Duration) -> String {
     let mut text = format!(
-        "mcp {name}: {}, protocol {}, {} tools{}{} in {:.2} s\n",
+        "mcp {name}: {}, protocol {}, {}{}{} in {:.2} s\n",
         to_line(listed.server.as_deref().unwrap_or("it does not say what it is"), 120),
         to_line(&listed.protocol, 20),
-        listed.tools.len(),
+        count(listed.tools.len(), "tool"),
         if listed.resources { ", resources" } else { "" },
         if listed.prompts { ", prompts" } else { "" },
         took.as_secs_f32(),

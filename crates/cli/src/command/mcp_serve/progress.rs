@@ -9,6 +9,7 @@ use deputize_core::{AgentId, Event, Observer, Record};
 use deputize_mcp::serve::ProgressSink;
 
 use crate::screen::call::of_call;
+use crate::screen::summary::count;
 use crate::surroundings::tell;
 
 /// After so many calls of a child there is a note.
@@ -64,14 +65,15 @@ impl Progress {
                 }
                 child.untold = 0;
                 child.told_at = record.at;
-                Some(format!("{}: {} calls, now {call}", child.name, child.calls))
+                Some(format!("{}: {}, now {call}", child.name, count(child.calls as usize, "call")))
             }
             Event::AgentEnd(outcome) => {
                 let child = children.remove(&record.agent)?;
                 let status = outcome.status.as_str();
                 let why = outcome.error.as_deref().map(|error| to_line(error, ERROR_CHARS));
                 let why = why.map(|why| format!(": {why}")).unwrap_or_default();
-                Some(format!("{}: {status} after {} calls{why}", child.name, child.calls))
+                let calls = count(child.calls as usize, "call");
+                Some(format!("{}: {status} after {calls}{why}", child.name))
             }
             _ => None,
         }

@@ -16,6 +16,7 @@ use crate::compose::{Ingredients, without_plugins};
 use crate::exit::CliError;
 use crate::invocation::format_command;
 use crate::processes;
+use crate::screen::summary::count;
 use crate::surroundings::{Surroundings, print};
 
 /// What was found out of a plugin.
@@ -133,7 +134,8 @@ impl Report {
         let wrong = checked.iter().filter(|(_, found)| found.is_wrong()).count();
         lines.push(String::new());
         if wrong > 0 {
-            lines.push(format!("{wrong} of {} tools break their contract", checked.len()));
+            let tools = count(checked.len(), "tool");
+            lines.push(format!("{wrong} of {tools} fail the check"));
         } else {
             lines.push(format!(
                 "To use it, write this into the file that `{}` names. It then runs in a process of \
@@ -186,7 +188,7 @@ impl Report {
 fn tried(calls: usize) -> String {
     match calls {
         0 => "not tried, since it has no examples".to_owned(),
-        calls => format!("fine in {calls} calls"),
+        calls => format!("fine in {}", count(calls, "call")),
     }
 }
 

@@ -4,7 +4,7 @@ use deputize_core::door::{to_line, to_screen};
 use deputize_core::{AgentId, Event, Message};
 use deputize_runtime::{Said, StoredSession};
 
-use super::{local, result_of, said, told_of};
+use super::{delivery, local, result_of, said};
 use crate::output::child_frames::children_unframed;
 
 /// The most characters of a heading.
@@ -32,7 +32,7 @@ fn told(stored: &StoredSession, agent: &AgentId, message: &Message) -> String {
     match message {
         Message::User(user) => match &user.from {
             Some(from) => {
-                let text = told_of(stored, agent, &user.text);
+                let text = delivery(stored, agent, &user.text);
                 format!("\n### Agent `{from}`\n\n{}\n", to_screen(&text))
             }
             None => format!("\n### User\n\n{}\n", to_screen(said(stored, agent, &user.text))),

@@ -7,15 +7,14 @@ use std::sync::Arc;
 use deputize_core::door::{to_line, to_screen};
 use deputize_core::{AgentId, AgentSpec, Event, Message, Outcome, ToolResult};
 use deputize_runtime::{Said, StoredSession};
-use serde_json::Value;
 
-use super::{RUNNING, UNFINISHED, has_ended, local, mark, result_of, status_of, told_of};
+use super::result_words::{delivery_words, result_words};
+use super::{RUNNING, UNFINISHED, delivery, has_ended, local, mark, result_of, status_of};
 use crate::agent_name::{AgentName, short};
 use crate::control::running::Holder;
 use crate::control::view::Family;
 use crate::exit::CliError;
-use crate::invocation::format_command;
-use crate::output::child_frames::without_child_frames;
+use crate::invocation::format_resume;
 use crate::screen::call::of_call;
 use crate::screen::summary::{dollars, seconds, tokens, unseen};
 use crate::surroundings::{output_columns, print, wrap_lines};
@@ -26,8 +25,6 @@ const GOAL_CHARS: usize = 100;
 const RESULT: &str = "  | ";
 /// Lines of one tool result that are shown; what more there is is counted.
 const RESULT_LINES: usize = 40;
-/// The most characters of what came of a child.
-const SAID_CHARS: usize = 200;
 
 #[derive(Debug, thiserror::Error)]
 #[error("there is no agent `{agent}` in this session")]
@@ -108,7 +105,8 @@ fn outlook(stored: &StoredSession, holder: Option<&Holder>) -> String {
     let session = &stored.header.session;
     match holder {
         None => {
-            format!("\nunfinished: go on with `{} --resume {session}`\n", format_command("run"))
+            let config = stored.last_start().and_then(|start| start.config_file.as_deref());
+            format!("\nunfinished: go on with `{}`\n", format_resume(session, config))
         }
         Some(holder) => {
             let process = holder.pid.map(|pid| format!(" in process {pid}")).unwrap_or_default();
@@ -201,7 +199,7 @@ fn conversation(stored: &StoredSession, agent: &Agent<'_>, open: &'static str) -
         match &*message {
             Message::User(user) => {
                 let text = match &user.from {
-                    Some(_) => told_of(stored, agent.id, &user.text).into(),
+                    Some(_) => delivery_words(&delivery(stored, agent.id, &user.text)).into(),
                     None => Cow::Borrowed(super::said(stored, agent.id, &user.text)),
                 };
                 out.push_str(&format!("\n> {}\n", to_screen(&text)));
@@ -220,11 +218,13 @@ fn conversation(stored: &StoredSession, agent: &Agent<'_>, open: &'static str) -
                     if let Some(Message::Tool(result)) =
                         results.iter().find(of_call).map(|it| &**it)
                     {
-                        out.push_str(&returned(stored, agent.id, result));
+                        out.push_str(&returned(stored, agent.id, Some(&call.name), result));
                     }
                 }
             }
-            Message::Tool(result) => out.push_str(&returned(stored, agent.id, result)),
+            Message::Tool(result) => {
+                out.push_str(&returned(stored, agent.id, None, result));
+            }
         }
     }
     if let Some(error) = agent.outcome.and_then(|outcome| outcome.error.as_deref()) {
@@ -241,10 +241,13 @@ fn is_result(said: &Said) -> bool {
 }
 
 /// The lines of a result, as far as they are shown.
-fn returned(stored: &StoredSession, agent: &AgentId, result: &ToolResult) -> String {
-    let content = result_of(stored, agent, result);
-    let entries = handed_on(&content);
-    let text = to_screen(entries.as_deref().unwrap_or(&content));
+fn returned(
+    stored: &StoredSession,
+    agent: &AgentId,
+    tool: Option<&str>,
+    result: &ToolResult,
+) -> String {
+    let text = to_screen(&result_words(tool, &result_of(stored, agent, result)));
     let lines: Vec<&str> = text.lines().collect();
     let shown = lines.iter().take(RESULT_LINES).map(|line| format!("{RESULT}{line}\n"));
     let mut out: String = shown.collect();
@@ -276,58 +279,4 @@ fn told(spec: &AgentSpec) -> String {
         out.push_str(&format!("output_schema:{}", indented(&format!("{schema:#}"))));
     }
     out
-}
-
-/// What came of the children of one call, a line or two for each, where a result tells of children:
-/// the whole of it is one line of JSON.
-fn handed_on(result: &str) -> Option<String> {
-    let begin = result.find('{')?;
-    // What stands before is at most why the call ended early, and the line that opens its frame.
-    let before = result.get(..begin)?;
-    let lead = before.lines().next().filter(|line| line.starts_with("error: "));
-    if before.lines().count() > 1 + usize::from(lead.is_some()) {
-        return None;
-    }
-    let mut values = serde_json::Deserializer::from_str(result.get(begin..)?).into_iter::<Value>();
-    let value = values.next()?.ok()?;
-    let list = |key: &str| value.get(key).and_then(Value::as_array);
-    let text = |value: &Value, key: &str| value.get(key)?.as_str().map(str::to_owned);
-    let mut lines: Vec<String> = lead.into_iter().map(str::to_owned).collect();
-    if let Some(results) = list("results") {
-        for (index, entry) in results.iter().enumerate() {
-            let status = text(entry, "status")?;
-            let agent = text(entry, "agent").map(|id| format!(" {}", below(&id)));
-            lines.push(format!("{index}{}: {status}", agent.unwrap_or_default()));
-            let said = text(entry, "summary")
-                .map(|said| to_line(&without_child_frames(&said), SAID_CHARS));
-            let error =
-                text(entry, "error").map(|why| format!("error: {}", to_line(&why, SAID_CHARS)));
-            lines.extend(said.into_iter().chain(error).map(|line| format!("  {line}")));
-        }
-    } else {
-        lines.push(text(&value, "error")?);
-        for error in list("errors")? {
-            let (code, remedy) = (text(error, "code")?, text(error, "remedy")?);
-            let field = text(error, "field").unwrap_or_default();
-            let of = error.get("task_index").and_then(Value::as_u64);
-            let place = match (of, field.as_str()) {
-                (Some(index), field) => format!(" task {index} {field}"),
-                (None, "") => String::new(),
-                (None, field) => format!(" {field}"),
-            };
-            lines.push(format!("{code}{place}: {}", to_line(&remedy, SAID_CHARS)));
-        }
-    }
-    let warnings = list("warnings").into_iter().flatten().filter_map(Value::as_str);
-    lines.extend(warnings.map(|warning| format!("warning: {}", to_line(warning, SAID_CHARS))));
-    // Notes stand behind the frame, or behind what has none.
-    let rest = result.get(begin + values.byte_offset()..)?.lines();
-    let notes = rest.filter(|line| !line.is_empty() && !line.starts_with("</"));
-    lines.extend(notes.map(str::to_owned));
-    Some(lines.join("\n"))
-}
-
-/// An agent as the tree calls it.
-fn below(id: &str) -> &str {
-    id.split_once('/').map_or(id, |(_, path)| path)
 }

@@ -20,6 +20,7 @@ use crate::config::Config;
 use crate::exit::CliError;
 use crate::invocation::format_command;
 use crate::processes::setup;
+use crate::screen::summary::count;
 use crate::surroundings::{Surroundings, tell};
 
 /// How long servers that nothing is known of may hold up the first request, all together.
@@ -137,8 +138,9 @@ impl Asked {
             return Some(CliError::failed(error).chain());
         }
         Some(format!(
-            "mcp {name}: seen for the first time: its {tools} tools are approved as they were \
-             shown; what changes later waits for you. Read them again with: {} {name}",
+            "mcp {name}: seen for the first time: {} approved as shown; what changes later waits \
+             for you. Read all of it again with: {} {name}",
+            tools_are(tools),
             format_command("mcp review")
         ))
     }
@@ -256,11 +258,17 @@ async fn ask_first(
     }
     Ok(taken.then(|| {
         format!(
-            "mcp {name}: seen for the first time: its {tools} tools are taken as they are; what \
-             changes later waits for you. Read them with: {} {name}",
+            "mcp {name}: seen for the first time: {} taken as found; what changes later waits for \
+             you. Read all of it with: {} {name}",
+            tools_are(tools),
             format_command("mcp review")
         )
     }))
+}
+
+/// `its 1 tool is` or `its 2 tools are`.
+fn tools_are(n: usize) -> String {
+    format!("its {} {}", count(n, "tool"), if n == 1 { "is" } else { "are" })
 }
 
 /// What is told of a server that a session goes without.

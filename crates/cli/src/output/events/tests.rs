@@ -22,6 +22,7 @@ fn every_event() -> Tape {
             toolsets: vec!["file".to_owned(), "delegation".to_owned()],
             program: "deputize 0.1.0".to_owned(),
             endpoint: None,
+            config_file: None,
         }),
     );
     tape.add(&top, started(&top, "Tidy up"));
