@@ -59,10 +59,7 @@ pub(crate) fn run(
     let mode = mode(&loaded, around);
     let looked = mcp::first_look(&loaded.config, around, &cwd, mode);
     let mut overrides = overrides(&options.model);
-    if let Some(start) = stored.as_ref().and_then(StoredSession::last_start) {
-        go_on_with(&mut overrides, start);
-        other_config(start, sources.config_file.as_deref()).iter().for_each(|note| tell(note));
-    }
+    resume_start(&mut overrides, stored.as_ref(), sources.config_file.as_deref());
     let composition = Composition::new(&Ingredients {
         cwd: cwd.clone(),
         clock: Arc::clone(&clock),
@@ -227,6 +224,18 @@ pub(crate) fn go_on_with(overrides: &mut ModelOverrides, start: &SessionStart) {
         if overrides.api_key_env.is_none() {
             overrides.api_key_env.clone_from(&endpoint.api_key_env);
         }
+    }
+}
+
+/// Takes up where the last run of a stored session left its model, and says what is not as then.
+fn resume_start(
+    overrides: &mut ModelOverrides,
+    stored: Option<&StoredSession>,
+    config_file: Option<&Path>,
+) {
+    if let Some(start) = stored.and_then(StoredSession::last_start) {
+        go_on_with(overrides, start);
+        other_config(start, config_file).iter().for_each(|note| tell(note));
     }
 }
 
