@@ -128,7 +128,6 @@ impl Session {
         restored: Restored,
     ) -> Self {
         let tape = parts.tape.clone().map(|tape| tape as Arc<dyn Observer>);
-        let spill = dir.spill(&id);
         let shared = Arc::new_cyclic(|weak: &Weak<Shared>| Shared {
             bus: Bus::new(
                 parts.clock,
@@ -143,7 +142,7 @@ impl Session {
             checker: Checker::default(),
             view: Arc::new(SessionView {
                 id: id.clone(),
-                spill,
+                spill: dir.spill(&id),
                 files: restored.files,
                 settings: heard(parts.settings, weak),
                 spawn: Arc::new(Spawner { shared: weak.clone() }),

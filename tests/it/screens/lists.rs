@@ -22,14 +22,14 @@ async fn each_row_of_a_list_is_one_line_of_a_terminal_and_whole_when_piped() {
     let server = with_failure().await;
     let lab = Lab::new();
     lab.run(&server, &["--set", "delegation.max_spawn_depth=2", GOAL]).end().await.with_code(0);
-    let server = json!({"command": "/usr/local/bin/a-server-with-a-long-name", "args": ["--all"]});
+    let server = json!({"command": "env", "args": ["a-server-with-a-long-name", "--all"]});
     let server = format!("mcp_servers.weather={server}");
     for (list, shown) in [
         (&["sessions", "list"][..], "Go o"),
         (&["agents", "--once"], "Read the deep end"),
         (&["tools", "list"], "yes"),
         (&["toolsets", "list"], "delegate_task"),
-        (&["mcp", "list", "--set", &server], "it has not said yet"),
+        (&["mcp", "list", "--set", &server], "it has not said"),
     ] {
         let piped = Running::start(lab.deputize(list)).end().await.with_code(0);
         let widest = piped.out.lines().map(|line| line.chars().count()).max().unwrap();
