@@ -227,8 +227,9 @@ class Repository:
             if path.name == "package.json" and not is_test(path) and not is_other(path):
                 manifest = json.loads(self.text(path))
                 names.add(manifest.get("name"))
-                for key in ("dependencies", "peerDependencies"):
-                    wanted |= set(manifest.get(key, {}))
+                meta = manifest.get("peerDependenciesMeta", {})
+                wanted |= set(manifest.get("dependencies", {}))
+                wanted |= {n for n in manifest.get("peerDependencies", {}) if not meta.get(n, {}).get("optional")}
         yield "dependencies", wanted - names
         entry = main.get("main") or main.get("module") or ("index.js" if (self.root / "index.js").exists() else None)
         yield "entries", [entry.removeprefix("./")] if entry else []
@@ -241,6 +242,7 @@ class Repository:
         yield "name", re.search(r"^module (\S+)", text, re.M)[1]
         yield "version", None
         yield "license", self.licence()
+        text = text.replace('"', "")
         lines = [l for l in text.splitlines() if re.match(r"^(require )?\s*[\w.-]+\.[\w./-]+ v", l) and "// indirect" not in l]
         yield "dependencies", {re.search(r"([\w.-]+\.[\w./-]+) v", l)[1] for l in lines}
         yield "entries", [str(p) for p in self.own() if re.search(r"^package main\b", self.code(p), re.M)
@@ -260,7 +262,7 @@ class Repository:
                 pom = xml.fromstring(self.text(path))
                 names.add(word(pom, "m:artifactId"))
                 for node in pom.findall("m:dependencies/m:dependency", space):
-                    if word(node, "m:scope") != "test" and word(node, "m:optional") != "true":
+                    if word(node, "m:scope") not in ("test", "provided", "system") and word(node, "m:optional") != "true":
                         wanted.add(word(node, "m:artifactId"))
         yield "dependencies", wanted - names
         yield "entries", [str(p) for p in self.own()

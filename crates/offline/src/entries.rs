@@ -6,6 +6,7 @@ use super::inventory::Inventory;
 use super::language::file_name;
 use super::manifest::{Package, Tool};
 use super::part::{Part, part_of};
+use super::wording::count;
 
 mod python;
 
@@ -208,6 +209,10 @@ fn from_sources(
             let stem = name.split('.').next().unwrap_or_default();
             programs.push(entry("program", stem, at));
         }
+    }
+    if scripts > SCRIPTS {
+        let what = count((scripts - SCRIPTS) as u64, "more script");
+        programs.push(Entry { what, at: String::new() });
     }
 }
 

@@ -24,7 +24,7 @@ pub(super) fn read(path: &str, text: &str) -> Option<Package> {
             if remark.trim().starts_with("indirect") {
                 continue;
             }
-            out.dependencies.push(Dependency::new(name, version));
+            out.dependencies.push(Dependency::new(name.trim_matches('"'), version));
         }
     }
     (!out.name.is_empty()).then_some(out)

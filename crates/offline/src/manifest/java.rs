@@ -79,10 +79,12 @@ pub(super) fn pom(path: &str, text: &str) -> Option<Package> {
                 let wanted = std::mem::take(&mut version);
                 let scope = std::mem::take(&mut scope);
                 let optional = std::mem::take(&mut optional);
-                if scope == "test" || optional {
+                // What the surroundings provide is needed to build, not added at run time.
+                let development = matches!(scope.as_str(), "test" | "provided" | "system");
+                if development || optional {
                     out.dependencies.pop();
-                    out.development += u64::from(scope == "test");
-                    out.optional += u64::from(optional && scope != "test");
+                    out.development += u64::from(development);
+                    out.optional += u64::from(optional && !development);
                 } else if let Some(last) = out.dependencies.last_mut() {
                     let known = properties.iter().find(|(key, _)| *key == wanted);
                     last.version = known.map_or(wanted, |(_, value)| value.clone());

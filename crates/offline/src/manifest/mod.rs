@@ -83,6 +83,8 @@ pub(super) struct Package {
     pub(super) version: String,
     pub(super) licence: String,
     pub(super) about: String,
+    /// The manifest that says so, where it is not its own.
+    about_path: Option<String>,
     /// Needed when it runs.
     pub(super) dependencies: Vec<Dependency>,
     /// Whether it does not say what it needs.
@@ -120,6 +122,11 @@ impl Package {
     /// Returns its folder, empty for the top.
     pub(super) fn folder(&self) -> &str {
         parent(&self.path)
+    }
+
+    /// Returns the manifest that describes it.
+    pub(super) fn about_path(&self) -> &str {
+        self.about_path.as_deref().unwrap_or(&self.path)
     }
 
     /// Whether a field stands in the manifest of a workspace that was not read.
@@ -296,9 +303,13 @@ fn merge_python(packages: &mut Vec<Package>, top: &str) {
         _ => 3,
     };
     mine.sort_by_key(rank);
+    // These say what the package needs, whatever a program computes for others.
+    let states = |package: &Package| {
+        matches!(file_name(&package.path), "pyproject.toml" | "PKG-INFO") && !package.unstated
+    };
+    let stated = mine.iter().any(states);
     let mut rest = mine.into_iter();
     let Some(mut first) = rest.next() else { return };
-    let states_all = file_name(&first.path) == "pyproject.toml" && !first.unstated;
     for other in rest {
         // Metadata alone is no project.
         let fill = |field: &mut String, other: String| {
@@ -309,6 +320,9 @@ fn merge_python(packages: &mut Vec<Package>, top: &str) {
         fill(&mut first.name, other.name);
         fill(&mut first.version, other.version);
         fill(&mut first.licence, other.licence);
+        if first.about.is_empty() && !other.about.is_empty() {
+            first.about_path = Some(other.path);
+        }
         fill(&mut first.about, other.about);
         fill(&mut first.requires, other.requires);
         if first.dependencies.is_empty() {
@@ -321,7 +335,7 @@ fn merge_python(packages: &mut Vec<Package>, top: &str) {
             first.programs = other.programs;
         }
     }
-    if states_all || !first.dependencies.is_empty() {
+    if stated || !first.dependencies.is_empty() {
         first.computed = None;
     }
     packages.retain(|package| !is_mine(package));

@@ -62,18 +62,30 @@ pub(super) fn read(path: &str, text: &str) -> Option<Package> {
     for (name, value) in table("scripts") {
         out.scripts.insert(name.clone(), one_line(value.as_str().unwrap_or_default()));
     }
+    required(&mut out, &manifest);
+    out.development = table("devDependencies").count() as u64;
+    Some(out)
+}
+
+/// Reads what a package needs. A peer that is optional is needed only on demand.
+fn required(out: &mut Package, manifest: &Map<String, Value>) {
+    let table = |name: &str| manifest.get(name).and_then(Value::as_object).into_iter().flatten();
+    let is_optional = |name: &str| {
+        let meta = manifest.get("peerDependenciesMeta").and_then(|meta| meta.get(name));
+        meta.and_then(|meta| meta.get("optional")).and_then(Value::as_bool) == Some(true)
+    };
+    out.optional = table("optionalDependencies").count() as u64;
     for section in ["dependencies", "peerDependencies"] {
         for (name, value) in table(section) {
             let version = value.as_str().unwrap_or_default();
             let known = out.dependencies.iter().any(|known| known.name == *name);
-            if !known {
+            if section == "peerDependencies" && is_optional(name) {
+                out.optional += u64::from(!known);
+            } else if !known {
                 out.dependencies.push(Dependency::new(name, version));
             }
         }
     }
-    out.optional = table("optionalDependencies").count() as u64;
-    out.development = table("devDependencies").count() as u64;
-    Some(out)
 }
 
 /// Returns the first path among the conditions of an export.

@@ -64,7 +64,7 @@ pub(super) fn introduction(report: &Report) -> String {
     let about = package.map(|package| package.about.as_str()).unwrap_or_default();
     let mut said = Vec::new();
     if let (false, Some(package)) = (about.is_empty(), package) {
-        said.push(format!("{} (`{}`)", sentence(about), package.path));
+        said.push(format!("{} (`{}`)", sentence(about), package.about_path()));
     }
     if let Some(readme) = readme.filter(|readme| !readme.lead.is_empty())
         && !same(about, &readme.lead)

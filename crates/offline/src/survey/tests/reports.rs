@@ -67,6 +67,44 @@ fn dependencies_of_some_platforms_are_named_apart() {
     );
 }
 
+#[test]
+fn what_is_not_needed_at_run_time_is_not_called_so() {
+    let pom = "<project><artifactId>kite</artifactId><dependencies>\
+               <dependency><artifactId>gust</artifactId><scope>provided</scope></dependency>\
+               </dependencies></project>";
+    let npm = r#"{"name": "kite", "dependencies": {"a": "1"}, "peerDependencies": {"b": "1", "c": "1"},
+        "peerDependenciesMeta": {"c": {"optional": true}}}"#;
+    let go = "module example.org/kite\n\nrequire (\n\t\"gust.org/x\" v1.0.0\n)\n";
+    for (path, text, said) in [
+        ("pom.xml", pom, "None at run time; 1 for development and building."),
+        ("package.json", npm, "2 at run time: `a` 1, `b` 1; 1 optional."),
+        ("go.mod", go, "1 at run time: `gust.org/x` v1.0.0."),
+    ] {
+        let report = survey_in("Survey this repository", &[(path, text), ("a.js", "a();\n")]);
+        assert_eq!(section_of(&report, "Dependencies"), said, "{path}");
+    }
+}
+
+#[test]
+fn what_several_manifests_say_is_said_of_each_by_its_path() {
+    let info = "Metadata-Version: 2.1\nName: kite\nSummary: Flies kites\n\
+                Requires-Dist: gust; extra == \"test\"\n";
+    let scripts: Vec<(String, &str)> = (10..17)
+        .map(|n| (format!("scripts/s{n}.py"), "if __name__ == '__main__':\n    run()\n"))
+        .collect();
+    let mut files = vec![
+        ("pyproject.toml", "[tool.black]\n"),
+        ("setup.py", "from setuptools import setup\nmore = {}\nsetup(name='kite', **more)\n"),
+        ("PKG-INFO", info),
+    ];
+    files.extend(scripts.iter().map(|(path, text)| (path.as_str(), *text)));
+    let report = survey_in("Survey this repository", &files);
+    assert!(report.starts_with("# kite\n\nFlies kites. (`PKG-INFO`)\n"), "{report}");
+    assert_eq!(section_of(&report, "Dependencies"), "None at run time; 1 optional.");
+    let entries = section_of(&report, "Entry points");
+    assert!(entries.ends_with("- script: `scripts/s13.py:1`\n- 3 more scripts"), "{entries}");
+}
+
 /// What a report says of the dependencies of a package with a `setup.py` alone.
 fn set_up(text: &str) -> String {
     let text = format!("from setuptools import setup\n{text}");
