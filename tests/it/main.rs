@@ -21,6 +21,7 @@ mod kill;
 mod layering;
 mod mcp;
 mod messages;
+mod modules;
 mod offline;
 mod plugin;
 mod prices;

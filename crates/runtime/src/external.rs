@@ -19,16 +19,15 @@ use futures_util::FutureExt as _;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep};
 
-use crate::answer::value_of;
-use crate::asked::{JUDGED_BYTES, commands};
-use crate::call::settle;
-use crate::driver::Driver;
+use crate::agent_context::AgentContext;
+use crate::external_command::{JUDGED_BYTES, commands};
 use crate::hook::scrubbed;
-use crate::shared::Shared;
-use crate::wall::Over;
+use crate::inbox::Inbox;
+use crate::session_inner::SessionInner;
+use crate::settle::{GRACE, settle};
+use crate::structured_output::value_of;
+use crate::time_limit::TimeShortage;
 
-/// How long such an agent may take to end after it was told to.
-const GRACE: Duration = Duration::from_millis(1200);
 /// The most bytes of a call's result that are kept: it is the program's own word, and no model
 /// of ours reads it.
 const RESULT_BYTES: usize = 16 * 1024;
@@ -55,183 +54,171 @@ const CLASS: &str = "external";
 const RUNS_NONE: [&str; 8] =
     ["delete", "edit", "fetch", "move", "read", "search", "switch_mode", "think"];
 
-impl Driver {
-    /// The way to this agent, if it is a program of its own.
-    pub(crate) fn program(&self) -> Option<Arc<dyn External>> {
-        self.shared.parts.external.get(&self.view.spec.model).cloned()
+/// Runs a program as this agent, to its end.
+pub(crate) async fn run_program(
+    cx: &AgentContext,
+    inbox: &Inbox,
+    program: Arc<dyn External>,
+) -> Result<Outcome, JournalError> {
+    let work = cx.cancel.child();
+    let (tells, told) = mpsc::unbounded_channel();
+    let wanted = cx.shared.hooks.has_any(HookPoint::PostToolUse);
+    let reporter = Arc::new(Reporter {
+        shared: Arc::clone(&cx.shared),
+        view: Arc::clone(&cx.view),
+        cancel: work.clone(),
+        closing: watch::Sender::new(None),
+        state: Mutex::new(State { hooks: wanted.then_some(tells), ..State::default() }),
+    });
+    let (spec, host) = (Arc::clone(&cx.view.spec), Arc::clone(&reporter));
+    let agent = program.start(spec, host, work.clone());
+    let hooked = hear(Arc::clone(&cx.shared), Arc::clone(&cx.view), told, work.clone());
+    let heard = async {
+        let ended = hear_out((cx, inbox), agent, &work, &reporter).await;
+        // No more calls are told of; those that were are shown to the hooks.
+        reporter.lock().hooks = None;
+        let reason = work.reason().map(|reason| cx.own_reason(reason));
+        ended.map(|outcome| program_outcome(cx, outcome, &reporter, reason))
+    };
+    let heard = async {
+        tokio::select! {
+            biased;
+            ended = heard => ended,
+            never = reporter.record_words() => match never {},
+        }
+    };
+    let (heard, hooked) = tokio::join!(heard, hooked);
+    let fault = reporter.lock().fault.take();
+    if let Some(error) = fault {
+        return Err(error);
     }
+    hooked?;
+    Ok(checked(cx, heard?))
+}
 
-    /// Runs a program as this agent, to its end.
-    pub(crate) async fn run_program(
-        &mut self,
-        program: Arc<dyn External>,
-    ) -> Result<(), JournalError> {
-        if let Err(error) = self.may_ask(&self.view.spec.model) {
-            let refused = Outcome::without_run(&self.view.spec, Status::Failed, error.message);
-            self.reported = Some(refused);
-            return Ok(());
-        }
-        // Nobody here knows what it will cost.
-        self.runs_program = true;
-        let work = self.cancel.child();
-        let (tells, told) = mpsc::unbounded_channel();
-        let wanted = self.shared.parts.hooks.iter().any(|hook| hook.wants(HookPoint::PostToolUse));
-        let reporter = Arc::new(Reporter {
-            shared: Arc::clone(&self.shared),
-            view: Arc::clone(&self.view),
-            cancel: work.clone(),
-            closing: watch::Sender::new(None),
-            state: Mutex::new(State { hooks: wanted.then_some(tells), ..State::default() }),
-        });
-        let (spec, host) = (Arc::clone(&self.view.spec), Arc::clone(&reporter));
-        let agent = program.start(spec, host, work.clone());
-        let hooked = hear(Arc::clone(&self.shared), Arc::clone(&self.view), told, work.clone());
-        let heard = async {
-            let ended = self.hear_out(agent, &work, &reporter).await;
-            // No more calls are told of; those that were are shown to the hooks.
-            reporter.lock().hooks = None;
-            let reason = work.reason().map(|reason| self.as_told(reason));
-            ended.map(|outcome| self.of_program(outcome, &reporter, reason))
-        };
-        let heard = async {
-            tokio::select! {
-                biased;
-                ended = heard => ended,
-                never = reporter.record_words() => match never {},
-            }
-        };
-        let (heard, hooked) = tokio::join!(heard, hooked);
-        let fault = reporter.lock().fault.take();
-        if let Some(error) = fault {
-            return Err(error);
-        }
-        hooked?;
-        self.reported = Some(self.checked(heard?));
-        Ok(())
+/// Waits for the end of a program. When its time is up it is asked to close, and when that is
+/// up too, told to end.
+async fn hear_out(
+    (cx, inbox): (&AgentContext, &Inbox),
+    agent: Box<dyn Agent>,
+    work: &Cancel,
+    reporter: &Reporter,
+) -> Result<Outcome, JournalError> {
+    let run = AssertUnwindSafe(async { agent.outcome().await }).catch_unwind();
+    let run = pin!(run);
+    let mut run = pin!(settle(run, work, None, GRACE));
+    let mut ended = cx.time.before_deadline(run.as_mut()).await;
+    if ended.is_none() && cx.view.spec.limits.wrap_up_ms > 0 {
+        reporter.end_words(&mut reporter.lock());
+        inbox.end_time().await?;
+        reporter.closing.send_replace(last_message(cx));
+        ended = cx.time.before_deadline(run.as_mut()).await;
     }
+    let ended = match ended {
+        Some(ended) => ended,
+        None => {
+            work.cancel(CancelReason::TimeLimit);
+            run.await
+        }
+    };
+    let spec = &cx.view.spec;
+    Ok(match ended {
+        Some(Ok(outcome)) => outcome,
+        Some(Err(_)) => {
+            let why = "the way to the external agent panicked: this is a bug in deputize";
+            Outcome::without_run(spec, Status::Error, why.to_owned())
+        }
+        None => {
+            let why = "the external agent was told to end and did not; what it did is unknown";
+            Outcome::without_run(spec, Status::Interrupted, why.to_owned())
+        }
+    })
+}
 
-    /// Waits for the end of a program. When its time is up it is asked to close, and when that is
-    /// up too, told to end.
-    async fn hear_out(
-        &mut self,
-        agent: Box<dyn Agent>,
-        work: &Cancel,
-        reporter: &Reporter,
-    ) -> Result<Outcome, JournalError> {
-        let run = AssertUnwindSafe(async { agent.outcome().await }).catch_unwind();
-        let run = pin!(run);
-        let mut run = pin!(settle(run, work, None, GRACE));
-        let mut ended = self.before_deadline(run.as_mut()).await;
-        if ended.is_none() && self.view.spec.limits.wrap_up_ms > 0 {
-            reporter.end_words(&mut reporter.lock());
-            self.time_is_up().await?;
-            reporter.closing.send_replace(self.last_told());
-            ended = self.before_deadline(run.as_mut()).await;
-        }
-        let ended = match ended {
-            Some(ended) => ended,
-            None => {
-                work.cancel(CancelReason::TimeLimit);
-                run.await
-            }
-        };
-        let spec = &self.view.spec;
-        Ok(match ended {
-            Some(Ok(outcome)) => outcome,
-            Some(Err(_)) => {
-                let why = "the way to the external agent panicked: this is a bug in deputize";
-                Outcome::without_run(spec, Status::Error, why.to_owned())
-            }
-            None => {
-                let why = "the external agent was told to end and did not; what it did is unknown";
-                Outcome::without_run(spec, Status::Interrupted, why.to_owned())
-            }
-        })
+/// The last message that it was given.
+fn last_message(cx: &AgentContext) -> Option<String> {
+    match &**cx.state.read().run().messages().last()? {
+        Message::User(message) => Some(message.text.clone()),
+        Message::Assistant(_) | Message::Tool(_) => None,
     }
+}
 
-    /// The last message that it was given.
-    fn last_told(&self) -> Option<String> {
-        match &**self.state.read().run().messages().last()? {
-            Message::User(message) => Some(message.text.clone()),
-            Message::Assistant(_) | Message::Tool(_) => None,
-        }
+/// How a program ended, with its calls, and the limit that it came to.
+fn program_outcome(
+    cx: &AgentContext,
+    mut outcome: Outcome,
+    reporter: &Reporter,
+    reason: Option<CancelReason>,
+) -> Outcome {
+    let told = reason.filter(|reason| *reason != CancelReason::Interrupted);
+    if let (Some(reason), Status::Interrupted) = (told, outcome.status) {
+        let error = outcome.error.take().unwrap_or_default();
+        outcome.error = Some(format!("{}: {error}", reason.told()));
     }
+    let mut state = reporter.lock();
+    outcome.trace = std::mem::take(&mut state.trace);
+    if state.uncounted > 0 {
+        let more = state.uncounted;
+        let message = format!("{more} more calls of its tools are not on record ({CALLS} are)");
+        if let Some(error) = &mut outcome.error {
+            error.push_str(&format!("; {message}"));
+        }
+        reporter.record(&mut state, Event::Log { level: LogLevel::Warn, message });
+    }
+    drop(state);
+    let closed = reporter.closing.borrow().is_some() && reason.is_none();
+    if !closed && reason != Some(CancelReason::TimeLimit) {
+        return outcome;
+    }
+    let (status, exit_reason, error) = match (cx.time.limit(), outcome.status) {
+        (WrapUp::Time, _) => {
+            let why = "the time limit was reached".to_owned();
+            (Status::Timeout, ExitReason::Timeout, Some(why))
+        }
+        (WrapUp::Budget, Status::Completed) => (Status::Completed, ExitReason::Budget, None),
+        // It did not answer what it was asked last. Nobody sees what it spends: that is the time.
+        (WrapUp::Budget, _) => {
+            let wrap_up = cx.view.spec.limits.wrap_up_ms;
+            let why = if wrap_up == 0 {
+                TimeShortage::NoneLeft
+            } else {
+                TimeShortage::NoClosingAnswer(wrap_up)
+            };
+            (Status::Failed, ExitReason::Budget, Some(why.to_string()))
+        }
+    };
+    Outcome { status, exit_reason, error, ..outcome }
+}
 
-    /// How a program ended, with its calls, and the limit that it came to.
-    fn of_program(
-        &self,
-        mut outcome: Outcome,
-        reporter: &Reporter,
-        reason: Option<CancelReason>,
-    ) -> Outcome {
-        let told = reason.filter(|reason| *reason != CancelReason::Interrupted);
-        if let (Some(reason), Status::Interrupted) = (told, outcome.status) {
-            let error = outcome.error.take().unwrap_or_default();
-            outcome.error = Some(format!("{}: {error}", reason.told()));
-        }
-        let mut state = reporter.lock();
-        outcome.trace = std::mem::take(&mut state.trace);
-        if state.uncounted > 0 {
-            let more = state.uncounted;
-            let message = format!("{more} more calls of its tools are not on record ({CALLS} are)");
-            if let Some(error) = &mut outcome.error {
-                error.push_str(&format!("; {message}"));
-            }
-            reporter.record(&mut state, Event::Log { level: LogLevel::Warn, message });
-        }
-        drop(state);
-        let closed = reporter.closing.borrow().is_some() && reason.is_none();
-        if !closed && reason != Some(CancelReason::TimeLimit) {
-            return outcome;
-        }
-        let (status, exit_reason, error) = match (self.time_limit(), outcome.status) {
-            (WrapUp::Time, _) => {
-                let why = "the time limit was reached".to_owned();
-                (Status::Timeout, ExitReason::Timeout, Some(why))
-            }
-            (WrapUp::Budget, Status::Completed) => (Status::Completed, ExitReason::Budget, None),
-            // It did not answer what it was asked last. Nobody sees what it spends: that is the time.
-            (WrapUp::Budget, _) => {
-                let wrap_up = self.view.spec.limits.wrap_up_ms;
-                let why =
-                    if wrap_up == 0 { Over::NoneLeft } else { Over::NoClosingAnswer(wrap_up) };
-                (Status::Failed, ExitReason::Budget, Some(why.to_string()))
-            }
-        };
-        Outcome { status, exit_reason, error, ..outcome }
-    }
+/// The outcome of a program that ran when an earlier process ended: it is not started again.
+pub(crate) fn lost_program(cx: &AgentContext) -> Outcome {
+    let why = "the program ended while this external agent ran: what it did is unknown. It was \
+               not started again; look at what it left before you repeat it.";
+    let spec = &cx.view.spec;
+    let text = cx.state.read().external_text().map(str::to_owned);
+    let lost = Outcome::without_run(spec, Status::Interrupted, why.to_owned());
+    Outcome { text, ..lost }
+}
 
-    /// The outcome of a program that ran when an earlier process ended: it is not started again.
-    pub(crate) fn lost_program(&mut self) {
-        self.runs_program = true;
-        let why = "the program ended while this external agent ran: what it did is unknown. It was \
-                   not started again; look at what it left before you repeat it.";
-        let spec = &self.view.spec;
-        let text = self.state.read().external_text().map(str::to_owned);
-        let lost = Outcome::without_run(spec, Status::Interrupted, why.to_owned());
-        self.reported = Some(Outcome { text, ..lost });
+/// The same outcome, without secrets and with the value that was asked for.
+fn checked(cx: &AgentContext, mut outcome: Outcome) -> Outcome {
+    let secrets = &cx.shared.parts.secrets;
+    for text in [&mut outcome.text, &mut outcome.error].into_iter().flatten() {
+        *text = secrets.scrub(text).into_owned();
     }
-
-    /// The same outcome, without secrets and with the value that was asked for.
-    fn checked(&self, mut outcome: Outcome) -> Outcome {
-        let secrets = &self.shared.parts.secrets;
-        for text in [&mut outcome.text, &mut outcome.error].into_iter().flatten() {
-            *text = secrets.scrub(text).into_owned();
-        }
-        let Some(schema) = self.view.spec.output_schema.as_ref() else { return outcome };
-        if outcome.status != Status::Completed {
-            return outcome;
-        }
-        match value_of(schema, outcome.text.as_deref().unwrap_or_default()) {
-            Ok(value) => outcome.output = Some(value),
-            Err(mistakes) => {
-                let error = format!("the answer misses its schema: {mistakes}");
-                (outcome.status, outcome.error) = (Status::Failed, Some(error));
-                outcome.exit_reason = ExitReason::SchemaInvalid;
-            }
-        }
-        outcome
+    let Some(schema) = cx.view.spec.output_schema.as_ref() else { return outcome };
+    if outcome.status != Status::Completed {
+        return outcome;
     }
+    match value_of(schema, outcome.text.as_deref().unwrap_or_default()) {
+        Ok(value) => outcome.output = Some(value),
+        Err(mistakes) => {
+            let error = format!("the answer misses its schema: {mistakes}");
+            (outcome.status, outcome.error) = (Status::Failed, Some(error));
+            outcome.exit_reason = ExitReason::SchemaInvalid;
+        }
+    }
+    outcome
 }
 
 /// The outcome of an agent with what the program that it is told of itself. Of what the host saw
@@ -261,7 +248,7 @@ struct Heard {
 /// Shows the hooks the calls that a program tells of, in their order. It is not ours to tell it
 /// what they say: that is on record only.
 async fn hear(
-    shared: Arc<Shared>,
+    shared: Arc<SessionInner>,
     view: Arc<AgentView>,
     mut told: mpsc::UnboundedReceiver<Heard>,
     work: Cancel,
@@ -270,14 +257,14 @@ async fn hear(
         let (call, tool, arguments) = (told.call, &*told.tool, &told.arguments);
         let output = &*output;
         let moment = Moment::PostToolUse { call, tool, arguments, status, output };
-        let _told_to_nobody = Box::pin(shared.hooks(&view.spec, moment, &work)).await?;
+        let _told_to_nobody = Box::pin(shared.hooks.run(&view.spec, moment, &work)).await?;
     }
     Ok(())
 }
 
 /// Takes what one such agent tells.
 struct Reporter {
-    shared: Arc<Shared>,
+    shared: Arc<SessionInner>,
     view: Arc<AgentView>,
     cancel: Cancel,
     /// What it is told when it is to close, from then on.
@@ -410,7 +397,7 @@ impl Reporter {
         let arguments = scrubbed(&self.shared.parts.secrets, &call.arguments);
         let tool = self.tool(call);
         let moment = Moment::PreToolUse { call: call.call, tool: &tool, arguments: &arguments };
-        match self.shared.hooks(&self.view.spec, moment, cancel).await {
+        match self.shared.hooks.run(&self.view.spec, moment, cancel).await {
             Ok(None) => {}
             Ok(Some(reason)) => {
                 let reason = format!("a hook blocked this call: {reason}");
@@ -527,10 +514,10 @@ impl Host for Reporter {
             let asked = format!("{command}{sep}{details}");
             let asked = self.shared.parts.secrets.scrub(&asked);
             let answer = match self.question(call, (command, &asked), cancel).await {
-                Ok(question) => self.shared.decide(&self.view, &question, cancel).await,
+                Ok(question) => self.shared.approvals.decide(&self.view, &question, cancel).await,
                 Err(answer) => {
                     let done = format!("denied without asking ({})", answer.reason);
-                    self.shared.warn(&self.view.spec, &done, &asked).map(|()| answer)
+                    self.shared.approvals.warn(&self.view.spec, &done, &asked).map(|()| answer)
                 }
             };
             let answer = answer.unwrap_or_else(|error| {

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::agent_state::AgentStates;
 use crate::session::Session;
-use crate::shared::Shared;
+use crate::session_inner::SessionInner;
 use crate::validate::Checker;
 
 /// Checks the arguments of calls as a session does.
@@ -27,7 +27,7 @@ impl Arguments {
 /// Compares the states of the agents of a session that runs with what its records give.
 #[derive(Debug)]
 pub struct StateCheck {
-    session: Weak<Shared>,
+    session: Weak<SessionInner>,
     folded: AgentStates,
 }
 

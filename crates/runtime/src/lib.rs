@@ -117,59 +117,77 @@
 //! Stability: to build on. A change that breaks a program waits for the next minor version,
 //! after a version in which the old form is deprecated where that is possible.
 
+mod agent_context;
+mod agent_handle;
+mod agent_registry;
 mod agent_state;
-mod answer;
-mod ask;
-mod asked;
-mod background;
-mod budget_check;
+mod approval;
 mod budget_ledger;
 mod budget_shortage;
 mod bus;
-mod call;
+mod child_end;
 mod clock;
 mod cost_history;
-mod decide;
+mod declare;
 mod driver;
 mod external;
+mod external_command;
 #[cfg(feature = "fuzz")]
 #[doc(hidden)]
 pub mod fuzz;
 mod gate;
+mod heartbeat;
 mod hook;
+mod hook_runner;
+mod inbox;
+mod launch;
 mod live;
+mod model_call;
 mod orphan;
+mod outcome;
 mod oversee;
 mod parts;
-mod presence;
+mod program_start;
 pub mod prompt;
 mod pulse;
+mod readable_messages;
+mod recorded_path;
+mod replay;
+mod replay_agent;
+mod request_budget;
 mod request_size;
 mod resume;
 mod saved_command;
 mod session;
-mod shared;
+mod session_inner;
+mod session_run;
+mod settle;
 mod spawn;
 mod store;
 mod stored;
+mod stored_spec;
+mod structured_output;
 mod tape;
+mod time_limit;
+mod tool_runner;
 mod tree;
+mod turn_time;
 mod validate;
-mod wall;
 
 pub use budget_ledger::Budgets;
 pub use budget_shortage::is_budget_shortage;
 pub use clock::SystemClock;
+pub use declare::declare;
 pub use gate::Gates;
 pub use hook::MESSAGE_BLOCKED;
 pub use oversee::{OverseeError, Overseer};
 pub use parts::{HOOK_TIME_LIMIT, Models, Parts, SyncMode};
 pub use pulse::Pulse;
+pub use replay::Replay;
 pub use resume::{Continue, Recovery, ResumeError, UnknownCall};
-pub use session::{Session, SessionError, declare, top_agent};
+pub use session::{Session, SessionError, top_agent};
 pub use store::{
     Damage, Disk, DiskFile, Header, OPENINGS_LIMIT, OpenError, Opening, ReadError, RealDisk,
-    SLOW_SYNC, SessionDir, SessionFile, SessionSummary, StoredSession, Tail,
+    SLOW_SYNC, Said, SessionDir, SessionFile, SessionSummary, StoredSession, Tail,
 };
-pub use stored::Said;
-pub use tape::{Place, Recording, RecordingError, Replay, ReplayError, Tape, TapeError};
+pub use tape::{Place, Recording, RecordingError, ReplayError, Tape, TapeError};

@@ -1,162 +1,238 @@
-//! Agents of the journal that do not go on: nobody took them up again before the agent above them
-//! ended, or they cannot.
+//! Agents of the journal when a session is resumed: what was under way is settled, and those that
+//! nobody takes up again, or that cannot go on, end.
 
 use std::sync::Arc;
 
 use deputize_core::door::{Source, to_line, to_model};
 use deputize_core::{
-    AgentId, AgentSpec, AgentView, AttachError, CallId, Cancel, CancelReason, Event, JournalError,
-    Outcome, Status, describe_error,
+    AgentId, AgentSpec, AgentView, AttachError, CallId, CallStatus, Cancel, CancelReason, Catalog,
+    Effects, Event, Fact, JournalError, ModelText, Outcome, Status, Step, ToolEnd, ToolResult,
+    describe_error,
 };
 
-use crate::driver::{host_fault, outcome_of};
-use crate::resume::settle;
-use crate::shared::Shared;
+use crate::agent_state::{AgentState, StartedCall};
+use crate::child_end::{notify_of_end, session_path, signal_above};
+use crate::outcome::{host_fault, outcome_of};
+use crate::session_inner::SessionInner;
 use crate::stored::StoredAgent;
 use crate::tree::Spent;
 
 /// How many characters of a goal tell which child it is.
 const GOAL_CHARS: usize = 80;
 
-impl Shared {
-    /// Why a child of the journal does not go on; nothing: it does. It, or one above it, may have
-    /// been told to end; a program of its own that has begun tells more of itself than that.
-    pub(crate) fn why_it_ends(&self, parent: &AgentView, stored: &StoredAgent) -> Option<String> {
-        let (begun, stopped) = {
-            let state = stored.state.read();
-            (state.has_begun(), state.stopped())
-        };
-        let lost = begun && self.parts.external.contains_key(&stored.spec.model);
-        if let Some(reason) = stopped.filter(|_| !lost) {
-            return Some(reason.told().to_owned());
-        }
-        let why = self.can_go_on(parent, &stored.spec, begun).err()?;
-        Some(format!("it could not go on: {why}"))
+/// Why a child of the journal does not go on; nothing: it does. It, or one above it, may have
+/// been told to end; a program of its own that has begun tells more of itself than that.
+pub(crate) fn why_it_ends(
+    shared: &SessionInner,
+    parent: &AgentView,
+    stored: &StoredAgent,
+) -> Option<String> {
+    let (begun, stopped) = {
+        let state = stored.state.read();
+        (state.has_begun(), state.stopped())
+    };
+    let lost = begun && shared.parts.external.contains_key(&stored.spec.model);
+    if let Some(reason) = stopped.filter(|_| !lost) {
+        return Some(reason.told().to_owned());
     }
+    let why = can_go_on(shared, parent, &stored.spec, begun).err()?;
+    Some(format!("it could not go on: {why}"))
+}
 
-    /// Whether its parent may have such a child now, and its model can be used.
-    fn can_go_on(
-        &self,
-        parent: &AgentView,
-        spec: &AgentSpec,
-        begun: bool,
-    ) -> Result<(), AttachError> {
-        let authority = self.child_authority(parent, &spec.grant)?;
-        self.routes(spec, &authority)?;
-        // A program of its own that has not begun is started now.
-        let program = self.parts.external.get(&spec.model).filter(|_| !begun);
-        match program.and_then(|program| program.refusal(spec, &authority)) {
-            Some(why) => Err(AttachError::External(why)),
-            None => Ok(()),
-        }
+/// Whether its parent may have such a child now, and its model can be used.
+fn can_go_on(
+    shared: &SessionInner,
+    parent: &AgentView,
+    spec: &AgentSpec,
+    begun: bool,
+) -> Result<(), AttachError> {
+    let authority = shared.child_authority(parent, &spec.grant)?;
+    shared.routes(spec, &authority)?;
+    // A program of its own that has not begun is started now.
+    let program = shared.parts.external.get(&spec.model).filter(|_| !begun);
+    match program.and_then(|program| program.refusal(spec, &authority)) {
+        Some(why) => Err(AttachError::External(why)),
+        None => Ok(()),
     }
+}
 
-    /// Ends a child of the journal that does not go on, with what it has, and all below it. Who waits
-    /// is told when the hooks were.
-    pub(crate) fn end_stored(
-        self: &Arc<Self>,
-        stored: StoredAgent,
-        why: String,
-        tell: impl FnOnce(Outcome) + Send + 'static,
-    ) {
-        let (shared, spec) = (Arc::clone(self), stored.spec.clone());
-        self.tasks.spawn(async move {
-            let signal = shared.signal_above(&spec).unwrap_or_else(|| shared.cancel.child());
-            let ended = match shared.end_orphans(&spec, &signal).await {
-                Ok(()) => shared.end_orphan(stored, Some(why), &signal).await,
-                Err(error) => Err(error),
-            };
-            tell(ended.unwrap_or_else(|error| host_fault(&spec, describe_error(&error))));
-        });
-    }
+/// Ends a child of the journal that does not go on, with what it has, and all below it. Who waits
+/// is told when the hooks were.
+pub(crate) fn end_stored(
+    shared: &Arc<SessionInner>,
+    stored: StoredAgent,
+    why: String,
+    tell: impl FnOnce(Outcome) + Send + 'static,
+) {
+    let (session, spec) = (Arc::clone(shared), stored.spec.clone());
+    shared.tasks.spawn(async move {
+        let shared = session;
+        let signal = signal_above(&shared, &spec).unwrap_or_else(|| shared.cancel.child());
+        let ended = match end_orphans(&shared, &spec, &signal).await {
+            Ok(()) => end_orphan(&shared, stored, Some(why), &signal).await,
+            Err(error) => Err(error),
+        };
+        tell(ended.unwrap_or_else(|error| host_fault(&spec, describe_error(&error))));
+    });
+}
 
-    /// What children of a call said that ended in an earlier process and that nobody attached to:
-    /// the call does not tell it.
-    pub(crate) fn untold(&self, parent: &AgentId, call: CallId) -> Option<String> {
-        let tree = self.tree();
-        let of_call = |stored: &&StoredAgent| {
-            let spec = &stored.spec;
-            let by = spec.spawned_by.as_ref().filter(|_| spec.parent.as_ref() == Some(parent));
-            by.is_some_and(|by| by.call == call) && !spec.background
-        };
-        let said = tree.stored.values().filter(of_call).filter_map(|stored| {
-            let state = stored.state.read();
-            let outcome = state.outcome()?;
-            let text = outcome.text.as_deref().or(outcome.error.as_deref())?;
-            let source = Source::Child(outcome.agent.to_string());
-            let text = self.parts.secrets.scrub(text);
-            let framed = to_model(&self.parts.secret, parent, call, &source, &text);
-            let goal = to_line(&stored.spec.goal, GOAL_CHARS);
-            let status = outcome.status.as_str();
-            Some(format!("Its child {goal:?} had ended ({status}):\n{}", framed.as_str()))
-        });
-        let said: Vec<String> = said.collect();
-        (!said.is_empty()).then(|| said.join("\n"))
-    }
+/// What children of a call said that ended in an earlier process and that nobody attached to:
+/// the call does not tell it.
+pub(crate) fn untold(shared: &SessionInner, parent: &AgentId, call: CallId) -> Option<String> {
+    let tree = shared.tree();
+    let of_call = |stored: &&StoredAgent| {
+        let spec = &stored.spec;
+        let by = spec.spawned_by.as_ref().filter(|_| spec.parent.as_ref() == Some(parent));
+        by.is_some_and(|by| by.call == call) && !spec.background
+    };
+    let said = tree.stored.values().filter(of_call).filter_map(|stored| {
+        let state = stored.state.read();
+        let outcome = state.outcome()?;
+        let text = outcome.text.as_deref().or(outcome.error.as_deref())?;
+        let source = Source::Child(outcome.agent.to_string());
+        let text = shared.parts.secrets.scrub(text);
+        let framed = to_model(&shared.parts.secret, parent, call, &source, &text);
+        let goal = to_line(&stored.spec.goal, GOAL_CHARS);
+        let status = outcome.status.as_str();
+        Some(format!("Its child {goal:?} had ended ({status}):\n{}", framed.as_str()))
+    });
+    let said: Vec<String> = said.collect();
+    (!said.is_empty()).then(|| said.join("\n"))
+}
 
-    /// Ends the agents below one that is ending which a crash had left without an end, the
-    /// deepest first: their calls have results now, so nobody will ever ask for them again.
-    /// What they did and what they cost counts all the same.
-    ///
-    /// # Errors
-    /// When the journal takes no records.
-    pub(crate) async fn end_orphans(
-        &self,
-        ending: &AgentSpec,
-        signal: &Cancel,
-    ) -> Result<(), JournalError> {
-        let prefix = format!("{}/", ending.id);
-        let is_orphan = |id: &AgentId, stored: &StoredAgent| {
-            id.as_str().starts_with(&prefix) && stored.state.read().outcome().is_none()
-        };
-        let orphans: Vec<StoredAgent> = {
-            let stored = &mut self.tree().stored;
-            let ids = stored.iter().filter(|(id, stored)| is_orphan(id, stored));
-            let ids: Vec<AgentId> = ids.map(|(id, _)| id.clone()).rev().collect();
-            ids.iter().filter_map(|id| stored.remove(id)).collect()
-        };
-        for stored in orphans {
-            self.end_orphan(stored, None, signal).await?;
-        }
-        Ok(())
+/// Ends the agents below one that is ending which a crash had left without an end, the
+/// deepest first: their calls have results now, so nobody will ever ask for them again.
+/// What they did and what they cost counts all the same.
+///
+/// # Errors
+/// When the journal takes no records.
+pub(crate) async fn end_orphans(
+    shared: &SessionInner,
+    ending: &AgentSpec,
+    signal: &Cancel,
+) -> Result<(), JournalError> {
+    let prefix = format!("{}/", ending.id);
+    let is_orphan = |id: &AgentId, stored: &StoredAgent| {
+        id.as_str().starts_with(&prefix) && stored.state.read().outcome().is_none()
+    };
+    let orphans: Vec<StoredAgent> = {
+        let stored = &mut shared.tree().stored;
+        let ids = stored.iter().filter(|(id, stored)| is_orphan(id, stored));
+        let ids: Vec<AgentId> = ids.map(|(id, _)| id.clone()).rev().collect();
+        ids.iter().filter_map(|id| stored.remove(id)).collect()
+    };
+    for stored in orphans {
+        end_orphan(shared, stored, None, signal).await?;
     }
+    Ok(())
+}
 
-    /// Nothing of an agent follows its end: what hooks say of one below it comes before that.
-    async fn end_orphan(
-        &self,
-        stored: StoredAgent,
-        why: Option<String>,
-        signal: &Cancel,
-    ) -> Result<Outcome, JournalError> {
-        settle(self, &stored)?;
-        let StoredAgent { spec, state, earlier, .. } = stored;
-        let (begun, requests, stopped) = {
-            let state = state.read();
-            (state.has_begun(), state.requests(), state.stopped())
-        };
-        // What a program of its own cost that ran nobody here knows: it asked no model of ours.
-        let external = requests == 0 && self.parts.models.route(&spec.model).is_none();
-        let reason = stopped.unwrap_or(CancelReason::Interrupted);
-        self.bus.record(&spec, Event::AgentStop { reason, pending: false })?;
-        let (mut outcome, mut cost, said) = {
-            let state = state.read();
-            let said = state.external_text().map(str::to_owned);
-            (outcome_of(&spec, &state, None), state.cost(), said)
-        };
-        cost.unpriced |= begun && external;
-        let ended = self.ended(&spec, Spent { usage: outcome.usage, cost });
-        cost += ended.below.cost;
-        // One whose answer is on record had come to its end.
-        outcome.error = why.filter(|_| outcome.status != Status::Completed).or(outcome.error);
-        outcome.text = outcome.text.or(said);
-        outcome.duration_ms = u64::try_from(earlier.agent.as_millis()).unwrap_or(u64::MAX);
-        outcome.children_usage = ended.below.usage;
-        outcome.cost_usd = cost.known_usd();
-        outcome.session_path = self.path_for(&spec);
-        self.tree().tell(&mut outcome, ended.unfinished);
-        self.bus.record(&spec, Event::AgentEnd(Box::new(outcome.clone())))?;
-        self.has_ended(&spec, &outcome);
-        self.after_child(&spec, &outcome, signal).await;
-        Ok(outcome)
+/// Nothing of an agent follows its end: what hooks say of one below it comes before that.
+async fn end_orphan(
+    shared: &SessionInner,
+    stored: StoredAgent,
+    why: Option<String>,
+    signal: &Cancel,
+) -> Result<Outcome, JournalError> {
+    settle_interrupted(shared, &stored)?;
+    let StoredAgent { spec, state, earlier, .. } = stored;
+    let (begun, requests, stopped) = {
+        let state = state.read();
+        (state.has_begun(), state.requests(), state.stopped())
+    };
+    // What a program of its own cost that ran nobody here knows: it asked no model of ours.
+    let external = requests == 0 && shared.parts.models.route(&spec.model).is_none();
+    let reason = stopped.unwrap_or(CancelReason::Interrupted);
+    shared.bus.record(&spec, Event::AgentStop { reason, pending: false })?;
+    let (mut outcome, mut cost, said) = {
+        let state = state.read();
+        let said = state.external_text().map(str::to_owned);
+        (outcome_of(&spec, &state, None), state.cost(), said)
+    };
+    cost.unpriced |= begun && external;
+    let ended = shared.registry.ended(&spec, Spent { usage: outcome.usage, cost });
+    cost += ended.below.cost;
+    // One whose answer is on record had come to its end.
+    outcome.error = why.filter(|_| outcome.status != Status::Completed).or(outcome.error);
+    outcome.text = outcome.text.or(said);
+    outcome.duration_ms = u64::try_from(earlier.agent.as_millis()).unwrap_or(u64::MAX);
+    outcome.children_usage = ended.below.usage;
+    outcome.cost_usd = cost.known_usd();
+    outcome.session_path = session_path(shared, &spec);
+    shared.tree().tell(&mut outcome, ended.unfinished);
+    shared.bus.record(&spec, Event::AgentEnd(Box::new(outcome.clone())))?;
+    shared.registry.has_ended(&spec, &outcome);
+    notify_of_end(shared, &spec, &outcome, signal).await;
+    Ok(outcome)
+}
+
+/// Returns the calls that had started when the program ended and do not run again.
+pub(crate) fn lost_calls(state: &AgentState, catalog: &Catalog) -> Vec<(CallId, StartedCall)> {
+    let Step::Call(open) = state.run().step() else { return Vec::new() };
+    let started = open.into_iter().filter_map(|call| {
+        let started = state.started_call(call.id)?;
+        Some((call.id, started.clone()))
+    });
+    let runs_again =
+        |call, started: &StartedCall| runs_again(started, state.has_accepted(call), catalog);
+    started.filter(|(call, started)| !runs_again(*call, started)).collect()
+}
+
+/// Returns whether a call that had started may run again. Where it started agents, another tool may
+/// take it up.
+fn runs_again(call: &StartedCall, accepted: bool, catalog: &Catalog) -> bool {
+    let entry = accepted.then(|| catalog.spawner(&call.tool)).flatten();
+    let arguments = serde_json::from_str(&call.arguments).unwrap_or_default();
+    let entry = entry.or_else(|| catalog.get(&call.tool));
+    entry.is_some_and(|entry| entry.tool.may_repeat(&arguments))
+}
+
+/// Puts on record what became of what was under way when the program ended. A request is over,
+/// and what it took an estimate. Calls that had started, and may not be repeated, get a result that
+/// says so; others stay open and run again.
+pub(crate) fn settle_interrupted(
+    shared: &SessionInner,
+    stored: &StoredAgent,
+) -> Result<(), JournalError> {
+    let parts = &shared.parts;
+    if let Some((error, cost)) = stored.lost_request(&parts.models, parts.budgets) {
+        let event = Event::ModelError { error, retried: true, cost: Some(cost) };
+        shared.bus.record(&stored.spec, event)?;
     }
+    let lost = lost_calls(&stored.state.read(), &parts.catalog);
+    for (call, StartedCall { tool, arguments }) in lost {
+        let facts: Vec<Fact> = unknown_command(shared, &tool, &arguments).into_iter().collect();
+        let text = "interrupted: the program ended while this call ran, so its outcome is unknown. \
+                    It was not run again; look at what it left before you repeat it.";
+        let said = untold(shared, &stored.spec.id, call).map(|said| format!("\n{said}"));
+        let text = format!("{text}{}", said.unwrap_or_default());
+        let end = ToolEnd {
+            result: ToolResult {
+                call,
+                status: CallStatus::Error,
+                text: ModelText::own(text),
+                fingerprint: String::new(),
+            },
+            tool,
+            args_bytes: arguments.len() as u64,
+            ms: 0,
+            facts,
+            display: None,
+            error: Some("the program ended while it ran".to_owned()),
+            boundary: None,
+        };
+        shared.bus.record(&stored.spec, Event::ToolEnd(Box::new(end)))?;
+    }
+    Ok(())
+}
+
+/// The command of a call of which nothing but its start is known: how it ended is not.
+fn unknown_command(shared: &SessionInner, tool: &str, arguments: &str) -> Option<Fact> {
+    let entry = shared.parts.catalog.get(tool)?;
+    if entry.tool.spec().effects != Effects::Unknown {
+        return None;
+    }
+    let arguments: serde_json::Value = serde_json::from_str(arguments).ok()?;
+    let command = shared.parts.secrets.scrub(arguments.get("command")?.as_str()?).into_owned();
+    Some(Fact::Command { command, exit_code: None, unknown: true })
 }

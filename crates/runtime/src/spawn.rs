@@ -1,20 +1,23 @@
-//! How agents are had: started, resumed, or found ended.
+//! Spawns, resumes or re-attaches agents.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
 
 use deputize_core::{
     Agent, AgentId, AgentSpec, AgentView, AttachError, BoxFuture, CallId, Cancel, CancelReason,
-    Catalog, Delivery, Glance, Grant, Outcome, Spawn, describe_error,
+    Catalog, Delivery, Glance, Outcome, Spawn,
 };
 use tokio::sync::oneshot;
 
-use crate::driver::{Driver, host_fault};
-use crate::shared::Shared;
+use crate::child_end::notify_of_earlier_end;
+use crate::launch::{ReadyAgent, begin_background, launch, resume_child, start_child};
+use crate::orphan::{end_stored, why_it_ends};
+use crate::outcome::host_fault;
+use crate::session_inner::SessionInner;
 
 /// The runtime's [`Spawn`]. It does not keep the session alive.
 pub(crate) struct Spawner {
-    pub(crate) shared: Weak<Shared>,
+    pub(crate) shared: Weak<SessionInner>,
 }
 
 impl Spawn for Spawner {
@@ -34,53 +37,32 @@ impl Spawn for Spawner {
             }
         }
         if spec.background {
-            let id = spec.id.clone();
             let told = Arc::new(spec.clone());
-            shared.begin_background(parent, spec)?;
-            return Ok(Box::new(LocalAgent {
-                id,
-                spec: told,
-                cancel: None,
-                state: AgentState::Told,
-            }));
+            begin_background(&shared, parent, spec)?;
+            return Ok(Box::new(LocalAgent::in_background(told)));
         }
         let stored = shared.tree().stored.remove(&spec.id);
-        match stored {
-            Some(stored) if stored.state.read().outcome().is_some() => {
-                let ended = stored.state.read().outcome().cloned();
-                if let Some(outcome) = &ended {
-                    shared.has_ended(&stored.spec, outcome);
-                }
-                let (id, spec) = (stored.spec.id.clone(), Arc::new(stored.spec.clone()));
-                let (send, outcome) = oneshot::channel();
-                shared.after_child_of_before(stored, move |outcome| _ = send.send(outcome));
-                let state = AgentState::Runs(outcome);
-                Ok(Box::new(LocalAgent { id, spec, cancel: None, state }))
-            }
-            Some(stored) => {
-                if let Some(why) = shared.why_it_ends(parent, &stored)
-                    && shared.play.is_none()
-                {
-                    let (id, spec) = (stored.spec.id.clone(), Arc::new(stored.spec.clone()));
-                    let (send, outcome) = oneshot::channel();
-                    shared.end_stored(stored, why, move |outcome| _ = send.send(outcome));
-                    let state = AgentState::Runs(outcome);
-                    return Ok(Box::new(LocalAgent { id, spec, cancel: None, state }));
-                }
-                let authority = shared.child_authority(parent, &stored.spec.grant)?;
-                // In a recording it is recorded what became of its calls.
-                if shared.play.is_none() {
-                    crate::resume::settle(&shared, &stored)
-                        .map_err(|error| AttachError::Journal(describe_error(&error)))?;
-                }
-                let driver = shared.revive(stored, authority, cancel.child())?;
-                Ok(Box::new(shared.launch(driver)))
-            }
-            None => {
-                let driver = shared.spawn_new(parent, spec, cancel)?;
-                Ok(Box::new(shared.launch(driver)))
-            }
+        let Some(stored) = stored else {
+            let agent = start_child(&shared, parent, spec, cancel)?;
+            return Ok(Box::new(LocalAgent::launch(agent)));
+        };
+        let (send, outcome) = oneshot::channel();
+        let on_end = move |outcome| _ = send.send(outcome);
+        let ended = stored.state.read().outcome().cloned();
+        let spec = Arc::new(stored.spec.clone());
+        if let Some(ended) = ended {
+            shared.registry.has_ended(&spec, &ended);
+            notify_of_earlier_end(&shared, stored, on_end);
+            return Ok(Box::new(LocalAgent::ending(spec, outcome)));
         }
+        if let Some(why) = why_it_ends(&shared, parent, &stored)
+            && shared.play.is_none()
+        {
+            end_stored(&shared, stored, why, on_end);
+            return Ok(Box::new(LocalAgent::ending(spec, outcome)));
+        }
+        let agent = resume_child(&shared, parent, stored, cancel.child())?;
+        Ok(Box::new(LocalAgent::launch(agent)))
     }
 
     fn tools<'a>(&'a self, parent: &'a AgentView, call: CallId) -> BoxFuture<'a, Arc<Catalog>> {
@@ -94,25 +76,25 @@ impl Spawn for Spawner {
     }
 
     fn paused(&self) -> Option<String> {
-        self.shared.upgrade().and_then(|shared| shared.paused())
+        self.shared.upgrade().and_then(|shared| shared.registry.paused())
     }
 
     fn unpaused(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             if let Some(shared) = self.shared.upgrade() {
-                shared.unpaused().await;
+                shared.registry.unpaused().await;
             }
         })
     }
 
     fn below(&self, agent: &AgentId) -> Vec<Glance> {
-        self.shared.upgrade().map(|shared| shared.below(agent)).unwrap_or_default()
+        self.shared.upgrade().map(|shared| shared.registry.below(agent)).unwrap_or_default()
     }
 
     fn untold(&self, agent: &AgentId) -> Vec<AgentId> {
-        let presence =
+        let handle =
             self.shared.upgrade().and_then(|shared| shared.tree().live.get(agent).cloned());
-        presence.map(|presence| presence.untold()).unwrap_or_default()
+        handle.map(|handle| handle.untold()).unwrap_or_default()
     }
 
     fn known(&self) -> Vec<AgentId> {
@@ -125,74 +107,66 @@ impl Spawn for Spawner {
 
     fn stop(&self, agent: &AgentId) -> bool {
         let Some(shared) = self.shared.upgrade() else { return false };
-        let presence = shared.tree().live.get(agent).cloned();
+        let handle = shared.tree().live.get(agent).cloned();
         // Without a journal everything ends.
-        presence.is_some_and(|it| shared.stop(&it, CancelReason::StoppedAbove).is_ok())
+        handle.is_some_and(|it| it.stop(CancelReason::StoppedAbove, &shared.bus).is_ok())
     }
 
     fn message(&self, agent: &AgentId, text: String) -> Delivery {
         let Some(shared) = self.shared.upgrade() else { return Delivery::Ended };
-        let presence = shared.tree().live.get(agent).cloned();
+        let handle = shared.tree().live.get(agent).cloned();
         // Without a journal everything ends.
-        let left = presence.and_then(|presence| shared.leave(&presence, &text).ok());
+        let text = shared.parts.secrets.scrub(&text).into_owned();
+        let left = handle.and_then(|handle| handle.leave(text, &shared.bus).ok());
         left.unwrap_or(Delivery::Ended)
     }
 
     fn join<'a>(&'a self, agents: &'a [AgentId], all: bool) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             if let Some(shared) = self.shared.upgrade() {
-                shared.join(agents, all).await;
+                shared.registry.join(agents, all).await;
             }
         })
     }
 }
 
-impl Shared {
-    pub(crate) fn spawn_new(
-        self: &Arc<Self>,
-        parent: &AgentView,
-        spec: AgentSpec,
-        cancel: &Cancel,
-    ) -> Result<Driver, AttachError> {
-        let authority = self.child_authority(parent, &spec.grant)?;
-        if let Some(by) = self.paused().filter(|_| self.play.is_none()) {
-            return Err(AttachError::Paused(by));
-        }
-        let program = self.parts.external.get(&spec.model);
-        if let Some(why) = program.and_then(|program| program.refusal(&spec, &authority)) {
-            return Err(AttachError::External(why));
-        }
-        // Such an agent has its own tools, and none of ours.
-        let spec = match program {
-            Some(_) => AgentSpec { tools: Vec::new(), toolsets: Vec::new(), ..spec },
-            None => spec,
-        };
-        self.tree().count(&spec.id)?;
-        // On record it asks for no more than it got.
-        let grant = Grant { spawn_depth: Some(authority.spawn_depth()), ..spec.grant.clone() };
-        let spec = self.without_secrets(AgentSpec { grant, ..spec });
-        self.start(spec, authority, cancel.child())
-    }
-}
-
-pub(crate) enum AgentState {
+/// Where the outcome of an agent comes from.
+enum OutcomeSource {
     Runs(oneshot::Receiver<Outcome>),
-    Told,
+    /// Its parent is told by a message.
+    Background,
 }
 
 /// An agent of this process. Whoever drops it without waiting tells it to end.
 pub(crate) struct LocalAgent {
-    pub(crate) id: AgentId,
-    pub(crate) spec: Arc<AgentSpec>,
-    pub(crate) cancel: Option<Cancel>,
-    pub(crate) state: AgentState,
+    spec: Arc<AgentSpec>,
+    cancel: Option<Cancel>,
+    source: OutcomeSource,
 }
 
 impl LocalAgent {
+    /// Runs an agent as a task of the session.
+    pub(crate) fn launch(agent: ReadyAgent) -> Self {
+        let (spec, cancel) = (Arc::clone(&agent.cx.view.spec), Some(agent.cx.cancel.clone()));
+        let (send, outcome) = oneshot::channel();
+        // Whoever no longer waits finds the outcome in the journal.
+        launch(agent, Box::new(move |outcome| _ = send.send(outcome)));
+        Self { spec, cancel, source: OutcomeSource::Runs(outcome) }
+    }
+
+    /// An agent that does not go on.
+    const fn ending(spec: Arc<AgentSpec>, outcome: oneshot::Receiver<Outcome>) -> Self {
+        Self { spec, cancel: None, source: OutcomeSource::Runs(outcome) }
+    }
+
+    const fn in_background(spec: Arc<AgentSpec>) -> Self {
+        Self { spec, cancel: None, source: OutcomeSource::Background }
+    }
+
     pub(crate) async fn wait(mut self) -> Outcome {
-        let outcome = match std::mem::replace(&mut self.state, AgentState::Told) {
-            AgentState::Runs(outcome) => outcome.await.ok(),
-            AgentState::Told => None,
+        let outcome = match std::mem::replace(&mut self.source, OutcomeSource::Background) {
+            OutcomeSource::Runs(outcome) => outcome.await.ok(),
+            OutcomeSource::Background => None,
         };
         self.cancel = None;
         outcome.unwrap_or_else(|| host_fault(&self.spec, "the agent's task was lost".to_owned()))
@@ -201,7 +175,7 @@ impl LocalAgent {
 
 impl Agent for LocalAgent {
     fn id(&self) -> &AgentId {
-        &self.id
+        &self.spec.id
     }
 
     fn outcome(self: Box<Self>) -> BoxFuture<'static, Outcome> {

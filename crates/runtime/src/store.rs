@@ -18,7 +18,7 @@ pub use dir::SessionDir;
 pub use disk::{Disk, DiskFile, OpenError};
 pub use file::{SLOW_SYNC, SessionFile};
 pub use opening::{OPENINGS_LIMIT, Opening};
-pub use read::{Damage, ReadError, StoredSession, Tail};
+pub use read::{Damage, ReadError, Said, StoredSession, Tail};
 pub use real::RealDisk;
 pub use summary::SessionSummary;
 

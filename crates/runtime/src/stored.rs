@@ -5,16 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deputize_core::{
-    AgentId, AgentSpec, AgentStart, CallId, Cost, Event, ExitReason, Extent, Fact, FailureKind,
-    FileLedger, Message, ModelError, Outcome, Record, Status, TaskCost, ToolDecl, Usage,
+    AgentId, AgentSpec, CallId, Cost, Event, ExitReason, Extent, Fact, FailureKind, FileLedger,
+    ModelError, Outcome, Record, Status, TaskCost, ToolDecl, Usage,
 };
 
 use crate::agent_state::{AgentStates, SharedState};
 use crate::budget_ledger::Budgets;
 use crate::cost_history::CostHistory;
 use crate::parts::{Models, Parts};
-use crate::session::Restored;
-use crate::store::StoredSession;
+use crate::stored_spec::stored_spec;
+use crate::tape::Play;
 
 /// An agent of the journal that nobody has attached to yet.
 #[derive(Debug)]
@@ -30,6 +30,23 @@ pub(crate) struct StoredAgent {
 pub(crate) struct EarlierTime {
     pub(crate) agent: Duration,
     pub(crate) calls: BTreeMap<CallId, Duration>,
+}
+
+/// What a session that is taken up again brings along.
+#[derive(Default)]
+pub(crate) struct Restored {
+    pub(crate) next: u64,
+    pub(crate) texts: BTreeSet<String>,
+    pub(crate) files: FileLedger,
+    pub(crate) states: Arc<AgentStates>,
+    pub(crate) agents: BTreeMap<AgentId, StoredAgent>,
+    /// What was spent by all agents, and by children among them.
+    pub(crate) spent: (Cost, Cost),
+    /// What replies and completed tasks cost.
+    pub(crate) cost_history: CostHistory,
+    /// The time in which at least one child ran.
+    pub(crate) children_time: Duration,
+    pub(crate) play: Option<Arc<Play>>,
 }
 
 /// What a session that is taken up again brings along, from its records.
@@ -210,18 +227,6 @@ fn stored_agents(
     agents
 }
 
-/// Returns the spec of an agent with its texts, and its tools as its model was told of them.
-fn stored_spec(
-    start: &AgentStart,
-    texts: &BTreeMap<String, Arc<str>>,
-) -> (AgentSpec, Vec<Arc<ToolDecl>>) {
-    let mut spec = start.spec.clone();
-    spec.system = start.system.iter().filter_map(|hash| texts.get(hash)).cloned().collect();
-    let tools = texts.get(&start.tools).and_then(|text| serde_json::from_str(text).ok());
-    let tools: Vec<ToolDecl> = tools.unwrap_or_default();
-    (spec, tools.into_iter().map(Arc::new).collect())
-}
-
 impl StoredAgent {
     /// Returns the error and the cost of a request that was under way when the program ended. It
     /// had been sent, so its tokens are those of its text; how much of a reply had come is not
@@ -272,53 +277,6 @@ fn ledger(records: &[Record]) -> FileLedger {
         }
     }
     files
-}
-
-/// What was said in a conversation.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Said {
-    /// A message, as the model saw it.
-    Message(Arc<Message>),
-    /// What had come of a reply that was cut or broke off. No model reads it.
-    Cut(String),
-}
-
-impl StoredSession {
-    /// The conversation of an agent, as its model saw it after the system text.
-    #[must_use]
-    pub fn messages(&self, agent: &AgentId) -> Option<Vec<Arc<Message>>> {
-        let state = AgentStates::of(&self.records).get(agent)?;
-        Some(state.messages())
-    }
-
-    /// The conversation of an agent after the system text, with what had come of replies that were
-    /// cut, where they were.
-    #[must_use]
-    pub fn said(&self, agent: &AgentId) -> Option<Vec<Said>> {
-        let state = AgentStates::of(&self.records).get(agent)?;
-        let state = state.read();
-        let mut cuts = state.cut_replies().iter().peekable();
-        let mut said = Vec::new();
-        for (at, message) in state.run().messages().iter().enumerate() {
-            while let Some((_, text)) = cuts.next_if(|(before, _)| *before <= at) {
-                said.push(Said::Cut(text.clone()));
-            }
-            said.push(Said::Message(Arc::clone(message)));
-        }
-        said.extend(cuts.map(|(_, text)| Said::Cut(text.clone())));
-        Some(said)
-    }
-
-    /// The top agent's spec, with its texts.
-    #[must_use]
-    pub fn root_spec(&self) -> Option<AgentSpec> {
-        let texts = self.texts();
-        let root = AgentId::root(&self.header.session);
-        self.records.iter().find_map(|record| match &record.event {
-            Event::AgentStart(start) if record.agent == root => Some(stored_spec(start, &texts).0),
-            _ => None,
-        })
-    }
 }
 
 #[cfg(test)]

@@ -16,21 +16,20 @@
 //! planning of delegation) and gives it the recorded inputs in the recorded order. Each request
 //! that it would send is compared with the recorded one.
 
-mod agent;
 mod compare;
 mod error;
 mod excerpt;
 mod order;
 mod play;
 mod read;
-mod replay;
 mod tools;
 mod write;
 
+pub(crate) use compare::compare;
 pub use error::{Place, RecordingError, ReplayError, TapeError};
-pub(crate) use play::Play;
+pub(crate) use excerpt::said;
+pub(crate) use play::{Over, Play};
 pub use read::Recording;
-pub use replay::Replay;
 pub(crate) use write::Beginning;
 pub use write::Tape;
 
@@ -48,19 +47,19 @@ const FORMAT: u32 = 1;
 
 /// The first line.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Header {
+pub(crate) struct Header {
     /// The version of the format. Its name tells a recording from other files.
-    recording: u32,
-    program: String,
-    session: SessionId,
+    pub(crate) recording: u32,
+    pub(crate) program: String,
+    pub(crate) session: SessionId,
     /// Milliseconds since 1970-01-01T00:00:00Z.
-    created: u64,
-    secret: FrameSecret,
+    pub(crate) created: u64,
+    pub(crate) secret: FrameSecret,
     /// Whether the session had been stored before and was taken up again.
-    taken_up: bool,
+    pub(crate) taken_up: bool,
     /// What the program keeps here for itself.
     #[serde(default)]
-    setup: Value,
+    pub(crate) setup: Value,
 }
 
 /// What a line holds.
@@ -74,25 +73,25 @@ enum Line {
 
 /// What one attempt of a request sent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Sent {
-    agent: AgentId,
+pub(crate) struct Sent {
+    pub(crate) agent: AgentId,
     /// The model as agents name it.
-    model: String,
+    pub(crate) model: String,
     /// The model as its provider names it.
-    at_provider: String,
+    pub(crate) at_provider: String,
     /// Hashes of the blocks of the system text.
-    system: Vec<String>,
+    pub(crate) system: Vec<String>,
     /// Hash of the tools, as a JSON array.
-    tools: String,
+    pub(crate) tools: String,
     /// Texts of those that no line before it holds, by hash.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    texts: BTreeMap<String, Arc<str>>,
+    pub(crate) texts: BTreeMap<String, Arc<str>>,
     /// How many messages of the agent's last request begin this one too.
-    kept: usize,
+    pub(crate) kept: usize,
     /// The messages after those.
-    added: Vec<Arc<Message>>,
-    tool_choice: ToolChoice,
-    options: ModelOptions,
+    pub(crate) added: Vec<Arc<Message>>,
+    pub(crate) tool_choice: ToolChoice,
+    pub(crate) options: ModelOptions,
 }
 
 /// The name of a text: lowercase hex of its SHA-256, as `agent.start` has it.

@@ -1,14 +1,15 @@
 //! What is known of the agents of a session.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use deputize_core::door::to_line;
 use deputize_core::{
-    AgentId, AgentSpec, AttachError, Cost, Glance, Outcome, Receipts, Status, Usage,
+    AgentId, AgentSpec, AttachError, Cost, Doing, Glance, Outcome, Receipts, Status, Usage,
 };
 
-use crate::presence::Presence;
+use crate::agent_handle::AgentHandle;
 use crate::stored::{StoredAgent, tree_cost};
 
 /// What is known of the tree of agents.
@@ -19,7 +20,7 @@ pub(crate) struct Tree {
     /// The first agent of this process.
     pub(crate) top: Option<Arc<AgentSpec>>,
     /// Agents that run.
-    pub(crate) live: BTreeMap<AgentId, Arc<Presence>>,
+    pub(crate) live: BTreeMap<AgentId, Arc<AgentHandle>>,
     /// Agents that ended in this process.
     pub(crate) ended: BTreeMap<AgentId, Glance>,
     /// Whether children give signs of life.
@@ -118,10 +119,39 @@ impl Tree {
         self.spent.get(agent).map(|spent| spent.cost).unwrap_or_default()
     }
 
+    /// The agents that run below one. They stand together behind its own place: what else runs is
+    /// not looked at.
+    pub(crate) fn live_below(&self, agent: &AgentId) -> impl Iterator<Item = &AgentId> {
+        let prefix = format!("{agent}/");
+        let skipped = prefix.clone();
+        let behind = self.live.range((Bound::Excluded(agent.clone()), Bound::Unbounded));
+        let behind = behind.map(|(id, _)| id);
+        let open = behind.skip_while(move |id| id.as_str() < skipped.as_str());
+        open.take_while(move |id| id.as_str().starts_with(&prefix))
+    }
+
+    /// An agent has ended.
+    pub(crate) fn has_ended(&mut self, spec: &AgentSpec, outcome: &Outcome) {
+        self.keep(spec, outcome);
+        self.ended.insert(spec.id.clone(), ended_summary(spec, outcome.status));
+    }
+
     fn note(&mut self, new: &AgentId) {
         for agent in new.ancestors() {
             *self.descendants.entry(agent).or_default() += 1;
         }
+    }
+}
+
+/// Returns an agent that has ended, as others see it.
+pub(crate) fn ended_summary(spec: &AgentSpec, status: Status) -> Glance {
+    Glance {
+        id: spec.id.clone(),
+        goal: spec.goal.clone(),
+        doing: Doing::Ended(status),
+        iteration: 0,
+        current_tool: None,
+        idle_ms: 0,
     }
 }
 

@@ -10,6 +10,7 @@ use deputize_core::SessionId;
 
 use super::disk::{Disk, DiskFile};
 use super::file::{SLOW_SYNC, opened};
+use super::opening::Opening;
 use super::read::{ReadError, StoredSession, read};
 use super::real::RealDisk;
 use super::summary::{SessionSummary, summarize};
@@ -68,6 +69,23 @@ impl SessionDir {
     #[must_use]
     pub fn spill(&self, id: &SessionId) -> PathBuf {
         self.path.join(id.as_str())
+    }
+
+    /// Counts an opening of a session, durably, before it is opened.
+    ///
+    /// # Errors
+    /// When the last [`OPENINGS_LIMIT`](crate::OPENINGS_LIMIT) openings failed, the session is in
+    /// use or does not exist, or the count cannot be kept.
+    pub fn opening(&self, id: &SessionId) -> Result<Arc<Opening>, ReadError> {
+        // Whoever has it open is counted; this one will be refused.
+        drop(self.lock(id)?);
+        let session = (id, self.file(id));
+        Opening::begin(Arc::clone(&self.disk), session, self.openings(id)).map(Arc::new)
+    }
+
+    /// The file whose length is the number of openings that failed. Its name is no session's.
+    pub(super) fn openings(&self, id: &SessionId) -> PathBuf {
+        self.path.join(format!(".{id}-openings"))
     }
 
     pub(crate) const fn disk(&self) -> &Arc<dyn Disk> {

@@ -10,7 +10,7 @@ use deputize_core::{Event, Observer, Record, SessionId};
 
 use super::disk::{Disk, OpenError};
 use super::file::opened;
-use super::{ReadError, SessionDir};
+use super::read::ReadError;
 
 /// After so many openings in a row that the program did not survive, a session can be shown and
 /// exported only.
@@ -23,7 +23,7 @@ const ONE: &[u8] = b"\n";
 /// rest, or the program to an end in order; then the count begins anew. What comes back is not the
 /// session's: a provider that stalls does not bar it.
 ///
-/// Make one with [`SessionDir::opening`] before the session is opened, and let it observe.
+/// Make one with [`SessionDir::opening`](super::SessionDir::opening) before the session is opened, and let it observe.
 pub struct Opening {
     disk: Arc<dyn Disk>,
     path: PathBuf,
@@ -36,20 +36,21 @@ impl fmt::Debug for Opening {
     }
 }
 
-impl SessionDir {
-    /// Counts an opening of a session, durably, before it is opened.
+impl Opening {
+    /// Counts an opening of a session with this file, durably, in the file of its openings.
     ///
     /// # Errors
-    /// When the last [`OPENINGS_LIMIT`] openings failed, the session is in use or does not
-    /// exist, or the count cannot be kept.
-    pub fn opening(&self, id: &SessionId) -> Result<Arc<Opening>, ReadError> {
-        // Whoever has it open is counted; this one will be refused.
-        drop(self.lock(id)?);
-        let (disk, path) = (Arc::clone(self.disk()), self.openings(id));
+    /// When the last [`OPENINGS_LIMIT`] openings failed, another process opens the session, or the
+    /// count cannot be kept.
+    pub(super) fn begin(
+        disk: Arc<dyn Disk>,
+        session: (&SessionId, PathBuf),
+        path: PathBuf,
+    ) -> Result<Self, ReadError> {
         let openings = count(&*disk, &path)
             .map_err(|source| ReadError::Open { path: path.clone(), source })?;
         if openings >= OPENINGS_LIMIT {
-            return Err(ReadError::Unlucky { session: id.clone(), openings, path });
+            return Err(ReadError::Unlucky { session: session.0.clone(), openings, path });
         }
         let file = match disk.open(&path) {
             Err(OpenError::Io(error)) if error.kind() == io::ErrorKind::NotFound => {
@@ -60,22 +61,15 @@ impl SessionDir {
         // Another process is counting at this moment, and will have the session.
         let file = match file {
             Err(OpenError::InUse(owner)) => {
-                return Err(ReadError::InUse { path: self.file(id), owner });
+                return Err(ReadError::InUse { path: session.1, owner });
             }
             file => opened(file, &path)?,
         };
         let kept = file.append(ONE).and_then(|()| file.sync_now());
         kept.map_err(|source| ReadError::Open { path: path.clone(), source })?;
-        Ok(Arc::new(Opening { disk, path, counts: AtomicBool::new(true) }))
+        Ok(Self { disk, path, counts: AtomicBool::new(true) })
     }
 
-    /// The file whose length is the number of openings that failed. Its name is no session's.
-    pub(super) fn openings(&self, id: &SessionId) -> PathBuf {
-        self.path().join(format!(".{id}-openings"))
-    }
-}
-
-impl Opening {
     /// It went well: the count begins anew.
     pub fn succeeded(&self) {
         if self.counts.swap(false, Ordering::Relaxed) {
@@ -118,7 +112,7 @@ fn count(disk: &dyn Disk, path: &Path) -> io::Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::{FORMAT, Header, SessionFile};
+    use crate::store::{FORMAT, Header, SessionDir, SessionFile};
     use deputize_core::door::FrameSecret;
 
     fn a_session() -> (tempfile::TempDir, SessionDir, SessionId) {

@@ -6,12 +6,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use deputize_core::door::to_line;
-use deputize_core::{Event, Record, SessionId, SessionStart};
+use deputize_core::{AgentId, AgentSpec, Event, Message, Record, SessionId, SessionStart};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::disk::Disk;
 use super::{FORMAT, Header, checksum};
+use crate::agent_state::AgentStates;
+use crate::stored_spec::stored_spec;
 
 /// The longest line that is read, in bytes.
 const LONGEST_LINE: u64 = 256 * 1024 * 1024;
@@ -142,7 +144,52 @@ pub struct StoredSession {
     pub(crate) durable_bytes: u64,
 }
 
+/// What was said in a conversation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Said {
+    /// A message, as the model saw it.
+    Message(Arc<Message>),
+    /// What had come of a reply that was cut or broke off. No model reads it.
+    Cut(String),
+}
+
 impl StoredSession {
+    /// The conversation of an agent, as its model saw it after the system text.
+    #[must_use]
+    pub fn messages(&self, agent: &AgentId) -> Option<Vec<Arc<Message>>> {
+        let state = AgentStates::of(&self.records).get(agent)?;
+        Some(state.messages())
+    }
+
+    /// The conversation of an agent after the system text, with what had come of replies that were
+    /// cut, where they were.
+    #[must_use]
+    pub fn said(&self, agent: &AgentId) -> Option<Vec<Said>> {
+        let state = AgentStates::of(&self.records).get(agent)?;
+        let state = state.read();
+        let mut cuts = state.cut_replies().iter().peekable();
+        let mut said = Vec::new();
+        for (at, message) in state.run().messages().iter().enumerate() {
+            while let Some((_, text)) = cuts.next_if(|(before, _)| *before <= at) {
+                said.push(Said::Cut(text.clone()));
+            }
+            said.push(Said::Message(Arc::clone(message)));
+        }
+        said.extend(cuts.map(|(_, text)| Said::Cut(text.clone())));
+        Some(said)
+    }
+
+    /// The top agent's spec, with its texts.
+    #[must_use]
+    pub fn root_spec(&self) -> Option<AgentSpec> {
+        let texts = self.texts();
+        let root = AgentId::root(&self.header.session);
+        self.records.iter().find_map(|record| match &record.event {
+            Event::AgentStart(start) if record.agent == root => Some(stored_spec(start, &texts).0),
+            _ => None,
+        })
+    }
+
     /// How it was last taken up.
     #[must_use]
     pub fn last_start(&self) -> Option<&SessionStart> {

@@ -10,9 +10,9 @@ use super::excerpt::excerpt;
 use super::{Sent, hash};
 
 /// The first part of a request that differs.
-pub(super) struct Difference {
-    pub(super) part: String,
-    pub(super) excerpt: String,
+pub(crate) struct Difference {
+    pub(crate) part: String,
+    pub(crate) excerpt: String,
 }
 
 impl Difference {
@@ -27,7 +27,7 @@ impl Difference {
 
 /// Compares what would be sent now with what was sent: all the messages of the recorded request
 /// and the rest of it. What no provider is sent (such as fingerprints of results) may differ.
-pub(super) fn compare(
+pub(crate) fn compare(
     sent: &Sent,
     messages: &[Arc<Message>],
     texts: &BTreeMap<String, Arc<str>>,

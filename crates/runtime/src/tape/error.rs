@@ -71,7 +71,7 @@ pub enum RecordingError {
 
 impl RecordingError {
     /// What is wrong may quote the file, so it is made fit for a line of a terminal.
-    pub(super) fn damaged(path: &Path, line: u64, what: &str) -> Self {
+    pub(crate) fn damaged(path: &Path, line: u64, what: &str) -> Self {
         Self::Damaged { path: path.to_owned(), line, what: to_line(what, DAMAGE_CHARS) }
     }
 }

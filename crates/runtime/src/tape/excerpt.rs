@@ -14,7 +14,7 @@ const WIDTH: usize = 160;
 const LEAD: usize = 40;
 
 /// The first place where two texts differ, with what is around it: lines that end.
-pub(super) fn excerpt(recorded: &str, now: &str) -> String {
+pub(crate) fn excerpt(recorded: &str, now: &str) -> String {
     let (old, new): (Vec<&str>, Vec<&str>) = (recorded.lines().collect(), now.lines().collect());
     if old == new {
         return "the end of the last line differs\n".to_owned();
@@ -79,7 +79,7 @@ fn window(line: &str, at: usize) -> String {
 }
 
 /// What a record says, in a few words.
-pub(super) fn said(event: &Event) -> String {
+pub(crate) fn said(event: &Event) -> String {
     match event {
         Event::AgentStart(start) => {
             format!("the start of an agent for `{}`", window(first_line(&start.spec.goal), 0))

@@ -6,7 +6,7 @@ use deputize_core::{AgentId, CallId, CallStatus, Event, Record, ToolEnd};
 
 /// The records of a recording until now, as far as later ones need them.
 #[derive(Debug, Default)]
-pub(super) struct Order {
+pub(crate) struct Order {
     /// Whether the session was begun, or taken up, in this recording.
     begun: bool,
     /// Whether it has ended in it.
@@ -35,7 +35,7 @@ struct Agent {
 
 impl Order {
     /// Takes a record from before the session was taken up.
-    pub(super) fn before(&mut self, record: &Record) {
+    pub(crate) fn before(&mut self, record: &Record) {
         // It was read from the session file, and ended anywhere: what it holds is not judged.
         let _unjudged = self.agent(record);
         let Some(agent) = self.agents.get_mut(&record.agent) else { return };
@@ -44,7 +44,7 @@ impl Order {
     }
 
     /// Takes a record; says why it cannot stand there, if it cannot.
-    pub(super) fn record(&mut self, record: &Record) -> Result<(), String> {
+    pub(crate) fn record(&mut self, record: &Record) -> Result<(), String> {
         match &record.event {
             _ if self.ended => return Err("it stands behind the end of the session".to_owned()),
             Event::SessionStart(_) if self.begun => {

@@ -8,19 +8,21 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
 use deputize_core::{
-    AgentId, AttachError, BoxFuture, CallId, CallStatus, Cancel, Event, Observer, Outcome, Record,
+    AgentId, AgentStart, AttachError, BoxFuture, CallId, CallStatus, Cancel, Catalog, Event,
+    Observer, Outcome, Record,
 };
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 
 use super::error::{Place, ReplayError};
 use super::excerpt::said;
 use super::read::Recording;
+use super::tools::recorded_catalog;
 
 /// A recording that is being played. Records are made in the recorded order: each by its agent,
 /// when all before it have been made. All agents are polled in one task, so that it is known
 /// when none of them can go on.
 pub(crate) struct Play {
-    pub(super) recording: Recording,
+    pub(crate) recording: Recording,
     observers: Vec<Arc<dyn Observer>>,
     /// Calls that started agents.
     spawning: BTreeSet<(AgentId, CallId)>,
@@ -44,7 +46,7 @@ struct State {
 }
 
 /// The replay is over; why is in its state.
-pub(super) struct Over;
+pub(crate) struct Over;
 
 impl std::fmt::Debug for Play {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -85,7 +87,7 @@ impl Play {
     }
 
     /// Waits until the next record is one of this agent, and gives it.
-    pub(super) async fn turn(&self, agent: &AgentId) -> Result<Arc<Record>, Over> {
+    pub(crate) async fn turn(&self, agent: &AgentId) -> Result<Arc<Record>, Over> {
         poll_fn(|cx| {
             let mut state = self.lock();
             if state.fault.is_some() {
@@ -110,7 +112,7 @@ impl Play {
 
     /// The agent whose turn it is has made its record: it is shown, and the next one's turn
     /// comes. Tells whether there is a next one.
-    pub(super) fn made(&self, record: &Record) -> bool {
+    pub(crate) fn made(&self, record: &Record) -> bool {
         self.observers.iter().for_each(|observer| observer.see(record));
         let mut state = self.lock();
         state.made += 1;
@@ -122,7 +124,7 @@ impl Play {
     }
 
     /// Ends the replay. The first reason stays.
-    pub(super) fn fail(&self, error: ReplayError) -> Over {
+    pub(crate) fn fail(&self, error: ReplayError) -> Over {
         self.lock().fault.get_or_insert(error);
         Over
     }
@@ -139,7 +141,7 @@ impl Play {
     }
 
     /// The top agent cannot be made.
-    pub(super) fn refused(&self, error: &AttachError) -> ReplayError {
+    pub(crate) fn refused(&self, error: &AttachError) -> ReplayError {
         let (place, recorded) = self.next(0);
         ReplayError::Otherwise { place, recorded, now: error.to_string() }
     }
@@ -150,7 +152,7 @@ impl Play {
     }
 
     /// Whether a call of an agent started others, so that it is to be made again.
-    pub(super) fn spawns(&self, agent: &AgentId, call: CallId) -> bool {
+    pub(crate) fn spawns(&self, agent: &AgentId, call: CallId) -> bool {
         self.spawning.contains(&(agent.clone(), call))
     }
 
@@ -177,6 +179,24 @@ impl Play {
             }
             _ => false,
         })
+    }
+
+    /// The tools that the children of a call had.
+    pub(crate) fn tools_for(&self, agent: &AgentId, call: CallId, now: &Catalog) -> Arc<Catalog> {
+        let of_call = |start: &&AgentStart| {
+            start.spec.parent.as_ref() == Some(agent)
+                && start.spec.spawned_by.as_ref().is_some_and(|by| by.call == call)
+        };
+        Arc::new(recorded_catalog(now, &self.recording, of_call))
+    }
+
+    /// The tools that an agent had. The top agent has those of the program, as it is played.
+    pub(crate) fn tools_of(&self, agent: &AgentId, now: &Arc<Catalog>) -> Arc<Catalog> {
+        let is_child = |start: &&AgentStart| start.spec.id == *agent && start.spec.depth > 0;
+        if !self.recording.starts().any(|start| is_child(&start)) {
+            return Arc::clone(now);
+        }
+        Arc::new(recorded_catalog(now, &self.recording, is_child))
     }
 
     /// Polls the top agent and all that it starts, until the top agent's end, a fault, or until

@@ -26,15 +26,15 @@ const LONGEST_HEADER: u64 = 16 * 1024 * 1024;
 pub struct Recording {
     header: Header,
     /// The records from before the session was taken up again.
-    pub(super) before: Vec<Record>,
+    pub(crate) before: Vec<Record>,
     /// The records, in order.
-    pub(super) records: Vec<Arc<Record>>,
+    pub(crate) records: Vec<Arc<Record>>,
     /// What was sent, by the number of the record `model.request`.
-    pub(super) sent: BTreeMap<u64, Sent>,
+    pub(crate) sent: BTreeMap<u64, Sent>,
     /// System texts and tools, by hash.
-    pub(super) texts: BTreeMap<String, Arc<str>>,
+    pub(crate) texts: BTreeMap<String, Arc<str>>,
     /// Bytes of a last, incomplete line.
-    pub(super) torn: u64,
+    pub(crate) torn: u64,
 }
 
 impl Recording {
@@ -133,7 +133,7 @@ impl Recording {
     }
 
     /// The model that the top agent went on with, where the session was taken up again.
-    pub(super) fn model(&self) -> Option<&str> {
+    pub(crate) fn model(&self) -> Option<&str> {
         self.records().find_map(|record| match &record.event {
             Event::SessionStart(start) if !self.before.is_empty() => Some(start.model.as_str()),
             _ => None,
@@ -141,19 +141,19 @@ impl Recording {
     }
 
     /// The model that an agent asks first.
-    pub(super) fn asks(&self, agent: &AgentId) -> Option<&str> {
+    pub(crate) fn asks(&self, agent: &AgentId) -> Option<&str> {
         self.records().find_map(|record| match &record.event {
             Event::ModelRequest { model, .. } if record.agent == *agent => Some(model.as_str()),
             _ => None,
         })
     }
 
-    pub(super) const fn header(&self) -> &Header {
+    pub(crate) const fn header(&self) -> &Header {
         &self.header
     }
 
     /// How agents were made, also before the session was taken up again.
-    pub(super) fn starts(&self) -> impl Iterator<Item = &AgentStart> {
+    pub(crate) fn starts(&self) -> impl Iterator<Item = &AgentStart> {
         self.before.iter().chain(self.records()).filter_map(|record| match &record.event {
             Event::AgentStart(start) => Some(&**start),
             _ => None,

@@ -5,36 +5,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use deputize_core::{
-    AgentId, AgentStart, BoxFuture, CallId, Catalog, Entry, Origin, Tool, ToolCallResult, ToolCx,
-    ToolDecl, ToolError, ToolName, ToolSpec,
+    AgentStart, BoxFuture, Catalog, Entry, Origin, Tool, ToolCallResult, ToolCx, ToolDecl,
+    ToolError, ToolName, ToolSpec,
 };
 use serde_json::Value;
 
-use super::play::Play;
 use super::read::Recording;
 
-impl Play {
-    /// The tools that the children of a call had.
-    pub(crate) fn tools_for(&self, agent: &AgentId, call: CallId, now: &Catalog) -> Arc<Catalog> {
-        let of_call = |start: &&AgentStart| {
-            start.spec.parent.as_ref() == Some(agent)
-                && start.spec.spawned_by.as_ref().is_some_and(|by| by.call == call)
-        };
-        Arc::new(recorded(now, &self.recording, of_call))
-    }
-
-    /// The tools that an agent had. The top agent has those of the program, as it is played.
-    pub(crate) fn tools_of(&self, agent: &AgentId, now: &Arc<Catalog>) -> Arc<Catalog> {
-        let is_child = |start: &&AgentStart| start.spec.id == *agent && start.spec.depth > 0;
-        if !self.recording.starts().any(|start| is_child(&start)) {
-            return Arc::clone(now);
-        }
-        Arc::new(recorded(now, &self.recording, is_child))
-    }
-}
-
 /// The tools of now, but of servers only what these agents had.
-fn recorded(
+pub(crate) fn recorded_catalog(
     now: &Catalog,
     recording: &Recording,
     had: impl FnMut(&&AgentStart) -> bool,

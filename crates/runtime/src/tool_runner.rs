@@ -1,7 +1,7 @@
 //! The tool calls of one step: side by side where they may, each with exactly one result.
 
 use std::panic::AssertUnwindSafe;
-use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use deputize_core::door::{boundary, to_line};
@@ -15,36 +15,37 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
-use crate::driver::{Driver, publish};
+use crate::agent_context::AgentContext;
+use crate::orphan::untold;
 use crate::parts::SyncMode;
+use crate::settle::{GRACE, GRACE_PER_LEVEL, MAX_GRACE_LEVELS, settle};
 
 mod hooks;
 mod result;
 
-pub(crate) use result::recorded;
+use result::{Done, scrubbed_display, scrubbed_fact};
 
-use result::Done;
-
-/// How long a call may take to settle after it was told to end.
-pub(crate) const GRACE: Duration = Duration::from_millis(1200);
 /// Maximum bytes of the arguments that a question shows beside a command.
 const BESIDE_BYTES: usize = 2048;
 /// How many characters are repeated of a call that names no tool.
 const UNREADABLE_CHARS: usize = 600;
-/// How much longer for each level of agents that may be below it.
-const GRACE_PER_LEVEL: Duration = Duration::from_millis(150);
-
 /// How alike a tool's name must be to be suggested, of 1.
 const NEAR: f64 = 0.8;
-/// For so many levels at most: an interrupt ends within two seconds.
-pub(crate) const MOST_LEVELS: u32 = 3;
+/// Runs the tool calls of one agent.
+pub(crate) struct ToolRunner {
+    cx: Arc<AgentContext>,
+}
 
-impl Driver {
+impl ToolRunner {
+    pub(crate) fn new(cx: &Arc<AgentContext>) -> Self {
+        Self { cx: Arc::clone(cx) }
+    }
+
     /// Brings a result for every open call. Calls that may run side by side do; one that may
     /// not waits for those before it and is waited for.
-    pub(crate) async fn call(&mut self, open: &[ToolCall]) -> Result<(), JournalError> {
+    pub(crate) async fn run(&self, open: &[ToolCall]) -> Result<(), JournalError> {
         if open.iter().any(|call| self.spawns(call)) {
-            self.view.store.get_or_insert_with(StepCalls::default).set(self.step_calls());
+            self.cx.view.store.get_or_insert_with(StepCalls::default).set(self.step_calls());
         }
         let mut rest = open;
         while let Some(first) = rest.first() {
@@ -71,12 +72,12 @@ impl Driver {
 
     /// Returns the calls of this step whose tools start agents.
     fn step_calls(&self) -> Vec<StepCall> {
-        let last = self.state.read().run().messages().last().cloned();
+        let last = self.cx.state.read().run().messages().last().cloned();
         let Some(Message::Assistant(said)) = last.as_deref() else { return Vec::new() };
         let calls = said.calls.iter().filter(|call| self.spawns(call));
         let step_call = |call: &ToolCall| {
             let entry = self.tool_of(call)?;
-            let arguments = self.shared.checker.read(&*entry.tool, &call.arguments).ok()?;
+            let arguments = self.cx.shared.checker.read(&*entry.tool, &call.arguments).ok()?;
             let ran = self.ran_earlier(call.id);
             Some(StepCall { id: call.id, tool: call.name.clone(), arguments, ran })
         };
@@ -85,22 +86,22 @@ impl Driver {
 
     /// Returns how long a call ran in earlier processes.
     fn ran_earlier(&self, call: CallId) -> Duration {
-        self.earlier.calls.get(&call).copied().unwrap_or_default()
+        self.cx.earlier.calls.get(&call).copied().unwrap_or_default()
     }
 
     fn tool_of(&self, call: &ToolCall) -> Option<&Entry> {
-        self.taken_up_by(call).or_else(|| self.view.catalog.get(&call.name))
+        self.taken_up_by(call).or_else(|| self.cx.view.catalog.get(&call.name))
     }
 
     /// The tool of a call that started agents in an earlier process. The call was accepted then,
     /// whatever this agent may call now, and whatever the tool is called.
     fn taken_up_by(&self, call: &ToolCall) -> Option<&Entry> {
-        let accepted = self.state.read().has_accepted(call.id);
-        accepted.then(|| self.view.catalog.spawner(&call.name)).flatten()
+        let accepted = self.cx.state.read().has_accepted(call.id);
+        accepted.then(|| self.cx.view.catalog.spawner(&call.name)).flatten()
     }
 
-    async fn side_by_side(&mut self, group: &[ToolCall]) -> Result<(), JournalError> {
-        let (work, spawning) = (self.cancel.child(), self.cancel.child());
+    async fn side_by_side(&self, group: &[ToolCall]) -> Result<(), JournalError> {
+        let (work, spawning) = (self.cx.cancel.child(), self.cx.cancel.child());
         let signal = |call| if self.spawns(call) { &spawning } else { &work };
         let mut failed = None;
         let calls = async {
@@ -115,9 +116,9 @@ impl Driver {
                 }
             }
         };
-        let calls = self.until_deadline_below(&spawning, calls);
-        self.until_deadline(&work, calls).await;
-        publish(&self.state.read(), &self.view);
+        let calls = self.cx.time.bound_below(&spawning, calls);
+        self.cx.time.bound(&work, calls).await;
+        self.cx.publish();
         failed.map_or(Ok(()), Err)
     }
 
@@ -127,28 +128,29 @@ impl Driver {
         let mut done = match self.admit(call, work).await? {
             Err(refused) => refused,
             Ok((entry, arguments)) => {
-                let start = self.shared.bus.record(
-                    &self.view.spec,
+                let start = self.cx.shared.bus.record(
+                    &self.cx.view.spec,
                     Event::ToolStart {
                         call: call.id,
                         tool: call.name.clone(),
                         arguments: call.arguments.clone(),
                     },
                 )?;
-                if !entry.tool.may_repeat(&arguments) && self.shared.parts.sync == SyncMode::Turn {
-                    self.shared.bus.durable(start.seq).await?;
+                if !entry.tool.may_repeat(&arguments) && self.cx.shared.parts.sync == SyncMode::Turn
+                {
+                    self.cx.shared.bus.durable(start.seq).await?;
                 }
-                self.kept(start.seq).await?;
-                let _in_call = self.presence.calls_tool(call.id, &call.name);
-                let shown = self.shown_after(&arguments);
+                self.cx.sync(start.seq).await?;
+                let _in_call = self.cx.handle.calls_tool(call.id, &call.name);
+                let shown = hooks::shown_after(&self.cx, &arguments);
                 let mut done = self.run_tool(call, entry, arguments, work).await;
-                self.after_tool(call, shown, &mut done, work).await?;
+                hooks::after_tool(&self.cx, call, shown, &mut done, work).await?;
                 done
             }
         };
-        let accepted = self.state.read().has_accepted(call.id);
+        let accepted = self.cx.state.read().has_accepted(call.id);
         if accepted {
-            done.add(self.shared.untold(self.view.id(), call.id));
+            done.add(untold(&self.cx.shared, self.cx.view.id(), call.id));
         }
         let took = self.ran_earlier(call.id) + started.elapsed();
         let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
@@ -161,7 +163,7 @@ impl Driver {
         call: &ToolCall,
         work: &Cancel,
     ) -> Result<Result<(&Entry, Value), Done>, JournalError> {
-        let read = |entry: &Entry| self.shared.checker.read(&*entry.tool, &call.arguments);
+        let read = |entry: &Entry| self.cx.shared.checker.read(&*entry.tool, &call.arguments);
         if let Some(entry) = self.taken_up_by(call) {
             // Nobody is asked again.
             let read = read(entry).map_err(|text| Done::own(CallStatus::Error, text));
@@ -187,7 +189,7 @@ impl Driver {
             Err(text) => return Ok(Err(Done::own(CallStatus::Error, text))),
         };
         if work.is_cancelled() {
-            let text = if self.state.read().started_call(call.id).is_some() {
+            let text = if self.cx.state.read().started_call(call.id).is_some() {
                 "interrupted: it had begun before the program ended and was not taken up again, \
                  so its outcome is unknown. Look at what it left before you repeat it."
             } else {
@@ -195,18 +197,19 @@ impl Driver {
             };
             return Ok(Err(Done::own(CallStatus::Cancelled, text)));
         }
-        let verdict = self.shared.parts.policy.judge(spec, &arguments, &self.view);
+        let verdict = self.cx.shared.parts.policy.judge(spec, &arguments, &self.cx.view);
         if let Verdict::Deny { reason } = verdict {
             return Ok(Err(Done::own(CallStatus::Denied, format!("denied: {reason}"))));
         }
-        if let Some(stopped) = self.before_tool(call, &arguments, work).await? {
+        if let Some(stopped) = hooks::before_tool(&self.cx, call, &arguments, work).await? {
             return Ok(Err(stopped));
         }
         match verdict {
             Verdict::Allow | Verdict::Deny { .. } => Ok(Ok((entry, arguments))),
             Verdict::Ask { class, reason } => {
                 let question = self.question(call, entry, &arguments, (class, reason));
-                let answer = self.shared.decide(&self.view, &question, work).await?;
+                let answer =
+                    self.cx.shared.approvals.decide(&self.cx.view, &question, work).await?;
                 if answer.allowed {
                     return Ok(Ok((entry, arguments)));
                 }
@@ -224,12 +227,12 @@ impl Driver {
     /// Returns whether a call names a tool of a shared list that this agent lacks because nobody
     /// approves its calls.
     fn is_unapproved(&self, call: &ToolCall) -> bool {
-        self.view.spec.unapproved.iter().any(|name| name.as_str() == call.name)
+        self.cx.view.spec.unapproved.iter().any(|name| name.as_str() == call.name)
     }
 
     /// The tool that a call names, if this agent may call it.
     fn find(&self, call: &ToolCall) -> Result<&Entry, String> {
-        let view = &self.view;
+        let view = &self.cx.view;
         let permitted = |entry: &Entry| {
             view.spec.tools.contains(entry.name()) && view.authority.permits(entry).is_ok()
         };
@@ -295,13 +298,13 @@ impl Driver {
     ) -> Question {
         let (command, others) = shown_call(&call.name, arguments);
         Question {
-            agent: self.view.id().clone(),
-            goal: self.view.spec.goal.clone(),
+            agent: self.cx.view.id().clone(),
+            goal: self.cx.view.spec.goal.clone(),
             call: call.id,
             tool: entry.name().clone(),
             command,
             arguments: others,
-            cwd: self.view.spec.cwd.clone(),
+            cwd: self.cx.view.spec.cwd.clone(),
             class,
             reason,
             saved: None,
@@ -316,14 +319,10 @@ impl Driver {
         arguments: Value,
         work: &Cancel,
     ) -> Done {
-        let cx = ToolCx {
-            call: call.id,
-            agent: std::sync::Arc::clone(&self.view),
-            cancel: work.child(),
-        };
+        let cx = ToolCx { call: call.id, agent: Arc::clone(&self.cx.view), cancel: work.child() };
         let future = AssertUnwindSafe(entry.tool.call(arguments, &cx)).catch_unwind();
         let limit = entry.tool.spec().time_limit;
-        let levels = self.view.authority.spawn_depth().min(MOST_LEVELS);
+        let levels = self.cx.view.authority.spawn_depth().min(MAX_GRACE_LEVELS);
         let grace = GRACE + GRACE_PER_LEVEL * levels;
         let result = match settle(std::pin::pin!(future), &cx.cancel, limit, grace).await {
             Some(Ok(result)) => result,
@@ -345,14 +344,15 @@ impl Driver {
             }
         };
         let timed_out = cx.cancel.reason() == Some(CancelReason::TimeLimit);
-        self.done(call, result, timed_out.then_some(limit).flatten())
+        result::done(&self.cx, call, result, timed_out.then_some(limit).flatten())
     }
 
     async fn record_end(&self, call: &ToolCall, done: Done, ms: u64) -> Result<(), JournalError> {
-        let spec = &self.view.spec;
-        let bus = &self.shared.bus;
+        let spec = &self.cx.view.spec;
+        let bus = &self.cx.shared.bus;
         let facts = done.output.facts.into_iter();
-        let facts: Vec<Fact> = facts.map(|fact| self.scrubbed_fact(fact)).collect();
+        let secrets = &self.cx.shared.parts.secrets;
+        let facts: Vec<Fact> = facts.map(|fact| scrubbed_fact(secrets, fact)).collect();
         for fact in &facts {
             match fact.clone() {
                 Fact::FileRead { path, version, .. } => {
@@ -365,7 +365,7 @@ impl Driver {
             }
         }
         // Nothing else can have it in it: it cannot be guessed.
-        let boundary = boundary(&self.shared.parts.secret, self.view.id(), call.id);
+        let boundary = boundary(&self.cx.shared.parts.secret, self.cx.view.id(), call.id);
         let framed = done.text.as_str().contains(&boundary);
         let end = Box::new(ToolEnd {
             tool: call.name.clone(),
@@ -379,35 +379,12 @@ impl Driver {
             args_bytes: call.arguments.len() as u64,
             ms,
             facts,
-            display: done.output.display.map(|display| self.scrubbed_display(display)),
-            error: done.error.map(|error| self.shared.parts.secrets.scrub(&error).into_owned()),
+            display: done.output.display.map(|display| scrubbed_display(secrets, display)),
+            error: done.error.map(|error| secrets.scrub(&error).into_owned()),
         });
         let record = bus.record(spec, Event::ToolEnd(end))?;
-        self.kept(record.seq).await
+        self.cx.sync(record.seq).await
     }
-}
-
-/// Waits for a call. At its time limit, or when told from above, it is told to end and has
-/// the grace to settle; nothing means that it did not.
-pub(crate) async fn settle<F: Future>(
-    mut future: Pin<&mut F>,
-    cancel: &Cancel,
-    limit: Option<Duration>,
-    grace: Duration,
-) -> Option<F::Output> {
-    let timer = async {
-        match limit {
-            Some(limit) => tokio::time::sleep(limit).await,
-            None => std::future::pending().await,
-        }
-    };
-    tokio::select! {
-        biased;
-        done = &mut future => return Some(done),
-        () = cancel.cancelled() => {}
-        () = timer => cancel.cancel(CancelReason::TimeLimit),
-    }
-    tokio::time::timeout(grace, future).await.ok()
 }
 
 /// What a call would run: its command, and the arguments beside that. Where there is no command, or

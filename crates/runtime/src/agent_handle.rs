@@ -6,20 +6,22 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use crate::agent_state::SharedState;
 use deputize_core::{
-    AgentId, AgentSpec, AgentView, CallId, Cancel, CancelReason, Delivery, Doing, Glance,
+    AgentId, AgentSpec, AgentView, CallId, Cancel, CancelReason, Delivery, Doing, Event, Glance,
     JournalError, Outcome,
 };
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::agent_state::SharedState;
+use crate::bus::Bus;
+
 /// How many messages may wait for an agent. Whoever sends more is told that it takes none.
-const MOST_LETTERS: usize = 64;
+const MAX_MESSAGES: usize = 64;
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Presence {
+pub(crate) struct AgentHandle {
     pub(crate) spec: Arc<AgentSpec>,
     /// For what is found out of its children.
     pub(crate) view: Weak<AgentView>,
@@ -78,7 +80,7 @@ pub(crate) struct ChildOutcome {
     pub(crate) outcome: Outcome,
 }
 
-impl Presence {
+impl AgentHandle {
     pub(crate) fn new(view: &Arc<AgentView>, state: SharedState, cancel: Cancel) -> Self {
         Self {
             spec: Arc::clone(&view.spec),
@@ -123,7 +125,7 @@ impl Presence {
     pub(crate) fn calls_tool(&self, call: CallId, tool: &str) -> InCall<'_> {
         self.calls().push((call, tool.to_owned()));
         self.moved();
-        InCall { presence: self, call }
+        InCall { handle: self, call }
     }
 
     pub(crate) fn current_tool(&self) -> Option<String> {
@@ -188,46 +190,43 @@ impl Presence {
         }
     }
 
-    /// Leaves it a message, if it takes one, and keeps it on record before that.
-    /// The lock keeps the order of the records and that of the messages the same, and a message
-    /// from coming behind its end.
+    /// Leaves it a message without secrets, on record, so that it is read also after a kill. The
+    /// lock keeps the order of the records and that of the messages the same, and a message from
+    /// coming behind its end.
     ///
     /// # Errors
-    /// When it could not be kept: then it is not left.
-    pub(crate) fn leave(
-        &self,
-        letter: &str,
-        keep: impl FnOnce(&str) -> Result<(), JournalError>,
-    ) -> Result<Delivery, JournalError> {
+    /// When the journal takes no records: then it is not left.
+    pub(crate) fn leave(&self, text: String, bus: &Bus) -> Result<Delivery, JournalError> {
         let mail = self.mail();
         if let Some(why) = mail.closed {
             return Ok(why);
         }
-        if self.state.read().mailbox().len() >= MOST_LETTERS {
+        if self.state.read().mailbox().len() >= MAX_MESSAGES {
             return Ok(Delivery::Full);
         }
-        keep(letter)?;
+        bus.record(&self.spec, Event::MessageLeft { text })?;
         drop(mail);
         self.news.notify_waiters();
         Ok(Delivery::Left)
     }
 
-    /// Tells it to end, and keeps that on record before, so that it does not go on after a kill.
-    /// The lock keeps the record from coming behind that of its end.
+    /// Tells it to end, on record, so that neither it nor one below it goes on after a kill. The
+    /// lock keeps the record from coming behind that of its end.
     ///
     /// # Errors
-    /// When it could not be kept: it is told to end all the same.
-    pub(crate) fn stop(
-        &self,
-        reason: CancelReason,
-        keep: impl FnOnce() -> Result<(), JournalError>,
-    ) -> Result<(), JournalError> {
+    /// When the journal takes no records: it is told to end all the same.
+    pub(crate) fn stop(&self, reason: CancelReason, bus: &Bus) -> Result<(), JournalError> {
         let mut mail = self.mail();
-        let kept = if mail.over || mail.stopped { Ok(()) } else { keep() };
-        mail.stopped |= kept.is_ok();
+        let recorded = if mail.over || mail.stopped {
+            Ok(())
+        } else {
+            let stop = Event::AgentStop { reason, pending: true };
+            bus.record(&self.spec, stop).map(|_| ())
+        };
+        mail.stopped |= recorded.is_ok();
         drop(mail);
         self.cancel.cancel(reason);
-        kept
+        recorded
     }
 
     /// Its end goes on record now.
@@ -341,8 +340,8 @@ impl Presence {
     }
 }
 
-/// See [`Presence::asks_person`].
-pub(crate) struct Asks(Arc<Presence>);
+/// See [`AgentHandle::asks_person`].
+pub(crate) struct Asks(Arc<AgentHandle>);
 
 impl Drop for Asks {
     fn drop(&mut self) {
@@ -350,15 +349,15 @@ impl Drop for Asks {
     }
 }
 
-/// See [`Presence::calls_tool`].
+/// See [`AgentHandle::calls_tool`].
 pub(crate) struct InCall<'p> {
-    presence: &'p Presence,
+    handle: &'p AgentHandle,
     call: CallId,
 }
 
 impl Drop for InCall<'_> {
     fn drop(&mut self) {
-        self.presence.calls().retain(|(call, _)| *call != self.call);
-        self.presence.moved();
+        self.handle.calls().retain(|(call, _)| *call != self.call);
+        self.handle.moved();
     }
 }

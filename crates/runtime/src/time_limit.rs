@@ -9,7 +9,7 @@ use tokio::time::Instant;
 const TIME: &str = "the time that all children have together (delegation.budget.seconds)";
 
 /// What is told of a child for which that time had no room.
-pub(crate) enum Over {
+pub(crate) enum TimeShortage {
     /// It came too late.
     BeforeItBegan,
     /// Nothing is left for a closing answer.
@@ -18,7 +18,7 @@ pub(crate) enum Over {
     NoClosingAnswer(u64),
 }
 
-impl std::fmt::Display for Over {
+impl std::fmt::Display for TimeShortage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::BeforeItBegan => write!(f, "{TIME} was over before it began"),
@@ -37,7 +37,7 @@ impl std::fmt::Display for Over {
 
 /// Time in which at least one child ran, of a limit.
 #[derive(Debug)]
-pub(crate) struct Wall {
+pub(crate) struct TimeLimit {
     limit: Duration,
     state: Mutex<State>,
 }
@@ -51,7 +51,7 @@ struct State {
     spent: Duration,
 }
 
-impl Wall {
+impl TimeLimit {
     pub(crate) fn new(limit: Duration, spent: Duration) -> Self {
         Self { limit, state: Mutex::new(State { running: 0, since: Instant::now(), spent }) }
     }
@@ -70,21 +70,21 @@ impl Wall {
         }
         state.running += 1;
         let left = self.limit.saturating_sub(state.spent);
-        Running { until: state.since + left, wall: Arc::clone(self) }
+        Running { until: state.since + left, limit: Arc::clone(self) }
     }
 }
 
-/// See [`Wall::enter`].
+/// See [`TimeLimit::enter`].
 #[derive(Debug)]
 pub(crate) struct Running {
     /// When the time is spent.
     pub(crate) until: Instant,
-    wall: Arc<Wall>,
+    limit: Arc<TimeLimit>,
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        let mut state = self.wall.lock();
+        let mut state = self.limit.lock();
         state.running = state.running.saturating_sub(1);
         if state.running == 0 {
             let ran = state.since.elapsed();
@@ -99,22 +99,22 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn only_time_in_which_a_child_runs_counts_and_once() {
-        let wall = Arc::new(Wall::new(Duration::from_secs(100), Duration::from_secs(10)));
+        let limit = Arc::new(TimeLimit::new(Duration::from_secs(100), Duration::from_secs(10)));
         let begun = Instant::now();
-        let first = wall.enter();
+        let first = limit.enter();
         assert_eq!(first.until - begun, Duration::from_secs(90));
         tokio::time::advance(Duration::from_secs(30)).await;
-        let second = wall.enter();
+        let second = limit.enter();
         assert_eq!(second.until, first.until);
         drop(first);
         tokio::time::advance(Duration::from_secs(30)).await;
         drop(second);
         tokio::time::advance(Duration::from_secs(1000)).await;
-        let third = wall.enter();
+        let third = limit.enter();
         assert_eq!(third.until - Instant::now(), Duration::from_secs(30));
         tokio::time::advance(Duration::from_secs(50)).await;
         drop(third);
-        let late = wall.enter();
+        let late = limit.enter();
         assert!(late.until <= Instant::now());
     }
 }

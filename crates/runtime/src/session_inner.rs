@@ -4,83 +4,73 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use deputize_core::door::{FrameSecret, Secrets};
 use deputize_core::{
-    AgentId, AgentSpec, AgentView, Approver, AttachError, Authority, Cancel, Catalog, Endpoint,
-    Event, External, Grant, Handoff, Hook, LogLevel, Memory, Policy, RateGate, RetryPolicy,
-    SessionView, Store, ToolSource, describe_error,
+    AgentId, AgentSpec, AgentView, AttachError, Authority, Cancel, Catalog, Endpoint, Event,
+    External, Grant, Handoff, LogLevel, Memory, Policy, RateGate, RetryPolicy, SessionView, Store,
+    ToolSource,
 };
-use tokio::sync::{Notify, oneshot};
 use tokio_util::task::TaskTracker;
 
+use crate::agent_registry::AgentRegistry;
 use crate::agent_state::AgentStates;
-use crate::background::Tell;
+use crate::approval::Approvals;
 use crate::budget_ledger::{BudgetLedger, Budgets};
 use crate::bus::Bus;
-use crate::driver::Driver;
-use crate::parts::{Models, Route, SyncMode};
+use crate::declare::declare;
+use crate::gate::Gates;
+use crate::hook_runner::HookRunner;
+use crate::parts::{Models, Parts, Route, SyncMode};
 use crate::pulse::Pulse;
-use crate::session::declare;
-use crate::spawn::{AgentState, LocalAgent};
-use crate::store::Disk;
-use crate::stored::StoredAgent;
 use crate::tape::{Play, Tape};
-use crate::tree::{Spent, Tree};
+use crate::time_limit::TimeLimit;
+use crate::tree::Tree;
 use crate::validate::Checker;
-use crate::wall::Wall;
 
 /// Everything the agents of a session share.
-pub(crate) struct Shared {
-    pub(crate) parts: SharedParts,
-    pub(crate) bus: Bus,
+pub(crate) struct SessionInner {
+    pub(crate) parts: SessionParts,
+    pub(crate) bus: Arc<Bus>,
+    pub(crate) registry: Arc<AgentRegistry>,
+    pub(crate) hooks: HookRunner,
+    pub(crate) approvals: Approvals,
     pub(crate) states: Arc<AgentStates>,
     pub(crate) checker: Checker,
     pub(crate) view: Arc<SessionView>,
     /// The session's file.
     pub(crate) path: PathBuf,
-    /// The storage of the session's files.
-    pub(crate) disk: Arc<dyn Disk>,
     pub(crate) cancel: Cancel,
     pub(crate) budget: Arc<BudgetLedger>,
     /// Where what is sent is recorded.
     pub(crate) tape: Option<Arc<Tape>>,
     /// The recording that is played instead of a run.
     pub(crate) play: Option<Arc<Play>>,
-    /// Who said that no agent may be started for now.
-    pub(crate) paused: Mutex<Option<String>>,
-    /// An agent has ended, or new ones may begin or may not any more.
-    pub(crate) changed: Notify,
     /// The time that children may take together, where it is limited.
-    pub(crate) wall: Option<Arc<Wall>>,
+    pub(crate) children_time: Option<Arc<TimeLimit>>,
     /// The tools that agents begin with from now on.
     pub(crate) catalog: Mutex<Arc<Catalog>>,
     pub(crate) tasks: TaskTracker,
-    pub(crate) tree: Mutex<Tree>,
 }
 
-impl std::fmt::Debug for Shared {
+impl std::fmt::Debug for SessionInner {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Shared({})", self.view.id)
+        write!(f, "SessionInner({})", self.view.id)
     }
 }
 
 /// [`Parts`] less what moved elsewhere.
-pub(crate) struct SharedParts {
+pub(crate) struct SessionParts {
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) tools: Option<Arc<dyn ToolSource>>,
     pub(crate) models: Models,
     pub(crate) policy: Arc<dyn Policy>,
-    pub(crate) approver: Arc<dyn Approver>,
     pub(crate) retry: RetryPolicy,
     pub(crate) children: Grant,
     pub(crate) budgets: Budgets,
     pub(crate) gate: Arc<dyn RateGate>,
     pub(crate) random: Mutex<fastrand::Rng>,
-    pub(crate) secrets: Secrets,
-    pub(crate) hooks: Vec<Arc<dyn Hook>>,
-    pub(crate) hook_time_limit: Duration,
+    pub(crate) secrets: Arc<Secrets>,
     pub(crate) external: BTreeMap<String, Arc<dyn External>>,
     pub(crate) memory: Option<Arc<dyn Memory>>,
     pub(crate) handoff: Option<Arc<dyn Handoff>>,
@@ -92,31 +82,35 @@ pub(crate) struct SharedParts {
     pub(crate) config_file: Option<PathBuf>,
 }
 
-/// What is known of an agent's descendants at its end.
-pub(crate) struct Ended {
-    /// What those cost that ended.
-    pub(crate) below: Spent,
-    /// Those that still run.
-    pub(crate) unfinished: Vec<AgentId>,
+impl SessionParts {
+    pub(crate) fn new(parts: Parts, secrets: Arc<Secrets>) -> Self {
+        Self {
+            catalog: parts.catalog,
+            tools: parts.tools,
+            models: parts.models,
+            policy: parts.policy,
+            retry: parts.retry,
+            children: parts.children,
+            budgets: parts.budgets,
+            gate: parts.gate.unwrap_or_else(|| Arc::new(Gates::new(parts.retry, parts.seed))),
+            random: Mutex::new(fastrand::Rng::with_seed(parts.seed)),
+            secrets,
+            handoff: parts.handoff,
+            pulse: parts.pulse,
+            external: parts.external,
+            memory: parts.memory,
+            sync: parts.sync,
+            secret: parts.secret,
+            program: parts.program,
+            endpoint: parts.endpoint,
+            config_file: parts.config_file,
+        }
+    }
 }
 
-impl Shared {
+impl SessionInner {
     pub(crate) fn tree(&self) -> MutexGuard<'_, Tree> {
-        self.tree.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// An agent ended: its parent's totals grow. Gives the tokens of its own descendants and
-    /// those of them that still run.
-    pub(crate) fn ended(&self, spec: &AgentSpec, own: Spent) -> Ended {
-        let mut tree = self.tree();
-        tree.live.remove(&spec.id);
-        let below = tree.spent.remove(&spec.id).unwrap_or_default();
-        if let Some(parent) = &spec.parent {
-            let total = tree.spent.entry(parent.clone()).or_default();
-            *total += own;
-            *total += below;
-        }
-        Ended { below, unfinished: tree.live_below(&spec.id).cloned().collect() }
+        self.registry.tree()
     }
 
     /// A spec whose texts hold no secret. A text that holds none stays the same allocation,
@@ -192,41 +186,6 @@ impl Shared {
         Ok(routes)
     }
 
-    /// Makes the driver of an agent and puts its start on record.
-    pub(crate) fn start(
-        self: &Arc<Self>,
-        spec: AgentSpec,
-        authority: Authority,
-        cancel: Cancel,
-    ) -> Result<Driver, AttachError> {
-        let routes = self.routes(&spec, &authority)?;
-        let view = self.view_of(spec, authority);
-        if self.play.is_none() {
-            self.bus
-                .start_agent(&view.spec, &view.declared)
-                .map_err(|error| AttachError::Journal(describe_error(&error)))?;
-        }
-        Ok(Driver::new(Arc::clone(self), view, routes, cancel))
-    }
-
-    /// Makes the driver of an agent of the journal.
-    pub(crate) fn revive(
-        self: &Arc<Self>,
-        stored: StoredAgent,
-        authority: Authority,
-        cancel: Cancel,
-    ) -> Result<Driver, AttachError> {
-        let routes = self.routes(&stored.spec, &authority)?;
-        let mut view = self.view_of(stored.spec, authority);
-        // What its model was told stays, to the byte, also under a newer program.
-        if let Some(view) = Arc::get_mut(&mut view) {
-            view.declared = stored.declared;
-        }
-        let mut driver = Driver::new(Arc::clone(self), view, routes, cancel);
-        driver.earlier = stored.earlier;
-        Ok(driver)
-    }
-
     /// The tools that an agent begins with.
     fn catalog_for(&self, agent: &AgentId) -> Arc<Catalog> {
         match &self.play {
@@ -259,42 +218,5 @@ impl Shared {
         };
         view.declared = declare(&view);
         Arc::new(view)
-    }
-
-    /// Runs an agent as a task of the session.
-    pub(crate) fn launch(self: &Arc<Self>, driver: Driver) -> LocalAgent {
-        let id = driver.view.id().clone();
-        let cancel = driver.cancel.clone();
-        let spec = Arc::clone(&driver.view.spec);
-        let (send, outcome) = oneshot::channel();
-        // Whoever no longer waits finds the outcome in the journal.
-        let tell = move |outcome| _ = send.send(outcome);
-        self.launch_telling(driver, Box::new(tell));
-        LocalAgent { id, spec, cancel: Some(cancel), state: AgentState::Runs(outcome) }
-    }
-
-    /// An agent is there from now on: others can find it, and it may have children.
-    pub(crate) fn appears(&self, driver: &Driver) {
-        let id = driver.view.id().clone();
-        let mut tree = self.tree();
-        tree.top.get_or_insert_with(|| Arc::clone(&driver.view.spec));
-        tree.live.insert(id.clone(), Arc::clone(&driver.presence));
-        tree.most_descendants.insert(id, driver.view.authority.spawn_number());
-    }
-
-    /// Runs an agent as a task of the session, whose outcome somebody is told.
-    pub(crate) fn launch_telling(self: &Arc<Self>, driver: Driver, tell: Tell) {
-        let child = driver.view.spec.depth > 0;
-        self.appears(&driver);
-        let driven = async move { tell(driver.drive().await) };
-        match &self.play {
-            Some(play) => play.launch(Box::pin(driven)),
-            None => {
-                self.tasks.spawn(driven);
-                if child {
-                    self.feel_pulse();
-                }
-            }
-        }
     }
 }

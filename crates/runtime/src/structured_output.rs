@@ -1,4 +1,4 @@
-//! Answers that must satisfy a schema: checked when the model is done, and asked for again.
+//! Structured output: answers that must satisfy a schema, checked when the model is done, and asked for again.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use deputize_core::{
 };
 use serde_json::Value;
 
-use crate::driver::Driver;
+use crate::agent_context::AgentContext;
 use crate::validate::mistakes;
 
 /// How many characters of a key are told.
@@ -16,42 +16,34 @@ const KEY_CHARS: usize = 80;
 /// What is wrong with an answer that holds no value.
 const NO_VALUE: &str = "it has no complete JSON value";
 
-impl Driver {
-    /// Checks the answer that the loop ended with, at a limit too. Tells whether it misses its
-    /// schema: then it is asked for again, or, where it cannot be, has failed. What an agent says
-    /// to a message after an answer that satisfies the schema need not.
-    pub(crate) async fn check_answer(&mut self) -> Result<bool, JournalError> {
-        let Some(mistakes) = self.mistakes() else { return Ok(false) };
-        self.input(Event::AnswerRejected { mistakes }).await?;
-        Ok(true)
-    }
+/// Checks the answer that the loop ended with, at a limit too. Tells whether it misses its
+/// schema: then it is asked for again, or, where it cannot be, has failed. What an agent says
+/// to a message after an answer that satisfies the schema need not.
+pub(crate) async fn reject_answer(cx: &AgentContext) -> Result<bool, JournalError> {
+    let Some(mistakes) = found_mistakes(cx) else { return Ok(false) };
+    cx.record(Event::AnswerRejected { mistakes }).await?;
+    Ok(true)
+}
 
-    /// Returns what is wrong with the answer that the loop ended with, if none of the turn satisfies
-    /// the schema.
-    fn mistakes(&self) -> Option<String> {
-        let schema = self.view.spec.output_schema.as_ref()?;
-        let state = self.state.read();
-        let Step::Done(End { status: Status::Completed, .. }) = state.run().step() else {
-            return None;
-        };
-        let answers = state.run().answers();
-        if answers.iter().any(|answer| value_of(schema, answer).is_ok()) {
-            return None;
-        }
-        value_of(schema, answers.last().copied().unwrap_or_default()).err()
+/// Returns what is wrong with the answer that the loop ended with, if none of the turn satisfies
+/// the schema.
+fn found_mistakes(cx: &AgentContext) -> Option<String> {
+    let schema = cx.view.spec.output_schema.as_ref()?;
+    let state = cx.state.read();
+    let Step::Done(End { status: Status::Completed, .. }) = state.run().step() else {
+        return None;
+    };
+    let answers = state.run().answers();
+    if answers.iter().any(|answer| value_of(schema, answer).is_ok()) {
+        return None;
     }
+    value_of(schema, answers.last().copied().unwrap_or_default()).err()
+}
 
-    /// Returns the value of the last answer that satisfies the agent's schema.
-    pub(crate) fn answer_value(&self) -> Option<Value> {
-        let schema = self.view.spec.output_schema.as_ref()?;
-        self.state
-            .read()
-            .run()
-            .answers()
-            .iter()
-            .rev()
-            .find_map(|answer| value_of(schema, answer).ok())
-    }
+/// Returns the value of the last answer that satisfies the agent's schema.
+pub(crate) fn answer_value(cx: &AgentContext) -> Option<Value> {
+    let schema = cx.view.spec.output_schema.as_ref()?;
+    cx.state.read().run().answers().iter().rev().find_map(|answer| value_of(schema, answer).ok())
 }
 
 /// The value of an answer as it is given on, without what a reader cannot see, or what is wrong

@@ -7,13 +7,12 @@ use deputize_core::{
     AgentId, AgentSpec, Authority, BoxFuture, Cancel, Journal, JournalError, Outcome, Record,
 };
 
-use super::error::ReplayError;
-use super::play::Play;
-use super::read::Recording;
+use crate::launch::{register, run_agent};
 use crate::parts::Parts;
-use crate::session::{Restored, Session};
+use crate::session::Session;
 use crate::store::SessionDir;
-use crate::stored::{StoredAgent, restored};
+use crate::stored::{Restored, StoredAgent, restored};
+use crate::tape::{Play, Recording, ReplayError};
 
 /// A session that is played from a recording. It asks no model and runs no tool, keeps no
 /// session file, and waits for nothing; whoever watches sees the recorded records.
@@ -135,12 +134,11 @@ impl Replay {
         {
             return Ok(outcome);
         }
-        let driver = session.actor(stored, spec, authority);
-        match driver {
-            Ok(driver) => {
-                // Children that nobody waits for report to it.
-                session.shared().appears(&driver);
-                play.run(Box::pin(driver.drive()), cancel).await
+        match session.replayed_agent(stored, spec, authority) {
+            Ok(agent) => {
+                // Background children report to it.
+                register(&agent.cx);
+                play.run(Box::pin(run_agent(agent)), cancel).await
             }
             Err(error) => Err(play.refused(&error)),
         }

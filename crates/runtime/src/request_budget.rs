@@ -1,17 +1,18 @@
-//! Whether a request can be paid for: its cost is reserved before it and settled after it.
+//! The budget of an agent's requests: the cost of each is reserved before it and settled after it.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use deputize_core::{
     CancelReason, Cost, Event, FailureKind, Finish, JournalError, LogLevel, ModelError,
     ModelOptions, Reply, Request, ReserveRequest, Step, ToolChoice, Usage, WrapUp,
 };
 
-use crate::ask::readable_by;
-use crate::budget_ledger::{Reserved, SizedRequest};
+use crate::agent_context::AgentContext;
+use crate::budget_ledger::{AgentBudget, Reserved, SizedRequest};
 use crate::cost_history::CostEstimates;
-use crate::driver::Driver;
 use crate::parts::Route;
+use crate::readable_messages::readable_by;
 use crate::request_size::request_bytes;
 use crate::stored::is_completed;
 
@@ -38,60 +39,75 @@ const BYTES_PER_TOKEN: u64 = 3;
 /// request. The model's own reply is reserved anyway.
 const RESULTS: u64 = 256;
 
-impl Driver {
+/// Reserves and settles the cost of one agent's requests.
+pub(crate) struct RequestBudget {
+    cx: Arc<AgentContext>,
+    /// Where a budget holds.
+    budget: Option<AgentBudget>,
+    /// The output limit of the present request that the budget has room for.
+    output_limit: Option<u32>,
+    /// The output limit of the next request, after a reply reached the one before.
+    wider_output: Option<u32>,
+}
+
+impl RequestBudget {
+    pub(crate) fn open(cx: &Arc<AgentContext>) -> Self {
+        let (shared, spec) = (&cx.shared, cx.spec());
+        let limited = shared.parts.budgets.limit(spec.depth > 0) && shared.play.is_none();
+        let is_new = cx.state.read().run().iterations() == 0;
+        let budget = limited.then(|| shared.budget.open(spec, is_new));
+        Self { cx: Arc::clone(cx), budget, output_limit: None, wider_output: None }
+    }
+
     /// Waits until there is room for a child that has done nothing yet: for a request and a closing
-    /// one, and beside those that are at work for what a task like it is expected to cost. Without
-    /// room the child does not begin. Its time does not run meanwhile.
-    pub(crate) async fn await_budget(&mut self) {
-        let new = self.view.spec.depth > 0 && self.state.read().run().iterations() == 0;
-        let Some(route) = self.routes.front().filter(|_| new).cloned() else { return };
-        let Some(budget) = self.budget.take() else { return };
-        let work = self.cancel.child();
-        let bytes = self.request_bytes(&route);
-        let sizes = |known| self.sizes(known, (ToolChoice::Auto, bytes), &route);
-        self.presence.set_waits(true);
+    /// one, and beside those that are at work for what a task like it is expected to cost. Its time
+    /// does not run meanwhile. Returns what there is too little of, if the child cannot begin.
+    pub(crate) async fn await_room(&self, route: &Route) -> Option<String> {
+        let is_new = self.cx.state.read().run().iterations() == 0;
+        let budget = self.budget.as_ref().filter(|_| is_new && self.cx.spec().depth > 0)?;
+        let work = self.cx.cancel.child();
+        let bytes = self.request_bytes(route);
+        let sizes = |known| self.sizes(known, (ToolChoice::Auto, bytes), route);
+        self.cx.handle.set_waits(true);
         let reserved = budget.reserve(&route.name, &sizes, &work).await;
-        self.presence.set_waits(false);
-        if let Reserved::Refused(ask) = reserved {
-            let (_, short) = budget.explain(&ask);
-            let what = "nothing was asked of the model, for the budget has no room for it";
-            self.no_room = Some(format!("{what}: {short}"));
-        }
-        self.budget = Some(budget);
+        self.cx.handle.set_waits(false);
+        let Reserved::Refused(ask) = reserved else { return None };
+        let (_, short) = budget.explain(&ask);
+        Some(format!("nothing was asked of the model, for the budget has no room for it: {short}"))
     }
 
     /// Reserves what the next request may cost. Where that does not fit, a closing answer is asked
     /// for, and where not even that fits, the agent ends. Whether the request may be sent.
-    pub(crate) async fn check_budget(
+    pub(crate) async fn reserve(
         &mut self,
         tools: ToolChoice,
         route: &Route,
     ) -> Result<bool, JournalError> {
-        let Some(budget) = self.budget.take() else { return Ok(true) };
-        let work = self.cancel.child();
+        let Some(budget) = &self.budget else { return Ok(true) };
+        let work = self.cx.cancel.child();
         let bytes = self.request_bytes(route);
         let sizes = |known| self.sizes(known, (tools, bytes), route);
         let reserved = budget.reserve(&route.name, &sizes, &work);
-        let reserved = self.until_deadline(&work, reserved).await;
+        let reserved = self.cx.time.bound(&work, reserved).await;
         let short = match reserved {
             Reserved::Granted(size) => {
                 self.output_limit = Some(size.output);
-                self.budget = Some(budget);
                 return Ok(true);
             }
             Reserved::Cancelled => None,
             Reserved::Refused(ask) => Some(budget.explain(&ask)),
         };
-        self.budget = Some(budget);
         let Some((of, short)) = short else { return Ok(false) };
-        self.log(LogLevel::Warn, short.clone())?;
+        self.cx.log(LogLevel::Warn, short.clone())?;
         let (paid, requests) = {
-            let state = self.state.read();
+            let state = self.cx.state.read();
             (state.cost().tokens > 0, state.requests())
         };
         let next = match tools {
             ToolChoice::Auto if paid => {
-                self.short = Some(format!("there was no closing answer when one was due: {short}"));
+                self.cx.note_shortage(format!(
+                    "there was no closing answer when one was due: {short}"
+                ));
                 Event::AgentWrapUp { limit: WrapUp::Budget, budget: Some(of) }
             }
             ToolChoice::Auto | ToolChoice::None => {
@@ -99,21 +115,21 @@ impl Driver {
                     0 => "nothing was asked of the model, for the budget has no room for it",
                     _ => "there is no closing answer, for the budget has no room for it",
                 };
-                self.short = Some(format!("{what}: {short}"));
+                self.cx.note_shortage(format!("{what}: {short}"));
                 Event::AgentStop { reason: CancelReason::Budget, pending: false }
             }
         };
-        self.input(next).await?;
+        self.cx.record(next).await?;
         Ok(false)
     }
 
     fn request_bytes(&self, route: &Route) -> u64 {
-        let spec = &self.view.spec;
-        let state = self.state.read();
+        let spec = &self.cx.view.spec;
+        let state = self.cx.state.read();
         let conversation = request_bytes(&Request {
             model: &route.at_provider,
             system: &spec.system,
-            tools: &self.view.declared,
+            tools: &self.cx.view.declared,
             messages: &readable_by(state.run().messages(), &route.name),
             tool_choice: ToolChoice::Auto,
             options: &spec.options,
@@ -131,7 +147,7 @@ impl Driver {
         route: &Route,
     ) -> Vec<SizedRequest> {
         let (input, spent, new) = {
-            let state = self.state.read();
+            let state = self.cx.state.read();
             let (input, spent) = (state.tokens().bound(bytes, known.densest), state.cost());
             (input, spent, state.run().iterations() == 0 && spent.tokens == 0)
         };
@@ -188,7 +204,7 @@ impl Driver {
     /// What a request costs at most with an output limit, and the limit as the way to the model
     /// sets it.
     fn request_cost(&self, input: u64, output: u32, route: &Route) -> (u32, Cost) {
-        let limited = limited(&self.view.spec.options, Some(output));
+        let limited = limited(&self.cx.view.spec.options, Some(output));
         let output = route.model.most_output(&limited).unwrap_or(output);
         (output, Cost::bound(input, u64::from(output), route.price))
     }
@@ -196,41 +212,38 @@ impl Driver {
     /// What the closing request costs at most in a conversation of so many tokens, to which
     /// results of calls come.
     fn closing_cost(&self, tokens: u64, output: u32, route: &Route) -> Cost {
-        let results = self.state.read().tokens().brought().max(RESULTS);
+        let results = self.cx.state.read().tokens().brought().max(RESULTS);
         let output = output.min(self.most_output(route));
         self.request_cost(tokens.saturating_add(results), output, route).1
     }
 
     /// The most output that may be asked for.
     fn most_output(&self, route: &Route) -> u32 {
-        route.model.most_output(&self.view.spec.options).unwrap_or(MOST_OUTPUT)
+        route.model.most_output(&self.cx.view.spec.options).unwrap_or(MOST_OUTPUT)
     }
 
     fn reasons(&self) -> bool {
-        let effort = self.view.spec.options.reasoning_effort.as_deref();
+        let effort = self.cx.view.spec.options.reasoning_effort.as_deref();
         effort.is_some_and(|effort| !matches!(effort, "" | "none"))
     }
 
     /// What is asked of the model, with the output that is reserved as its limit.
     pub(crate) fn limited_options(&self) -> Cow<'_, ModelOptions> {
-        let options = &self.view.spec.options;
+        let options = &self.cx.view.spec.options;
         match (&self.budget, self.output_limit) {
             (Some(_), limit @ Some(_)) => Cow::Owned(limited(options, limit)),
             _ => Cow::Borrowed(options),
         }
     }
 
-    /// What was asked of the model in a recording: where a budget holds, how much output was
-    /// reserved depends on other agents too.
-    pub(crate) fn recorded_options(&self, recorded: &ModelOptions) -> Cow<'_, ModelOptions> {
-        let options = &self.view.spec.options;
-        let holds = self.shared.parts.budgets.limit(self.view.spec.depth > 0);
-        let within =
-            |limit: &u32| options.max_output_tokens.is_none_or(|own| *limit > 0 && *limit <= own);
-        match recorded.max_output_tokens.filter(within) {
-            limit @ Some(_) if holds => Cow::Owned(limited(options, limit)),
-            _ => Cow::Borrowed(options),
-        }
+    /// Returns the output limit of the present request.
+    pub(crate) const fn output_limit(&self) -> Option<u32> {
+        self.output_limit
+    }
+
+    /// Sets the output limit of the next request.
+    pub(crate) const fn widen_output(&mut self, limit: u32) {
+        self.wider_output = Some(limit);
     }
 
     /// The output limit to ask again with, where a reply reached one that only the budget set.
@@ -270,9 +283,9 @@ impl Driver {
         let context = usage.in_context();
         let cost = Cost::of(usage, route.price);
         self.wider_output = None;
-        if !estimated && self.shared.parts.budgets.limit(true) {
-            let child = self.view.spec.depth > 0;
-            self.shared.budget.learn((&route.name, child), self.pending_bytes(), context);
+        if !estimated && self.cx.shared.parts.budgets.limit(true) {
+            let child = self.cx.view.spec.depth > 0;
+            self.cx.shared.budget.learn((&route.name, child), self.pending_bytes(), context);
         }
         if let Some(budget) = &self.budget {
             let closes = tools == ToolChoice::None;
@@ -313,12 +326,12 @@ impl Driver {
 
     /// Returns the bytes of the request that was sent.
     fn pending_bytes(&self) -> u64 {
-        self.state.read().pending_request().map_or(0, |request| request.bytes)
+        self.cx.state.read().pending_request().map_or(0, |request| request.bytes)
     }
 
     fn estimate(&self, said_bytes: u64) -> Usage {
         let bytes = self.pending_bytes();
-        let input = self.state.read().tokens().guess(bytes);
+        let input = self.cx.state.read().tokens().guess(bytes);
         Usage { input, output: self.output_of(said_bytes), ..Usage::default() }
     }
 
@@ -329,14 +342,29 @@ impl Driver {
     }
 
     /// Gives back what the agent has reserved. What a completed task cost tells what others will.
-    pub(crate) fn close_budget(&mut self) {
+    pub(crate) fn close(&mut self) {
         let Some(budget) = self.budget.take() else { return };
-        let completed = match self.state.read().run().step() {
+        let completed = match self.cx.state.read().run().step() {
             Step::Done(end) => is_completed(end.status, end.reason),
             _ => return,
         };
-        let below = self.shared.tree().spent_below(self.view.id());
+        let below = self.cx.shared.tree().spent_below(self.cx.view.id());
         budget.close(below, completed);
+    }
+}
+
+/// Returns the options with which a request of a recording is compared: where a budget holds, how
+/// much output was reserved depends on other agents too.
+pub(crate) fn recorded_options<'o>(
+    options: &'o ModelOptions,
+    recorded: &ModelOptions,
+    has_budget: bool,
+) -> Cow<'o, ModelOptions> {
+    let within =
+        |limit: &u32| options.max_output_tokens.is_none_or(|own| *limit > 0 && *limit <= own);
+    match recorded.max_output_tokens.filter(within) {
+        limit @ Some(_) if has_budget => Cow::Owned(limited(options, limit)),
+        _ => Cow::Borrowed(options),
     }
 }
 

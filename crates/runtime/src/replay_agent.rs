@@ -10,17 +10,16 @@ use deputize_core::{
 };
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 
-use super::compare::compare;
-use super::error::{Place, ReplayError};
-use super::excerpt::said;
-use super::play::{Over, Play};
+use crate::agent_context::AgentContext;
 use crate::agent_state::NextStep;
-use crate::ask::readable_by;
-use crate::driver::{Driver, host_fault, outcome_of, publish};
+use crate::outcome::{host_fault, outcome_of};
+use crate::readable_messages::readable_by;
+use crate::request_budget::recorded_options;
+use crate::tape::{Over, Place, Play, ReplayError, compare, said};
 
 /// An agent that is played.
-struct Actor {
-    driver: Driver,
+pub(crate) struct ReplayAgent {
+    cx: Arc<AgentContext>,
     play: Arc<Play>,
     /// The messages of its last request, as recorded.
     sent: Vec<Arc<Message>>,
@@ -32,25 +31,26 @@ struct Actor {
     blocked: bool,
 }
 
-impl Driver {
-    /// Takes the place of the loop when a recording is played.
-    pub(crate) async fn replay(self, play: Arc<Play>) -> Outcome {
-        let spec = Arc::clone(&self.view.spec);
-        let actor = Actor {
-            driver: self,
+impl ReplayAgent {
+    pub(crate) fn new(cx: Arc<AgentContext>, play: Arc<Play>) -> Self {
+        Self {
+            cx,
             play,
             sent: Vec::new(),
             calls: FuturesUnordered::new(),
             ended_calls: BTreeSet::new(),
             outcome: None,
             blocked: false,
-        };
-        // Why it is over is told by the replay.
-        actor.act().await.unwrap_or_else(|Over| host_fault(&spec, "the replay ended".to_owned()))
+        }
     }
-}
 
-impl Actor {
+    /// Plays the records of the agent to its end.
+    pub(crate) async fn run(self) -> Outcome {
+        let spec = Arc::clone(&self.cx.view.spec);
+        // Why it is over is told by the replay.
+        self.act().await.unwrap_or_else(|Over| host_fault(&spec, "the replay ended".to_owned()))
+    }
+
     async fn act(mut self) -> Result<Outcome, Over> {
         loop {
             let record = self.next().await?;
@@ -68,13 +68,13 @@ impl Actor {
     }
 
     fn id(&self) -> &AgentId {
-        self.driver.view.id()
+        self.cx.view.id()
     }
 
     /// Its next record, when its turn comes. Meanwhile its calls go on.
     async fn next(&mut self) -> Result<Arc<Record>, Over> {
-        let Self { driver, play, calls, ended_calls, .. } = self;
-        let mut turn = std::pin::pin!(play.turn(driver.view.id()));
+        let Self { cx, play, calls, ended_calls, .. } = self;
+        let mut turn = std::pin::pin!(play.turn(cx.view.id()));
         loop {
             tokio::select! {
                 biased;
@@ -91,10 +91,10 @@ impl Actor {
         let Event::SessionEnd { status, exit_code, .. } = record.event else {
             return Err(self.otherwise(record));
         };
-        let spec = &self.driver.view.spec;
+        let spec = &self.cx.view.spec;
         let failed = || {
             let text = "the recorded session failed before its agent began".to_owned();
-            let begun = self.driver.state.read().has_begun();
+            let begun = self.cx.state.read().has_begun();
             let never_began = status != Status::Completed && !begun;
             never_began.then(|| Outcome::without_run(spec, status, text))
         };
@@ -105,7 +105,7 @@ impl Actor {
 
     /// Holds a record against what the agent would do now.
     async fn check(&mut self, record: &Record) -> Result<(), Over> {
-        let step = self.driver.next_step();
+        let step = self.cx.next_step();
         match &record.event {
             Event::AgentStart(start) if record.depth > 0 => self.starts_so(record, &start.spec),
             Event::ModelRequest { iteration, .. } => match step {
@@ -152,7 +152,7 @@ impl Actor {
         let asks = |record: &Record| {
             record.agent == *self.id() && matches!(record.event, Event::ModelRequest { .. })
         };
-        self.driver.view.spec.depth > 0 && !self.play.recording.records().any(asks)
+        self.cx.view.spec.depth > 0 && !self.play.recording.records().any(asks)
     }
 
     /// Holds what makes a child, beside its texts, against what was recorded: the requests tell
@@ -162,7 +162,7 @@ impl Actor {
         if self.is_program() {
             return Ok(());
         }
-        let own = &*self.driver.view.spec;
+        let own = &*self.cx.view.spec;
         let made = |spec: &AgentSpec| {
             let toolsets: Vec<_> = spec.toolsets.iter().map(ToString::to_string).collect();
             let (role, limits) = (spec.role, spec.limits);
@@ -191,8 +191,8 @@ impl Actor {
         };
         self.sent.truncate(sent.kept);
         self.sent.extend(sent.added.iter().cloned());
-        let spec = &self.driver.view.spec;
-        let models = &self.driver.shared.parts.models;
+        let spec = &self.cx.view.spec;
+        let models = &self.cx.shared.parts.models;
         if !models.may_serve(spec, (&sent.model, &sent.at_provider)) {
             let now = format!(
                 "the model is {}, with no fallback to {} (at its provider {})",
@@ -200,13 +200,14 @@ impl Actor {
             );
             return Err(self.fail(record, now));
         }
-        let messages = self.driver.state.messages();
+        let messages = self.cx.state.messages();
         let messages = readable_by(&messages, &sent.model);
-        let options = self.driver.recorded_options(&sent.options);
+        let has_budget = self.cx.shared.parts.budgets.limit(spec.depth > 0);
+        let options = recorded_options(&spec.options, &sent.options, has_budget);
         let now = Request {
             model: &sent.at_provider,
             system: &spec.system,
-            tools: &self.driver.view.declared,
+            tools: &self.cx.view.declared,
             messages: &messages,
             tool_choice: tools,
             options: &options,
@@ -229,7 +230,7 @@ impl Actor {
         arguments: &str,
         record: &Record,
     ) -> Result<(), Over> {
-        let view = &self.driver.view;
+        let view = &self.cx.view;
         if !self.play.spawns(view.id(), call) {
             return Ok(());
         }
@@ -238,9 +239,9 @@ impl Actor {
         let Some(entry) = view.catalog.spawner(tool) else {
             return Err(fail(format!("there is no tool `{tool}` that starts agents")));
         };
-        let checked = self.driver.shared.checker.read(&*entry.tool, arguments);
+        let checked = self.cx.shared.checker.read(&*entry.tool, arguments);
         let arguments = checked.map_err(|error| fail(format!("the call is refused: {error}")))?;
-        let cx = ToolCx { call, agent: Arc::clone(view), cancel: self.driver.cancel.child() };
+        let cx = ToolCx { call, agent: Arc::clone(view), cancel: self.cx.cancel.child() };
         let tool = Arc::clone(&entry.tool);
         self.calls.push(Box::pin(async move {
             // What it gives is not needed: its recorded result is.
@@ -264,14 +265,14 @@ impl Actor {
     /// Holds the end of the agent against its own.
     fn ends_so(&self, record: &Record, outcome: &Outcome) -> Result<(), Over> {
         // What a hook held back did not come to the loop.
-        let begun = self.driver.state.read().has_begun();
+        let begun = self.cx.state.read().has_begun();
         let held_back = self.blocked || !begun && outcome.text.is_none();
         if held_back && outcome.status == Status::Failed || outcome.external && self.is_program() {
             return Ok(());
         }
         // A failure of the machine is not played again; what it leaves follows from the loop.
         let fault = (outcome.status == Status::Error).then(String::new);
-        let own = outcome_of(&self.driver.view.spec, &self.driver.state.read(), fault);
+        let own = outcome_of(&self.cx.view.spec, &self.cx.state.read(), fault);
         let same = (own.status, own.exit_reason, &own.text, own.partial)
             == (outcome.status, outcome.exit_reason, &outcome.text, outcome.partial);
         let counted = (own.iterations, own.usage) == (outcome.iterations, outcome.usage);
@@ -280,7 +281,7 @@ impl Actor {
 
     /// Applies a record to the agent's state.
     fn take(&mut self, record: &Record) {
-        let state = &self.driver.state;
+        let state = &self.cx.state;
         let begun = state.read().has_begun();
         match &record.event {
             Event::Hook(hook) if hook.name == HookPoint::UserPromptSubmit => {
@@ -289,16 +290,16 @@ impl Actor {
             // The first message follows from what made the agent: a request shows whether that
             // is what was recorded.
             Event::Message(message) if !begun && message.from.is_none() => {
-                let text = self.driver.view.spec.task.clone();
+                let text = self.cx.view.spec.task.clone();
                 state.replay(&Event::Message(UserMessage { text, from: None }));
             }
             event => state.replay(event),
         }
-        publish(&state.read(), &self.driver.view);
+        self.cx.publish();
     }
 
     fn otherwise(&self, record: &Record) -> Over {
-        let now = match self.driver.state.read().run().step() {
+        let now = match self.cx.state.read().run().step() {
             Step::Ask { iteration, .. } => {
                 format!("its request {iteration} to the model would be sent")
             }

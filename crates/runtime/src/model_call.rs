@@ -1,18 +1,22 @@
-//! One request of an agent: its attempts, each on record.
+//! Calls models: the attempts of a request, each on record, with retries, other keys and fallback
+//! models.
 
 use std::borrow::Cow;
+use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use deputize_core::{
-    AssistantMessage, Cost, Delta, Event, FailureKind, JournalError, LogLevel, Message, ModelError,
-    Next, Reply, Request, ToolChoice, retry_wait,
+    Cost, Delta, Event, FailureKind, JournalError, LogLevel, ModelError, Next, Reply, Request,
+    ToolChoice, retry_wait,
 };
 use tokio::time::Instant;
 
-use crate::driver::Driver;
+use crate::agent_context::AgentContext;
 use crate::live::Live;
 use crate::parts::Route;
+use crate::readable_messages::readable_by;
+use crate::request_budget::RequestBudget;
 use crate::request_size::request_bytes;
 
 /// How often one request may go on with another key without that counting as an attempt, whatever
@@ -44,10 +48,36 @@ enum After {
     Failed(ModelError, Option<Cost>),
 }
 
-impl Driver {
-    /// Sends the request that the fold asks for, as often as the retry rule says, and to the
-    /// models to fall back on when its own cannot be used.
-    pub(crate) async fn ask(
+/// Sends the requests of one agent.
+pub(crate) struct ModelCaller {
+    cx: Arc<AgentContext>,
+    /// The agent's model, and after it those to fall back on.
+    routes: VecDeque<Route>,
+    budget: RequestBudget,
+    /// How long the agent waited to try again in this turn.
+    waited: Duration,
+}
+
+impl ModelCaller {
+    pub(crate) fn new(cx: &Arc<AgentContext>, routes: Vec<Route>) -> Self {
+        let budget = RequestBudget::open(cx);
+        Self { cx: Arc::clone(cx), routes: routes.into(), budget, waited: Duration::ZERO }
+    }
+
+    /// Waits until there is room in the budget for a child that has done nothing yet. Returns what
+    /// there is too little of, if it cannot begin.
+    pub(crate) async fn await_room(&self) -> Option<String> {
+        self.budget.await_room(self.routes.front()?).await
+    }
+
+    /// Gives back what the agent has reserved: it sends nothing more.
+    pub(crate) fn close(&mut self) {
+        self.budget.close();
+    }
+
+    /// Sends a request, as often as the retry rule says, and to the models to fall back on when its
+    /// own cannot be used.
+    pub(crate) async fn call(
         &mut self,
         iteration: u32,
         tools: ToolChoice,
@@ -55,7 +85,7 @@ impl Driver {
         let (mut attempt, mut rotations) = (1, 0);
         loop {
             let Some(route) = self.routes.front().cloned() else { return Ok(()) };
-            if !self.check_budget(tools, &route).await? {
+            if !self.budget.reserve(tools, &route).await? {
                 return Ok(());
             }
             let asked = Instant::now();
@@ -63,8 +93,8 @@ impl Driver {
             let Failed { error, next, arrived, .. } = match reply {
                 Ok(mut reply) => {
                     let ms = u64::try_from(asked.elapsed().as_millis()).unwrap_or(u64::MAX);
-                    let wider = self.wider_output(tools, &reply, &route);
-                    let (cost, estimated) = self.settle(tools, &mut reply, &route);
+                    let wider = self.budget.wider_output(tools, &reply, &route);
+                    let (cost, estimated) = self.budget.settle(tools, &mut reply, &route);
                     if let Some(wider) = wider {
                         self.cut_by_budget(reply, (cost, estimated), wider).await?;
                         continue;
@@ -73,13 +103,13 @@ impl Driver {
                     let reply = self.kept_reply(reply, &route);
                     let response =
                         Event::ModelResponse { iteration, reply, ms, cost_usd, estimated };
-                    return self.input(response).await;
+                    return self.cx.record(response).await;
                 }
                 Err(failed) => failed,
             };
             // Whatever a model gives, no more than the limit is kept of it.
             let mut error = error.limited();
-            let cost = self.settle_broken(&mut error, arrived, &route);
+            let cost = self.budget.settle_broken(&mut error, arrived, &route);
             // Another key is another try of the same attempt, and so is another turn in a queue.
             let rotated = error.other_key;
             let counts = !rotated && !matches!(next, Next::Queue(_));
@@ -91,7 +121,7 @@ impl Driver {
                 }
                 After::Elsewhere => attempt = 1,
                 After::Failed(error, cost) => {
-                    return self.input(Event::ModelError { error, retried: false, cost }).await;
+                    return self.cx.record(Event::ModelError { error, retried: false, cost }).await;
                 }
             }
         }
@@ -105,7 +135,7 @@ impl Driver {
         (cost, estimated): (Cost, bool),
         wider: u32,
     ) -> Result<(), JournalError> {
-        let limit = self.output_limit.unwrap_or_default();
+        let limit = self.budget.output_limit().unwrap_or_default();
         let message = format!(
             "the reply reached the {limit} tokens of output that the budget had reserved for it; \
              the next attempt may have {wider}"
@@ -118,8 +148,8 @@ impl Driver {
             ..ModelError::new(FailureKind::Incomplete, message)
         };
         let error = self.scrubbed(error.limited());
-        self.wider_output = Some(wider);
-        self.input(Event::ModelError { error, retried: true, cost: Some(cost) }).await
+        self.budget.widen_output(wider);
+        self.cx.record(Event::ModelError { error, retried: true, cost: Some(cost) }).await
     }
 
     fn scrubbed(&self, mut error: ModelError) -> ModelError {
@@ -141,7 +171,7 @@ impl Driver {
     }
 
     fn scrub(&self, text: &mut String) {
-        if let Cow::Owned(scrubbed) = self.shared.parts.secrets.scrub(text) {
+        if let Cow::Owned(scrubbed) = self.cx.shared.parts.secrets.scrub(text) {
             *text = scrubbed;
         }
     }
@@ -152,32 +182,32 @@ impl Driver {
         route: &Route,
         rotations: u32,
     ) -> Result<Result<Reply, Failed>, JournalError> {
-        if let Err(error) = self.may_ask(&route.name) {
+        if let Err(error) = self.cx.check_model(&route.name) {
             return Ok(Err(Failed::unsent(error)));
         }
-        let work = self.cancel.child();
-        let pass = self.shared.parts.gate.enter(&route.name, &work);
-        let mut pass = match self.until_deadline(&work, pass).await {
+        let work = self.cx.cancel.child();
+        let pass = self.cx.shared.parts.gate.enter(&route.name, &work);
+        let mut pass = match self.cx.time.bound(&work, pass).await {
             Ok(pass) => pass,
             Err(error) => return Ok(Err(Failed::unsent(error))),
         };
-        let spec = &self.view.spec;
-        let options = self.limited_options();
-        let messages = self.state.messages();
+        let spec = &self.cx.view.spec;
+        let options = self.budget.limited_options();
+        let messages = self.cx.state.messages();
         let messages = readable_by(&messages, &route.name);
         let request = Request {
             model: &route.at_provider,
             system: &spec.system,
-            tools: &self.view.declared,
+            tools: &self.cx.view.declared,
             messages: &messages,
             tool_choice: tools,
             options: &options,
         };
-        self.presence.asks(iteration);
-        if let Some(tape) = &self.shared.tape {
+        self.cx.handle.asks(iteration);
+        if let Some(tape) = &self.cx.shared.tape {
             tape.sends(&spec.id, &route.name, &request);
         }
-        self.shared.bus.record(
+        self.cx.shared.bus.record(
             spec,
             Event::ModelRequest {
                 iteration,
@@ -186,11 +216,11 @@ impl Driver {
                 model: route.name.clone(),
             },
         )?;
-        let mut shown = Live::new(&self.shared.parts.secrets);
-        let mut show = |delta: Delta<'_>| self.shared.bus.live(&spec.id, delta);
+        let mut shown = Live::new(&self.cx.shared.parts.secrets);
+        let mut show = |delta: Delta<'_>| self.cx.shared.bus.live(&spec.id, delta);
         let mut arrived: Option<u64> = None;
         let mut live = |delta: Delta<'_>| {
-            self.presence.moved();
+            self.cx.handle.moved();
             if arrived.is_none() {
                 pass.answering();
             }
@@ -198,24 +228,14 @@ impl Driver {
             shown.take(delta, &mut show);
         };
         let reply = route.model.reply(&request, &mut live, &work);
-        let reply = self.until_deadline(&work, reply).await;
+        let reply = self.cx.time.bound(&work, reply).await;
         let reply = reply.map_err(|mut error| {
             error.other_key &= rotations < MOST_ROTATIONS;
             error
         });
-        shown.end(&mut |delta| self.shared.bus.live(&spec.id, delta));
+        shown.end(&mut |delta| self.cx.shared.bus.live(&spec.id, delta));
         let next = pass.ended(reply.as_ref().map(|_| ()));
         Ok(reply.map_err(|error| Failed { error, next, arrived }))
-    }
-
-    /// Holds that a model is one that this agent may use, where each of its requests goes out:
-    /// whatever chose the model, and whenever.
-    pub(crate) fn may_ask(&self, model: &str) -> Result<(), ModelError> {
-        if self.view.authority.may_use_model(model) {
-            return Ok(());
-        }
-        let why = format!("this agent may not use the model `{model}`: nothing was sent to it");
-        Err(ModelError::new(FailureKind::Fatal, why))
     }
 
     /// Decides what follows a failed attempt, puts it on record, and waits if need be.
@@ -236,11 +256,11 @@ impl Driver {
             let message = format!("{}{}{tried}", error.message, self.too_long(&error));
             return self.fall_back(ModelError { message, ..error }, cost).await;
         };
-        self.input(Event::ModelError { error: error.clone(), retried: true, cost }).await?;
-        let spec = &self.view.spec;
-        let bus = &self.shared.bus;
+        self.cx.record(Event::ModelError { error: error.clone(), retried: true, cost }).await?;
+        let spec = &self.cx.view.spec;
+        let bus = &self.cx.shared.bus;
         let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
-        let of = self.shared.parts.retry.attempts_after(&error);
+        let of = self.cx.shared.parts.retry.attempts_after(&error);
         let reason = error.message.clone();
         bus.record(spec, Event::ModelRetry { attempt: following, of, reason, wait_ms })?;
         self.waited += wait;
@@ -255,7 +275,7 @@ impl Driver {
 
     /// How long to wait for the next attempt, if there is to be one.
     fn wait_for(&self, attempt: u32, error: &ModelError, next: Next) -> Option<Duration> {
-        let parts = &self.shared.parts;
+        let parts = &self.cx.shared.parts;
         let (Next::Wait(opens) | Next::Queue(opens)) = next else { return None };
         let jitter = parts.random.lock().unwrap_or_else(PoisonError::into_inner).u32(..=1000);
         let wait = retry_wait(&parts.retry, attempt, error, jitter)?.max(opens);
@@ -264,7 +284,7 @@ impl Driver {
 
     /// Says that a wait is longer than any that is waited for.
     fn too_long(&self, error: &ModelError) -> String {
-        let longest = self.shared.parts.retry.longest_wait;
+        let longest = self.cx.shared.parts.retry.longest_wait;
         let again = matches!(error.kind, FailureKind::Transient | FailureKind::Incomplete);
         let asked = error.retry_after().filter(|asked| again && *asked > longest);
         let told =
@@ -287,15 +307,15 @@ impl Driver {
             return Ok(After::Failed(error, cost));
         };
         let message = format!("going on with {next}: {}", error.message);
-        self.input(Event::ModelError { error, retried: true, cost }).await?;
-        self.log(LogLevel::Warn, message)?;
+        self.cx.record(Event::ModelError { error, retried: true, cost }).await?;
+        self.cx.log(LogLevel::Warn, message)?;
         self.routes.pop_front();
         Ok(After::Elsewhere)
     }
 
     /// Waits; tells whether it was told to end meanwhile.
     async fn rest(&self, wait: Duration) -> bool {
-        let work = self.cancel.child();
+        let work = self.cx.cancel.child();
         let rested = async {
             tokio::select! {
                 biased;
@@ -303,33 +323,8 @@ impl Driver {
                 () = tokio::time::sleep(wait) => false,
             }
         };
-        self.until_deadline(&work, rested).await
+        self.cx.time.bound(&work, rested).await
     }
-}
-
-/// The conversation without the blocks that only another model can read.
-pub(crate) fn readable_by<'m>(
-    messages: &'m [Arc<Message>],
-    model: &str,
-) -> Cow<'m, [Arc<Message>]> {
-    let foreign = |message: &Message| match message {
-        Message::Assistant(said) => {
-            said.opaque.iter().any(|block| !block.model.is_empty() && block.model != model)
-        }
-        Message::User(_) | Message::Tool(_) => false,
-    };
-    if !messages.iter().any(|message| foreign(message)) {
-        return Cow::Borrowed(messages);
-    }
-    let readable = |message: &Arc<Message>| match &**message {
-        Message::Assistant(said) if foreign(message) => {
-            let own = said.opaque.iter().filter(|block| block.model == model);
-            let said = AssistantMessage { opaque: own.cloned().collect(), ..said.clone() };
-            Arc::new(Message::Assistant(said))
-        }
-        _ => Arc::clone(message),
-    };
-    messages.iter().map(readable).collect()
 }
 
 #[cfg(test)]
@@ -342,7 +337,10 @@ mod tests {
     };
 
     use super::*;
+    use crate::launch::ReadyAgent;
+    use crate::spawn::LocalAgent;
     use crate::store::SessionDir;
+    use crate::stored::EarlierTime;
     use crate::{Parts, Session};
 
     /// A model that writes down that it was asked.
@@ -377,13 +375,14 @@ mod tests {
         let spec = session.top_agent("t/own", "go", folder.path());
         let root = Authority::root(session.catalog(), &Grant::default());
         let shared = session.shared();
-        let mut driver = shared.start(spec.clone(), root.clone(), Cancel::new()).unwrap();
-        assert_eq!(driver.routes.len(), 2);
+        let routes = shared.routes(&spec, &root).unwrap();
+        assert_eq!(routes.len(), 2);
         let may: BTreeSet<String> = may.iter().map(|&name| name.to_owned()).collect();
         let cut = root.meet(&Grant { models: Some(may), ..Grant::default() });
-        driver.view = shared.view_of(spec, cut);
-        shared.appears(&driver);
-        let outcome = driver.drive().await;
+        let view = shared.view_of(spec, cut);
+        let cx = AgentContext::new(Arc::clone(shared), view, EarlierTime::default(), Cancel::new());
+        let agent = ReadyAgent { cx: Arc::new(cx), routes, place: None };
+        let outcome = LocalAgent::launch(agent).wait().await;
         let asked = log.lock().unwrap().clone();
         (outcome, asked)
     }

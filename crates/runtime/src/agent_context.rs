@@ -1,0 +1,124 @@
+//! What the parts of an agent's driver share.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use deputize_core::{
+    AgentSpec, AgentView, Cancel, CancelReason, ContextUse, Delivery, Event, FailureKind,
+    JournalError, LogLevel, ModelError, ShellPlace,
+};
+
+use crate::agent_handle::AgentHandle;
+use crate::agent_state::{NextStep, SharedState};
+use crate::parts::SyncMode;
+use crate::session_inner::SessionInner;
+use crate::stored::EarlierTime;
+use crate::turn_time::TurnTime;
+
+/// One agent, as the parts of its driver know it.
+pub(crate) struct AgentContext {
+    pub(crate) shared: Arc<SessionInner>,
+    pub(crate) view: Arc<AgentView>,
+    pub(crate) state: SharedState,
+    pub(crate) cancel: Cancel,
+    pub(crate) handle: Arc<AgentHandle>,
+    pub(crate) time: TurnTime,
+    /// How long it ran in earlier processes.
+    pub(crate) earlier: EarlierTime,
+    /// What a budget had too little of, where that ends the agent.
+    shortage: Mutex<Option<String>>,
+}
+
+impl AgentContext {
+    pub(crate) fn new(
+        shared: Arc<SessionInner>,
+        view: Arc<AgentView>,
+        earlier: EarlierTime,
+        cancel: Cancel,
+    ) -> Self {
+        let state = shared.states.open(&view.spec);
+        let handle = Arc::new(AgentHandle::new(&view, state.clone(), cancel.clone()));
+        if shared.parts.external.contains_key(&view.spec.model) {
+            handle.close(Delivery::External);
+        }
+        let time = TurnTime::new(&view);
+        let shortage = Mutex::default();
+        let context = Self { shared, view, state, cancel, handle, time, earlier, shortage };
+        context.publish();
+        context
+    }
+
+    pub(crate) fn spec(&self) -> &AgentSpec {
+        &self.view.spec
+    }
+
+    /// Records an event of this agent, which changes its state.
+    pub(crate) async fn record(&self, event: Event) -> Result<(), JournalError> {
+        let record = self.shared.bus.record(&self.view.spec, event)?;
+        self.sync(record.seq).await?;
+        self.publish();
+        self.handle.moved();
+        Ok(())
+    }
+
+    /// Waits as long as `journal.sync: always` asks for after a record.
+    pub(crate) async fn sync(&self, seq: u64) -> Result<(), JournalError> {
+        match self.shared.parts.sync {
+            SyncMode::Always => self.shared.bus.durable(seq).await,
+            SyncMode::Turn | SyncMode::Never => Ok(()),
+        }
+    }
+
+    /// Records a remark.
+    pub(crate) fn log(&self, level: LogLevel, message: String) -> Result<(), JournalError> {
+        self.shared.bus.record(&self.view.spec, Event::Log { level, message }).map(|_| ())
+    }
+
+    /// Shows the agent's tools what they may know of its state.
+    pub(crate) fn publish(&self) {
+        let (shell, tokens) = {
+            let state = self.state.read();
+            (state.shell().map(ToOwned::to_owned), state.context_tokens())
+        };
+        if let Some(path) = shell {
+            self.view.store.get_or_insert_with(ShellPlace::default).set(&path);
+        }
+        if let Some(tokens) = tokens {
+            self.view.store.get_or_insert_with(ContextUse::default).set(tokens);
+        }
+    }
+
+    /// Returns what the agent does next.
+    pub(crate) fn next_step(&self) -> NextStep {
+        self.state.read().next_step()
+    }
+
+    /// Returns whether the agent's turn is over in such a way that a message may begin another one.
+    pub(crate) fn may_rest(&self) -> bool {
+        self.state.read().run().may_rest()
+    }
+
+    /// Returns why this agent is told to end, by the reason that its signal gives.
+    pub(crate) fn own_reason(&self, reason: CancelReason) -> CancelReason {
+        if self.cancel.is_own() { reason } else { reason.below() }
+    }
+
+    /// Checks that this agent may use a model, where each of its requests goes out: whatever chose
+    /// the model, and whenever.
+    pub(crate) fn check_model(&self, model: &str) -> Result<(), ModelError> {
+        if self.view.authority.may_use_model(model) {
+            return Ok(());
+        }
+        let why = format!("this agent may not use the model `{model}`: nothing was sent to it");
+        Err(ModelError::new(FailureKind::Fatal, why))
+    }
+
+    /// Notes what a budget has too little of. The agent's outcome says it if that ends the agent.
+    pub(crate) fn note_shortage(&self, shortage: String) {
+        *self.shortage.lock().unwrap_or_else(PoisonError::into_inner) = Some(shortage);
+    }
+
+    /// Returns what a budget had too little of at last.
+    pub(crate) fn shortage(&self) -> Option<String> {
+        self.shortage.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}

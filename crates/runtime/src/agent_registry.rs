@@ -1,0 +1,142 @@
+//! The agents of a session: those that run, those that ended, and who waits for either.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use deputize_core::{AgentId, AgentSpec, BoxFuture, Glance, Outcome};
+use tokio::sync::Notify;
+
+use crate::tree::{Spent, Tree, ended_summary};
+
+/// Which agents there are, and whether more may start.
+pub(crate) struct AgentRegistry {
+    tree: Mutex<Tree>,
+    /// Who said that no agent may be started for now.
+    paused: Mutex<Option<String>>,
+    /// An agent has ended, or new ones may begin or may not any more.
+    changed: Notify,
+}
+
+/// What is known of an agent's descendants at its end.
+pub(crate) struct Ended {
+    /// What those cost that ended.
+    pub(crate) below: Spent,
+    /// Those that still run.
+    pub(crate) unfinished: Vec<AgentId>,
+}
+
+impl AgentRegistry {
+    pub(crate) fn new(tree: Tree) -> Self {
+        Self { tree: Mutex::new(tree), paused: Mutex::default(), changed: Notify::new() }
+    }
+
+    pub(crate) fn tree(&self) -> MutexGuard<'_, Tree> {
+        self.tree.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wakes whoever waits for an agent.
+    pub(crate) fn notify(&self) {
+        self.changed.notify_waiters();
+    }
+
+    /// Says who paused the start of agents, or that nobody does, once that is kept. Returns whether
+    /// that is a change.
+    ///
+    /// # Errors
+    /// When it could not be kept.
+    pub(crate) fn set_paused<E>(
+        &self,
+        by: Option<&str>,
+        keep: impl FnOnce() -> Result<(), E>,
+    ) -> Result<bool, E> {
+        let mut paused = self.paused.lock().unwrap_or_else(PoisonError::into_inner);
+        if paused.is_some() == by.is_some() {
+            return Ok(false);
+        }
+        keep()?;
+        *paused = by.map(str::to_owned);
+        drop(paused);
+        self.notify();
+        Ok(true)
+    }
+
+    pub(crate) fn paused(&self) -> Option<String> {
+        self.paused.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// An agent ended: its parent's totals grow. Gives the tokens of its own descendants and
+    /// those of them that still run.
+    pub(crate) fn ended(&self, spec: &AgentSpec, own: Spent) -> Ended {
+        let mut tree = self.tree();
+        tree.live.remove(&spec.id);
+        let below = tree.spent.remove(&spec.id).unwrap_or_default();
+        if let Some(parent) = &spec.parent {
+            let total = tree.spent.entry(parent.clone()).or_default();
+            *total += own;
+            *total += below;
+        }
+        Ended { below, unfinished: tree.live_below(&spec.id).cloned().collect() }
+    }
+
+    /// Waits until new agents may begin.
+    pub(crate) async fn unpaused(&self) {
+        loop {
+            let mut changed = std::pin::pin!(self.changed.notified());
+            changed.as_mut().enable();
+            if self.paused().is_none() {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// An agent has ended for good, and its outcome is known.
+    pub(crate) fn has_ended(&self, spec: &AgentSpec, outcome: &Outcome) {
+        self.tree().has_ended(spec, outcome);
+        self.changed.notify_waiters();
+    }
+
+    /// Those that run below an agent, and those that ended, as far as they are known.
+    pub(crate) fn below(&self, agent: &AgentId) -> Vec<Glance> {
+        let tree = self.tree();
+        let prefix = format!("{agent}/");
+        let is_below = |id: &&AgentId| id.as_str().starts_with(&prefix);
+        let mut all: BTreeMap<AgentId, Glance> = BTreeMap::new();
+        for (id, stored) in tree.stored.iter().filter(|(id, _)| is_below(id)) {
+            let status = stored.state.read().outcome().map(|outcome| outcome.status);
+            all.extend(status.map(|status| (id.clone(), ended_summary(&stored.spec, status))));
+        }
+        for (id, glance) in tree.ended.iter().filter(|(id, _)| is_below(id)) {
+            all.insert(id.clone(), glance.clone());
+        }
+        for id in tree.live_below(agent) {
+            if let Some(handle) = tree.live.get(id) {
+                all.insert(id.clone(), handle.glance());
+            }
+        }
+        all.into_values().collect()
+    }
+
+    /// Whether an agent runs, or has ended and what waits for that does not know yet.
+    fn is_open(&self, agent: &AgentId) -> bool {
+        let tree = self.tree();
+        let parent = agent.ancestors().next();
+        let parent = parent.and_then(|parent| tree.live.get(&parent));
+        tree.live.contains_key(agent) || parent.is_some_and(|parent| parent.runs(agent))
+    }
+
+    pub(crate) fn join<'a>(&'a self, agents: &'a [AgentId], all: bool) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            loop {
+                let mut changed = std::pin::pin!(self.changed.notified());
+                changed.as_mut().enable();
+                let open = agents.iter().filter(|agent| self.is_open(agent)).count();
+                let done = if all { open == 0 } else { open < agents.len() };
+                if done || agents.is_empty() {
+                    return;
+                }
+                changed.await;
+            }
+        })
+    }
+}

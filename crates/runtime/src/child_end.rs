@@ -1,0 +1,132 @@
+//! The end of a child: what is found out of it, and who is told.
+
+use std::panic::AssertUnwindSafe;
+use std::path::PathBuf;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use deputize_core::door::to_line;
+use deputize_core::{
+    AgentSpec, Cancel, ChildFound, Event, HookPoint, LogLevel, MEMORY_SECONDS, Memory, Moment,
+    Outcome, describe_error,
+};
+use futures_util::FutureExt as _;
+
+use crate::recorded_path::recorded_path;
+use crate::session_inner::SessionInner;
+use crate::settle::settle;
+use crate::stored::StoredAgent;
+
+/// How many characters are kept of why the memory failed.
+const REASON_CHARS: usize = 2000;
+/// How long the memory may still take when the run was told to end.
+const MEMORY_GRACE: Duration = Duration::from_millis(500);
+
+/// Returns the file that has what a child was told, said and did. The top agent is the session.
+pub(crate) fn session_path(shared: &SessionInner, agent: &AgentSpec) -> Option<PathBuf> {
+    agent.parent.is_some().then(|| shared.path.clone())
+}
+
+/// Inspects a child at its end.
+pub(crate) fn inspect_child(
+    shared: &SessionInner,
+    child: &AgentSpec,
+    end: &Outcome,
+) -> Option<Box<ChildFound>> {
+    let handoff = shared.parts.handoff.as_ref()?;
+    let parent = shared.tree().live.get(child.parent.as_ref()?)?.view.upgrade()?;
+    let mut found = handoff.found(&parent, child, end).map(Box::new)?;
+    found.stale_paths = found.stale_paths.into_iter().map(recorded_path).collect();
+    Some(found)
+}
+
+/// The signal under which it is told that a child has ended: its own may be why it did. A
+/// child that nobody waits for is waited for by its parent's end; any other one is not.
+pub(crate) fn signal_above(shared: &SessionInner, spec: &AgentSpec) -> Option<Cancel> {
+    let tree = shared.tree();
+    let parent = tree.live.get(spec.parent.as_ref()?)?;
+    Some(if spec.background { parent.cancel.clone() } else { parent.children.clone() })
+}
+
+/// A child ended, and that is on record: hooks and the memory are told.
+pub(crate) async fn notify_of_end(
+    shared: &SessionInner,
+    spec: &AgentSpec,
+    outcome: &Outcome,
+    cancel: &Cancel,
+) {
+    notify_remaining(shared, &[], (spec, outcome), cancel).await;
+    shared.states.remove(&spec.id);
+}
+
+/// A child had ended in an earlier process and its parent did not hear of it: whom that
+/// process did not come to is told before `tell` is called. What the memory took is not on
+/// record, so it may hear of an end twice.
+pub(crate) fn notify_of_earlier_end(
+    shared: &Arc<SessionInner>,
+    stored: StoredAgent,
+    tell: impl FnOnce(Outcome) + Send + 'static,
+) {
+    let StoredAgent { spec, state, .. } = stored;
+    let (outcome, notified) = {
+        let state = state.read();
+        (state.outcome().cloned(), state.notified_hooks().to_vec())
+    };
+    let Some(outcome) = outcome else { return };
+    if shared.parts.memory.is_none()
+        && shared.hooks.remaining(HookPoint::SubagentStop, &notified).is_empty()
+    {
+        return tell(outcome);
+    }
+    let shared_by_task = Arc::clone(shared);
+    shared.tasks.spawn(async move {
+        let shared = shared_by_task;
+        let signal = signal_above(&shared, &spec).unwrap_or_else(|| shared.cancel.child());
+        notify_remaining(&shared, &notified, (&spec, &outcome), &signal).await;
+        shared.states.remove(&spec.id);
+        tell(outcome);
+    });
+}
+
+async fn notify_remaining(
+    shared: &SessionInner,
+    ran: &[String],
+    (spec, outcome): (&AgentSpec, &Outcome),
+    cancel: &Cancel,
+) {
+    if spec.depth == 0 {
+        return;
+    }
+    let moment = Moment::SubagentStop { outcome };
+    // A journal that takes nothing shows at the next record of the parent.
+    let _recorded = shared.hooks.run_remaining(ran, spec, moment, cancel).await;
+    let Some(memory) = &shared.parts.memory else { return };
+    if let Err(problem) = remember(&**memory, spec, outcome, cancel).await {
+        let problem = to_line(&shared.parts.secrets.scrub(&problem), REASON_CHARS);
+        let message = format!("the memory did not take what {} gave: {problem}", spec.id);
+        let parent_lives =
+            spec.parent.as_ref().is_some_and(|id| shared.tree().live.contains_key(id));
+        if parent_lives {
+            let log = Event::Log { level: LogLevel::Warn, message };
+            let _recorded = shared.bus.record_above(spec, log);
+        }
+    }
+}
+
+async fn remember(
+    memory: &dyn Memory,
+    spec: &AgentSpec,
+    outcome: &Outcome,
+    cancel: &Cancel,
+) -> Result<(), String> {
+    let limit = Duration::from_secs(MEMORY_SECONDS);
+    let told = async { memory.on_delegation(&spec.goal, outcome, &spec.id).await };
+    let told = AssertUnwindSafe(told).catch_unwind();
+    match settle(pin!(told), &cancel.child(), Some(limit), MEMORY_GRACE).await {
+        Some(Ok(Ok(()))) => Ok(()),
+        Some(Ok(Err(error))) => Err(describe_error(&*error)),
+        Some(Err(_)) => Err("it panicked".to_owned()),
+        None => Err(format!("it took longer than {MEMORY_SECONDS} s, or was told to end")),
+    }
+}

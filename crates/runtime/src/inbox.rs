@@ -1,0 +1,176 @@
+//! What reaches an agent from outside of its loop: messages, the ends of background children, and
+//! the end of its time.
+
+use std::sync::Arc;
+
+use deputize_core::door::{Source, to_line, to_model};
+use deputize_core::{
+    BudgetOf, CallId, CancelReason, Delivery, Event, ExitReason, JournalError, Step, ToolChoice,
+    ToolOutput, UserMessage, WrapUp,
+};
+
+use crate::agent_context::AgentContext;
+use crate::agent_handle::ChildOutcome;
+use crate::agent_state::NextStep;
+use crate::time_limit::TimeShortage;
+
+/// The most characters of one remark beside what a message tells of a child.
+const NOTE_CHARS: usize = 2000;
+/// The most characters of a child's goal in the message of its end.
+const GOAL_CHARS: usize = 200;
+
+/// Delivers what waits for one agent.
+pub(crate) struct Inbox {
+    cx: Arc<AgentContext>,
+}
+
+impl Inbox {
+    pub(crate) fn new(cx: &Arc<AgentContext>) -> Self {
+        Self { cx: Arc::clone(cx) }
+    }
+
+    /// Puts on record what waits for this agent, and lets it take it, where its next request
+    /// would show it. With a closing request it takes what others say, and no more ends.
+    pub(crate) async fn deliver(&self) -> Result<(), JournalError> {
+        let closes = match self.cx.next_step() {
+            NextStep::Ask { tools, .. } => tools == ToolChoice::None,
+            NextStep::Rest => false,
+            NextStep::Call(_) | NextStep::Done => return Ok(()),
+        };
+        if self.cx.cancel.is_cancelled() {
+            return Ok(());
+        }
+        if closes && self.cx.state.read().run().is_last() {
+            self.cx.handle.close(Delivery::Closing);
+        }
+        if !self.cx.handle.has_mail() {
+            return Ok(());
+        }
+        let ended = if closes { Vec::new() } else { self.cx.handle.take_ended() };
+        for child in ended {
+            let text = self.child_message(&child);
+            let from = Some(child.outcome.agent);
+            self.cx.record(Event::Message(UserMessage { text, from })).await?;
+        }
+        while let Some(text) = self.next_message() {
+            self.cx.record(Event::Message(UserMessage { text, from: None })).await?;
+        }
+        Ok(())
+    }
+
+    fn next_message(&self) -> Option<String> {
+        self.cx.state.read().mailbox().front().cloned()
+    }
+
+    /// What a message says of a child's end. What the child said stands in a frame of its own.
+    fn child_message(&self, ChildOutcome { goal, outcome }: &ChildOutcome) -> String {
+        let (parts, view) = (&self.cx.shared.parts, &self.cx.view);
+        let status = outcome.status.as_str();
+        let output = match &parts.handoff {
+            Some(handoff) => handoff.told(view, outcome),
+            None => ToolOutput::text(outcome.text.clone().unwrap_or_default()),
+        };
+        // No call of the parent's is numbered so: the frame is of no tool's result.
+        let call = CallId { step: 0, slot: 0 };
+        let source = output.source.clone();
+        let source = source.unwrap_or_else(|| Source::Child(outcome.agent.to_string()));
+        let content = parts.secrets.scrub(&output.content);
+        let framed = to_model(&parts.secret, view.id(), call, &source, &content);
+        let goal = to_line(goal, GOAL_CHARS);
+        let mut text = format!(
+            "Your background child {} has ended: {status}. Its goal: {goal:?}.\n",
+            outcome.agent
+        );
+        text.push_str(framed.as_str());
+        for note in &output.notes {
+            text.push_str(&format!("\n[{}]", to_line(&parts.secrets.scrub(note), NOTE_CHARS)));
+        }
+        text
+    }
+
+    /// The turn is over. Where something is still to come, rests until it has; false: nothing is.
+    pub(crate) async fn await_news(&self) -> Result<bool, JournalError> {
+        if !self.cx.may_rest() || !self.cx.handle.expects_more() {
+            return Ok(false);
+        }
+        // Also where an earlier process rested already: so it shows that this one came so far.
+        if !self.cx.handle.awaits_children()
+            && (self.cx.cancel.is_cancelled() || self.cx.time.is_up())
+        {
+            // Nobody has time for a message any more, and the answer stands.
+            return Ok(false);
+        }
+        self.cx.record(Event::AgentRest).await?;
+        self.cx.handle.set_rests(true);
+        self.until_news().await;
+        self.cx.handle.set_rests(false);
+        Ok(true)
+    }
+
+    /// Waits until there is news for it, or it must end.
+    async fn until_news(&self) {
+        let handle = &self.cx.handle;
+        loop {
+            let mut news = std::pin::pin!(handle.news.notified());
+            news.as_mut().enable();
+            // Without steps left each wake is one more request: all ends share one.
+            let has_steps = self.cx.state.read().run().has_steps();
+            let has_news = if has_steps { handle.has_mail() } else { handle.has_last_mail() };
+            if has_news || self.cx.cancel.is_cancelled() || self.cx.time.is_up() {
+                return;
+            }
+            let work = self.cx.cancel.child();
+            let waits = async {
+                tokio::select! {
+                    biased;
+                    () = work.cancelled() => {}
+                    () = news => {}
+                }
+            };
+            self.cx.time.bound(&work, waits).await;
+        }
+    }
+
+    /// Ends the children that nobody waits for: their parent ends.
+    pub(crate) async fn end_children(&self) {
+        self.cx.handle.close(Delivery::Ended);
+        let limit = match self.cx.state.read().run().step() {
+            Step::Done(end) => matches!(
+                end.reason,
+                ExitReason::Timeout | ExitReason::Budget | ExitReason::MaxIterations
+            ),
+            _ => false,
+        };
+        let why = if limit { CancelReason::LimitAbove } else { CancelReason::EndedAbove };
+        self.cx.handle.children.cancel(why);
+        self.cx.handle.children_ended().await;
+    }
+
+    /// Acts on the end of the agent's time: asks for a closing answer the first time, ends the agent
+    /// the second time.
+    pub(crate) async fn end_time(&self) -> Result<(), JournalError> {
+        let cx = &self.cx;
+        let limit = cx.time.limit();
+        if !cx.time.has_wrap_up() {
+            let reason = match limit {
+                WrapUp::Time => CancelReason::TimeLimit,
+                WrapUp::Budget => CancelReason::Budget,
+            };
+            if cx.time.wrap_up().is_zero() && limit == WrapUp::Budget {
+                cx.note_shortage(TimeShortage::NoneLeft.to_string());
+            }
+            return cx.record(Event::AgentStop { reason, pending: false }).await;
+        }
+        // At a limit that they share background children close first.
+        cx.time.while_below(&cx.cancel, cx.handle.children_ended()).await;
+        cx.time.begin_wrap_up();
+        // It hears of children that have ended.
+        self.deliver().await?;
+        let budget = (limit == WrapUp::Budget).then_some(BudgetOf::Seconds);
+        if budget.is_some() {
+            let wrap_up = cx.spec().limits.wrap_up_ms;
+            cx.note_shortage(TimeShortage::NoClosingAnswer(wrap_up).to_string());
+        }
+        cx.record(Event::AgentWrapUp { limit, budget }).await
+    }
+}

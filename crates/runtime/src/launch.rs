@@ -1,0 +1,236 @@
+//! Makes agents and runs them as tasks of the session.
+
+use std::sync::Arc;
+
+use deputize_core::{
+    AgentSpec, AgentView, AttachError, Authority, Cancel, Grant, Outcome, describe_error, poll_once,
+};
+
+use crate::agent_context::AgentContext;
+use crate::agent_handle::AgentHandle;
+use crate::child_end::notify_of_earlier_end;
+use crate::driver::{Driver, PlaceWait};
+use crate::heartbeat::start_heartbeat;
+use crate::orphan::{end_stored, settle_interrupted, why_it_ends};
+use crate::outcome::host_fault;
+use crate::parts::Route;
+use crate::replay_agent::ReplayAgent;
+use crate::session_inner::SessionInner;
+use crate::stored::{EarlierTime, StoredAgent};
+
+/// Receives the outcome of an agent.
+pub(crate) type OnEnd = Box<dyn FnOnce(Outcome) + Send>;
+
+/// An agent that is ready to run.
+pub(crate) struct ReadyAgent {
+    pub(crate) cx: Arc<AgentContext>,
+    pub(crate) routes: Vec<Route>,
+    /// The place that a background child waits for before it begins.
+    pub(crate) place: Option<PlaceWait>,
+}
+
+/// Makes an agent and puts its start on record.
+pub(crate) fn start(
+    shared: &Arc<SessionInner>,
+    spec: AgentSpec,
+    authority: Authority,
+    cancel: Cancel,
+) -> Result<ReadyAgent, AttachError> {
+    let routes = shared.routes(&spec, &authority)?;
+    let view = shared.view_of(spec, authority);
+    if shared.play.is_none() {
+        shared
+            .bus
+            .start_agent(&view.spec, &view.declared)
+            .map_err(|error| AttachError::Journal(describe_error(&error)))?;
+    }
+    let earlier = EarlierTime::default();
+    let cx = Arc::new(AgentContext::new(Arc::clone(shared), view, earlier, cancel));
+    Ok(ReadyAgent { cx, routes, place: None })
+}
+
+/// Makes a child that is not in the journal.
+pub(crate) fn start_child(
+    shared: &Arc<SessionInner>,
+    parent: &AgentView,
+    spec: AgentSpec,
+    cancel: &Cancel,
+) -> Result<ReadyAgent, AttachError> {
+    let authority = shared.child_authority(parent, &spec.grant)?;
+    if let Some(by) = shared.registry.paused().filter(|_| shared.play.is_none()) {
+        return Err(AttachError::Paused(by));
+    }
+    let program = shared.parts.external.get(&spec.model);
+    if let Some(why) = program.and_then(|program| program.refusal(&spec, &authority)) {
+        return Err(AttachError::External(why));
+    }
+    // Such an agent has its own tools, and none of ours.
+    let spec = match program {
+        Some(_) => AgentSpec { tools: Vec::new(), toolsets: Vec::new(), ..spec },
+        None => spec,
+    };
+    shared.tree().count(&spec.id)?;
+    // On record it asks for no more than it got.
+    let grant = Grant { spawn_depth: Some(authority.spawn_depth()), ..spec.grant.clone() };
+    let spec = shared.without_secrets(AgentSpec { grant, ..spec });
+    start(shared, spec, authority, cancel.child())
+}
+
+/// Makes an agent of the journal, which goes on where it was.
+pub(crate) fn resume_agent(
+    shared: &Arc<SessionInner>,
+    stored: StoredAgent,
+    authority: Authority,
+    cancel: Cancel,
+) -> Result<ReadyAgent, AttachError> {
+    let routes = shared.routes(&stored.spec, &authority)?;
+    let mut view = shared.view_of(stored.spec, authority);
+    // What its model was told stays, to the byte, also under a newer program.
+    if let Some(view) = Arc::get_mut(&mut view) {
+        view.declared = stored.declared;
+    }
+    let cx = Arc::new(AgentContext::new(Arc::clone(shared), view, stored.earlier, cancel));
+    Ok(ReadyAgent { cx, routes, place: None })
+}
+
+/// Makes a child of the journal, after what was under way is settled.
+pub(crate) fn resume_child(
+    shared: &Arc<SessionInner>,
+    parent: &AgentView,
+    stored: StoredAgent,
+    cancel: Cancel,
+) -> Result<ReadyAgent, AttachError> {
+    let authority = shared.child_authority(parent, &stored.spec.grant)?;
+    // In a recording it is recorded what became of its calls.
+    if shared.play.is_none() {
+        settle_interrupted(shared, &stored)
+            .map_err(|error| AttachError::Journal(describe_error(&error)))?;
+    }
+    resume_agent(shared, stored, authority, cancel)
+}
+
+/// Registers an agent: others can find it, and it may have children.
+pub(crate) fn register(cx: &AgentContext) {
+    let id = cx.view.id().clone();
+    let mut tree = cx.shared.tree();
+    tree.top.get_or_insert_with(|| Arc::clone(&cx.view.spec));
+    tree.live.insert(id.clone(), Arc::clone(&cx.handle));
+    tree.most_descendants.insert(id, cx.view.authority.spawn_number());
+}
+
+/// Runs an agent as a task of the session.
+pub(crate) fn launch(agent: ReadyAgent, on_end: OnEnd) {
+    let cx = Arc::clone(&agent.cx);
+    register(&cx);
+    let shared = &cx.shared;
+    let run = run_agent(agent);
+    let run = async move { on_end(run.await) };
+    match &shared.play {
+        Some(play) => play.launch(Box::pin(run)),
+        None => {
+            shared.tasks.spawn(run);
+            if cx.spec().depth > 0 {
+                start_heartbeat(shared);
+            }
+        }
+    }
+}
+
+/// Returns an agent's way to its end, or its part of a recording. Its budget is opened at once: tasks
+/// of a call take room in their order.
+pub(crate) fn run_agent(agent: ReadyAgent) -> impl Future<Output = Outcome> + Send {
+    let ReadyAgent { cx, routes, place } = agent;
+    let play = cx.shared.play.clone();
+    let driver = play.is_none().then(|| Driver::new(Arc::clone(&cx), routes));
+    async move {
+        take_up_children(&cx);
+        match (driver, play) {
+            (Some(driver), _) => driver.drive(place).await,
+            // Apart, so that an agent that is not replayed has no room for it.
+            (None, Some(play)) => Box::pin(ReplayAgent::new(cx, play).run()).await,
+            (None, None) => host_fault(cx.spec(), "the agent has no driver".to_owned()),
+        }
+    }
+}
+
+/// Begins a background child. One that is known already is left as it is, so that asking again is
+/// safe.
+pub(crate) fn begin_background(
+    shared: &Arc<SessionInner>,
+    parent: &AgentView,
+    spec: AgentSpec,
+) -> Result<(), AttachError> {
+    let gone = || AttachError::Journal("its parent has ended".to_owned());
+    let handle = shared.tree().live.get(parent.id()).cloned().ok_or_else(gone)?;
+    let id = spec.id.clone();
+    if !handle.child_begins(id.clone()) {
+        return Ok(());
+    }
+    match start_child(shared, parent, spec, &handle.children) {
+        Ok(agent) => {
+            launch_background(agent, parent, handle);
+            Ok(())
+        }
+        Err(error) => {
+            handle.child_is_none(&id);
+            Err(error)
+        }
+    }
+}
+
+fn launch_background(mut agent: ReadyAgent, parent: &AgentView, handle: Arc<AgentHandle>) {
+    let cx = Arc::clone(&agent.cx);
+    let shared = &cx.shared;
+    // Places are granted in the order of those who ask. A replay follows its records.
+    let handoff = shared.parts.handoff.as_ref().filter(|_| shared.play.is_none());
+    let place = handoff.map(|handoff| poll_once(handoff.place(parent)));
+    let waits =
+        place.as_ref().is_some_and(|(_, granted)| !granted || shared.registry.paused().is_some());
+    cx.handle.set_waits(waits);
+    agent.place = place.map(|(place, _)| place);
+    launch(agent, Box::new(end_of_background(shared, handle, cx.spec().goal.clone())));
+}
+
+/// Delivers the end of a background child to its parent.
+fn end_of_background(
+    shared: &Arc<SessionInner>,
+    parent: Arc<AgentHandle>,
+    goal: String,
+) -> impl FnOnce(Outcome) + Send + 'static {
+    let shared = Arc::clone(shared);
+    move |outcome| {
+        parent.child_ended(goal, outcome);
+        shared.registry.notify();
+    }
+}
+
+/// Takes up the background children that an earlier process left: the ends of those that had ended
+/// are delivered, the others go on.
+fn take_up_children(cx: &AgentContext) {
+    let (shared, parent) = (&cx.shared, &cx.handle);
+    let told = cx.state.read().run().delivered().clone();
+    told.into_iter().for_each(|child| parent.child_was_told(child));
+    let left = shared.tree().take_background(cx.view.id());
+    for stored in left {
+        let spec = stored.spec.clone();
+        if !parent.child_begins(spec.id.clone()) {
+            continue;
+        }
+        let on_end = end_of_background(shared, Arc::clone(parent), spec.goal.clone());
+        let ended = stored.state.read().outcome().is_some();
+        if ended {
+            notify_of_earlier_end(shared, stored, on_end);
+            continue;
+        }
+        if let Some(why) = why_it_ends(shared, &cx.view, &stored)
+            && shared.play.is_none()
+        {
+            end_stored(shared, stored, why, on_end);
+            continue;
+        }
+        match resume_child(shared, &cx.view, stored, parent.children.child()) {
+            Ok(agent) => launch_background(agent, &cx.view, Arc::clone(parent)),
+            Err(error) => on_end(host_fault(&spec, describe_error(&error))),
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Asks before an external agent starts.
+
+use deputize_core::{
+    ApproverMode, CallId, CancelReason, JournalError, Question, Status, ToolName, effective_mode,
+};
+use serde_json::Map;
+
+use crate::agent_context::AgentContext;
+
+/// What is asked before an agent that is a program of its own begins: no call of such an agent has
+/// this place.
+const START: CallId = CallId { step: 0, slot: 0 };
+
+/// Asks whether a program of its own may start, which then does what it wants: what it does not ask
+/// for nobody decides. Returns how it ends if it may not.
+pub(crate) async fn denied_start(
+    cx: &AgentContext,
+) -> Result<Option<(Status, String)>, JournalError> {
+    if effective_mode(&cx.view) == ApproverMode::Auto {
+        return Ok(None);
+    }
+    let spec = &cx.view.spec;
+    let question = Question {
+        agent: spec.id.clone(),
+        goal: spec.goal.clone(),
+        call: START,
+        tool: ToolName::literal("external"),
+        command: spec.model.clone(),
+        arguments: Map::new(),
+        cwd: spec.cwd.clone(),
+        class: "external".to_owned(),
+        reason: "a program that acts on its own; what it does it asks you only if it chooses to"
+            .to_owned(),
+        saved: None,
+    };
+    let work = cx.cancel.child();
+    let asked = cx.shared.approvals.decide(&cx.view, &question, &work);
+    let answer = cx.time.bound(&work, asked).await?;
+    if answer.allowed {
+        return Ok(None);
+    }
+    let (status, why) = match work.reason() {
+        None => {
+            let more = Some(answer.reason).filter(|more| !more.is_empty());
+            let more = more.map(|more| format!(": {more}")).unwrap_or_default();
+            (Status::Failed, format!("denied by {}{more}", answer.by))
+        }
+        Some(_) if cx.time.is_up() => (Status::Timeout, CancelReason::TimeLimit.told().into()),
+        Some(reason) => (Status::Interrupted, cx.own_reason(reason).told().into()),
+    };
+    let why = format!(
+        "not started ({why}): it is a program of its own, which does what it wants with all \
+         the rights of the user; delegation.approvals says who may allow that"
+    );
+    Ok(Some((status, why)))
+}

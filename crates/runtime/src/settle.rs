@@ -1,0 +1,36 @@
+//! Waits for work that was told to end.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use deputize_core::{Cancel, CancelReason};
+
+/// How long work may take to settle after it was told to end.
+pub(crate) const GRACE: Duration = Duration::from_millis(1200);
+/// How much longer it may take for each level of agents that may be below it.
+pub(crate) const GRACE_PER_LEVEL: Duration = Duration::from_millis(150);
+/// For so many levels at most: an interrupt ends within two seconds.
+pub(crate) const MAX_GRACE_LEVELS: u32 = 3;
+
+/// Waits for work. At its time limit, or when told from above, it is told to end and has the grace to
+/// settle. Returns `None` if it did not.
+pub(crate) async fn settle<F: Future>(
+    mut future: Pin<&mut F>,
+    cancel: &Cancel,
+    limit: Option<Duration>,
+    grace: Duration,
+) -> Option<F::Output> {
+    let timer = async {
+        match limit {
+            Some(limit) => tokio::time::sleep(limit).await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        biased;
+        done = &mut future => return Some(done),
+        () = cancel.cancelled() => {}
+        () = timer => cancel.cancel(CancelReason::TimeLimit),
+    }
+    tokio::time::timeout(grace, future).await.ok()
+}

@@ -1,0 +1,88 @@
+//! The hooks before and after a call.
+
+use std::borrow::Cow;
+
+use deputize_core::door::to_line;
+use deputize_core::{CallStatus, Cancel, HookPoint, JournalError, Moment, ToolCall};
+use serde_json::Value;
+
+use super::result::Done;
+use crate::agent_context::AgentContext;
+use crate::hook::scrubbed;
+
+/// How many characters of a remark of the tool's a hook is shown, as the model is.
+const NOTE_CHARS: usize = 2000;
+
+/// Asks the hooks whether a call may run. Gives its result when it may not.
+pub(super) async fn before_tool(
+    cx: &AgentContext,
+    call: &ToolCall,
+    arguments: &Value,
+    work: &Cancel,
+) -> Result<Option<Done>, JournalError> {
+    let arguments = seen_by_hooks(cx, HookPoint::PreToolUse, arguments);
+    let Some(arguments) = arguments else { return Ok(None) };
+    let moment = Moment::PreToolUse { call: call.id, tool: &call.name, arguments: &arguments };
+    let blocked = Box::pin(cx.shared.hooks.run(&cx.view.spec, moment, work)).await?;
+    if let Some(reason) = blocked {
+        let text = format!("denied: a hook blocked this call: {reason}");
+        return Ok(Some(Done::own(CallStatus::Denied, text)));
+    }
+    if work.is_cancelled() {
+        return Ok(Some(Done::own(CallStatus::Cancelled, "cancelled before it started")));
+    }
+    Ok(None)
+}
+
+/// The arguments of a call as the hooks after it will see them; nothing if there are none.
+pub(super) fn shown_after(cx: &AgentContext, arguments: &Value) -> Option<Value> {
+    seen_by_hooks(cx, HookPoint::PostToolUse, arguments).map(Cow::into_owned)
+}
+
+/// Shows the hooks what a call gave. What they block with is told beside the result.
+pub(super) async fn after_tool(
+    cx: &AgentContext,
+    call: &ToolCall,
+    shown: Option<Value>,
+    done: &mut Done,
+    work: &Cancel,
+) -> Result<(), JournalError> {
+    let Some(arguments) = shown else { return Ok(()) };
+    let output = plain(cx, done);
+    let moment = Moment::PostToolUse {
+        call: call.id,
+        tool: &call.name,
+        arguments: &arguments,
+        status: done.status,
+        output: &output,
+    };
+    let said = Box::pin(cx.shared.hooks.run(&cx.view.spec, moment, work)).await?;
+    done.add(said.map(|reason| format!("[a hook after this call says: {reason}]")));
+    Ok(())
+}
+
+fn seen_by_hooks<'v>(
+    cx: &AgentContext,
+    point: HookPoint,
+    arguments: &'v Value,
+) -> Option<Cow<'v, Value>> {
+    let wanted = cx.shared.hooks.has_any(point);
+    wanted.then(|| scrubbed(&cx.shared.parts.secrets, arguments))
+}
+
+/// What a call gave, without the frame and without secrets.
+fn plain(cx: &AgentContext, done: &Done) -> String {
+    let output = &done.output;
+    if output.content.is_empty() && output.notes.is_empty() {
+        return done.text.as_str().to_owned();
+    }
+    let scrub = |text| cx.shared.parts.secrets.scrub(text);
+    let mut plain = scrub(&output.content).into_owned();
+    for note in &output.notes {
+        if !plain.is_empty() && !plain.ends_with('\n') {
+            plain.push('\n');
+        }
+        plain.push_str(&format!("[{}]", to_line(&scrub(note), NOTE_CHARS)));
+    }
+    plain
+}

@@ -1,0 +1,215 @@
+//! What the model and the record get of a call.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use deputize_core::door::{Secrets, Source, clean, to_line, to_model};
+use deputize_core::{
+    CallStatus, Display, Fact, ModelText, ToolCall, ToolCallResult, ToolError, ToolOutput,
+    describe_error,
+};
+use sha2::{Digest as _, Sha256};
+
+use crate::agent_context::AgentContext;
+use crate::recorded_path::recorded_path;
+
+/// The most bytes of what we say ourselves of a call that did not run.
+const MOST_OWN_BYTES: usize = 8 * 1024;
+/// The most bytes of one result that a model gets; tools keep their own, smaller limits.
+const MOST_RESULT_BYTES: usize = 512 * 1024;
+/// The most bytes of what a tool remarks beside that.
+const MOST_NOTES_BYTES: usize = 64 * 1024;
+
+/// A call that has its result.
+pub(super) struct Done {
+    pub(super) status: CallStatus,
+    pub(super) text: ModelText,
+    pub(super) fingerprint: String,
+    pub(super) output: ToolOutput,
+    pub(super) error: Option<String>,
+}
+
+impl Done {
+    /// A result in our own words.
+    pub(super) fn own(status: CallStatus, text: impl Into<String>) -> Self {
+        let text = bounded(&text.into());
+        let sum = Sha256::digest(text.as_bytes());
+        Self {
+            status,
+            fingerprint: data_encoding::HEXLOWER.encode(sum.get(..8).unwrap_or_default()),
+            text: ModelText::own(format!("error: {text}")),
+            output: ToolOutput::default(),
+            error: None,
+        }
+    }
+
+    /// Adds lines to what the model gets.
+    pub(super) fn add(&mut self, lines: Option<String>) {
+        if let Some(lines) = lines {
+            self.text = ModelText::own(format!("{}\n{lines}", self.text.as_str()));
+        }
+    }
+}
+
+/// What may be shown, without secrets.
+pub(super) fn scrubbed_display(secrets: &Secrets, display: Display) -> Display {
+    let Display::Diff { path, diff } = display;
+    Display::Diff { path: recorded_path(path), diff: secrets.scrub(&diff).into_owned() }
+}
+
+/// What the host saw, without secrets.
+pub(super) fn scrubbed_fact(secrets: &Secrets, fact: Fact) -> Fact {
+    match fact {
+        Fact::Command { command, exit_code, unknown } => {
+            let command = secrets.scrub(&command).into_owned();
+            Fact::Command { command, exit_code, unknown }
+        }
+        Fact::NotBegun { agent, task_index, model, status, error } => {
+            let error = secrets.scrub(&error).into_owned();
+            Fact::NotBegun { agent, task_index, model, status, error }
+        }
+        Fact::FileRead { path, version, whole } => {
+            Fact::FileRead { path: recorded_path(path), version, whole }
+        }
+        Fact::FileWritten { path, version, created } => {
+            Fact::FileWritten { path: recorded_path(path), version, created }
+        }
+        Fact::ShellMoved { path } => Fact::ShellMoved { path: recorded_path(path) },
+    }
+}
+
+/// What the model and the record get of a tool's result.
+pub(super) fn done(
+    cx: &AgentContext,
+    call: &ToolCall,
+    result: ToolCallResult,
+    timed_out: Option<Duration>,
+) -> Done {
+    let (status, lead, output, error) = match result {
+        Ok(output) => (CallStatus::Ok, None, output, None),
+        Err(ToolError::Refused(text)) => {
+            (CallStatus::Error, Some(text.into_string()), ToolOutput::default(), None)
+        }
+        Err(ToolError::Partly { text, output }) => {
+            (CallStatus::Error, Some(text.into_string()), *output, None)
+        }
+        Err(ToolError::Cancelled(output)) => {
+            let lead = timed_out.map_or_else(
+                || "cancelled".to_owned(),
+                |limit| format!("cancelled at its time limit of {} s", limit.as_secs()),
+            );
+            (CallStatus::Cancelled, Some(lead), *output, None)
+        }
+        Err(ToolError::Unavailable { text, source }) => {
+            let failed = describe_error(&ToolError::Failed(source));
+            (CallStatus::Error, Some(text.into_string()), ToolOutput::default(), Some(failed))
+        }
+        Err(error) => {
+            let lead = "the tool failed for a reason of this machine; the person was told. Try another way.".to_owned();
+            (CallStatus::Error, Some(lead), ToolOutput::default(), Some(describe_error(&error)))
+        }
+    };
+    let (text, fingerprint) = text(cx, call, lead.as_deref(), &output);
+    Done { status, text, fingerprint, output, error }
+}
+
+/// The text of a result: what we say of it, the framed content, the tool's remarks.
+fn text(
+    cx: &AgentContext,
+    call: &ToolCall,
+    lead: Option<&str>,
+    output: &ToolOutput,
+) -> (ModelText, String) {
+    let secrets = &cx.shared.parts.secrets;
+    let mut parts: Vec<String> = Vec::new();
+    parts.extend(lead.map(|lead| format!("error: {}", bounded(&secrets.scrub(lead)))));
+    let content = secrets.scrub(&output.content);
+    let (content, cut) = cap(&content, MOST_RESULT_BYTES);
+    if !content.is_empty() {
+        let tool = || Source::Tool(call.name.clone());
+        let source = output.source.clone().unwrap_or_else(tool);
+        let framed = to_model(&cx.shared.parts.secret, cx.view.id(), call.id, &source, content);
+        parts.push(framed.into_string());
+    } else if parts.is_empty() && output.notes.is_empty() {
+        parts.push("(no output)".to_owned());
+    }
+    if cut > 0 {
+        parts.push(format!("[{cut} bytes left out: a result has at most {MOST_RESULT_BYTES}]"));
+    }
+    parts.extend(remarks(output.notes.iter().map(|note| secrets.scrub(note))));
+    let mut hash = Sha256::new();
+    for part in [lead.unwrap_or_default(), content]
+        .into_iter()
+        .chain(output.notes.iter().map(String::as_str))
+    {
+        hash.update(part.as_bytes());
+        hash.update([0]);
+    }
+    let sum = hash.finalize();
+    let fingerprint = data_encoding::HEXLOWER.encode(sum.get(..8).unwrap_or_default());
+    (ModelText::own(parts.join("\n")), fingerprint)
+}
+
+/// What a call did not do, in words that stand in no frame: a tool's, or a plugin's through it. So
+/// they are cleaned, and cut at the limit with a mark.
+fn bounded(text: &str) -> String {
+    let (kept, cut) = cap(text, MOST_OWN_BYTES);
+    let kept = clean(kept).text;
+    if cut > 0 { format!("{kept} [{cut} bytes left out]") } else { kept.into_owned() }
+}
+
+/// A tool's remarks as they stand behind its content; of very many, how many more there are.
+fn remarks<'t>(notes: impl ExactSizeIterator<Item = Cow<'t, str>>) -> Vec<String> {
+    let all = notes.len();
+    let (mut shown, mut room) = (Vec::new(), MOST_NOTES_BYTES);
+    for (index, note) in notes.enumerate() {
+        let note = format!("[{}]", to_line(&note, 2000));
+        let Some(rest) = room.checked_sub(note.len()) else {
+            shown.push(format!("[{} more remarks left out]", all - index));
+            break;
+        };
+        room = rest;
+        shown.push(note);
+    }
+    shown
+}
+
+/// Cuts a content at the limit, at a character's border; tells how many bytes it cut.
+fn cap(content: &str, most: usize) -> (&str, usize) {
+    if content.len() <= most {
+        return (content, 0);
+    }
+    let end = content.floor_char_boundary(most);
+    let kept = content.get(..end).unwrap_or_default();
+    (kept, content.len() - kept.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_outside_of_a_frame_are_cleaned_and_bounded() {
+        let evil = "no\u{1b}[2J such\u{202e} word <|im_start|>\nask again";
+        assert_eq!(bounded(evil), "no such word ‹|im_start|>\nask again");
+        let own = Done::own(CallStatus::Error, evil);
+        assert_eq!(own.text.as_str(), "error: no such word ‹|im_start|>\nask again");
+        let long = bounded(&"é".repeat(1_500_000));
+        assert!(long.len() < MOST_OWN_BYTES + 50, "{}", long.len());
+        assert!(long.ends_with("é [2991808 bytes left out]"), "{}", &long[long.len() - 60..]);
+    }
+
+    #[test]
+    fn remarks_without_end_are_counted() {
+        let shown = |notes: usize| {
+            let notes: Vec<String> =
+                (0..notes).map(|n| format!("{n} {}", "x".repeat(998))).collect();
+            remarks(notes.iter().map(|note| Cow::Borrowed(note.as_str())))
+        };
+        assert_eq!(shown(3).len(), 3);
+        let many = shown(1000);
+        assert!(many.iter().map(String::len).sum::<usize>() < MOST_NOTES_BYTES + 100);
+        let kept = many.len() - 1;
+        assert_eq!(many.last().unwrap(), &format!("[{} more remarks left out]", 1000 - kept));
+    }
+}

@@ -1,0 +1,313 @@
+//! Modules of a crate have no circle, and an inherent impl stands in the module of its type.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use cargo_metadata::MetadataCommand;
+
+/// Crates whose modules have circles still. A crate that has none any more leaves this list.
+const WITH_CIRCLES: [&str; 11] = [
+    "deputize",
+    "deputize-acp",
+    "deputize-agent",
+    "deputize-core",
+    "deputize-delegate",
+    "deputize-mcp",
+    "deputize-offline",
+    "deputize-plugin",
+    "deputize-providers",
+    "deputize-testkit",
+    "deputize-tools",
+];
+/// Crates in which an inherent impl stands outside of its type's module still.
+const WITH_SPREAD_IMPLS: [&str; 6] = [
+    "deputize",
+    "deputize-core",
+    "deputize-delegate",
+    "deputize-mcp",
+    "deputize-testkit",
+    "deputize-tools",
+];
+
+/// The sources of a crate without comments, texts and tests, by module path.
+type Modules = BTreeMap<Vec<String>, String>;
+
+/// Returns the name and the source folder of each crate of this repository that others build on.
+fn crates() -> Vec<(String, PathBuf)> {
+    let metadata = MetadataCommand::new().no_deps().exec().unwrap();
+    let ours = metadata.packages.into_iter().filter(|package| {
+        !["deputize-bench", "deputize-examples", "deputize-tests"].contains(&package.name.as_str())
+    });
+    let folder = |manifest: &Path| manifest.parent().unwrap().join("src");
+    ours.map(|package| (package.name.to_string(), folder(package.manifest_path.as_std_path())))
+        .collect()
+}
+
+fn modules(folder: &Path) -> Modules {
+    let mut modules = Modules::new();
+    let mut folders = vec![(folder.to_owned(), Vec::new())];
+    while let Some((folder, path)) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let file = entry.unwrap().path();
+            let name = file.file_stem().unwrap().to_str().unwrap().to_owned();
+            let mut path: Vec<String> = path.clone();
+            if file.is_dir() {
+                path.push(name);
+                folders.push((file, path));
+            } else if file.extension().is_some_and(|ending| ending == "rs") {
+                if !["lib", "main", "mod"].contains(&name.as_str()) {
+                    path.push(name);
+                }
+                let text = std::fs::read_to_string(&file).unwrap();
+                modules.entry(path).or_default().push_str(&code(&text));
+            }
+        }
+    }
+    modules
+}
+
+/// Returns a source without comments, texts and the tests at its end.
+fn code(source: &str) -> String {
+    let mut code = String::new();
+    let mut rest = source.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+    while let Some(c) = rest.chars().next() {
+        let skipped = if rest.starts_with("//") {
+            rest.find('\n').unwrap_or(rest.len())
+        } else if c == '"' {
+            text_length(rest)
+        } else if let Some(hashes) = raw_text(rest) {
+            let end = format!("\"{}", "#".repeat(hashes));
+            let begin = hashes + 2;
+            rest[begin..].find(&end).map_or(rest.len(), |at| begin + at + end.len())
+        } else if rest.starts_with("'\"'") || rest.starts_with("'\\\"'") {
+            rest[1..].find('\'').map_or(1, |at| at + 2)
+        } else {
+            code.push(c);
+            rest = &rest[c.len_utf8()..];
+            continue;
+        };
+        code.push(' ');
+        rest = &rest[skipped..];
+    }
+    code
+}
+
+fn text_length(text: &str) -> usize {
+    let mut escaped = true;
+    let end = text.bytes().position(|byte| {
+        let ends = byte == b'"' && !escaped;
+        escaped = byte == b'\\' && !escaped;
+        ends
+    });
+    // The first quote counts as escaped.
+    end.map_or(text.len(), |at| at + 1)
+}
+
+/// Returns how many hashes a raw text begins with, if one begins here.
+fn raw_text(rest: &str) -> Option<usize> {
+    let quoted = rest.strip_prefix('r')?;
+    let hashes = quoted.len() - quoted.trim_start_matches('#').len();
+    quoted[hashes..].starts_with('"').then_some(hashes)
+}
+
+/// Returns the paths in a source that begin at the root of its crate, without braces.
+fn paths(code: &str, module: &[String]) -> Vec<Vec<String>> {
+    let mut found = Vec::new();
+    for (keyword, ups) in [("crate::", usize::MAX), ("super::", 1)] {
+        for (at, _) in code.match_indices(keyword) {
+            let before = code[..at].chars().next_back().unwrap_or(' ');
+            if before.is_alphanumeric() || before == '_' || before == ':' {
+                continue;
+            }
+            let base = module[..module.len().saturating_sub(ups.min(module.len()))].to_vec();
+            expand(&code[at + keyword.len()..], base, &mut found);
+        }
+    }
+    found
+}
+
+/// Adds the paths that begin here; returns how much of the text they are.
+fn expand(text: &str, base: Vec<String>, found: &mut Vec<Vec<String>>) -> usize {
+    if let Some(list) = text.strip_prefix('{') {
+        let mut at = 0;
+        loop {
+            at += list[at..].len() - list[at..].trim_start_matches([' ', '\n', ',']).len();
+            if at >= list.len() || list[at..].starts_with('}') {
+                return at + 2;
+            }
+            let length = expand(&list[at..], base.clone(), found);
+            at += length.max(1);
+            // A renamed item: its new name is none of a module.
+            if list[at..].starts_with(" as ") {
+                let end = list[at..].find([',', '}']).unwrap_or(list.len() - at);
+                at += end;
+            }
+        }
+    }
+    let end = text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len());
+    let name = &text[..end];
+    let mut path = base;
+    if name == "super" {
+        path.pop();
+    } else if name != "self" {
+        path.push(name.to_owned());
+    }
+    match text[end..].strip_prefix("::") {
+        Some(rest) if !rest.starts_with('<') => end + 2 + expand(rest, path, found),
+        _ => {
+            found.push(path);
+            end
+        }
+    }
+}
+
+/// Returns which module each item comes from that a crate's root re-exports.
+fn reexports(modules: &Modules) -> BTreeMap<String, String> {
+    let root = modules.get(&Vec::new()).map(String::as_str).unwrap_or_default();
+    let mut items = BTreeMap::new();
+    for (at, _) in root.match_indices("use ") {
+        let mut found = Vec::new();
+        expand(&root[at + 4..], Vec::new(), &mut found);
+        for path in found {
+            if let [module, .., item] = path.as_slice() {
+                items.insert(item.clone(), module.clone());
+            }
+        }
+    }
+    items
+}
+
+/// Returns what the children of each module use of each other, themselves and all below them.
+fn siblings(modules: &Modules) -> BTreeMap<Vec<String>, BTreeMap<String, BTreeSet<String>>> {
+    let items = reexports(modules);
+    let mut arrows: BTreeMap<_, BTreeMap<_, BTreeSet<_>>> = BTreeMap::new();
+    for (module, code) in modules {
+        for mut path in paths(code, module) {
+            if let Some(from) = path.first().and_then(|first| items.get(first)) {
+                path.insert(0, from.clone());
+            }
+            let common = module.iter().zip(&path).take_while(|(a, b)| a == b).count();
+            let (Some(from), Some(to)) = (module.get(common), path.get(common)) else { continue };
+            let parent = module[..common].to_vec();
+            let is_module =
+                modules.keys().any(|it| it.starts_with(&parent) && it.get(common) == Some(to));
+            if is_module {
+                let of_parent = arrows.entry(parent).or_default();
+                of_parent.entry(from.clone()).or_default().insert(to.clone());
+            }
+        }
+    }
+    arrows
+}
+
+/// Returns a circle of modules, if there is one.
+fn circle(arrows: &BTreeMap<String, BTreeSet<String>>) -> Option<Vec<String>> {
+    let mut left: BTreeSet<&String> = arrows.keys().collect();
+    loop {
+        // One that uses none of those left is in no circle.
+        let free = |module: &String| !arrows[module].iter().any(|used| left.contains(used));
+        let Some(done) = left.iter().copied().find(|module| free(module)) else { break };
+        left.remove(done);
+    }
+    let mut at = *left.first()?;
+    let mut way = Vec::new();
+    while !way.contains(at) {
+        way.push(at.clone());
+        at = arrows[at].iter().find(|used| left.contains(used))?;
+    }
+    let start = way.iter().position(|module| module == at)?;
+    Some(way.split_off(start))
+}
+
+fn circles(folder: &Path) -> Vec<String> {
+    let arrows = siblings(&modules(folder));
+    let found = arrows.iter().filter_map(|(parent, arrows)| Some((parent, circle(arrows)?)));
+    found.map(|(parent, way)| format!("{}: {}", parent.join("::"), way.join(" → "))).collect()
+}
+
+/// Returns the types with an inherent impl in another module than their own.
+fn spread_impls(folder: &Path) -> Vec<String> {
+    let mut spread = Vec::new();
+    for (module, code) in modules(folder) {
+        for (at, _) in code.match_indices("impl") {
+            let starts_line = code[..at].rsplit('\n').next().is_some_and(|it| it.trim().is_empty());
+            let Some(head) = code[at + 4..].split('{').next().filter(|_| starts_line) else {
+                continue;
+            };
+            let Some(name) = impl_of(head) else { continue };
+            let kinds = ["struct", "enum", "union"];
+            let is_own = kinds.iter().any(|kind| {
+                let word = format!("{kind} {name}");
+                code.match_indices(&word).any(|(at, _)| {
+                    let next = code[at + word.len()..].chars().next().unwrap_or(' ');
+                    !next.is_alphanumeric() && next != '_'
+                })
+            });
+            if !is_own && !code.contains("macro_rules!") {
+                spread.push(format!("{} in {}", name, module.join("::")));
+            }
+        }
+    }
+    spread
+}
+
+/// Returns the type that the head of an impl is for, unless it is of a trait.
+fn impl_of(head: &str) -> Option<String> {
+    let head = head.split(" where").next().unwrap_or_default();
+    if head.split_whitespace().any(|word| word == "for") {
+        return None;
+    }
+    let mut rest = head.trim_start();
+    if rest.starts_with('<') {
+        let mut depth = 0_i32;
+        let end = rest.find(|c| {
+            depth += i32::from(c == '<') - i32::from(c == '>');
+            depth == 0
+        })?;
+        rest = rest[end + 1..].trim_start();
+    } else if !head.starts_with([' ', '\n']) {
+        return None;
+    }
+    let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_' && c != ':');
+    let path = &rest[..end.unwrap_or(rest.len())];
+    // `impl A + B` is an argument or a result.
+    if rest.contains(" + ") && !rest.contains('<') {
+        return None;
+    }
+    path.rsplit("::").next().filter(|name| !name.is_empty()).map(str::to_owned)
+}
+
+/// Asserts that the crates on a list are those with a fault, and no other.
+fn assert_listed(fault: impl Fn(&Path) -> Vec<String>, listed: &[&str]) {
+    let found: BTreeMap<String, Vec<String>> =
+        crates().into_iter().map(|(name, folder)| (name, fault(&folder))).collect();
+    let faulty: BTreeSet<&str> =
+        found.iter().filter(|(_, faults)| !faults.is_empty()).map(|(name, _)| &**name).collect();
+    assert_eq!(faulty, listed.iter().copied().collect(), "{found:#?}");
+}
+
+#[test]
+fn modules_of_a_crate_have_no_circle() {
+    assert_listed(circles, &WITH_CIRCLES);
+}
+
+#[test]
+fn an_inherent_impl_stands_in_the_module_of_its_type() {
+    assert_listed(spread_impls, &WITH_SPREAD_IMPLS);
+}
+
+/// A crate of three modules, two of which use each other, and an impl outside of its module.
+#[test]
+fn a_circle_and_a_spread_impl_are_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |file: &str, text: &str| std::fs::write(folder.path().join(file), text).unwrap();
+    write("lib.rs", "mod a;\nmod b;\nmod c;\npub use b::B;\n");
+    write("a.rs", "use crate::{\n    B,\n    c::C,\n};\npub struct A(B, C);\n// impl B {}\n");
+    write("b.rs", "pub struct B;\nfn f() { \"crate::a::A\"; }\n");
+    write("c.rs", "pub struct C;\nimpl C {}\nimpl<T> From<T> for C {}\n");
+    assert_eq!((circles(folder.path()), spread_impls(folder.path())), (vec![], vec![]));
+    write("b.rs", "pub struct B;\nfn f(_: super::a::A) {}\n");
+    write("c.rs", "pub struct C;\nimpl crate::a::A {}\n");
+    assert_eq!(circles(folder.path()), [": a → b"]);
+    assert_eq!(spread_impls(folder.path()), ["A in c"]);
+}
