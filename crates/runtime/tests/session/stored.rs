@@ -1,11 +1,15 @@
 //! Session files in every state.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
-use deputize_core::{Cancel, Reply, Request, SessionId, Status};
-use deputize_runtime::{Continue, ReadError, Session, SessionDir, SessionError, Tail};
+use deputize_core::{
+    AgentView, Cancel, ContextUse, Policy, Reply, Request, SessionId, Status, ToolSpec, Usage,
+    Verdict,
+};
+use deputize_runtime::{Continue, Parts, ReadError, Session, SessionDir, SessionError, Tail};
+use serde_json::{Value, json};
 
-use crate::fixture::{World, authority, parts, run, spec};
+use crate::fixture::{World, authority, cut, parts, resumed, run, spec};
 
 fn answer(_: usize, request: &Request<'_>) -> Result<Reply, deputize_core::ModelError> {
     Ok(Reply::text("rule", format!("answer {}", request.messages.len())))
@@ -202,4 +206,37 @@ async fn a_session_is_for_its_owner_alone() {
         |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&dir.file(&id())), 0o600);
     assert_eq!(mode(folder.path()), 0o700);
+}
+
+/// Notes how full the context of an agent is known to be when it makes a call.
+#[derive(Default)]
+struct NotedContext(Mutex<Vec<Option<u64>>>);
+
+impl Policy for NotedContext {
+    fn judge(&self, _: &ToolSpec, _: &Value, agent: &AgentView) -> Verdict {
+        let used = agent.store.get_or_insert_with(ContextUse::default).tokens();
+        self.0.lock().unwrap().push(used);
+        Verdict::Allow
+    }
+}
+
+#[tokio::test]
+async fn a_resumed_agent_knows_how_full_its_context_was() {
+    let rule = |results: usize, _: &Request<'_>| {
+        let usage = Usage { input: 900, output: 100, ..Usage::default() };
+        let reply = match results {
+            0 => Reply::calls("rule", [("look", json!({"n": 1}))]),
+            _ => Reply::text("rule", "done"),
+        };
+        Ok(Reply { usage, ..reply })
+    };
+    let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let world = Arc::new(World::default());
+    let noted = Arc::new(NotedContext::default());
+    let with_policy =
+        || Parts { policy: Arc::<NotedContext>::clone(&noted), ..parts(&world, rule) };
+    run(first.path(), spec(first.path()), with_policy(), &Cancel::new()).await;
+    let dir = cut(first.path(), second.path(), "\"tool.start\"");
+    assert_eq!(resumed(&dir, with_policy()).await.status, Status::Completed);
+    assert_eq!(*noted.0.lock().unwrap(), [Some(1000), Some(1000)]);
 }
