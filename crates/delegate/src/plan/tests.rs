@@ -370,7 +370,7 @@ fn any_json() -> impl Strategy<Value = Value> {
 /// Down every path of a tree: nobody has what the parent lacks, in any dimension.
 #[test]
 fn a_child_is_within_its_parent() {
-    holds(trees(), 40, |(own, levels)| {
+    holds(trees(), 20, |(own, levels)| {
         let mut families = vec![Family::new(&own.join(" "))];
         let mut depth = 0;
         for (arguments, policy) in levels {
