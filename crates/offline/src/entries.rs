@@ -154,14 +154,15 @@ fn npm(
     }
     let published = !package.private && !package.version.is_empty();
     let nested = !published && packages.iter().any(|above| holds(above, package));
-    if nested {
+    if nested || package.private && packages.iter().any(Package::is_published) {
         return;
     }
+    let kind = if package.private { "private package" } else { "library" };
     let index = join(package.folder(), "index.js");
     if !package.library.is_empty() {
-        libraries.push(entry("library", &package.name, built(&package.library)));
+        libraries.push(entry(kind, &package.name, built(&package.library)));
     } else if inventory.has(&index) && !package.name.is_empty() {
-        libraries.push(entry("library", &package.name, index));
+        libraries.push(entry(kind, &package.name, index));
     }
 }
 

@@ -86,6 +86,9 @@ const EXAMPLE_FOLDERS: &[&str] = &[
     "samples",
 ];
 
+/// Folders of the work itself, where a file `test` is as likely a command of that name.
+const SOURCE_FOLDERS: &[&str] = &["src", "lib", "cmd", "commands", "internal", "pkg"];
+
 /// The part that a file plays.
 pub(super) fn part_of(path: &str) -> Part {
     let name = file_name(path);
@@ -115,16 +118,10 @@ pub(super) fn part_of(path: &str) -> Part {
         || lower.contains(".test.")
         || lower.contains(".spec.")
         || lower.starts_with("test_")
+        || stem == "test" && !folder(SOURCE_FOLDERS)
         || matches!(
             stem,
-            "test"
-                | "tests"
-                | "conftest"
-                | "fixture"
-                | "fixtures"
-                | "testutil"
-                | "test_util"
-                | "testutils"
+            "tests" | "conftest" | "fixture" | "fixtures" | "testutil" | "test_util" | "testutils"
         )
     {
         return Part::Test;
@@ -186,6 +183,9 @@ mod tests {
             ("kite/testing/run.py", Part::Main),
             ("test-crates/a/src/lib.rs", Part::Test),
             ("test.c", Part::Test),
+            ("kite/test.py", Part::Test),
+            ("src/cmd/test.rs", Part::Main),
+            ("lib/commands/test.js", Part::Main),
             ("web/a.min.js", Part::Foreign),
             ("Cargo.lock", Part::Foreign),
         ] {

@@ -36,6 +36,11 @@ pub(super) fn read(path: &str, text: &str) -> Option<Package> {
             licence
         };
         out.about = about;
+        out.private = match package.get("publish") {
+            Some(Value::Boolean(publish)) => !publish,
+            Some(Value::Array(registries)) => registries.is_empty(),
+            _ => false,
+        };
         out.requires = requires;
     }
     dependencies(&mut out, &manifest, "");

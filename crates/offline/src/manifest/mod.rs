@@ -134,6 +134,16 @@ impl Package {
         self.inherits.contains(&field)
     }
 
+    /// Whether it is a package that others can depend on. A manifest that only joins others, or
+    /// configures tools, is none.
+    pub(super) fn is_published(&self) -> bool {
+        let declares = matches!(
+            self.tool,
+            Tool::Cargo | Tool::Npm | Tool::Python | Tool::Go | Tool::Maven | Tool::Gradle
+        );
+        declares && !self.private && !self.name.is_empty() && part_of(&self.path) == Part::Main
+    }
+
     /// Whether anything stands in the manifest of a workspace that was not read.
     fn needs_workspace(&self) -> bool {
         !self.inherits.is_empty() || self.dependencies.iter().any(Dependency::leaves_to_workspace)

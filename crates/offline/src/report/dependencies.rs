@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::project::NOT_READ;
 use super::{Report, and_more};
-use crate::manifest::{Dependency, Tool};
+use crate::manifest::{Dependency, Package, Tool};
 use crate::wording::{self, bullets, code, count, number};
 
 /// Dependencies that are named.
@@ -25,10 +25,14 @@ pub(super) fn dependencies(report: &Report) -> Option<String> {
     if manifests.count() == 0 {
         return None;
     }
-    let mut conditions = by_condition(report);
+    let published = report.packages.iter().any(Package::is_published);
+    let (private, own): (Vec<&Package>, Vec<&Package>) =
+        report.packages.iter().partition(|package| published && package.private);
+    let mut conditions = by_condition(report, &own);
+    let private = only_private(by_condition(report, &private), &conditions);
     let always = conditions.remove("").unwrap_or_default();
     let mut out = summary(report, &always, conditions.is_empty());
-    let unread = always.iter().chain(conditions.values().flatten());
+    let unread = always.iter().chain(conditions.values().flatten()).chain(&private);
     let unread = unread.filter(|it| it.dependency.leaves_to_workspace()).count();
     if unread > 0 {
         out.push_str(&format!("; {} {NOT_READ}", count(unread as u64, "version")));
@@ -39,18 +43,34 @@ pub(super) fn dependencies(report: &Report) -> Option<String> {
     let lines = conditions.iter().take(CONDITIONS).map(|(condition, needed)| {
         format!("{}: {}", capitalized(condition), names(report, needed))
     });
-    if let Some(lines) = bullets(lines.chain(more)) {
+    let private = (!private.is_empty())
+        .then(|| format!("Private packages need: {}", names(report, &private)));
+    if let Some(lines) = bullets(lines.chain(more).chain(private)) {
         out.push_str(&format!("\n\n{lines}"));
     }
     Some(out)
 }
 
-/// Returns the dependencies by the condition under which they are needed, those of most packages
-/// first. What is needed always has no other condition.
-fn by_condition(report: &Report) -> BTreeMap<&str, Vec<Needed<'_>>> {
+/// Returns what private packages always need, without what others need too.
+fn only_private<'r>(
+    mut private: BTreeMap<&str, Vec<Needed<'r>>>,
+    others: &BTreeMap<&str, Vec<Needed<'_>>>,
+) -> Vec<Needed<'r>> {
+    let is_known = |name: &str| others.values().flatten().any(|it| it.dependency.name == name);
+    let mut needed = private.remove("").unwrap_or_default();
+    needed.retain(|it| !is_known(&it.dependency.name));
+    needed
+}
+
+/// Returns the dependencies of some packages by the condition under which they are needed, those
+/// of most packages first. What is needed always has no other condition.
+fn by_condition<'r>(
+    report: &'r Report,
+    packages: &[&'r Package],
+) -> BTreeMap<&'r str, Vec<Needed<'r>>> {
     let own: Vec<&str> = report.packages.iter().map(|package| package.name.as_str()).collect();
     let all = || {
-        let all = report.packages.iter().flat_map(|package| &package.dependencies);
+        let all = packages.iter().flat_map(|package| &package.dependencies);
         all.filter(|dependency| !own.contains(&dependency.name.as_str()))
     };
     let always = |name: &str| all().any(|it| it.condition.is_empty() && it.name == name);
@@ -88,8 +108,7 @@ fn summary(report: &Report, always: &[Needed<'_>], unconditional: bool) -> Strin
     if let (false, Some(computed)) = (always.is_empty(), computed) {
         out.push_str(&format!("; others are c{computed}"));
     }
-    let sum =
-        |of: fn(&crate::manifest::Package) -> u64| report.packages.iter().map(of).sum::<u64>();
+    let sum = |of: fn(&Package) -> u64| report.packages.iter().map(of).sum::<u64>();
     let (optional, development) = (sum(|it| it.optional), sum(|it| it.development));
     if optional > 0 {
         out.push_str(&format!("; {} optional", number(optional)));

@@ -356,3 +356,54 @@ fn names_and_commands_of_what_lies_below_are_its_own() {
     assert!(report.contains("`cd web && pnpm test` (vitest)"), "{report}");
     assert!(report.contains("program `reel`: `tool/main.go:3`"), "{report}");
 }
+
+/// A package of npm as its manifest.
+const SITE: &str = r#"{"name": "site", "version": "1.0.0", "private": true, "main": "./dist/x.js",
+    "dependencies": {"next": "^15", "react": "^19"}}"#;
+
+#[test]
+fn a_private_package_does_not_pass_for_the_published_one() {
+    let report = survey_in(
+        "Survey this repository",
+        &[
+            ("packages/a/package.json", r#"{"name": "a", "version": "1.0.0", "main": "a.js"}"#),
+            ("packages/a/a.js", "a();\n"),
+            ("packages/site/package.json", SITE),
+            ("packages/site/x.js", "a();\n"),
+        ],
+    );
+    assert_eq!(section_of(&report, "Entry points"), "- library `a`: `packages/a/a.js`");
+    let section = report.split_once("## Dependencies\n\n").unwrap().1;
+    let needed = "None at run time.\n\n- Private packages need: `next` ^15, `react` ^19\n";
+    assert!(section.starts_with(needed), "{report}");
+}
+
+#[test]
+fn a_private_package_alone_is_the_project() {
+    let report = survey_in(
+        "Survey this repository",
+        &[("package.json", SITE), ("dist/x.js", "a();\n"), ("x.js", "a();\n")],
+    );
+    assert_eq!(section_of(&report, "Entry points"), "- private package `site`: `dist/x.js`");
+    let needed = "2 at run time: `next` ^15, `react` ^19.";
+    assert_eq!(section_of(&report, "Dependencies"), needed);
+}
+
+#[test]
+fn what_a_crate_needs_that_is_not_published_is_named_apart() {
+    let report = survey_in(
+        "Survey this repository",
+        &[
+            ("Cargo.toml", "[package]\nname = \"kite\"\n[dependencies]\nwing = \"1\"\n"),
+            ("src/lib.rs", "fn a() {}\n"),
+            (
+                "xtask/Cargo.toml",
+                "[package]\nname = \"xtask\"\npublish = false\n[dependencies]\nwing = \"1\"\nrope = \"2\"\n",
+            ),
+            ("xtask/src/main.rs", "fn main() {}\n"),
+        ],
+    );
+    let section = report.split_once("## Dependencies\n\n").unwrap().1;
+    let needed = "1 at run time: `wing` 1.\n\n- Private packages need: `rope` 2\n";
+    assert!(section.starts_with(needed), "{report}");
+}
