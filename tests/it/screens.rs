@@ -122,7 +122,7 @@ async fn failed_agents_and_their_whole_reasons_stand_at_the_end() {
     let server = with_failure().await;
     let args = ["--set", "delegation.max_spawn_depth=2", "Go"];
     let whole = |told: &str| {
-        assert!(told.contains("1 agent failed: ✗ [2/2.1/1] Read the deep end"), "{told}");
+        assert!(told.contains("1 agent failed: ✗ [2/2.1/1] 1.0.1/1.0.0: Read the de"), "{told}");
         assert!(told.trim_end().ends_with(&format!("(HTTP 400: {REASON})")), "{told}");
     };
 

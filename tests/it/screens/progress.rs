@@ -100,7 +100,11 @@ async fn agents_that_failed_before_a_resume_stand_at_its_end_too() {
     let session = lab.session();
     let args = ["run", "--resume", &session, "--base-url", &server.base_url()];
     let ended = Running::start(lab.deputize(&args)).end().await.with_code(0);
-    assert!(ended.err.contains("1 agent failed:\n  ✗ [1/1] Read the deep end\n"), "{}", ended.err);
+    assert!(
+        ended.err.contains("1 agent failed:\n  ✗ [1/1] 1.0.0: Read the deep end\n"),
+        "{}",
+        ended.err
+    );
     assert!(ended.err.contains(REASON), "{}", ended.err);
     // What is asked for next is a task of its own.
     let args = ["run", "--resume", &session, "--base-url", &server.base_url(), "And now?"];

@@ -1,5 +1,6 @@
 //! The agents that failed in a run and the tasks that got none, each with its whole reason.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use deputize_core::door::to_line;
@@ -9,6 +10,7 @@ use super::call::{is_delegation, task_goals};
 use super::line::{Line, Style};
 use super::summary::count;
 use super::tree::{Node, Tree};
+use crate::agent_name::short;
 
 /// Failures that are listed; more are counted.
 const LISTED: usize = 50;
@@ -18,13 +20,42 @@ pub(super) const fn is_failure(status: Status) -> bool {
     matches!(status, Status::Failed | Status::Error | Status::Timeout)
 }
 
-/// Returns the part of a reason by which failures are the same: all of it, but without the figures
-/// of a budget, which are others each time.
-pub(super) fn shared_reason(exit_reason: ExitReason, error: &str) -> &str {
+/// Returns the part of a reason by which failures are the same: without how often a request was
+/// sent, and for a budget that is short only what it is short of, because figures differ each time.
+pub(super) fn shared_reason(exit_reason: ExitReason, error: &str) -> Cow<'_, str> {
     match error.split_once(": ") {
-        Some((lead, _figures)) if exit_reason == ExitReason::Budget => lead,
-        _ => error,
+        Some((lead, figures)) if exit_reason == ExitReason::Budget => match budget_units(figures) {
+            "" => error.into(),
+            units => format!("{lead} ({units})").into(),
+        },
+        _ => without_attempts(error).into(),
     }
+}
+
+/// Returns the units that an explanation of a short budget speaks of. Empty if there is none.
+pub(super) fn budget_units(text: &str) -> &'static str {
+    match (text.contains(" tokens"), text.contains('$')) {
+        (true, true) => "tokens and dollars",
+        (true, false) => "tokens",
+        (false, true) => "dollars",
+        (false, false) => "",
+    }
+}
+
+/// Returns a reason without the remarks at its end on how often the request was sent.
+fn without_attempts(error: &str) -> &str {
+    let mut cause = error;
+    while let Some((before, remark)) =
+        cause.strip_suffix(')').and_then(|open| open.rsplit_once(" ("))
+    {
+        let tried = remark.strip_prefix("tried ").and_then(|rest| rest.strip_suffix(" times"));
+        let is_count = tried.is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()));
+        if !is_count && remark != "not sent: others just gave up" {
+            break;
+        }
+        cause = before;
+    }
+    cause
 }
 
 /// The children that failed in a turn of the top agent: a fold over the records.
@@ -41,6 +72,7 @@ pub(super) struct Failures {
 /// A task for which no agent was started.
 #[derive(Debug)]
 struct UnstartedTask {
+    agent: AgentId,
     parent: AgentId,
     /// Which task of its call, from 1, and how many there are.
     place: (u32, usize),
@@ -90,7 +122,7 @@ impl Failures {
     /// together, each on one row of so many columns. Empty where none failed.
     pub(super) fn lines(&self, tree: &Tree, columns: usize) -> Vec<Line> {
         let agents = tree.top_down().filter(|(id, _)| self.agents.contains(*id));
-        let agents: Vec<Failure> = agents.map(|(_, node)| Failure::of_agent(node)).collect();
+        let agents: Vec<Failure> = agents.map(|(id, node)| Failure::of_agent(id, node)).collect();
         let tasks: Vec<Failure> =
             self.tasks.iter().map(|task| Failure::of_task(task, tree)).collect();
         let mut lines = section(agents, ("agent", "failed"), columns);
@@ -101,9 +133,10 @@ impl Failures {
 
 impl UnstartedTask {
     fn new(parent: &AgentId, fact: &Fact, goals: &[String]) -> Option<Self> {
-        let Fact::NotBegun { task_index, status, error, .. } = fact else { return None };
+        let Fact::NotBegun { agent, task_index, status, error, .. } = fact else { return None };
         let goal = usize::try_from(*task_index).ok().and_then(|index| goals.get(index));
         is_failure(*status).then(|| Self {
+            agent: agent.clone(),
             parent: parent.clone(),
             place: (task_index.saturating_add(1), goals.len()),
             goal: goal.cloned().unwrap_or_default(),
@@ -113,12 +146,12 @@ impl UnstartedTask {
 }
 
 impl Failure {
-    fn of_agent(node: &Node) -> Self {
+    fn of_agent(id: &AgentId, node: &Node) -> Self {
         let reason = node.error.as_deref().unwrap_or("it gave no reason");
-        let shared = node.exit_reason.map_or(reason, |exit| shared_reason(exit, reason));
+        let shared = node.exit_reason.map_or(reason.into(), |exit| shared_reason(exit, reason));
         Self {
-            name: name(&node.tag, &node.goal),
-            shared: shared.to_owned(),
+            name: name(&node.tag, id, &node.goal),
+            shared: shared.into_owned(),
             reason: reason.to_owned(),
         }
     }
@@ -129,7 +162,44 @@ impl Failure {
         let (number, all) = task.place;
         let tag = format!("{above}{separator}{number}/{all}");
         let error = task.error.clone();
-        Self { name: name(&tag, &task.goal), shared: error.clone(), reason: error }
+        Self { name: name(&tag, &task.agent, &task.goal), shared: error.clone(), reason: error }
+    }
+}
+
+/// Failures for the same reason.
+struct Group {
+    shared: String,
+    names: Vec<Line>,
+    /// The whole reason of the first.
+    reason: String,
+    /// Whether it is that of all, to the letter.
+    is_equal: bool,
+}
+
+impl Group {
+    fn new(first: Failure) -> Self {
+        let Failure { name, shared, reason } = first;
+        Self { shared, names: vec![name], reason, is_equal: true }
+    }
+
+    fn add(&mut self, failure: Failure) {
+        self.is_equal &= failure.reason == self.reason;
+        self.names.push(failure.name);
+    }
+
+    /// Returns a text that is true of each of them: figures of one are said to be its own.
+    fn words(&self, thing: &str) -> String {
+        let (size, reason) = (self.names.len(), &self.reason);
+        let all = count(size, thing);
+        if size == 1 {
+            reason.clone()
+        } else if self.is_equal {
+            format!("{all}: {reason}")
+        } else if without_attempts(reason) == self.shared {
+            format!("{all}: {}", self.shared)
+        } else {
+            format!("{all}, the first of them: {reason}")
+        }
     }
 }
 
@@ -139,26 +209,21 @@ fn section(failures: Vec<Failure>, (thing, what): (&str, &str), columns: usize) 
     if all == 0 {
         return Vec::new();
     }
-    let mut groups: Vec<(Failure, Vec<Line>)> = Vec::new();
+    let mut groups: Vec<Group> = Vec::new();
     for failure in failures {
-        match groups.iter_mut().find(|(first, _)| first.shared == failure.shared) {
-            Some((_, others)) => others.push(failure.name),
-            None => groups.push((failure, Vec::new())),
+        match groups.iter_mut().find(|group| group.shared == failure.shared) {
+            Some(group) => group.add(failure),
+            None => groups.push(Group::new(failure)),
         }
     }
     let title = format!("{} {what}:", count(all, thing));
     let mut lines = vec![Line::default().with(Style::Bad, title)];
     let mut left = LISTED;
-    for (first, others) in groups {
-        if left == 0 {
-            break;
-        }
-        let size = others.len() + 1;
-        let names = std::iter::once(first.name).chain(others).take(left);
-        lines.extend(names.map(|name| name.fit(columns)));
+    for group in groups {
+        let reason = format!("    {}", group.words(thing));
+        let size = group.names.len();
+        lines.extend(group.names.into_iter().take(left).map(|name| name.fit(columns)));
         left = left.saturating_sub(size);
-        let of_all = (size > 1).then(|| format!("{}: ", count(size, thing)));
-        let reason = format!("    {}{}", of_all.unwrap_or_default(), first.reason);
         lines.push(Line::default().with(Style::Plain, reason));
     }
     if let more @ 1.. = all.saturating_sub(LISTED) {
@@ -167,9 +232,10 @@ fn section(failures: Vec<Failure>, (thing, what): (&str, &str), columns: usize) 
     lines
 }
 
-/// An agent by its path in the tree, and its goal.
-fn name(tag: &str, goal: &str) -> Line {
-    let line = Line::default().with(Style::Bad, "  ✗ ").with(Style::Dim, format!("[{tag}] "));
+/// An agent by its path in the tree, its id, which no other call repeats, and its goal.
+fn name(tag: &str, id: &AgentId, goal: &str) -> Line {
+    let line = Line::default().with(Style::Bad, "  ✗ ");
+    let line = line.with(Style::Dim, format!("[{tag}] {}: ", short(id)));
     line.with(Style::Plain, goal)
 }
 
@@ -220,7 +286,7 @@ mod tests {
         tape.add(&child(0), end);
         tape.add(&root(), failed(&root(), "told elsewhere"));
         let expected = format!(
-            "3 agents failed:\n  ✗ [2/3] b\n  ✗ [3/3] c\n    2 agents: no such model\n  ✗ [2/3.1/3] d\n    {long}"
+            "3 agents failed:\n  ✗ [2/3] 1.0.1: b\n  ✗ [3/3] 1.0.2: c\n    2 agents: no such model\n  ✗ [2/3.1/3] 1.0.1/2.0.0: d\n    {long}"
         );
         assert_eq!(told(&tape), expected);
         assert_eq!(CALL.step, 1, "the calls of the fixture");
@@ -236,7 +302,7 @@ mod tests {
         tape.add(&root(), message());
         let end = || crate::fixture::ended(&root(), Status::Interrupted, ExitReason::Interrupted);
         tape.add(&root(), end()).add(&root(), Event::AgentResume { max_iterations: 9 });
-        assert_eq!(told(&tape), "1 agent failed:\n  ✗ [1/3] a\n    no");
+        assert_eq!(told(&tape), "1 agent failed:\n  ✗ [1/3] 1.0.0: a\n    no");
         tape.add(&root(), end()).add(&root(), message());
         assert_eq!(told(&tape), "");
     }
@@ -262,20 +328,53 @@ mod tests {
         let mut tape = Tape::default();
         tape.add(&root(), started(&root(), "All"));
         let goal = "Sort the imports of every module of this project, one by one";
-        for (index, left) in [(0, 440), (1, 585), (2, 585)] {
+        let tokens =
+            |left| format!("900 of 1485 tokens of budget.tokens are spent, so {left} are left");
+        let dollars = "$1.0000 of $1 of budget.usd are spent, so $0.0000 are left".to_owned();
+        for (index, figures) in [(0, tokens(440)), (1, tokens(585)), (2, dollars.clone())] {
             tape.add(&child(index), started(&child(index), goal));
             let mut outcome = outcome(&child(index), Status::Failed, ExitReason::Budget);
-            outcome.error = Some(format!("nothing was asked: no room: {left} are left"));
+            outcome.error = Some(format!("nothing was asked: {figures}"));
             tape.add(&child(index), Event::AgentEnd(Box::new(outcome)));
         }
-        let cut = "Sort the imports of every module of this project,…";
+        let cut = "Sort the imports of every module of this p…";
         assert_eq!(
             told(&tape),
             format!(
-                "3 agents failed:\n  ✗ [1/3] {cut}\n  ✗ [2/3] {cut}\n  ✗ [3/3] {cut}\n    \
-                 3 agents: nothing was asked: no room: 440 are left"
+                "3 agents failed:\n  ✗ [1/3] 1.0.0: {cut}\n  ✗ [2/3] 1.0.1: {cut}\n    \
+                 2 agents, the first of them: nothing was asked: {}\n  ✗ [3/3] 1.0.2: {cut}\n    \
+                 nothing was asked: {dollars}",
+                tokens(440)
             )
         );
+    }
+
+    #[test]
+    fn one_cause_is_one_reason_however_often_it_was_tried() {
+        let mut tape = Tape::default();
+        tape.add(&root(), started(&root(), "All"));
+        let remarks = ["", " (tried 2 times)", " (not sent: others just gave up)"];
+        for (index, remark) in (0..).zip(remarks) {
+            tape.add(&child(index), started(&child(index), "a"));
+            tape.add(&child(index), failed(&child(index), &format!("no route (port 1){remark}")));
+        }
+        let told = told(&tape);
+        assert!(told.ends_with("\n    3 agents: no route (port 1)"), "{told}");
+        assert_eq!(told.matches("no route").count(), 1, "{told}");
+    }
+
+    #[test]
+    fn each_reason_is_shown_beyond_the_names_that_are_listed() {
+        let mut tape = Tape::default();
+        tape.add(&root(), started(&root(), "All"));
+        for index in 0..60 {
+            let error = if index < 55 { "no such model" } else { "no such key" };
+            tape.add(&child(index), started(&child(index), "a"));
+            tape.add(&child(index), failed(&child(index), error));
+        }
+        let told = told(&tape);
+        let end = "    55 agents: no such model\n    5 agents: no such key\n  and 10 more";
+        assert!(told.ends_with(end), "{told}");
     }
 
     #[test]
@@ -297,7 +396,7 @@ mod tests {
         tape.add(&root(), returned(CALL, "delegate_task", CallStatus::Ok, "{}", facts));
         assert_eq!(
             told(&tape),
-            "2 tasks not begun:\n  ✗ [2/3] b\n  ✗ [3/3] c\n    \
+            "2 tasks not begun:\n  ✗ [2/3] 1.0.1: b\n  ✗ [3/3] 1.0.2: c\n    \
              2 tasks: its journal cannot be written"
         );
     }

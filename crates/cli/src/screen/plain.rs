@@ -17,6 +17,7 @@ use super::line::{Line, Style};
 use super::shown_reasons::ShownReasons;
 use super::summary::{as_is, count, dollars, seconds};
 use super::tree::Tree;
+use crate::agent_name::short;
 use crate::approve::NO_TERMINAL;
 
 /// The most characters of a remark on one line.
@@ -120,6 +121,7 @@ impl Plain {
             }
             _ => {
                 lines.extend(self.group_calls(tree, record, detail));
+                self.reasons.apply(record);
                 lines.extend(worth(tree, record, detail, &mut self.reasons));
             }
         }
@@ -262,11 +264,10 @@ fn prefixed(tree: &Tree, agent: &AgentId) -> Line {
 
 fn worth(tree: &Tree, record: &Record, detail: Detail, reasons: &mut ShownReasons) -> Option<Line> {
     let line = || prefixed(tree, &record.agent);
-    let tag = tree.get(&record.agent).map(|node| node.tag.as_str()).unwrap_or_default();
     match &record.event {
         Event::Log { level, message } => {
             let is_shown = log(line(), *level, message, detail).is_some();
-            let message = is_shown.then(|| reasons.words_of_log(tag, message))?;
+            let message = is_shown.then(|| reasons.words_of_log(&record.agent, message))?;
             log(line(), *level, &message, detail)
         }
         Event::Hook(run) => hook(line(), run, detail),
@@ -299,7 +300,7 @@ fn worth(tree: &Tree, record: &Record, detail: Detail, reasons: &mut ShownReason
             Some(line().with(Style::Asking, format!("new children: {what} by {by}")))
         }
         Event::AgentEnd(outcome) => {
-            let why = reasons.words_of_end(tag, outcome);
+            let why = reasons.words_of_end(&record.agent, outcome);
             Some(finished(tree, record, outcome, why))
         }
         Event::SessionStart(_)
@@ -474,6 +475,9 @@ fn finished(tree: &Tree, record: &Record, outcome: &Outcome, why: Option<String>
     let mut line = Line::default().with(style, format!("{mark} "));
     if !tag.is_empty() {
         line.push(Style::Dim, format!("[{tag}] "));
+    }
+    if why.is_some() {
+        line.push(Style::Dim, format!("{}: ", short(&record.agent)));
     }
     line.push(Style::Plain, to_line(&goal, TOLD_CHARS));
     let cost = dollars(outcome.cost_usd).map(|usd| format!(" · {usd}")).unwrap_or_default();

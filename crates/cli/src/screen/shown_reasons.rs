@@ -3,75 +3,136 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use deputize_core::Outcome;
 use deputize_core::door::to_line;
+use deputize_core::{AgentId, Event, Outcome, Record};
 use deputize_runtime::is_budget_shortage;
 
-use super::failures::shared_reason;
+use super::failures::{budget_units, shared_reason};
+use crate::agent_name::short;
 
 /// The reason of all warnings that a request does not fit into a budget.
 const NO_ROOM: &str = "no room for a request";
 
-/// Reasons, each with the tag of the agent with which it was shown.
+/// Reasons, each with the agent with which it was shown.
 #[derive(Debug, Default)]
-pub(super) struct ShownReasons(BTreeMap<String, String>);
+pub(super) struct ShownReasons {
+    first: BTreeMap<String, String>,
+    /// The top agent has ended its turn.
+    turn_ended: bool,
+}
 
 impl ShownReasons {
+    /// Takes a record: what a person asks for next shows its reasons anew.
+    pub(super) fn apply(&mut self, record: &Record) {
+        match &record.event {
+            Event::AgentEnd(_) => self.turn_ended |= record.depth == 0,
+            Event::Message(message)
+                if self.turn_ended && record.depth == 0 && message.from.is_none() =>
+            {
+                *self = Self::default();
+            }
+            _ => {}
+        }
+    }
+
     /// Returns why an agent failed: whole, or where the same reason was shown. `None` if it did
     /// not fail or is the top agent, whose reason stands at the very end.
-    pub(super) fn words_of_end(&mut self, tag: &str, outcome: &Outcome) -> Option<String> {
-        let error = outcome.error.as_deref().filter(|_| !tag.is_empty())?;
-        let first = self.first(shared_reason(outcome.exit_reason, error), tag);
-        Some(match first {
-            Some(first) => format!("the same reason as [{first}]"),
+    pub(super) fn words_of_end(&mut self, agent: &AgentId, outcome: &Outcome) -> Option<String> {
+        let error = outcome.error.as_deref()?;
+        let child = child_name(agent)?;
+        let reason = shared_reason(outcome.exit_reason, error);
+        Some(match self.first_other(&reason, child) {
+            Some(first) => format!("the same reason as {first}"),
             None => to_line(error, error.len()),
         })
     }
 
-    /// Returns the text of a log entry; the figures of a budget are shown for one agent alone.
-    pub(super) fn words_of_log<'m>(&mut self, tag: &str, message: &'m str) -> Cow<'m, str> {
-        let first = is_budget_shortage(message).then(|| self.first(NO_ROOM, tag)).flatten();
-        match first {
+    /// Returns the text of a log entry. The figures of a budget are shown for one child alone,
+    /// which is named.
+    pub(super) fn words_of_log<'m>(&mut self, agent: &AgentId, message: &'m str) -> Cow<'m, str> {
+        let child = child_name(agent).filter(|_| is_budget_shortage(message));
+        let Some(child) = child else { return message.into() };
+        let reason = format!("{NO_ROOM} ({})", budget_units(message));
+        match self.first_other(&reason, child) {
             Some(first) => {
-                format!("the budget has no room for its next request, as for [{first}]").into()
+                format!("the budget has no room for its next request, as for {first}").into()
             }
-            None => message.into(),
+            None => format!("{child}: {message}").into(),
         }
     }
 
-    /// Returns the tag of the other child with which a reason was shown, if it was.
-    fn first(&mut self, reason: &str, tag: &str) -> Option<String> {
-        if tag.is_empty() {
-            return None;
-        }
-        let first = self.0.entry(reason.to_owned()).or_insert_with(|| tag.to_owned());
-        (first != tag).then(|| first.clone())
+    /// Returns the other child with which a reason was shown, if it was.
+    fn first_other(&mut self, reason: &str, child: &str) -> Option<String> {
+        let first = self.first.entry(reason.to_owned()).or_insert_with(|| child.to_owned());
+        (first != child).then(|| first.clone())
     }
+}
+
+/// Returns the short id of a child. `None` for the top agent.
+fn child_name(agent: &AgentId) -> Option<&str> {
+    Some(short(agent)).filter(|_| agent.as_str().contains('/'))
 }
 
 #[cfg(test)]
 mod tests {
-    use deputize_core::{ExitReason, Status};
+    use deputize_core::{ExitReason, Status, UserMessage};
 
     use super::*;
-    use crate::fixture::{child, outcome};
+    use crate::fixture::{Tape, child, ended, outcome, root};
+
+    fn words_of_error(
+        reasons: &mut ShownReasons,
+        agent: &AgentId,
+        exit_reason: ExitReason,
+        error: &str,
+    ) -> Option<String> {
+        let mut outcome = outcome(agent, Status::Failed, exit_reason);
+        outcome.error = Some(error.to_owned());
+        reasons.words_of_end(agent, &outcome)
+    }
 
     #[test]
     fn a_reason_is_shown_whole_with_the_first_agent() {
         let mut reasons = ShownReasons::default();
-        let mut words = |tag: &str, exit_reason, error: &str| {
-            let mut outcome = outcome(&child(0), Status::Failed, exit_reason);
-            outcome.error = Some(error.to_owned());
-            reasons.words_of_end(tag, &outcome)
+        let mut words = |agent: &AgentId, exit_reason, error: &str| {
+            words_of_error(&mut reasons, agent, exit_reason, error)
         };
         let budget = ExitReason::Budget;
-        let whole = Some("no room: 5 are left".to_owned());
-        assert_eq!(words("1/3", budget, "no room: 5 are left"), whole);
-        let same = Some("the same reason as [1/3]".to_owned());
-        assert_eq!(words("2/3", budget, "no room: 7 are left"), same);
+        let whole = Some("no room: 5 of 9 tokens are left".to_owned());
+        assert_eq!(words(&child(0), budget, "no room: 5 of 9 tokens are left"), whole);
+        let same = Some("the same reason as 1.0.0".to_owned());
+        assert_eq!(words(&child(1), budget, "no room: 7 of 9 tokens are left"), same);
+        let dollars = "no room: $1 are left";
+        assert_eq!(words(&child(1), budget, dollars).as_deref(), Some(dollars));
         let error = ExitReason::Error;
-        assert_eq!(words("3/3", error, "no room: 5 are left"), whole, "it is about no budget");
-        assert_eq!(words("", error, "no room: 5 are left"), None, "the top agent's is elsewhere");
+        assert_eq!(words(&child(2), error, "no room: 5 of 9 tokens are left"), whole);
+        assert_eq!(words(&root(), error, "no room"), None, "the top agent's is elsewhere");
+    }
+
+    #[test]
+    fn agents_of_two_calls_are_told_apart() {
+        let mut reasons = ShownReasons::default();
+        let call = deputize_core::CallId { step: 1, slot: 1 };
+        for agent in [root().child(call, 0), child(0)] {
+            let words = words_of_error(&mut reasons, &agent, ExitReason::Error, "no such model");
+            let expected =
+                if agent == child(0) { "the same reason as 1.1.0" } else { "no such model" };
+            assert_eq!(words.as_deref(), Some(expected));
+        }
+    }
+
+    #[test]
+    fn a_new_task_shows_its_reasons_anew() {
+        let mut reasons = ShownReasons::default();
+        let message = || Event::Message(UserMessage { text: "All".to_owned(), from: None });
+        let mut tape = Tape::default();
+        tape.add(&root(), message());
+        tape.add(&root(), ended(&root(), Status::Completed, ExitReason::Completed));
+        tape.add(&root(), message());
+        let error = ExitReason::Error;
+        assert_eq!(words_of_error(&mut reasons, &child(0), error, "no").as_deref(), Some("no"));
+        tape.records.iter().for_each(|record| reasons.apply(record));
+        assert_eq!(words_of_error(&mut reasons, &child(1), error, "no").as_deref(), Some("no"));
     }
 
     #[test]
@@ -80,13 +141,14 @@ mod tests {
         let short = |left: u32| {
             format!("the next request may take 9 tokens, and 9 must stay: {left} are left")
         };
-        assert_eq!(reasons.words_of_log("1/3", &short(3)), short(3));
+        assert_eq!(reasons.words_of_log(&child(0), &short(3)), format!("1.0.0: {}", short(3)));
         assert_eq!(
-            reasons.words_of_log("2/3", &short(4)),
-            "the budget has no room for its next request, as for [1/3]"
+            reasons.words_of_log(&child(1), &short(4)),
+            "the budget has no room for its next request, as for 1.0.0"
         );
-        for (tag, other) in [("", short(5)), ("2/3", "going on with p/m: gone".to_owned())] {
-            assert_eq!(reasons.words_of_log(tag, &other), other);
+        for (agent, other) in [(root(), short(5)), (child(1), "going on with p/m: gone".to_owned())]
+        {
+            assert_eq!(reasons.words_of_log(&agent, &other), other);
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, BufRead as _, Read as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use deputize_core::door::to_line;
 use deputize_core::{AgentId, AgentSpec, Event, Message, Record, SessionId, SessionStart};
@@ -142,6 +142,8 @@ pub struct StoredSession {
     pub(crate) good_bytes: u64,
     /// Bytes that are known to survive the end of the machine.
     pub(crate) durable_bytes: u64,
+    /// The states of its agents, folded from its records at first use.
+    states: OnceLock<AgentStates>,
 }
 
 /// What was said in a conversation.
@@ -157,15 +159,14 @@ impl StoredSession {
     /// The conversation of an agent, as its model saw it after the system text.
     #[must_use]
     pub fn messages(&self, agent: &AgentId) -> Option<Vec<Arc<Message>>> {
-        let state = AgentStates::of(&self.records).get(agent)?;
-        Some(state.messages())
+        Some(self.states().get(agent)?.messages())
     }
 
     /// The conversation of an agent after the system text, with what had come of replies that were
     /// cut, where they were.
     #[must_use]
     pub fn said(&self, agent: &AgentId) -> Option<Vec<Said>> {
-        let state = AgentStates::of(&self.records).get(agent)?;
+        let state = self.states().get(agent)?;
         let state = state.read();
         let mut cuts = state.cut_replies().iter().peekable();
         let mut said = Vec::new();
@@ -177,6 +178,10 @@ impl StoredSession {
         }
         said.extend(cuts.map(|(_, text)| Said::Cut(text.clone())));
         Some(said)
+    }
+
+    fn states(&self) -> &AgentStates {
+        self.states.get_or_init(|| AgentStates::of(&self.records))
     }
 
     /// The top agent's spec, with its texts.
@@ -351,7 +356,8 @@ impl<T> Scan<T> {
 pub(super) fn read(disk: &dyn Disk, path: &Path) -> Result<StoredSession, ReadError> {
     let scanned = scan(disk, path, |record| serde_json::from_str(record.get()))?;
     let Scanned { header, records, tail, damage, good_bytes, durable_bytes, .. } = scanned;
-    Ok(StoredSession { header, records, tail, damage, good_bytes, durable_bytes })
+    let states = OnceLock::new();
+    Ok(StoredSession { header, records, tail, damage, good_bytes, durable_bytes, states })
 }
 
 /// Reads a session file; `record` makes of each good record what is kept of it.

@@ -220,3 +220,14 @@ fn a_session_is_named_by_its_beginning_where_no_other_begins_so() {
         assert_eq!(named(none), Err(format!("there is no session `{none}`")));
     }
 }
+
+#[test]
+fn the_records_of_a_session_are_folded_once() {
+    let mut tape = Tape::default();
+    tape.add(&root(), started(&root(), "All"));
+    let text = "Sort the imports".to_owned();
+    tape.add(&root(), Event::Message(deputize_core::UserMessage { text, from: None }));
+    let (_dir, stored) = stored(&tape);
+    let first = || stored.messages(&root()).unwrap().into_iter().next().unwrap();
+    assert!(std::sync::Arc::ptr_eq(&first(), &first()));
+}
