@@ -6,15 +6,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deputize_core::door::{FrameSecret, Secrets};
-use deputize_core::{ApproverMode, Authority, Cancel, Grant, Limits, Outcome};
-use deputize_delegate::{Background, OverLimit, Policy};
+use deputize_core::{ApproverMode, Authority, Cancel, Grant, Limits, Outcome, ToolsetName};
+use deputize_delegate::{Background, OverLimit, Policy, PromptLayout, ToolSchemas};
 use deputize_runtime::{Budgets, Continue, Models, Parts, Pulse, Session, SyncMode};
 use deputize_testkit::{End, Ended, Steps, Trouble};
 use tokio::time::Instant;
 
 use crate::mind::Mind;
 use crate::model::SimModel;
-use crate::rules::{SimClock, SimPerson, SimRules};
+use crate::rules::{SimClock, SimHook, SimPerson, SimRules};
 use crate::tools::catalog;
 use crate::world::{Life, SECRET, Watch, World};
 
@@ -129,6 +129,7 @@ async fn session(
     since: Instant,
 ) -> Result<Outcome, String> {
     let setting = Setting::of(world);
+    setting.count(world);
     let parts = parts(world, since, &setting);
     let (dir, id) = (world.dir(), World::id());
     if world.disk.bytes(&world.path()).is_none() {
@@ -158,9 +159,19 @@ struct Setting {
     delegation: Policy,
     budgets: Budgets,
     children_time: Option<Duration>,
+    hooks: bool,
 }
 
 impl Setting {
+    /// Counts what it has; a seed is counted once, however many processes it takes.
+    fn count(&self, world: &World) {
+        let figures = &mut world.state().figures;
+        figures.ceilings = self.delegation.toolset_ceiling.is_some().into();
+        figures.cache_first = (self.delegation.prompt_layout == PromptLayout::CacheFirst).into();
+        figures.cache_preserving =
+            (self.delegation.tool_schemas == ToolSchemas::CachePreserving).into();
+    }
+
     fn of(world: &World) -> Self {
         let grant = Grant {
             spawn_depth: Some(3),
@@ -173,6 +184,7 @@ impl Setting {
         let mut delegation = Policy { max_spawn_depth: 3, background: true, ..Policy::default() };
         let mut task = "go".to_owned();
         let (mut budgets, mut children_time) = (Budgets::default(), None);
+        let mut hooks = false;
         if world.mind == Mind::Chance {
             let mut dice = world.seed.dice("setting");
             limits.max_iterations = dice.u32(1..7);
@@ -196,8 +208,21 @@ impl Setting {
             budgets.session.tokens = some(200_000);
             budgets.children.tokens = some(100_000);
             children_time = some(100_000).map(Duration::from_millis);
+            let mut dice = world.seed.dice("features");
+            hooks = dice.u32(..3) == 0;
+            if dice.u32(..3) == 0 {
+                let mut sets = ["delegation", "see", "work"].map(ToolsetName::literal).to_vec();
+                sets.remove(dice.usize(..3));
+                delegation.toolset_ceiling = Some(sets.into_iter().collect());
+            }
+            if dice.u32(..3) == 0 {
+                delegation.prompt_layout = PromptLayout::CacheFirst;
+            }
+            if dice.u32(..3) == 0 {
+                delegation.tool_schemas = ToolSchemas::CachePreserving;
+            }
         }
-        Self { task, limits, grant, delegation, budgets, children_time }
+        Self { task, limits, grant, delegation, budgets, children_time, hooks }
     }
 }
 
@@ -212,6 +237,7 @@ fn parts(world: &Arc<World>, since: Instant, setting: &Setting) -> Parts {
         handoff: Some(Arc::new(Background::new(setting.delegation.clone(), clock.clone()))),
         pulse: Some(Pulse::default()),
         budgets: setting.budgets,
+        hooks: if setting.hooks { vec![Arc::new(SimHook(Arc::clone(world)))] } else { Vec::new() },
         children_time: setting.children_time,
         models,
         secrets,

@@ -128,7 +128,7 @@ fn by_chance(
         reasoning: dice.u64(..9),
         ..Usage::default()
     };
-    let text = ["", "", "Done.", "I look. ", "key: sk-0123456789-canary, that is it", " \n"];
+    let text = ["", "", "Done.", "I look. ", "key: sk-0123456789-canary, that is it", " \n", TYPED];
     let text = text[dice.usize(..text.len())];
     let finish = match dice.u32(..40) {
         0 => Finish::Refused,
@@ -137,7 +137,8 @@ fn by_chance(
     };
     let may_call = request.tool_choice == ToolChoice::Auto || dice.u32(..4) == 0;
     let count = if may_call && dice.u32(..10) < 7 { dice.usize(1..5) } else { 0 };
-    let calls = (0..count).map(|_| call(dice)).collect();
+    let agents = named_agents(request);
+    let calls = (0..count).map(|_| call(dice, &agents)).collect();
     let reasoning = if dice.u32(..5) == 0 { format!("Hm, {SECRET}?") } else { String::new() };
     Ok(Reply { text: text.to_owned(), reasoning, calls, finish, usage, ..Reply::text("m", "") })
 }
@@ -162,13 +163,14 @@ fn trouble(dice: &mut Rng) -> Option<ModelError> {
     Some(error)
 }
 
-fn call(dice: &mut Rng) -> RawCall {
+fn call(dice: &mut Rng, agents: &[String]) -> RawCall {
     let n = dice.u32(..4);
-    let (name, arguments) = match dice.u32(..24) {
+    let (name, arguments) = match dice.u32(..27) {
         0..6 => ("look", json!({"n": n}).to_string()),
         6..10 => ("act", json!({"n": n, "text": SECRET}).to_string()),
         10..14 => ("send", json!({"n": n}).to_string()),
         14..21 => ("delegate_task", delegation(dice).to_string()),
+        24.. => ("delegate_control", control(dice, agents).to_string()),
         21 => ("lok", "{}".to_owned()),
         22 => {
             ("act", ["", "{", "[]", "{\"m\":1}", "null", "{\"n\":\"x\"}"][dice.usize(..6)].into())
@@ -176,6 +178,38 @@ fn call(dice: &mut Rng) -> RawCall {
         _ => ("\u{202e}; rm -rf \u{0}", "\"".repeat(dice.usize(..40))),
     };
     RawCall { name: name.to_owned(), arguments }
+}
+
+/// An answer that fits the schema of tasks that have one.
+const TYPED: &str = "{\"n\": 1}";
+
+/// The agents that results have named in a conversation.
+fn named_agents(request: &Request<'_>) -> Vec<String> {
+    let mut agents = Vec::new();
+    for message in request.messages {
+        let Message::Tool(result) = &**message else { continue };
+        let named = result.text.as_str().split("\"agent\":\"").skip(1);
+        agents.extend(named.filter_map(|rest| Some(rest.split_once('"')?.0.to_owned())));
+    }
+    agents
+}
+
+/// A look at the agents below, a message to them, an order to stop, or a wait for them.
+fn control(dice: &mut Rng, agents: &[String]) -> Value {
+    let action = ["list", "message", "stop", "join"][dice.usize(..4)];
+    let mut call = json!({"action": action});
+    match action {
+        "list" => return call,
+        "message" => call["message"] = format!("Mind {SECRET}.").into(),
+        "join" => call["wait_for"] = ["any", "all"][dice.usize(..2)].into(),
+        _ => {}
+    }
+    if agents.is_empty() || dice.u32(..4) == 0 {
+        call["all"] = true.into();
+    } else {
+        call["agents"] = json!([agents[dice.usize(..agents.len())]]);
+    }
+    call
 }
 
 fn delegation(dice: &mut Rng) -> Value {
@@ -186,7 +220,12 @@ fn delegation(dice: &mut Rng) -> Value {
         if dice.bool() {
             task["role"] = "orchestrator".into();
         }
-        match dice.u32(..8) {
+        match dice.u32(..10) {
+            8..10 => {
+                let number = json!({"n": {"type": "integer"}});
+                task["output_schema"] =
+                    json!({"type": "object", "properties": number, "required": ["n"]});
+            }
             0 => task["toolsets"] = json!(["work"]),
             1 => task["toolsets"] = json!(["nonsense"]),
             2 => task["max_iterations"] = dice.u32(..4).into(),

@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deputize_core::{
-    AgentView, Answer, Approver, BoxFuture, Cancel, Clock, Policy, Question, ToolSpec, Verdict,
+    AgentView, Answer, Approver, BoxFuture, Cancel, Clock, Hook, HookAnswer, HookInput, HookPoint,
+    Policy, Question, ToolSpec, Verdict,
 };
 use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::mind::Mind;
-use crate::world::World;
+use crate::world::{SECRET, World};
 
 pub(crate) struct SimRules(pub(crate) Arc<World>);
 
@@ -64,6 +65,50 @@ impl Approver for SimPerson {
                 () = tokio::time::sleep(thinks) => {
                     if dice.bool() { Answer::yes("user") } else { Answer::no("user") }
                 }
+            }
+        })
+    }
+}
+
+/// Hooks that mostly let pass. What one decides of a moment is always the same, also after a crash.
+pub(crate) struct SimHook(pub(crate) Arc<World>);
+
+impl Hook for SimHook {
+    fn name(&self) -> &str {
+        "sim"
+    }
+
+    fn wants(&self, point: HookPoint) -> bool {
+        point != HookPoint::UserPromptSubmit
+    }
+
+    fn run<'a>(
+        &'a self,
+        input: &'a HookInput<'a>,
+        cancel: &'a Cancel,
+    ) -> BoxFuture<'a, HookAnswer> {
+        Box::pin(async move {
+            let (world, agent) = (&self.0, &input.agent.id);
+            let point = input.moment.point();
+            let call = input.moment.call().map(|(call, _)| call);
+            let name = format!("hook {agent} {} {call:?}", point.as_str());
+            let _under_way = world.under_way(name.clone());
+            let mut dice = world.seed.dice(&name);
+            let decision = dice.u32(..24);
+            tokio::select! {
+                biased;
+                () = cancel.cancelled() => return HookAnswer::error("told to end"),
+                () = tokio::time::sleep(Duration::from_millis(dice.u64(..2_000))) => {}
+            }
+            match (decision, call) {
+                (0..2, Some(call)) if point == HookPoint::PreToolUse => {
+                    world.state().blocked.insert((agent.clone(), call));
+                    HookAnswer::block(format!("not {SECRET}"))
+                }
+                (0..2, _) => HookAnswer::block(format!("not {SECRET}")),
+                (2, _) => HookAnswer::error(format!("no {SECRET}")),
+                (3, _) => panic!("on purpose"),
+                _ => HookAnswer::pass(),
             }
         })
     }

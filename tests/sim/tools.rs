@@ -8,7 +8,7 @@ use deputize_core::{
     BoxFuture, Catalog, Clock, Effects, Entry, Event, Fact, Origin, Schema, Tool, ToolCallResult,
     ToolCx, ToolDecl, ToolError, ToolName, ToolOutput, ToolSpec, ToolsetName, Version,
 };
-use deputize_delegate::DelegateTool;
+use deputize_delegate::{ControlTool, DelegateTool};
 use deputize_runtime::SyncMode;
 use serde_json::{Value, json};
 
@@ -23,8 +23,8 @@ struct SimTool {
     world: Arc<World>,
 }
 
-/// All tools of the world: one to look, one to act alone, one to act beside others, and the way
-/// to hand work on.
+/// All tools of the world: one to look, one to act alone, one to act beside others, one to hand
+/// work on, and one to reach the agents below.
 pub(crate) fn catalog(
     world: &Arc<World>,
     clock: Arc<dyn Clock>,
@@ -53,6 +53,7 @@ pub(crate) fn catalog(
         catalog.insert(Entry { toolset, origin, tool }).unwrap();
     }
     catalog.insert(DelegateTool::new(policy, clock).unwrap().into_entry()).unwrap();
+    catalog.insert(ControlTool::new().unwrap().into_entry()).unwrap();
     catalog
 }
 
@@ -137,7 +138,11 @@ impl SimTool {
             && !world.disk.is_dead()
             && !state.effects.insert((agent.clone(), cx.call))
             && !state.forgetful;
+        let blocked = state.blocked.contains(&(agent.clone(), cx.call));
         drop(state);
+        if blocked {
+            world.wrong(format!("{name} runs, which a hook blocked"));
+        }
         let Some(start) = start else {
             return world.wrong(format!("{name} is not on record"));
         };

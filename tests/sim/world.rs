@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use deputize_core::{AgentId, Authority, CallId, Cancel, CancelReason, Delta, Event, Message};
-use deputize_core::{Observer, Record, SessionId};
+use deputize_core::{HookDecision, Observer, Record, SessionId};
+use deputize_delegate::CONTROL;
 use deputize_runtime::fuzz::StateCheck;
 use deputize_runtime::{Session, SessionDir, SyncMode};
 use deputize_testkit::{Seed, SimDisk};
@@ -64,6 +65,8 @@ pub(crate) struct State {
     shown: BTreeMap<AgentId, String>,
     /// Compares the agents of this process with their records.
     states: Option<StateCheck>,
+    /// Calls that a hook blocked, by agent.
+    pub(crate) blocked: BTreeSet<(AgentId, CallId)>,
     /// Whether the clock of the wall never jumps.
     pub(crate) clock_is_steady: bool,
     pub(crate) figures: Figures,
@@ -87,6 +90,20 @@ pub(crate) struct Figures {
     pub(crate) virtual_ms: u64,
     /// Records whose time is before that of the record before them.
     pub(crate) clock_jumps: u64,
+    /// Children in the background.
+    pub(crate) background_agents: u64,
+    /// Children whose answer has a schema.
+    pub(crate) typed_agents: u64,
+    /// Calls of `delegate_control`.
+    pub(crate) control_calls: u64,
+    pub(crate) hook_runs: u64,
+    pub(crate) hook_blocks: u64,
+    /// Seeds whose operator bounds the toolsets of children.
+    pub(crate) ceilings: u64,
+    /// Seeds whose children have what they share in front.
+    pub(crate) cache_first: u64,
+    /// Seeds whose children are offered the tools of their parent.
+    pub(crate) cache_preserving: u64,
 }
 
 impl World {
@@ -198,14 +215,30 @@ impl World {
         state.wrong.extend(differs);
         let jumped = state.seen.last().is_some_and(|last| record.at < last.at);
         state.figures.clock_jumps += u64::from(jumped);
-        state.seen.push(record.clone());
+        let mut seen = record.clone();
+        if let Event::AgentStart(start) = &mut seen.event {
+            // The file has the list once, beside the records.
+            start.spec.declared = None;
+        }
+        state.seen.push(seen);
         state.ends.push(self.disk.len(&self.path()));
         let figures = &mut state.figures;
         figures.records += 1;
-        match record.event {
+        match &record.event {
             Event::ModelRequest { .. } => figures.requests += 1,
-            Event::ToolStart { .. } => figures.calls += 1,
-            Event::AgentStart(_) => figures.agents += 1,
+            Event::ToolStart { tool, .. } => {
+                figures.calls += 1;
+                figures.control_calls += u64::from(tool == CONTROL.as_str());
+            }
+            Event::AgentStart(start) => {
+                figures.agents += 1;
+                figures.background_agents += u64::from(start.spec.background);
+                figures.typed_agents += u64::from(start.spec.output_schema.is_some());
+            }
+            Event::Hook(run) => {
+                figures.hook_runs += 1;
+                figures.hook_blocks += u64::from(run.decision == HookDecision::Block);
+            }
             _ => {}
         }
         if state.life.dies_at_record == Some(record.seq) {
