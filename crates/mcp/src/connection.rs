@@ -218,8 +218,8 @@ impl Connection {
             || self.peer.is_transport_closed()
     }
 
-    /// Asks, and waits for the answer; `on_progress` hears how far it is. Whoever cancels or runs out of
-    /// time has the server told.
+    /// Sends a request and waits for the answer. `on_progress` gets notes of progress. A request
+    /// that is cancelled or runs out of time is cancelled at the server.
     pub(crate) async fn ask(
         &self,
         request: ClientRequest,

@@ -202,19 +202,19 @@ const fn greets(request: &ClientRequest) -> bool {
 
 /// Why a request has no answer, on its way through the library.
 #[derive(Debug)]
-struct Told(RequestError);
+struct IoRequestError(RequestError);
 
-impl fmt::Display for Told {
+impl fmt::Display for IoRequestError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}", self.0)
     }
 }
 
-impl Error for Told {}
+impl Error for IoRequestError {}
 
 /// A request without an answer, as an error that the library passes on.
 pub(crate) fn failed(why: RequestError) -> HttpError {
-    StreamableHttpError::Io(io::Error::other(Told(why)))
+    StreamableHttpError::Io(io::Error::other(IoRequestError(why)))
 }
 
 /// What went wrong on the way, in words that name no part of a library. What a server may have a
@@ -228,7 +228,7 @@ pub(crate) fn unanswered(error: &(dyn Error + 'static)) -> RequestError {
         // Not by HTTP: its program does not read any more.
         None => RequestError::Ended,
         Some(StreamableHttpError::Io(error)) => {
-            let told = error.get_ref().and_then(|error| error.downcast_ref::<Told>());
+            let told = error.get_ref().and_then(|error| error.downcast_ref::<IoRequestError>());
             told.map_or_else(|| way("way to the server failed", true, root(error)), |t| t.0.clone())
         }
         Some(StreamableHttpError::SessionExpired) => {

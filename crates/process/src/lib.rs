@@ -42,7 +42,7 @@
 //!
 //! Otherwise ([`Containment::ProcessTable`]) the reaper becomes the parent of orphans below it, so that
 //! everything it ever started stays below it, and looks at the process table until nothing is
-//! left. Which command a process belongs to is told, in this order, by a tag in an inherited
+//! left. The command of a process is known, in this order, by a tag in an inherited
 //! resource limit, by the variable [`OWNER_VARIABLE`], by its session, and by its parent. Signals
 //! go to a process by descriptor after its start time was compared, never to a number that may be
 //! used anew. A program that raises its limits as root, clears its environment, leaves its session

@@ -11,7 +11,7 @@ use crate::tree_kill::{GRACE, KILL_LIMIT, TreeKill};
 #[derive(Debug)]
 pub(crate) struct Termination {
     pub(crate) scope: Scope,
-    /// `None` if nobody waits for it.
+    /// `None` if no request waits for the report.
     pub(crate) ticket: Option<u64>,
     pub(crate) began: Instant,
     pub(crate) way: TerminationMethod,

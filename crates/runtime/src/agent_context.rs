@@ -97,7 +97,7 @@ impl AgentContext {
         self.state.read().run().may_rest()
     }
 
-    /// Returns why this agent is told to end, by the reason that its signal gives.
+    /// Returns why this agent is cancelled, by the reason of its signal.
     pub(crate) fn own_reason(&self, reason: CancelReason) -> CancelReason {
         if self.cancel.is_own() { reason } else { reason.below() }
     }

@@ -26,7 +26,7 @@ pub(crate) struct AgentHandle {
     /// For what is found out of its children.
     pub(crate) view: Weak<AgentView>,
     pub(crate) cancel: Cancel,
-    /// The signal of the children that nobody waits for, below its own.
+    /// The signal of the background children, below its own.
     pub(crate) children: Cancel,
     /// Something has come: a message, or the end of a child.
     pub(crate) news: Notify,
@@ -64,7 +64,7 @@ impl Mail {
     }
 }
 
-/// A child that nobody waits for.
+/// A background child.
 #[derive(Debug)]
 enum Child {
     Runs,
@@ -295,7 +295,7 @@ impl AgentHandle {
         self.mail().closed = Some(why);
     }
 
-    /// A child begins that nobody waits for; false: it is known already.
+    /// Adds a background child. Returns false if it is known already.
     pub(crate) fn child_begins(&self, child: AgentId) -> bool {
         let mut mail = self.mail();
         let new = !mail.children.contains_key(&child);
@@ -322,12 +322,12 @@ impl AgentHandle {
         self.mail().children.remove(child);
     }
 
-    /// Whether a child that nobody waits for still runs.
+    /// True while a background child runs.
     pub(crate) fn runs(&self, child: &AgentId) -> bool {
         matches!(self.mail().children.get(child), Some(Child::Runs))
     }
 
-    /// Waits until no child runs that nobody waits for.
+    /// Waits until no background child runs.
     pub(crate) async fn children_ended(&self) {
         loop {
             let mut news = std::pin::pin!(self.news.notified());

@@ -18,7 +18,7 @@ pub(crate) struct AgentRegistry {
 }
 
 /// What is known of an agent's descendants at its end.
-pub(crate) struct Ended {
+pub(crate) struct DescendantTotals {
     /// What those cost that ended.
     pub(crate) below: Spent,
     /// Those that still run.
@@ -66,7 +66,7 @@ impl AgentRegistry {
 
     /// An agent ended: its parent's totals grow. Gives the tokens of its own descendants and
     /// those of them that still run.
-    pub(crate) fn ended(&self, spec: &AgentSpec, own: Spent) -> Ended {
+    pub(crate) fn ended(&self, spec: &AgentSpec, own: Spent) -> DescendantTotals {
         let mut tree = self.tree();
         tree.live.remove(&spec.id);
         let below = tree.spent.remove(&spec.id).unwrap_or_default();
@@ -75,7 +75,7 @@ impl AgentRegistry {
             *total += own;
             *total += below;
         }
-        Ended { below, unfinished: tree.live_below(&spec.id).cloned().collect() }
+        DescendantTotals { below, unfinished: tree.live_below(&spec.id).cloned().collect() }
     }
 
     /// Waits until new agents may begin.

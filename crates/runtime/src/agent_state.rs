@@ -104,7 +104,7 @@ impl CutReplies {
     }
 }
 
-/// How an agent ended, or was told to.
+/// How an agent ended, or was stopped.
 #[derive(Debug, Clone, PartialEq, Default)]
 struct Ending {
     /// Why the agent, or one above it, must end: it is not resumed.
@@ -307,7 +307,7 @@ impl AgentState {
         &self.cut_replies.texts
     }
 
-    /// Returns why the agent, or one above it, was told to end.
+    /// Returns why the agent, or one above it, was stopped.
     pub(crate) const fn stopped(&self) -> Option<CancelReason> {
         self.ending.stopped
     }
@@ -463,7 +463,7 @@ fn start_agent(states: &mut BTreeMap<AgentId, SharedState>, spec: &AgentSpec) {
     states.insert(spec.id.clone(), new);
 }
 
-/// Notes that an agent was told to end, and with it those below it.
+/// Records that an agent was stopped, and with it those below it.
 fn stop(states: &BTreeMap<AgentId, SharedState>, id: &AgentId, reason: CancelReason) {
     for (other, state) in states {
         if other == id {

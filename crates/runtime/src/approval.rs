@@ -15,7 +15,7 @@ use crate::bus::Bus;
 use crate::saved_command::with_saved_command;
 use crate::store::Disk;
 
-/// How many characters of a command that was answered without asking are told.
+/// Maximum number of characters of a command in the warning of an automatic decision.
 const COMMAND_CHARS: usize = 400;
 
 /// Has the questions of a session's agents answered.
@@ -68,7 +68,7 @@ impl Approvals {
         Ok(answer)
     }
 
-    /// What was decided without asking is told as a warning, with the command.
+    /// Warns of a decision that was made without asking, with the command.
     pub(crate) fn warn(
         &self,
         spec: &Arc<AgentSpec>,

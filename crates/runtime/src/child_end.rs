@@ -1,4 +1,4 @@
-//! The end of a child: what is found out of it, and who is told.
+//! The end of a child: inspects it, and notifies hooks and the memory.
 
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ use crate::stored::StoredAgent;
 
 /// How many characters are kept of why the memory failed.
 const REASON_CHARS: usize = 2000;
-/// How long the memory may still take when the run was told to end.
+/// Time that the memory still has after the run was cancelled.
 const MEMORY_GRACE: Duration = Duration::from_millis(500);
 
 /// Returns the file that has what a child was told, said and did. The top agent is the session.
@@ -41,15 +41,15 @@ pub(crate) fn inspect_child(
     Some(found)
 }
 
-/// The signal under which it is told that a child has ended: its own may be why it did. A
-/// child that nobody waits for is waited for by its parent's end; any other one is not.
+/// Returns the signal under which the end of a child is notified; the child's own may be why it
+/// ended. The end of a parent waits for its background children, and for no others.
 pub(crate) fn signal_above(shared: &SessionInner, spec: &AgentSpec) -> Option<Cancel> {
     let tree = shared.tree();
     let parent = tree.live.get(spec.parent.as_ref()?)?;
     Some(if spec.background { parent.cancel.clone() } else { parent.children.clone() })
 }
 
-/// A child ended, and that is on record: hooks and the memory are told.
+/// Notifies hooks and the memory of the end of a child, which is on record.
 pub(crate) async fn notify_of_end(
     shared: &SessionInner,
     spec: &AgentSpec,

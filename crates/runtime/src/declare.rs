@@ -1,10 +1,10 @@
-//! The tools of an agent, as its model is told of them.
+//! The tools of an agent, as its model is sent them.
 
 use std::sync::Arc;
 
 use deputize_core::{AgentView, ToolDecl, Usable};
 
-/// The tools of an agent as its model is told of them: the list that its spec has, or else, in
+/// The tools of an agent as its model is sent them: the list that its spec has, or else, in
 /// the order of its spec, those that it may use and that can be used now.
 #[must_use]
 pub fn declare(view: &AgentView) -> Vec<Arc<ToolDecl>> {

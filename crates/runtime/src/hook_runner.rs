@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use crate::bus::Bus;
 use crate::settle::{GRACE, settle};
 
-/// How many characters of a hook's reason are kept and told.
+/// Maximum number of characters of a hook's reason.
 const REASON_CHARS: usize = 2000;
 /// How many characters of a hook's name.
 const NAME_CHARS: usize = 200;

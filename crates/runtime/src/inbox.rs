@@ -14,7 +14,7 @@ use crate::agent_handle::ChildOutcome;
 use crate::agent_state::NextStep;
 use crate::time_limit::TimeShortage;
 
-/// The most characters of one remark beside what a message tells of a child.
+/// Maximum number of characters of one remark beside the report of a child.
 const NOTE_CHARS: usize = 2000;
 /// The most characters of a child's goal in the message of its end.
 const GOAL_CHARS: usize = 200;
@@ -131,7 +131,7 @@ impl Inbox {
         }
     }
 
-    /// Ends the children that nobody waits for: their parent ends.
+    /// Ends the background children, because their parent ends.
     pub(crate) async fn end_children(&self) {
         self.cx.handle.close(Delivery::Ended);
         let limit = match self.cx.state.read().run().step() {

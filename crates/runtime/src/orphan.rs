@@ -20,8 +20,8 @@ use crate::tree::Spent;
 /// How many characters of a goal tell which child it is.
 const GOAL_CHARS: usize = 80;
 
-/// Why a child of the journal does not go on; nothing: it does. It, or one above it, may have
-/// been told to end; a program of its own that has begun tells more of itself than that.
+/// Returns why a child of the journal does not go on, or `None` if it does. It, or one above it, may
+/// have been stopped. The end of an external program that has begun says more than that.
 pub(crate) fn why_it_ends(
     shared: &SessionInner,
     parent: &AgentView,

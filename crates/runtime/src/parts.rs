@@ -154,7 +154,7 @@ pub struct Parts {
     pub external: BTreeMap<String, Arc<dyn External>>,
     /// What keeps something beyond the session, if there is such a thing.
     pub memory: Option<Arc<dyn Memory>>,
-    /// How children that nobody waits for are let in and told of, where there may be such.
+    /// How background children are admitted and reported, where an agent may have any.
     pub handoff: Option<Arc<dyn Handoff>>,
     /// When children give signs of life; nothing: they give none.
     pub pulse: Option<Pulse>,

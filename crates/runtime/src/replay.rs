@@ -11,7 +11,7 @@ use crate::launch::{register, run_agent};
 use crate::parts::Parts;
 use crate::session::Session;
 use crate::store::SessionDir;
-use crate::stored::{Restored, StoredAgent, restored};
+use crate::stored::{RestoredSession, StoredAgent, restored};
 use crate::tape::{Play, Recording, ReplayError};
 
 /// A session that is played from a recording. It asks no model and runs no tool, keeps no
@@ -89,7 +89,7 @@ impl Replay {
         parts.tape = None;
         let restored = restored(&recording.before, &parts);
         let play = Arc::new(Play::new(recording, std::mem::take(&mut parts.observers)));
-        let restored = Restored { play: Some(Arc::clone(&play)), ..restored };
+        let restored = RestoredSession { play: Some(Arc::clone(&play)), ..restored };
         // A place where nothing can be written.
         let nowhere = SessionDir::new("/dev/null");
         let session = Session::over(&nowhere, id, parts, Arc::new(NoJournal), restored);

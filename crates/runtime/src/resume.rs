@@ -173,7 +173,7 @@ async fn completed_before(shared: &Arc<SessionInner>, stored: &StoredAgent) -> O
     })
 }
 
-/// Whether an agent has children that nobody waits for and of whose end it was not told.
+/// True if an agent has background children whose end was not delivered to it.
 fn is_owed(shared: &SessionInner, parent: &StoredAgent) -> bool {
     let told = parent.state.read().run().delivered().clone();
     let is_one = |stored: &StoredAgent| {

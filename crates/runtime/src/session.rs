@@ -25,7 +25,7 @@ use crate::session_inner::{SessionInner, SessionParts};
 use crate::session_run::{record_start, run_to_end, signal_below};
 use crate::spawn::Spawner;
 use crate::store::{Header, ReadError, SessionDir, SessionFile, Tail};
-use crate::stored::{Restored, StoredAgent, restored};
+use crate::stored::{RestoredSession, StoredAgent, restored};
 use crate::tape::Beginning;
 use crate::time_limit::TimeLimit;
 use crate::tree::Tree;
@@ -80,7 +80,7 @@ impl Session {
         };
         let file = SessionFile::create(dir, &header)?;
         begin_tape(&parts, &id, None);
-        Ok(Self::over(dir, id, parts, Arc::new(file), Restored::default()))
+        Ok(Self::over(dir, id, parts, Arc::new(file), RestoredSession::default()))
     }
 
     pub(crate) fn over(
@@ -88,7 +88,7 @@ impl Session {
         id: SessionId,
         mut parts: Parts,
         journal: Arc<dyn Journal>,
-        restored: Restored,
+        restored: RestoredSession,
     ) -> Self {
         let tape = parts.tape.clone().map(|tape| tape as Arc<dyn Observer>);
         let bus = Arc::new(Bus::new(

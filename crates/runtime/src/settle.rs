@@ -1,11 +1,11 @@
-//! Waits for work that was told to end.
+//! Waits for work that was cancelled.
 
 use std::pin::Pin;
 use std::time::Duration;
 
 use deputize_core::{Cancel, CancelReason};
 
-/// How long work may take to settle after it was told to end.
+/// Time that work has to settle after it was cancelled.
 pub(crate) const GRACE: Duration = Duration::from_millis(1200);
 /// How much longer it may take for each level of agents that may be below it.
 pub(crate) const GRACE_PER_LEVEL: Duration = Duration::from_millis(150);

@@ -133,7 +133,7 @@ impl Spawn for Spawner {
 /// Where the outcome of an agent comes from.
 enum OutcomeSource {
     Runs(oneshot::Receiver<Outcome>),
-    /// Its parent is told by a message.
+    /// Its parent gets a message.
     Background,
 }
 

@@ -34,7 +34,7 @@ pub(crate) struct EarlierTime {
 
 /// What a session that is taken up again brings along.
 #[derive(Default)]
-pub(crate) struct Restored {
+pub(crate) struct RestoredSession {
     pub(crate) next: u64,
     pub(crate) texts: BTreeSet<String>,
     pub(crate) files: FileLedger,
@@ -50,7 +50,7 @@ pub(crate) struct Restored {
 }
 
 /// What a session that is taken up again brings along, from its records.
-pub(crate) fn restored(records: &[Record], parts: &Parts) -> Restored {
+pub(crate) fn restored(records: &[Record], parts: &Parts) -> RestoredSession {
     let texts = texts(records);
     let states = AgentStates::of(records);
     let agents = stored_agents(records, &texts, &states);
@@ -64,7 +64,7 @@ pub(crate) fn restored(records: &[Record], parts: &Parts) -> Restored {
             spent.1 += cost;
         }
     }
-    Restored {
+    RestoredSession {
         next: records.len() as u64,
         states: Arc::new(states),
         agents,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use deputize_core::{AgentSpec, AgentStart, ToolDecl};
 
-/// Returns the spec of an agent with its texts, and its tools as its model was told of them.
+/// Returns the spec of an agent with its texts, and its tools as its model was sent them.
 pub(crate) fn stored_spec(
     start: &AgentStart,
     texts: &BTreeMap<String, Arc<str>>,

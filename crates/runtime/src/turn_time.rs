@@ -25,7 +25,7 @@ pub(crate) struct TurnTime {
 #[derive(Debug)]
 struct State {
     started: Instant,
-    /// When the agent is told to close, and at which limit; after that, when it must end.
+    /// When the agent has to close, and at which limit; after that, when it must end.
     deadline: Option<(Instant, WrapUp)>,
     wrapping_up: bool,
 }

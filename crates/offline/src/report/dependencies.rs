@@ -13,7 +13,7 @@ const DEPENDENCIES: usize = 12;
 const CONDITIONS: usize = 8;
 
 /// A dependency, and how many packages need it.
-struct Needed<'r> {
+struct RequiredDependency<'r> {
     dependency: &'r Dependency,
     users: u64,
 }
@@ -53,9 +53,9 @@ pub(super) fn dependencies(report: &Report) -> Option<String> {
 
 /// Returns what private packages always need, without what others need too.
 fn only_private<'r>(
-    mut private: BTreeMap<&str, Vec<Needed<'r>>>,
-    others: &BTreeMap<&str, Vec<Needed<'_>>>,
-) -> Vec<Needed<'r>> {
+    mut private: BTreeMap<&str, Vec<RequiredDependency<'r>>>,
+    others: &BTreeMap<&str, Vec<RequiredDependency<'_>>>,
+) -> Vec<RequiredDependency<'r>> {
     let is_known = |name: &str| others.values().flatten().any(|it| it.dependency.name == name);
     let mut needed = private.remove("").unwrap_or_default();
     needed.retain(|it| !is_known(&it.dependency.name));
@@ -67,14 +67,14 @@ fn only_private<'r>(
 fn by_condition<'r>(
     report: &'r Report,
     packages: &[&'r Package],
-) -> BTreeMap<&'r str, Vec<Needed<'r>>> {
+) -> BTreeMap<&'r str, Vec<RequiredDependency<'r>>> {
     let own: Vec<&str> = report.packages.iter().map(|package| package.name.as_str()).collect();
     let all = || {
         let all = packages.iter().flat_map(|package| &package.dependencies);
         all.filter(|dependency| !own.contains(&dependency.name.as_str()))
     };
     let always = |name: &str| all().any(|it| it.condition.is_empty() && it.name == name);
-    let mut out: BTreeMap<&str, Vec<Needed<'_>>> = BTreeMap::new();
+    let mut out: BTreeMap<&str, Vec<RequiredDependency<'_>>> = BTreeMap::new();
     for dependency in all() {
         if !dependency.condition.is_empty() && always(&dependency.name) {
             continue;
@@ -82,7 +82,7 @@ fn by_condition<'r>(
         let needed = out.entry(&dependency.condition).or_default();
         match needed.iter_mut().find(|it| it.dependency.name == dependency.name) {
             Some(known) => known.users += 1,
-            None => needed.push(Needed { dependency, users: 1 }),
+            None => needed.push(RequiredDependency { dependency, users: 1 }),
         }
     }
     for needed in out.values_mut() {
@@ -93,7 +93,7 @@ fn by_condition<'r>(
 }
 
 /// Says what is needed at run time on every platform, and how many others there are.
-fn summary(report: &Report, always: &[Needed<'_>], unconditional: bool) -> String {
+fn summary(report: &Report, always: &[RequiredDependency<'_>], unconditional: bool) -> String {
     // A manifest with settings of tools alone is no package that could need something.
     let unstated = report.packages.iter().any(|it| it.unstated && !it.name.is_empty());
     let computed = report.packages.iter().find_map(|package| package.computed.as_ref());
@@ -119,9 +119,9 @@ fn summary(report: &Report, always: &[Needed<'_>], unconditional: bool) -> Strin
     out
 }
 
-fn names(report: &Report, needed: &[Needed<'_>]) -> String {
+fn names(report: &Report, needed: &[RequiredDependency<'_>]) -> String {
     let many = report.packages.len() > 1;
-    let one = |needed: &Needed<'_>| {
+    let one = |needed: &RequiredDependency<'_>| {
         let dependency = needed.dependency;
         let version = match dependency.version.as_str() {
             "" | "*" => String::new(),

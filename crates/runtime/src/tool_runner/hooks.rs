@@ -39,7 +39,7 @@ pub(super) fn shown_after(cx: &AgentContext, arguments: &Value) -> Option<Value>
     seen_by_hooks(cx, HookPoint::PostToolUse, arguments).map(Cow::into_owned)
 }
 
-/// Shows the hooks what a call gave. What they block with is told beside the result.
+/// Shows the hooks what a call gave. The reason of a block stands beside the result.
 pub(super) async fn after_tool(
     cx: &AgentContext,
     call: &ToolCall,

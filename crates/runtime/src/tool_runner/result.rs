@@ -174,7 +174,7 @@ fn remarks<'t>(notes: impl ExactSizeIterator<Item = Cow<'t, str>>) -> Vec<String
     shown
 }
 
-/// Cuts a content at the limit, at a character's border; tells how many bytes it cut.
+/// Cuts a content at the limit, at a character boundary. Returns the number of bytes cut.
 fn cap(content: &str, most: usize) -> (&str, usize) {
     if content.len() <= most {
         return (content, 0);
