@@ -61,7 +61,7 @@ pub(super) fn step(turn: &Turn<'_>, search: &LineSearch, closing: bool) -> Next 
     }
     let path = search.path.as_str();
     let mut ask = Ask::new(turn);
-    let query = Query::of(&search.term);
+    let query = Query::of(&search.term, search.filter);
     let (mut query, mut found) = (query.clone(), ask_for(&mut ask, &query, path));
     if ask.waits() && !closing {
         return Next::Calls(ask.into_missing());
@@ -154,6 +154,8 @@ struct Line<'t> {
     kind: Kind,
     /// Whether the name stands there as a whole, not as part of a longer one.
     whole: bool,
+    /// Whether it stands there with the ending of a plural, as in the task.
+    as_written: bool,
     /// The longer names that it is part of.
     longer: Vec<String>,
     /// Whether it belongs to tests, also as a comment.
@@ -225,6 +227,7 @@ fn line<'t>(
         hit,
         kind: Kind::Other,
         whole: true,
+        as_written: false,
         longer: Vec::new(),
         in_tests: false,
         parsed: source.is_some(),
@@ -238,8 +241,11 @@ fn line<'t>(
     let (mut kinds, mut whole) = (Vec::new(), false);
     for found in rule.find_iter(text) {
         let longer = longer(text, found.start(), found.end()).filter(|_| query.is_name);
+        let as_written = longer.as_ref().is_some_and(|name| query.is_as_written(name));
+        let longer = longer.filter(|_| !as_written);
         let is_whole = longer.is_none();
         whole |= is_whole;
+        out.as_written |= as_written;
         out.longer.extend(longer);
         if let Some((grammar, source)) = source {
             let occurrence = Occurrence {

@@ -1,6 +1,6 @@
 //! What a search looks for, and by which regular expression.
 
-use super::task::Term;
+use super::task::{LineFilter, Term};
 
 /// What to look for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,13 +18,15 @@ pub(super) struct Query {
 }
 
 impl Query {
-    /// Returns the query for what is asked for. Only a name fits in another case.
-    pub(super) fn of(term: &Term) -> Self {
+    /// Returns the query for what is asked for. Only a name fits in another case, and only where
+    /// no use of it is asked for, a plural may mean its singular.
+    pub(super) fn of(term: &Term, filter: LineFilter) -> Self {
+        let exact = !matches!(filter, LineFilter::Any | LineFilter::Comments);
         match term {
             Term::Pattern(pattern) => Self::exact(pattern, pattern.clone()),
             Term::Literal(text) => Self::exact(text, regex::escape(text)),
             Term::Name(word) => {
-                let name = singular(word);
+                let name = if exact { word.clone() } else { singular(word) };
                 let any_case = !name.chars().any(char::is_uppercase);
                 Self {
                     any_case,
@@ -41,17 +43,21 @@ impl Query {
         Self { words, name, pattern, any_case: false, is_name: false }
     }
 
-    /// Returns a wider query for a name that was not found as it stands: other spellings of a
-    /// name of several words.
+    /// Returns whether a name is the one that was asked for, with the ending of a plural.
+    pub(super) fn is_as_written(&self, name: &str) -> bool {
+        self.words != self.name
+            && (name == self.words || self.any_case && name.eq_ignore_ascii_case(&self.words))
+    }
+
+    /// Returns a wider query for a name that was not found as it stands: its singular, and other
+    /// spellings of a name of several words.
     pub(super) fn wider(&self) -> Option<Self> {
         if !self.is_name {
             return None;
         }
-        let words: Vec<&str> = self
-            .name
-            .split(|c: char| !c.is_alphanumeric())
-            .filter(|word| !word.is_empty())
-            .collect();
+        let name = singular(&self.name);
+        let words: Vec<&str> =
+            name.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
         if words.is_empty() {
             return None;
         }
@@ -60,6 +66,7 @@ impl Query {
         (pattern != self.pattern || !self.any_case).then(|| Self {
             pattern,
             any_case: true,
+            name: name.clone(),
             ..self.clone()
         })
     }
@@ -97,20 +104,20 @@ mod tests {
             ("status", "status"),
             ("a.b()", "a.b()"),
         ] {
-            assert_eq!(Query::of(&Term::Name(text.into())).name, name, "{text}");
+            assert_eq!(Query::of(&Term::Name(text.into()), LineFilter::Any).name, name, "{text}");
         }
-        let wider = Query::of(&Term::Name("parse-frame".into())).wider().unwrap();
+        let wider = Query::of(&Term::Name("parse-frame".into()), LineFilter::Any).wider().unwrap();
         assert_eq!(wider.pattern, r"parse[\s_-]*frame");
     }
 
     #[test]
     fn what_stands_in_quotes_or_between_slashes_is_taken_as_it_is() {
-        let literal = Query::of(&Term::Literal("two Words".into()));
+        let literal = Query::of(&Term::Literal("two Words".into()), LineFilter::Any);
         assert_eq!((literal.pattern.as_str(), literal.any_case), ("two Words", false));
-        let literal = Query::of(&Term::Literal("parses".into()));
+        let literal = Query::of(&Term::Literal("parses".into()), LineFilter::Any);
         assert_eq!((literal.pattern.as_str(), literal.any_case), ("parses", false));
         assert_eq!(literal.wider(), None);
-        let exact = Query::of(&Term::Pattern(r"fn \w+s".into()));
+        let exact = Query::of(&Term::Pattern(r"fn \w+s".into()), LineFilter::Any);
         assert_eq!(
             (exact.pattern.as_str(), exact.any_case, exact.wider()),
             (r"fn \w+s", false, None)

@@ -60,7 +60,10 @@ pub(super) fn render(
 fn heading(search: &LineSearch, query: &Query, shown: &[&Line<'_>]) -> String {
     let files: BTreeSet<&str> = shown.iter().map(|line| line.hit.path).collect();
     let path = &search.path;
-    let name = fit(&query.name);
+    let mut name = fit(&query.name);
+    if shown.iter().any(|line| line.as_written) {
+        name = format!("{name}` or `{}", fit(&query.words));
+    }
     let case = if query.any_case { ", in any case" } else { "" };
     let outside = if search.without_tests { " outside of tests" } else { "" };
     let one = shown.len() == 1;

@@ -64,6 +64,42 @@ fn only_lines_of_the_kind_that_is_named_are_listed() {
 }
 
 #[test]
+fn a_name_with_the_ending_of_a_plural_is_found_as_it_is_written() {
+    let repository = Repository::new(&[
+        ("a.rs", "fn args() {}\nfn arg() {}\nfn b() { args(); arg(); argsort(); }\n"),
+        ("b.rs", "fn gust() {}\n"),
+    ]);
+    for (task, first, listed) in [
+        (
+            "where is args defined?",
+            "1 line in 1 file of `.` defines `args`, in any case.\n",
+            &["a.rs:1:"][..],
+        ),
+        (
+            "where is args called?",
+            "1 line in 1 file of `.` calls `args`, in any case.\n",
+            &["a.rs:3:"],
+        ),
+        (
+            "find args",
+            "3 lines in 1 file of `.` have `arg` or `args`, in any case: 2 where it is defined, 1 in code.\n",
+            &["a.rs:1:", "a.rs:2:", "a.rs:3:"],
+        ),
+        (
+            "where is gusts defined?",
+            "1 line in 1 file of `.` defines `gust`, in any case.\n",
+            &["b.rs:1:"],
+        ),
+    ] {
+        let said = asked(&repository, task).answer;
+        assert!(said.starts_with(first), "{task}: {said}");
+        let lines: Vec<&str> = said.lines().filter(|line| line.contains(".rs:")).collect();
+        assert!(lines.iter().zip(listed).all(|(line, at)| line.starts_with(at)), "{said}");
+        assert_eq!(lines.len(), listed.len(), "{said}");
+    }
+}
+
+#[test]
 fn what_is_not_there_is_said_with_what_was_searched() {
     let repository = Repository::of_fixture("rust");
     let none = asked(&repository, "find all gusts in src");

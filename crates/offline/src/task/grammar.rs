@@ -3,7 +3,7 @@
 //! A task is one or more parts with `and`, `then` or punctuation between them. The page about the
 //! model in the guide lists what each part may be.
 
-use super::object::{file, in_places, list_of, place, places_after, search_terms, term, verb};
+use super::object::{file, in_places, list_of, place, places_after, search_terms, subject, verb};
 use super::refusal::{contradiction, misfit, open_negation, unclear_command};
 use super::sentence::{Rule, Sentence};
 use super::token::Kind;
@@ -131,10 +131,13 @@ fn negation(s: &Sentence<'_>, at: usize) -> Rule<Part> {
 fn tests(s: &Sentence<'_>, at: usize) -> Rule<Part> {
     let verbs = ["where|where's|where’s is|are|do|does?", "where can i|we find", "find|locate"];
     let at = s.any_phrase(at, &verbs)?;
+    let singular = s.is(at - 1, "is|where's|where’s");
     let at = s.skip(at, DETERMINERS);
     let at = match s.phrase(at, "tests") {
+        // One thing that is called so.
+        Some(next) if singular && verb(s, next).is_some() => return None,
         Some(next) => next,
-        None => s.skip(s.phrase(at, "test")?, TESTS),
+        None => s.phrase(at, &format!("test {TESTS}"))?,
     };
     let at = s.skip(at, "live|lie|stand|located|defined|kept|found");
     let (roots, at) = in_places(s, at)?;
@@ -145,10 +148,11 @@ fn tests(s: &Sentence<'_>, at: usize) -> Rule<Part> {
 /// Reads the question where a name is defined or used.
 fn where_is(s: &Sentence<'_>, at: usize) -> Rule<Part> {
     let at = s.any_phrase(at, &["where|where's|where’s is|are?"])?;
+    let singular = s.is(at - 1, "is|where's|where’s");
     let at = s.skip(at, "the");
     let before = s.phrase(at, KINDS);
     let before = before.filter(|next| !s.ends_task(*next) && verb(s, *next).is_none());
-    let (term, at) = term(s, before.unwrap_or(at))?;
+    let (term, at) = subject(s, before.unwrap_or(at), |at| singular && verb(s, at).is_some())?;
     let kind = s.phrase(at, KINDS);
     let (filter, at) = match verb(s, kind.unwrap_or(at)) {
         Some((filter, next)) => (Some(filter), next),

@@ -3,8 +3,8 @@
 use super::sentence::{Rule, Sentence};
 use super::token::Kind;
 use super::vocabulary::{
-    CATEGORIES, DETERMINERS, FOLDER, HERE, IN, NEGATIONS, NO_PATHS, QUANTIFIERS, QUESTIONS, READ,
-    SEARCH, SEARCHED_IN, SURVEY,
+    CATEGORIES, DETERMINERS, FOLDER, HERE, IN, KINDS, NEGATIONS, NO_PATHS, PRONOUNS, QUANTIFIERS,
+    QUESTIONS, READ, SEARCH, SEARCHED_IN, SURVEY,
 };
 use super::{LineFilter, Term, is_path};
 
@@ -20,7 +20,8 @@ pub(super) struct SearchTerm {
 
 /// Reads one term or several, all with the same filter.
 pub(super) fn search_terms(s: &Sentence<'_>, at: usize) -> Rule<Vec<SearchTerm>> {
-    let (mut terms, at) = list_of(s, at, search_term)?;
+    let begins = |at| begins_part(s, at) && !(is_bare_verb(s, at) && ends_term(s, at + 1));
+    let (mut terms, at) = list_until(s, at, search_term, begins)?;
     let first = terms.first()?.clone();
     for term in terms.iter_mut().skip(1) {
         if first.prefixed && term.filter == LineFilter::Any {
@@ -89,7 +90,8 @@ fn prefixed(s: &Sentence<'_>, at: usize) -> Rule<SearchTerm> {
 /// Reads `where X is used`.
 fn clause(s: &Sentence<'_>, at: usize) -> Rule<SearchTerm> {
     let next = s.phrase(at, "lines|line|places|place? where")?;
-    let (term, next) = term(s, s.skip(next, QUANTIFIERS))?;
+    let named = |at| s.is(at, "is") && verb(s, at + 1).is_some();
+    let (term, next) = subject(s, s.skip(next, QUANTIFIERS), named)?;
     let next = s.phrase(next, "is|are")?;
     let (filter, next) = verb(s, next)?;
     Some((SearchTerm { term, filter, prefixed: true }, next))
@@ -114,11 +116,15 @@ fn suffixed(s: &Sentence<'_>, at: usize) -> Rule<SearchTerm> {
         (LineFilter::Definitions, &["definitions|definition"]),
         (LineFilter::Comments, &["comments|comment"]),
     ];
+    // `function calls` are those of any function.
+    let kind = s.is(at, KINDS);
     let (term, at) = term(s, at)?;
-    SUFFIXES.iter().find_map(|(filter, patterns)| {
-        let next = s.any_phrase(at, patterns)?;
-        Some((SearchTerm { term: term.clone(), filter: *filter, prefixed: false }, next))
-    })
+    SUFFIXES.iter().filter(|(filter, _)| !kind || *filter == LineFilter::Any).find_map(
+        |(filter, patterns)| {
+            let next = s.any_phrase(at, patterns)?;
+            Some((SearchTerm { term: term.clone(), filter: *filter, prefixed: false }, next))
+        },
+    )
 }
 
 fn ends_term(s: &Sentence<'_>, at: usize) -> bool {
@@ -126,8 +132,18 @@ fn ends_term(s: &Sentence<'_>, at: usize) -> bool {
     s.may_end(at) || s.is(at, "or") || s.is(at, SEARCHED_IN) || after_tail > at || s.exclusion(at).0
 }
 
+/// Reads a term about which something is said. Any word is a name if `is_named` accepts what
+/// follows it, but for a negation or a pronoun.
+pub(super) fn subject(s: &Sentence<'_>, at: usize, is_named: impl Fn(usize) -> bool) -> Rule<Term> {
+    term(s, at).or_else(|| {
+        let token = s.token(at).filter(|token| token.kind == Kind::Word)?;
+        let unclear = s.is(at, NEGATIONS) || s.is(at, PRONOUNS);
+        (!unclear && is_named(at + 1)).then(|| (Term::Name(token.text.to_owned()), at + 1))
+    })
+}
+
 /// Reads one word, a text in quotes or a regular expression.
-pub(super) fn term(s: &Sentence<'_>, at: usize) -> Rule<Term> {
+fn term(s: &Sentence<'_>, at: usize) -> Rule<Term> {
     let token = s.token(at)?;
     let text = token.text;
     let term = match token.kind {
@@ -136,7 +152,7 @@ pub(super) fn term(s: &Sentence<'_>, at: usize) -> Rule<Term> {
         Kind::Quoted => Term::Literal(text.to_owned()),
         Kind::Pattern => Term::Pattern(text.to_owned()),
         Kind::Word => {
-            let vague = [CATEGORIES, DETERMINERS, IN, NEGATIONS];
+            let vague = [CATEGORIES, PRONOUNS, DETERMINERS, NEGATIONS];
             let vague = vague.iter().any(|words| s.is(at, words));
             if vague || !text.contains(|c: char| !"\"'`".contains(c)) {
                 return None;
@@ -153,6 +169,16 @@ pub(super) fn list_of<T>(
     at: usize,
     item: impl Fn(&Sentence<'_>, usize) -> Rule<T>,
 ) -> Rule<Vec<T>> {
+    list_until(s, at, item, |at| begins_part(s, at))
+}
+
+/// Reads such a list up to what `ends` accepts.
+fn list_until<T>(
+    s: &Sentence<'_>,
+    at: usize,
+    item: impl Fn(&Sentence<'_>, usize) -> Rule<T>,
+    ends: impl Fn(usize) -> bool,
+) -> Rule<Vec<T>> {
     let (first, mut end) = item(s, at)?;
     let mut out = vec![first];
     loop {
@@ -166,7 +192,7 @@ pub(super) fn list_of<T>(
             let (_, after) = s.tail(*next);
             from > end
                 && s.tail(from).1 == from
-                && !begins_part(s, from)
+                && !ends(from)
                 && (s.may_end(after)
                     || s.is(*next, "or")
                     || s.is(*next, SEARCHED_IN)
@@ -183,6 +209,11 @@ fn begins_part(s: &Sentence<'_>, at: usize) -> bool {
     [SURVEY, SEARCH, READ, "list|ls|run|execute|search|look", QUESTIONS]
         .iter()
         .any(|words| s.is(at, words))
+}
+
+/// Whether a word is a verb that needs an object, so that it is no part by itself.
+fn is_bare_verb(s: &Sentence<'_>, at: usize) -> bool {
+    [SEARCH, READ, "run|execute|search|look", QUESTIONS].iter().any(|words| s.is(at, words))
 }
 
 /// A file, and the line from which it is read.

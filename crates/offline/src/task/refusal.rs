@@ -2,7 +2,7 @@
 
 use super::sentence::Sentence;
 use super::token::Kind;
-use super::vocabulary::{CATEGORIES, QUANTIFIERS, SEARCH};
+use super::vocabulary::{CATEGORIES, PRONOUNS, QUANTIFIERS, SEARCH};
 use super::{Refusal, Task, shown};
 
 /// Returns the refusal of a part that no rule fits.
@@ -54,7 +54,7 @@ fn search_misfit(s: &Sentence<'_>, at: usize, end: usize, text: &str) -> Option<
              quotes."
         ));
     }
-    let category = (at..end).find(|at| s.is(*at, CATEGORIES))?;
+    let category = (at..end).find(|at| s.is(*at, CATEGORIES) || s.is(*at, PRONOUNS))?;
     let word = s.between(category, category + 1);
     Some(format!(
         "`{text}` may mean more than the word `{word}`: to find that word, put it in quotes."

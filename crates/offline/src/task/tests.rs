@@ -136,6 +136,69 @@ fn small_tasks_are_known_by_their_form() {
     }
 }
 
+/// Sentences in which a word of the grammar is what is asked about.
+#[test]
+fn a_word_of_the_grammar_may_be_the_object() {
+    for (text, task) in [
+        ("where is tests defined?", "definitions tests in ."),
+        ("where is test defined?", "definitions test in ."),
+        ("where's test used in src?", "uses test in src"),
+        ("where is tests called?", "calls tests in ."),
+        ("where is list defined?", "definitions list in ."),
+        ("where is find called?", "calls find in ."),
+        ("where is all used?", "uses all in ."),
+        ("where is in used?", "uses in in ."),
+        ("where is and defined in src?", "definitions and in src"),
+        ("where is errors defined?", "definitions errors in ."),
+        ("where is files used outside of tests?", "uses files in . without tests"),
+        ("where is type defined?", "definitions type in ."),
+        ("where is the type list defined?", "definitions list in ."),
+        ("where is where called?", "calls where in ."),
+        ("where is used defined?", "definitions used in ."),
+        ("where is defined used?", "uses defined in ."),
+        ("find test", "search test in ."),
+        ("find the test in src", "search test in src"),
+        ("find line", "search line in ."),
+        ("find find", "search find in ."),
+        ("find in", "search in in ."),
+        ("find in in src", "search in in src"),
+        ("find and", "search and in ."),
+        ("search for for", "search for in ."),
+        ("find calls of test", "calls test in ."),
+        ("find uses of find", "uses find in ."),
+        ("find where tests is used", "uses tests in ."),
+        ("find use calls", "calls use in ."),
+        ("find list and read", "search list in .; search read in ."),
+        ("find read, find in src", "search read in src; search find in src"),
+        ("find unwraps in list", "search unwraps in list"),
+        ("survey the folder list", "survey list"),
+        ("read the file run", "read run"),
+        ("list list", "list list"),
+        // The same words where they are not the object.
+        ("find tests", "tests ."),
+        ("where are tests defined?", "tests ."),
+        ("where is the test code in src?", "tests src"),
+        ("find unwraps and list", "search unwraps in .; list ."),
+        ("find unwraps and find read", "search unwraps in .; search read in ."),
+    ] {
+        assert_eq!(show(text), task, "{text}");
+    }
+    for (text, part) in [
+        ("where is it defined?", "fits"),
+        ("where is this used?", "fits"),
+        ("where is not defined?", "fits"),
+        ("where are functions defined?", "fits"),
+        ("where is test?", "fits"),
+        ("find in src", "stands in quotes"),
+        ("find function definitions", "more than the word `definitions`"),
+        ("find test calls", "more than the word `calls`"),
+        ("find bug", "more than the word `bug`"),
+        ("survey src and find", "names no text"),
+    ] {
+        assert_refused(text, part);
+    }
+}
+
 #[test]
 fn a_task_of_several_parts_is_all_of_them() {
     for (text, tasks) in [

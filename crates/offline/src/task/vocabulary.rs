@@ -19,11 +19,13 @@ pub(super) const KINDS: &str = "function|method|struct|class|enum|trait|interfac
                                 module|constant|variable|test|field";
 pub(super) const QUANTIFIERS: &str = "all|the|any|every|each";
 /// Words for things that no search for text finds.
-pub(super) const CATEGORIES: &str = "lines|line|words|characters|bytes|calls|usages|references|occurrences|comments|strings|\
+pub(super) const CATEGORIES: &str = "lines|words|characters|bytes|calls|usages|references|occurrences|comments|strings|\
      imports|definitions|names|variables|constants|macros|packages|crates|folders|directories|\
-     examples|commits|authors|tests|test|files|functions|methods|classes|structs|enums|traits|\
+     examples|commits|authors|tests|files|functions|methods|classes|structs|enums|traits|\
      types|modules|bugs|bug|errors|issues|problems|risks|risk|vulnerabilities|smells|weaknesses|\
-     duplicates|dependencies|secrets|it|them|everything|anything|something|nothing|this|that|here";
+     duplicates|dependencies|secrets";
+/// Words that stand for something said elsewhere.
+pub(super) const PRONOUNS: &str = "it|them|everything|anything|something|nothing|this|that|here";
 /// Words that exclude something. Without quotes they are neither names nor paths: a negation that
 /// no rule understands refuses the task.
 pub(super) const NEGATIONS: &str = "not|no|never|none|nor|neither|without|except|excepting|\
@@ -33,6 +35,6 @@ pub(super) const NEGATIONS: &str = "not|no|never|none|nor|neither|without|except
 pub(super) const QUESTIONS: &str = "who|whose|what|where|why|how|when|which";
 /// Words that are no names of directories unless they stand in quotes.
 pub(super) const NO_PATHS: &str = "a|an|and|or|then|also|in|of|to|for|with|is|are|it|that|here|there|please|thanks|thank|\
-     yourself|alone|too|now|everything|anything|me|you|us|list|ls|run|who|what|where|why|how|when|\
+     yourself|alone|too|now|everything|anything|me|you|us|who|what|where|why|how|when|\
      which|tests|files|delegate|detail|briefly|quickly|carefully|do|does|about|structured|\
      organised|organized|laid|built|work|works";
