@@ -143,11 +143,10 @@ fn npm(
     libraries: &mut Vec<Entry>,
     programs: &mut Vec<Entry>,
 ) {
-    let built = |path: &str| {
-        let known = inventory.has(path)
-            || inventory.has(&format!("{path}.js"))
-            || inventory.has(&join(path, "index.js"));
-        if known || path.is_empty() { path.to_owned() } else { format!("{path}` (built)") }
+    let built = |path: &str| match node_file(inventory, path) {
+        Some(file) => file,
+        None if path.is_empty() => String::new(),
+        None => format!("{path}` (built)"),
     };
     for program in &package.programs {
         programs.push(entry("program", &program.name, built(&program.at)));
@@ -164,6 +163,15 @@ fn npm(
     } else if inventory.has(&index) && !package.name.is_empty() {
         libraries.push(entry(kind, &package.name, index));
     }
+}
+
+/// Returns the file that Node loads for a path: the file itself, or one whose ending the path
+/// leaves out. Of a package that is not compiled yet it is the source.
+fn node_file(inventory: &Inventory, path: &str) -> Option<String> {
+    let ends = ["", ".js", ".json", ".node", "/index.js", "/index.json", "/index.node"];
+    let sources = [".ts", ".tsx", ".mts", ".cts", "/index.ts", "/index.tsx"];
+    let mut files = ends.iter().chain(&sources).map(|end| format!("{path}{end}"));
+    files.find(|file| inventory.has(file))
 }
 
 /// Programs that a build file makes of sources.

@@ -11,6 +11,7 @@ use super::inventory::{File, unnumbered, unread_reason, whole};
 use super::manifest::Package;
 use super::modules::{DOC_LINES, closed};
 use super::part::{Part, is_test_file};
+use super::requirements::{Requirements, read_heads};
 use super::syntax::{FILE_BYTES, Grammar, Outline, outline, says_generated};
 use super::wording::{count, number};
 
@@ -54,6 +55,8 @@ pub(super) struct Figures {
     pub(super) mains: Vec<Reference>,
     /// Files and folders of the project by the number of files that import them.
     pub(super) imported: BTreeMap<String, u64>,
+    /// What imports the modules that Go modules require.
+    pub(super) requirements: Requirements,
     /// Comments with `TODO` or `FIXME`.
     pub(super) remarks: u64,
     /// Files that say that a program wrote them.
@@ -83,6 +86,7 @@ impl Figures {
         for (path, count) in other.imported {
             *self.imported.entry(path).or_default() += count;
         }
+        self.requirements.add(other.requirements);
         self.remarks += other.remarks;
         self.generated.extend(other.generated);
         self.generated_folders.extend(other.generated_folders);
@@ -108,6 +112,7 @@ impl Figures {
         imported.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
         self.imported = imported.into_iter().take(2 * ROWS).collect();
         self.mains.truncate(ROWS);
+        self.requirements.shorten();
     }
 
     /// Shortens the lists of files, so that a report with them fits. `files` are those of the part.
@@ -185,6 +190,7 @@ pub(super) fn figures(ask: &mut Ask<'_, '_>, files: &[File], resolver: &Resolver
     for file in files {
         large(ask, file, &mut figures);
     }
+    figures.requirements = read_heads(ask, files, resolver);
     let mut unread = Vec::new();
     for (file, grammar) in chosen {
         match whole(ask, &file.path) {
@@ -216,6 +222,7 @@ pub(super) fn figures(ask: &mut Ask<'_, '_>, files: &[File], resolver: &Resolver
     let mut imported: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
     for Outlined { file, outline } in &outlined {
         let path = file.path.as_str();
+        figures.requirements.add_source(path, file.part(), outline, resolver);
         if outline.generated {
             figures.generated.push(file.path.clone());
             continue;
@@ -326,7 +333,10 @@ pub(super) fn teach(resolver: &mut Resolver<'_>, packages: &[Package]) {
         let folder = parent(&package.path);
         match package.path.rsplit('/').next() {
             Some("Cargo.toml") => resolver.add_crate(folder, &package.name),
-            Some("go.mod") => resolver.add_module(folder, &package.name),
+            Some("go.mod") => {
+                let required = package.dependencies.iter().map(|it| it.name.clone()).collect();
+                resolver.add_module(folder, &package.name, required);
+            }
             Some("package.json") => resolver.add_package(folder, &package.name),
             _ => {}
         }

@@ -112,12 +112,23 @@ fn declaration(name: &'static str) -> ToolDecl {
 /// Files of a repository that is only played.
 pub(super) struct Repository {
     files: Vec<(String, String)>,
+    /// Paths that an ignore file names.
+    ignored: Vec<String>,
 }
 
 impl Repository {
     pub(super) fn new(files: &[(&str, &str)]) -> Self {
         let own = |(path, text): &(&str, &str)| ((*path).to_owned(), (*text).to_owned());
-        Self { files: files.iter().map(own).collect() }
+        Self { files: files.iter().map(own).collect(), ignored: Vec::new() }
+    }
+
+    /// Ignores files and folders.
+    pub(super) fn ignoring(self, paths: &[&str]) -> Self {
+        Self { ignored: paths.iter().map(|path| (*path).to_owned()).collect(), ..self }
+    }
+
+    fn ignores(&self, path: &str) -> bool {
+        self.ignored.iter().any(|it| path == it || path.starts_with(&format!("{it}/")))
     }
 
     /// Reads a small repository of the fixtures, without what it ignores.
@@ -141,7 +152,7 @@ impl Repository {
             }
         }
         files.sort();
-        Self { files }
+        Self { files, ignored: Vec::new() }
     }
 
     /// Plays a tool as the real one answers.
@@ -168,19 +179,7 @@ impl Repository {
                 }
                 None => (CallStatus::Error, format!("not found: {path}"), ""),
             },
-            "list_dir" => {
-                let mut names: Vec<String> = Vec::new();
-                for (name, text) in &self.files {
-                    let entry = match name.split_once('/') {
-                        Some((folder, _)) => format!("{folder}/"),
-                        None => format!("{name}\t{}", text.len()),
-                    };
-                    if !names.contains(&entry) {
-                        names.push(entry);
-                    }
-                }
-                ok(&names.join("\n"), "")
-            }
+            "list_dir" => self.list(path, arguments),
             "search_files" => {
                 let any_case = arguments.get("ignore_case").is_some();
                 let pattern = word("pattern").map(|pattern| {
@@ -192,9 +191,38 @@ impl Repository {
         }
     }
 
+    fn list(&self, path: &str, arguments: &Value) -> Given {
+        let prefix = if path == "." { String::new() } else { format!("{path}/") };
+        let depth = arguments.get("depth").and_then(Value::as_u64).unwrap_or(1);
+        let depth = usize::try_from(depth).unwrap();
+        let hidden = arguments.get("hidden").and_then(Value::as_bool).unwrap_or(false);
+        let mut lines: Vec<String> = Vec::new();
+        for (name, text) in self.files.iter().filter(|(name, _)| hidden || !self.ignores(name)) {
+            let Some(rest) = name.strip_prefix(&prefix) else { continue };
+            let parts: Vec<&str> = rest.split('/').collect();
+            let folders = (1..parts.len()).map(|end| format!("{}/", parts[..end].join("/")));
+            let mut entries: Vec<String> = folders.take(depth).collect();
+            if parts.len() <= depth {
+                entries.push(format!("{rest}\t{}", text.len()));
+            }
+            for entry in entries {
+                if !lines.contains(&entry) {
+                    lines.push(entry);
+                }
+            }
+        }
+        if lines.is_empty() {
+            return (CallStatus::Error, format!("not found: {path}"), "");
+        }
+        ok(&lines.join("\n"), "")
+    }
+
     fn search(&self, path: &str, pattern: Option<&str>, counts: bool) -> Given {
         let prefix = if path == "." { String::new() } else { format!("{path}/") };
-        let files = self.files.iter().filter(|(name, _)| name.starts_with(&prefix) || name == path);
+        let files = self
+            .files
+            .iter()
+            .filter(|(name, _)| (name.starts_with(&prefix) || name == path) && !self.ignores(name));
         let mut lines = Vec::new();
         let rule = pattern.map(|pattern| regex::Regex::new(pattern).unwrap());
         for (name, text) in files {

@@ -4,10 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::inventory::Inventory;
 use super::language::file_name;
+use super::requirements::module_of;
 use super::syntax::Import;
 
-/// Extensions that an import of JavaScript or TypeScript may leave out.
-const SCRIPTS: [&str; 8] = ["ts", "tsx", "d.ts", "js", "jsx", "mjs", "cjs", "mts"];
+/// Extensions that an import of JavaScript or TypeScript may leave out. Declarations come last:
+/// beside a source they only describe it.
+const SCRIPTS: [&str; 11] =
+    ["ts", "tsx", "mts", "cts", "js", "jsx", "mjs", "cjs", "d.ts", "d.mts", "d.cts"];
+/// Extensions of compiled files, and of what each is compiled from.
+const COMPILED: [(&str, &[&str]); 4] =
+    [("js", &["ts", "tsx"]), ("jsx", &["tsx"]), ("mjs", &["mts"]), ("cjs", &["cts"])];
 
 /// What is known of a project to resolve imports in it.
 #[derive(Debug, Default)]
@@ -21,6 +27,8 @@ pub(super) struct Resolver<'i> {
     cargo: BTreeSet<String>,
     /// Module path and folder of each Go module, the longest path first.
     modules: Vec<(String, String)>,
+    /// Folders of Go modules, the deepest first, and the paths of the modules that each requires.
+    required: Vec<(String, Vec<String>)>,
     /// Names and folders of npm packages.
     packages: BTreeMap<String, String>,
     /// Folders in which top-level Python modules lie.
@@ -56,10 +64,20 @@ impl<'i> Resolver<'i> {
         }
     }
 
-    /// Adds a Go module: its folder and path.
-    pub(super) fn add_module(&mut self, folder: &str, path: &str) {
+    /// Adds a Go module: its folder and path, and the paths of the modules that it requires.
+    pub(super) fn add_module(&mut self, folder: &str, path: &str, required: Vec<String>) {
         self.modules.push((path.to_owned(), folder.to_owned()));
         self.modules.sort_by_key(|(path, _)| std::cmp::Reverse(path.len()));
+        self.required.push((folder.to_owned(), required));
+        self.required.sort_by_key(|(folder, _)| std::cmp::Reverse(folder.len()));
+    }
+
+    /// Returns the required module that an import in a Go file names, with the folder of the
+    /// module that requires it.
+    pub(super) fn requirement(&self, from: &str, import: &str) -> Option<(&str, &str)> {
+        let holds = |folder: &str| folder.is_empty() || from.starts_with(&join(folder, ""));
+        let (folder, modules) = self.required.iter().find(|(folder, _)| holds(folder))?;
+        Some((folder, module_of(modules, import)?))
     }
 
     /// Adds an npm package: its folder and name.
@@ -203,15 +221,30 @@ impl<'i> Resolver<'i> {
             }
             join(folder, rest)
         };
-        self.file(path.clone())
+        let index = || self.with_extension(&join(&path, "index"));
+        if names_folder(specifier) {
+            return index();
+        }
+        // In TypeScript a compiled name stands for its source, though both may be there.
+        let source = || self.compiled_from(&path);
+        let file = || self.file(path.clone());
+        let named =
+            if is_typescript(from) { source().or_else(file) } else { file().or_else(source) };
+        named
             .or_else(|| self.with_extension(&path))
-            // Compiled names stand for their sources.
             .or_else(|| {
                 let (stem, extension) = path.rsplit_once('.')?;
-                let compiled = matches!(extension, "js" | "jsx" | "mjs" | "cjs");
+                let compiled = COMPILED.iter().any(|(compiled, _)| *compiled == extension);
                 compiled.then(|| self.with_extension(stem)).flatten()
             })
-            .or_else(|| self.with_extension(&join(&path, "index")))
+            .or_else(index)
+    }
+
+    /// Returns the source of a compiled file in its folder.
+    fn compiled_from(&self, path: &str) -> Option<String> {
+        let (stem, extension) = path.rsplit_once('.')?;
+        let (_, sources) = COMPILED.iter().find(|(compiled, _)| *compiled == extension)?;
+        sources.iter().find_map(|source| self.file(format!("{stem}.{source}")))
     }
 
     fn with_extension(&self, path: &str) -> Option<String> {
@@ -266,6 +299,15 @@ impl<'i> Resolver<'i> {
     }
 }
 
+/// Whether a specifier can only mean a folder.
+fn names_folder(specifier: &str) -> bool {
+    matches!(file_name(specifier), "" | "." | "..")
+}
+
+fn is_typescript(path: &str) -> bool {
+    [".ts", ".tsx", ".mts", ".cts"].iter().any(|end| path.ends_with(end))
+}
+
 /// Returns the folder of a path, empty for the top.
 pub(super) fn parent(path: &str) -> &str {
     path.trim_end_matches('/').rsplit_once('/').map_or("", |(folder, _)| folder)
@@ -279,10 +321,17 @@ pub(super) fn join(folder: &str, path: &str) -> String {
     if path.is_empty() { format!("{folder}/") } else { format!("{folder}/{path}") }
 }
 
-/// Resolves `.` and `..` in a path. `None` for what leads out.
+/// Resolves `.` and `..` in a path. `None` for what leads out of its first folder. Where the
+/// directory that is looked at is above or elsewhere, its paths begin with `..` or `/`.
 pub(super) fn normal(path: &str) -> Option<String> {
+    let mut rest = path.trim_start_matches('/');
+    let mut start = if rest.len() < path.len() { "/".to_owned() } else { String::new() };
+    while let Some(above) = rest.strip_prefix("../") {
+        start.push_str("../");
+        rest = above;
+    }
     let mut out: Vec<&str> = Vec::new();
-    for part in path.split('/') {
+    for part in rest.split('/') {
         match part {
             "" | "." => {}
             ".." => {
@@ -291,7 +340,7 @@ pub(super) fn normal(path: &str) -> Option<String> {
             part => out.push(part),
         }
     }
-    Some(out.join("/"))
+    Some(format!("{start}{}", out.join("/")))
 }
 
 #[cfg(test)]
@@ -308,6 +357,19 @@ mod tests {
 
     fn rust(path: &str) -> Import {
         Import::Rust(path.split("::").map(str::to_owned).collect())
+    }
+
+    #[test]
+    fn a_path_keeps_where_its_directory_lies() {
+        for (path, plain) in [
+            ("a/./b/../c", Some("a/c")),
+            ("/srv/a/../b", Some("/srv/b")),
+            ("../a/b/../c", Some("../a/c")),
+            ("a/../../b", None),
+            ("./", Some("")),
+        ] {
+            assert_eq!(normal(path).as_deref(), plain, "{path}");
+        }
     }
 
     #[test]
@@ -337,7 +399,7 @@ mod tests {
         let mut resolver = Resolver::new(&inventory);
         resolver.add_crate("", "one");
         resolver.add_crate("two", "two");
-        resolver.add_module("go", "example.org/kite");
+        resolver.add_module("go", "example.org/kite", Vec::new());
         let python = |dots, module: &str, name: &str| Import::Python {
             dots,
             module: module.into(),

@@ -64,6 +64,7 @@ mod query;
 mod read;
 mod readme;
 mod report;
+mod requirements;
 mod scope;
 mod search;
 mod single;

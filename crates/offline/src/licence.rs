@@ -1,31 +1,127 @@
-//! Which licence a text is, by the words that only it has.
+//! Which licences a text is, by the words that only their texts have.
 
-/// Names of licences, and words that their texts have.
-const TEXTS: [(&str, &[&str]); 17] = [
-    ("Apache-2.0", &["apache license", "version 2.0"]),
-    ("AGPL-3.0", &["gnu affero general public license", "version 3"]),
-    ("LGPL-3.0", &["gnu lesser general public license", "version 3"]),
-    ("LGPL-2.1", &["gnu lesser general public license", "version 2.1"]),
-    ("GPL-3.0", &["gnu general public license", "version 3"]),
-    ("GPL-2.0", &["gnu general public license", "version 2"]),
-    ("MPL-2.0", &["mozilla public license", "2.0"]),
-    ("EPL-2.0", &["eclipse public license", "2.0"]),
-    ("Unlicense", &["this is free and unencumbered software released into the public domain"]),
-    ("CC0-1.0", &["cc0 1.0 universal"]),
-    ("BSL-1.0", &["boost software license", "version 1.0"]),
-    ("BSD-3-Clause", &["redistribution and use in source and binary forms", "neither the name"]),
-    ("BSD-2-Clause", &["redistribution and use in source and binary forms"]),
-    ("ISC", &["permission to use, copy, modify, and/or distribute this software for any"]),
-    ("ISC", &["permission to use, copy, modify, and distribute this software for any"]),
-    ("Zlib", &["the origin of this software must not be misrepresented"]),
-    ("MIT", &["permission is hereby granted, free of charge, to any person obtaining a copy"]),
+/// A licence, words of which its text has at least one group, and words that its text lacks.
+struct LicenceText {
+    name: &'static str,
+    marks: &'static [&'static str],
+    /// Words that the text has too.
+    also: &'static [&'static str],
+    /// Words by which the text is another licence.
+    not: &'static [&'static str],
+}
+
+const fn text(name: &'static str, marks: &'static [&'static str]) -> LicenceText {
+    LicenceText { name, marks, also: &[], not: &[] }
+}
+
+const PERMISSION: &[&str] = &[
+    "permission is hereby granted, free of charge, to any person obtaining a copy of this software",
+];
+const NOTICE: &str = "shall be included in all copies";
+const GOOD: &str = "shall be used for good, not evil";
+const ANY_PURPOSE: &str = "this software for any purpose with or without fee is hereby granted";
+const WITH_NOTICE: &str = "provided that the above copyright notice";
+const REDISTRIBUTION: &str = "redistribution and use in source and binary forms";
+const ENDORSEMENT: [&str; 2] = ["endorse or promote products", "neither the name of"];
+const ADVERTISING: &str = "all advertising materials mentioning features";
+
+const ORIGIN: &str = "the origin of this software must not be misrepresented";
+
+/// Licences often name others, so the marks are titles with their dates, notices that refer to
+/// the licence, and sentences of the text, not names.
+const TEXTS: &[LicenceText] = &[
+    text(
+        "Apache-2.0",
+        &[
+            "apache license version 2.0, january 2004",
+            "licensed under the apache license, version 2.0",
+        ],
+    ),
+    text("AGPL-3.0", &["gnu affero general public license version 3, 19 november 2007"]),
+    text("LGPL-3.0", &["gnu lesser general public license version 3, 29 june 2007"]),
+    text("LGPL-2.1", &["gnu lesser general public license version 2.1, february 1999"]),
+    text("LGPL-2.0", &["gnu library general public license version 2, june 1991"]),
+    text("GPL-3.0", &["gnu general public license version 3, 29 june 2007"]),
+    text("GPL-2.0", &["gnu general public license version 2, june 1991"]),
+    text(
+        "MPL-2.0",
+        &[
+            "mozilla public license version 2.0",
+            "mozilla public license, version 2.0",
+            "mozilla public license, v. 2.0",
+        ],
+    ),
+    text("EPL-2.0", &["eclipse public license - v 2.0"]),
+    text("Unlicense", &["this is free and unencumbered software released into the public domain"]),
+    text("CC0-1.0", &["cc0 1.0 universal"]),
+    text("BSL-1.0", &["boost software license - version 1.0"]),
+    LicenceText { also: &[WITH_NOTICE], ..text("ISC", &[ANY_PURPOSE]) },
+    LicenceText { not: &[WITH_NOTICE], ..text("0BSD", &[ANY_PURPOSE]) },
+    LicenceText { also: &[ORIGIN], ..text("Zlib", &["alter it and redistribute it freely"]) },
+    LicenceText { also: &[NOTICE], not: &[GOOD], ..text("MIT", PERMISSION) },
+    LicenceText { also: &[NOTICE, GOOD], ..text("JSON", PERMISSION) },
+    LicenceText { not: &[NOTICE], ..text("MIT-0", PERMISSION) },
 ];
 
-/// Returns the licence of a text. `None` for one that is not known.
-pub(super) fn licence_of(text: &str) -> Option<&'static str> {
-    let text = text.split_whitespace().collect::<Vec<_>>().join(" ").to_ascii_lowercase();
-    let fits = |words: &[&str]| words.iter().all(|word| text.contains(word));
-    TEXTS.iter().find(|(_, words)| fits(words)).map(|(name, _)| *name)
+/// Returns the licences whose texts a text has, in their order. Empty where none is known.
+pub(super) fn licences_of(text: &str) -> Vec<&'static str> {
+    let words = text.split_whitespace().map(|word| word.trim_matches(['*', '#', '/', '_', '`']));
+    let text = words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
+    let text = text.to_ascii_lowercase();
+    let mut out: Vec<(usize, &str)> = TEXTS.iter().filter_map(|it| place(it, &text)).collect();
+    out.extend(bsd(&text));
+    out.sort_unstable();
+    out.into_iter().map(|(_, name)| name).collect()
+}
+
+/// Returns where a licence begins in a text in lower case, if it has it.
+fn place(licence: &LicenceText, text: &str) -> Option<(usize, &'static str)> {
+    let has = |word: &&str| text.contains(*word);
+    if !licence.also.iter().all(has) || licence.not.iter().any(has) {
+        return None;
+    }
+    let at = licence.marks.iter().filter_map(|mark| text.find(mark)).min()?;
+    Some((at, licence.name))
+}
+
+/// Returns the licences of the BSD family, which differ by their clauses.
+fn bsd(text: &str) -> Vec<(usize, &'static str)> {
+    let mut out = Vec::new();
+    let starts: Vec<usize> = text.match_indices(REDISTRIBUTION).map(|(at, _)| at).collect();
+    for (number, start) in starts.iter().enumerate() {
+        let end = starts.get(number + 1).copied().unwrap_or(text.len());
+        let clauses = text.get(*start..end).unwrap_or_default();
+        let name = if clauses.contains(ADVERTISING) {
+            "BSD-4-Clause"
+        } else if clauses.contains(ORIGIN) {
+            "bzip2-1.0.6"
+        } else if ENDORSEMENT.iter().any(|words| clauses.contains(words)) {
+            "BSD-3-Clause"
+        } else {
+            "BSD-2-Clause"
+        };
+        if !out.iter().any(|(_, known)| *known == name) {
+            out.push((*start, name));
+        }
+    }
+    out
+}
+
+/// Returns whether a declaration, as a manifest has it, names a licence.
+pub(super) fn names(declaration: &str, licence: &str) -> bool {
+    let declaration = declaration.to_ascii_lowercase();
+    let family = licence.split('-').next().unwrap_or(licence).to_ascii_lowercase();
+    let long = match family.as_str() {
+        "agpl" => "affero",
+        "lgpl" => "lesser general public",
+        "gpl" => "general public",
+        "mpl" => "mozilla",
+        "epl" => "eclipse",
+        "bsl" => "boost",
+        "cc0" => "creative commons zero",
+        _ => family.as_str(),
+    };
+    declaration.contains(&family) || declaration.contains(long)
 }
 
 /// Whether a file name is that of a licence.
@@ -40,23 +136,71 @@ pub(super) fn is_licence(name: &str) -> bool {
 mod tests {
     use super::*;
 
+    const MIT: &str = "MIT License\n\nPermission is hereby granted, free of charge, to any person\nobtaining a copy of \
+                       this software and associated\ndocumentation files. The above notice shall be included in all copies.\n";
+    const GPL: &str = "GNU GENERAL PUBLIC LICENSE\n Version 3, 29 June 2007\n";
+
     #[test]
     fn a_licence_is_known_by_its_words() {
-        for (text, name) in [
-            (
-                "MIT License\n\nPermission is hereby granted, free of charge, to any person\nobtaining a copy of",
-                Some("MIT"),
-            ),
-            ("   Apache License\n   Version 2.0, January 2004", Some("Apache-2.0")),
-            ("GNU GENERAL PUBLIC LICENSE\n Version 2, June 1991", Some("GPL-2.0")),
-            (
-                "Redistribution and use in source and binary forms\n * Neither the name of",
-                Some("BSD-3-Clause"),
-            ),
-            ("All rights reserved.", None),
-        ] {
-            assert_eq!(licence_of(text), name);
+        let any = "Permission to use, copy, modify, and/or distribute this software for any\n\
+                   purpose with or without fee is hereby granted";
+        let isc = format!("{any}, provided that the above copyright notice and");
+        let zero = format!("{any}.\n\nTHE SOFTWARE IS PROVIDED");
+        let bsd = "Redistribution and use in source and binary forms\n";
+        let three =
+            format!("{bsd} * Neither the name of it may be used to endorse or promote products");
+        let both = format!("{three}\n{bsd}");
+        let mit_and_apache = format!(
+            "Two licenses.\n\n{MIT}\n#### Apache\n\nLicensed under the Apache License,\nVersion 2.0 (the \"License\");"
+        );
+        let json = format!("{MIT} The Software shall be used for Good, not Evil.");
+        let names_others = format!(
+            "{GPL} 13. Use with the GNU Affero General Public License, version 3.\n\
+             Use the GNU Lesser General Public License instead."
+        );
+        let lesser = "GNU LESSER GENERAL PUBLIC LICENSE\n Version 3, 29 June 2007\n\
+                      version 3 of the GNU General Public License";
+        let mozilla = "Mozilla Public License Version 2.0\n means either the GNU General Public License, Version 2.0";
+        let unicode = "Permission is hereby granted, free of charge, to any person obtaining a copy of data files";
+        let cases: [(&str, &[&str]); 15] = [
+            (MIT, &["MIT"]),
+            ("   Apache License\n   Version 2.0, January 2004", &["Apache-2.0"]),
+            (&mit_and_apache, &["MIT", "Apache-2.0"]),
+            ("GNU GENERAL PUBLIC LICENSE\n Version 2, June 1991", &["GPL-2.0"]),
+            (&names_others, &["GPL-3.0"]),
+            (lesser, &["LGPL-3.0"]),
+            (mozilla, &["MPL-2.0"]),
+            (bsd, &["BSD-2-Clause"]),
+            (&three, &["BSD-3-Clause"]),
+            (&both, &["BSD-3-Clause", "BSD-2-Clause"]),
+            (&isc, &["ISC"]),
+            (&zero, &["0BSD"]),
+            (&json, &["JSON"]),
+            (unicode, &[]),
+            ("All rights reserved.", &[]),
+        ];
+        for (text, names) in cases {
+            assert_eq!(licences_of(text), names, "{text}");
         }
+    }
+
+    #[test]
+    fn a_declaration_names_a_licence_in_several_ways() {
+        for (declaration, licence, yes) in [
+            ("MIT OR Apache-2.0", "Apache-2.0", true),
+            ("Apache License, Version 2.0", "Apache-2.0", true),
+            ("BSD License", "BSD-3-Clause", true),
+            ("GNU General Public License v3", "GPL-3.0", true),
+            ("Boost", "BSL-1.0", true),
+            ("MIT", "BSD-3-Clause", false),
+            ("ISC", "MIT", false),
+        ] {
+            assert_eq!(names(declaration, licence), yes, "{declaration}: {licence}");
+        }
+    }
+
+    #[test]
+    fn a_licence_file_is_known_by_its_name() {
         for (name, yes) in [
             ("LICENSE", true),
             ("LICENSE-MIT", true),

@@ -125,6 +125,7 @@ pub(super) fn is_source(path: &str) -> bool {
     let build = ["Makefile", "CMakeLists.txt", "Dockerfile", "configure", "Rakefile", "Gemfile"];
     let file = File::new(path.to_owned(), 0, None);
     file.is_code()
+        && language::of(path).name != "Just"
         && !build.contains(&file_name(path))
         && !path.ends_with(".m4")
         && !path.ends_with(".bat")

@@ -136,6 +136,12 @@ pub(super) fn part_of(path: &str) -> Part {
     if settings || beside_the_work || folder(EXAMPLE_FOLDERS) { Part::Example } else { Part::Main }
 }
 
+/// Whether a path lies in a folder of what others wrote.
+pub(super) fn is_vendored(path: &str) -> bool {
+    let (folders, _) = path.rsplit_once('/').unwrap_or(("", path));
+    folders.split('/').any(|it| VENDORED_FOLDERS.contains(&it.to_ascii_lowercase().as_str()))
+}
+
 /// Whether a path is that of a file that a program writes.
 pub(super) fn is_generated_path(path: &str) -> bool {
     let lower = path.to_ascii_lowercase();

@@ -13,14 +13,15 @@ use super::frame::unframe;
 use super::imports::Resolver;
 use super::inventory::{File, Inventory, PAGES, head, nearest};
 use super::language::file_name;
-use super::licence::{is_licence, licence_of};
-use super::manifest::{self, Package};
+use super::licence::{is_licence, licences_of};
+use super::manifest::{self, Manifests, Package};
 use super::measure;
 use super::modules::{describe, modules};
 use super::part::Part;
 use super::plan;
 use super::readme;
 use super::report::{self, PartReport, Report};
+use super::requirements::tell_apart;
 use super::scope::{Scope, under};
 use super::search::PAGE;
 use super::syntax::{FILE_BYTES, Grammar};
@@ -33,8 +34,8 @@ const LINE_BYTES: u64 = 36;
 const CHILDREN: usize = 3;
 /// A directory of fewer sources than this is surveyed without children.
 const WORTH_SHARING: usize = 16;
-/// Lines of a licence that are read.
-const LICENCE_LINES: u64 = 60;
+/// Lines of a licence file that are read: a second licence may follow a long first one.
+const LICENCE_LINES: u64 = 1_000;
 /// Licence files that are read.
 const LICENCES: usize = 4;
 
@@ -50,7 +51,7 @@ pub(super) fn step(turn: &Turn<'_>, root: &str, sharing: Sharing, closing: bool)
     if let Some(problem) = cannot_look(&mut ask, root, listing) {
         return refuse_when_known(ask, problem, closing);
     }
-    let mut packages = manifest::packages(&mut ask, &inventory, root);
+    let Manifests { mut packages, gaps: unread } = manifest::manifests(&mut ask, &inventory, root);
     manifest::inherit_from_above(&mut ask, &mut packages, root);
     let top = top_files(&mut ask, &inventory, root, listing);
     let shared = share(&mut ask, root, sharing, &inventory);
@@ -61,6 +62,8 @@ pub(super) fn step(turn: &Turn<'_>, root: &str, sharing: Sharing, closing: bool)
             (own_figures(&mut ask, &inventory, &packages), Vec::new(), Some(why))
         }
     };
+    let complete = parts.iter().all(|part| part.problem.is_none());
+    tell_apart(&mut packages, &inventory, &figures, complete);
     // What is shared must not depend on what the parts say, so this comes after it.
     inventory.mark_read(&figures);
     let mut parts_of_it = modules(&inventory, root, &packages);
@@ -70,6 +73,7 @@ pub(super) fn step(turn: &Turn<'_>, root: &str, sharing: Sharing, closing: bool)
     }
     let mut gaps = std::mem::take(&mut inventory.gaps);
     gaps.extend(inventory.binary_sources());
+    gaps.extend(unread);
     gaps.extend(figures.gaps.iter().cloned());
     once(&mut gaps);
     gaps.extend(note.map(|why| format!("nothing by children: handing parts on {why}")));
@@ -103,7 +107,7 @@ pub(super) fn part_step(turn: &Turn<'_>, scope: &Scope, closing: bool) -> Next {
     if ask.waits() && !closing {
         return Next::Calls(ask.into_missing());
     }
-    let packages = manifest::packages(&mut ask, &project, &scope.root);
+    let packages = manifest::manifests(&mut ask, &project, &scope.root).packages;
     let mut resolver = Resolver::new(&project);
     teach(&mut resolver, &packages);
     let mut figures = figures(&mut ask, &mine.files, &resolver);
@@ -126,7 +130,7 @@ pub(super) fn tests_step(turn: &Turn<'_>, root: &str, closing: bool) -> Next {
     if let Some(problem) = cannot_look(&mut ask, root, listing) {
         return refuse_when_known(ask, problem, closing);
     }
-    let packages = manifest::packages(&mut ask, &inventory, root);
+    let packages = manifest::manifests(&mut ask, &inventory, root).packages;
     let figures = own_figures(&mut ask, &inventory, &packages);
     if ask.waits() && !closing {
         return Next::Calls(ask.into_missing());
@@ -156,8 +160,8 @@ pub(super) struct Top {
     /// Names of its entries, also of hidden ones.
     pub(super) entries: Vec<String>,
     pub(super) readme: Option<readme::Readme>,
-    /// Licence files, each with the licence that its text is.
-    pub(super) licences: Vec<(String, Option<&'static str>)>,
+    /// Licence files, each with the licences whose texts it has.
+    pub(super) licences: Vec<(String, Vec<&'static str>)>,
     /// Files that configure continuous integration.
     pub(super) checks: Vec<String>,
 }
@@ -186,7 +190,7 @@ fn top_files(
         let path = under(root, name);
         if inventory.has(&path) {
             let text = head(ask, &path, LICENCE_LINES);
-            licences.push((path, text.as_deref().and_then(licence_of)));
+            licences.push((path, text.as_deref().map(licences_of).unwrap_or_default()));
         }
     }
     let checks = checks(ask, root, &entries);

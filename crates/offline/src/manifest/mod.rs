@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use serde::de::IgnoredAny;
 use serde_json::json;
 
 use super::conversation::Ask;
 use super::figures::Reference;
 use super::imports::{join, parent};
-use super::inventory::{Inventory, unnumbered, whole};
+use super::inventory::{Inventory, unnumbered, unread_reason, whole};
 use super::language::file_name;
 use super::part::{Part, part_of};
 
@@ -17,7 +18,10 @@ mod go;
 mod java;
 mod native;
 mod npm;
+mod paths;
 mod python;
+
+use paths::{ManifestPaths, manifest_paths};
 
 /// Manifests that are read, those nearest to the top first.
 const READ: usize = 120;
@@ -201,30 +205,45 @@ const TOP_ONLY: [&str; 8] = [
     "setup.cfg",
 ];
 
-/// Reads the manifests of a directory, those nearest to the top first.
-pub(super) fn packages(ask: &mut Ask<'_, '_>, inventory: &Inventory, root: &str) -> Vec<Package> {
-    let top = if root == "." { "" } else { root };
-    let mut paths: Vec<&str> = inventory
-        .files
-        .iter()
-        .filter(|file| NAMES.contains(&file_name(&file.path)) && file.bytes <= BYTES)
-        .map(|file| file.path.as_str())
-        .filter(|path| parent(path) == top || !TOP_ONLY.contains(&file_name(path)))
-        .filter(|path| parent(path) == top || matches!(part_of(path), Part::Main))
-        .collect();
-    paths.sort_by_key(|path| (path.matches('/').count(), *path));
-    paths.truncate(READ);
+/// What the manifests of a directory say.
+#[derive(Debug, Default)]
+pub(super) struct Manifests {
+    /// The packages, those nearest to the top first.
+    pub(super) packages: Vec<Package>,
+    /// Manifests that say nothing, and why.
+    pub(super) gaps: Vec<String>,
+}
+
+/// Reads the manifests of a directory, also those that an ignore file hides.
+pub(super) fn manifests(ask: &mut Ask<'_, '_>, inventory: &Inventory, root: &str) -> Manifests {
+    let ManifestPaths { paths, mut gaps } = manifest_paths(ask, inventory, root);
     let mut packages: Vec<Package> = Vec::new();
     for path in paths {
-        if let Some(text) = whole(ask, path) {
-            packages.extend(read(path, &text));
-        }
+        let problem = match whole(ask, &path) {
+            Some(text) => {
+                let text = text.trim_start_matches('\u{feff}');
+                packages.extend(read(&path, text));
+                syntax_problem(&path, text).map(str::to_owned)
+            }
+            None => unread_reason(ask, &path),
+        };
+        gaps.extend(problem.map(|problem| format!("`{path}`: {problem}")));
     }
     python::dynamic_version(ask, inventory, &mut packages);
     python::required(ask, inventory, &mut packages);
     inherit(&mut packages, None);
-    merge_python(&mut packages, top);
-    packages
+    python::merge(&mut packages, if root == "." { "" } else { root });
+    Manifests { packages, gaps }
+}
+
+/// Says why a manifest cannot be parsed, if its language is known to the letter.
+fn syntax_problem(path: &str, text: &str) -> Option<&'static str> {
+    let name = file_name(path);
+    if name.ends_with(".toml") {
+        return text.parse::<toml::Table>().is_err().then_some("not valid TOML");
+    }
+    let broken = name.ends_with(".json") && serde_json::from_str::<IgnoredAny>(text).is_err();
+    broken.then_some("not valid JSON")
 }
 
 /// Folders above a surveyed directory in which the manifest of its workspace is looked for.
@@ -297,59 +316,6 @@ fn inherit(packages: &mut [Package], above: Option<&Package>) {
             }
         }
     }
-}
-
-/// Joins what several manifests of one Python package say; `pyproject.toml` goes before the others.
-fn merge_python(packages: &mut Vec<Package>, top: &str) {
-    let is_mine = |package: &Package| package.tool == Tool::Python && package.folder() == top;
-    let mut mine: Vec<Package> = packages.iter().filter(|p| is_mine(p)).cloned().collect();
-    if mine.is_empty() {
-        return;
-    }
-    let rank = |package: &Package| match file_name(&package.path) {
-        "pyproject.toml" => 0,
-        "setup.cfg" => 1,
-        "setup.py" => 2,
-        _ => 3,
-    };
-    mine.sort_by_key(rank);
-    // These say what the package needs, whatever a program computes for others.
-    let states = |package: &Package| {
-        matches!(file_name(&package.path), "pyproject.toml" | "PKG-INFO") && !package.unstated
-    };
-    let stated = mine.iter().any(states);
-    let mut rest = mine.into_iter();
-    let Some(mut first) = rest.next() else { return };
-    for other in rest {
-        // Metadata alone is no project.
-        let fill = |field: &mut String, other: String| {
-            if field.is_empty() {
-                *field = other;
-            }
-        };
-        fill(&mut first.name, other.name);
-        fill(&mut first.version, other.version);
-        fill(&mut first.licence, other.licence);
-        if first.about.is_empty() && !other.about.is_empty() {
-            first.about_path = Some(other.path);
-        }
-        fill(&mut first.about, other.about);
-        fill(&mut first.requires, other.requires);
-        if first.dependencies.is_empty() {
-            first.dependencies = other.dependencies;
-            first.optional = first.optional.max(other.optional);
-        }
-        first.unstated &= other.unstated;
-        first.computed = first.computed.or(other.computed);
-        if first.programs.is_empty() {
-            first.programs = other.programs;
-        }
-    }
-    if stated || !first.dependencies.is_empty() {
-        first.computed = None;
-    }
-    packages.retain(|package| !is_mine(package));
-    packages.insert(0, first);
 }
 
 /// Returns a text as one line.

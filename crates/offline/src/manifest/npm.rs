@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::{Dependency, Package, Program, Tool, one_line};
-use crate::imports::join;
+use crate::imports::{join, normal};
 
 /// Fields of which a package has at least one.
 const PACKAGE_FIELDS: &[&str] = &[
@@ -37,23 +37,23 @@ pub(super) fn read(path: &str, text: &str) -> Option<Package> {
     out.private = manifest.get("private").and_then(Value::as_bool) == Some(true);
     let folder = out.folder().to_owned();
     let main = || word("main").or_else(|| word("module"));
-    let exported = || {
-        let root = manifest.get("exports")?;
-        let root = root.get(".").unwrap_or(root);
-        first_path(root)
-    };
+    let exported = || manifest.get("exports").and_then(exported);
     let library = main().or_else(exported).or_else(|| word("types"));
-    out.library =
-        library.map(|path| join(&folder, path.trim_start_matches("./"))).unwrap_or_default();
+    let placed = |path: &str| normal(&join(&folder, path)).unwrap_or_default();
+    out.library = match library.map(|path| placed(&path)) {
+        // The folder of the package itself.
+        Some(path) if path == folder => join(&folder, "index"),
+        path => path.unwrap_or_default(),
+    };
     match manifest.get("bin") {
         Some(Value::String(at)) => {
             let name = out.name.rsplit('/').next().unwrap_or_default().to_owned();
-            out.programs.push(Program { name, at: join(&folder, at.trim_start_matches("./")) });
+            out.programs.push(Program { name, at: placed(at) });
         }
         Some(Value::Object(programs)) => {
             for (name, at) in programs {
-                let at = at.as_str().unwrap_or_default().trim_start_matches("./");
-                out.programs.push(Program { name: name.clone(), at: join(&folder, at) });
+                let at = placed(at.as_str().unwrap_or_default());
+                out.programs.push(Program { name: name.clone(), at });
             }
         }
         _ => {}
@@ -88,10 +88,18 @@ fn required(out: &mut Package, manifest: &Map<String, Value>) {
     }
 }
 
+/// Returns the path that a package exports by its own name.
+fn exported(exports: &Value) -> Option<String> {
+    let names_paths =
+        exports.as_object().is_some_and(|map| map.keys().any(|key| key.starts_with('.')));
+    first_path(if names_paths { exports.get(".")? } else { exports })
+}
+
 /// Returns the first path among the conditions of an export.
 fn first_path(value: &Value) -> Option<String> {
     match value {
         Value::String(path) => Some(path.clone()),
+        Value::Array(choices) => choices.iter().find_map(first_path),
         Value::Object(conditions) => {
             let preferred = ["import", "require", "default"];
             let chosen = preferred.iter().find_map(|name| conditions.get(*name));

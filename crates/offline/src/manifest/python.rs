@@ -1,6 +1,6 @@
 //! `pyproject.toml`, `setup.cfg`, `setup.py` and `PKG-INFO`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use toml::{Table, Value};
 
@@ -233,6 +233,75 @@ pub(super) fn pkg_info(path: &str, text: &str) -> Option<Package> {
     (!out.name.is_empty()).then_some(out)
 }
 
+/// Whether two manifests may be those of one project: neither names it otherwise than the other.
+fn is_same_project(one: &Package, other: &Package) -> bool {
+    let plain = |name: &str| name.to_lowercase().replace(['_', '.'], "-");
+    let (one, other) = (plain(&one.name), plain(&other.name));
+    one.is_empty() || other.is_empty() || one == other
+}
+
+/// Joins what several manifests of one project in a folder say; `pyproject.toml` goes before the
+/// others. Those of a project of another name stay apart.
+pub(super) fn merge(packages: &mut Vec<Package>, folder: &str) {
+    let is_mine = |package: &Package| package.tool == Tool::Python && package.folder() == folder;
+    let mut mine: Vec<Package> = packages.iter().filter(|p| is_mine(p)).cloned().collect();
+    let rank = |package: &Package| match file_name(&package.path) {
+        "pyproject.toml" => 0,
+        "setup.cfg" => 1,
+        "setup.py" => 2,
+        _ => 3,
+    };
+    mine.sort_by_key(rank);
+    packages.retain(|package| !is_mine(package));
+    let mut joined: Vec<Package> = Vec::new();
+    while let Some(first) = mine.first().cloned() {
+        let named = mine.iter().find(|package| !package.name.is_empty()).unwrap_or(&first).clone();
+        let (same, apart) = mine.into_iter().partition(|it| is_same_project(it, &named));
+        joined.extend(join_manifests(same));
+        mine = apart;
+    }
+    packages.splice(0..0, joined);
+}
+
+/// Joins the manifests of one project. What one leaves open, the next one says.
+fn join_manifests(manifests: Vec<Package>) -> Option<Package> {
+    // These say what the package needs, whatever a program computes for others.
+    let states = |package: &Package| {
+        matches!(file_name(&package.path), "pyproject.toml" | "PKG-INFO") && !package.unstated
+    };
+    let stated = manifests.iter().any(states);
+    let mut rest = manifests.into_iter();
+    let mut first = rest.next()?;
+    for other in rest {
+        let fill = |field: &mut String, other: String| {
+            if field.is_empty() {
+                *field = other;
+            }
+        };
+        if first.about.is_empty() && !other.about.is_empty() {
+            first.about_path = Some(other.path);
+        }
+        fill(&mut first.name, other.name);
+        fill(&mut first.version, other.version);
+        fill(&mut first.licence, other.licence);
+        fill(&mut first.about, other.about);
+        fill(&mut first.requires, other.requires);
+        if first.dependencies.is_empty() {
+            first.dependencies = other.dependencies;
+            first.optional = first.optional.max(other.optional);
+        }
+        first.unstated &= other.unstated;
+        first.computed = first.computed.or(other.computed);
+        if first.programs.is_empty() {
+            first.programs = other.programs;
+        }
+    }
+    if stated || !first.dependencies.is_empty() {
+        first.computed = None;
+    }
+    Some(first)
+}
+
 /// Reads what packages need whose metadata leaves it to `requires.txt`.
 pub(super) fn required(ask: &mut Ask<'_, '_>, inventory: &Inventory, packages: &mut [Package]) {
     for package in packages.iter_mut().filter(|package| package.unstated) {
@@ -283,12 +352,13 @@ pub(super) fn dynamic_version(
     inventory: &Inventory,
     packages: &mut [Package],
 ) {
-    let known =
-        packages.iter().any(|package| package.tool == Tool::Python && !package.version.is_empty());
-    if known {
-        return;
-    }
-    for package in packages.iter_mut().filter(|package| package.tool == Tool::Python) {
+    let has_version =
+        |package: &&Package| package.tool == Tool::Python && !package.version.is_empty();
+    let known: BTreeSet<String> =
+        packages.iter().filter(has_version).map(|package| package.folder().to_owned()).collect();
+    let leaves_open =
+        |package: &&mut Package| package.tool == Tool::Python && !known.contains(package.folder());
+    for package in packages.iter_mut().filter(leaves_open) {
         let folder = if package.folder().is_empty() { "." } else { package.folder() };
         let names = ["_version.py", "__version__.py", "version.py", "__about__.py", "__init__.py"];
         let depth = package.path.matches('/').count();

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::project::NOT_READ;
 use super::{Report, and_more};
 use crate::manifest::{Dependency, Package, Tool};
+use crate::requirements::{is_incomplete, says_importers};
 use crate::wording::{self, bullets, code, count, number};
 
 /// Dependencies that are named.
@@ -16,6 +17,15 @@ const CONDITIONS: usize = 8;
 struct RequiredDependency<'r> {
     dependency: &'r Dependency,
     users: u64,
+}
+
+/// What is known of when dependencies are needed.
+#[derive(Debug, Clone, Copy)]
+struct Knowledge {
+    /// Whether none is needed on some platforms only.
+    unconditional: bool,
+    /// Whether some sources, which may import more, are not known.
+    incomplete: bool,
 }
 
 pub(super) fn dependencies(report: &Report) -> Option<String> {
@@ -31,7 +41,11 @@ pub(super) fn dependencies(report: &Report) -> Option<String> {
     let mut conditions = by_condition(report, &own);
     let private = only_private(by_condition(report, &private), &conditions);
     let always = conditions.remove("").unwrap_or_default();
-    let mut out = summary(report, &always, conditions.is_empty());
+    let known = Knowledge {
+        unconditional: conditions.keys().all(|condition| says_importers(condition)),
+        incomplete: conditions.keys().any(|condition| is_incomplete(condition)),
+    };
+    let mut out = summary(report, &always, known);
     let unread = always.iter().chain(conditions.values().flatten()).chain(&private);
     let unread = unread.filter(|it| it.dependency.leaves_to_workspace()).count();
     if unread > 0 {
@@ -93,17 +107,21 @@ fn by_condition<'r>(
 }
 
 /// Says what is needed at run time on every platform, and how many others there are.
-fn summary(report: &Report, always: &[RequiredDependency<'_>], unconditional: bool) -> String {
+fn summary(report: &Report, always: &[RequiredDependency<'_>], known: Knowledge) -> String {
     // A manifest with settings of tools alone is no package that could need something.
     let unstated = report.packages.iter().any(|it| it.unstated && !it.name.is_empty());
     let computed = report.packages.iter().find_map(|package| package.computed.as_ref());
     let computed = computed.map(|at| format!("omputed in {}, at line {}", code(&at.path), at.line));
+    let at_run_time =
+        if known.incomplete { "at run time by the files that were parsed" } else { "at run time" };
     let mut out = match (always.len(), &computed) {
         (0, Some(computed)) => format!("C{computed}"),
         (0, None) if unstated => "Not stated".to_owned(),
-        (0, None) if unconditional => "None at run time".to_owned(),
+        (0, None) if known.unconditional => format!("None {at_run_time}"),
         (0, None) => "None at run time on every platform".to_owned(),
-        (found, _) => format!("{} at run time: {}", number(found as u64), names(report, always)),
+        (found, _) => {
+            format!("{} {at_run_time}: {}", number(found as u64), names(report, always))
+        }
     };
     if let (false, Some(computed)) = (always.is_empty(), computed) {
         out.push_str(&format!("; others are c{computed}"));

@@ -2,6 +2,7 @@
 
 mod dependencies;
 mod files;
+mod identity;
 mod project;
 mod size;
 mod test_files;

@@ -1,56 +1,14 @@
 //! What a project is: its name, version and description, and the facts below them.
 
+use super::identity::{licence, main_package, manifests, version};
 use super::size::Sizes;
 use super::{Report, and_more, quoted};
-use crate::manifest::{Package, Tool};
-use crate::modules::is_source;
-use crate::part::Part;
+use crate::manifest::Tool;
 use crate::syntax::sentence_end;
 use crate::wording::{self, bullets, quote, shorten};
 
 /// Says of a field that another manifest has it.
 pub(super) const NOT_READ: &str = "from the workspace (not read)";
-
-/// The package that stands for the whole: at the top, of the main language.
-fn main_package<'r>(report: &'r Report, language: &str) -> Option<&'r Package> {
-    let top = if report.root == "." { "" } else { report.root.as_str() };
-    let fits = |package: &&Package| {
-        let tools: &[Tool] = match language {
-            "Rust" => &[Tool::Cargo],
-            "Python" => &[Tool::Python],
-            "JavaScript" | "TypeScript" => &[Tool::Npm],
-            "Go" => &[Tool::Go],
-            "Java" => &[Tool::Maven, Tool::Gradle],
-            "C" | "C++" => &[Tool::CMake, Tool::Meson, Tool::Autotools, Tool::Make],
-            _ => &[],
-        };
-        tools.contains(&package.tool) && !package.name.is_empty()
-    };
-    let at_top = || report.packages.iter().filter(|package| package.folder() == top);
-    at_top().find(fits).or_else(|| at_top().find(|package| !package.name.is_empty())).or_else(
-        || {
-            // A project whose only package, or the one that holds most, lies below the top.
-            let mut named = report.packages.iter().filter(|package| !package.name.is_empty());
-            let first = named.next();
-            let only = first.filter(|_| named.next().is_none());
-            only.or_else(|| largest_package(report))
-        },
-    )
-}
-
-/// Returns the package that holds most of all sources, if one does.
-fn largest_package(report: &Report) -> Option<&Package> {
-    let lines = |folder: &str| {
-        let files = report.inventory.below(if folder.is_empty() { "." } else { folder });
-        let own = files.filter(|file| is_source(&file.path) && file.part() == Part::Main);
-        own.filter_map(|file| file.lines).sum::<u64>()
-    };
-    let all = lines(if report.root == "." { "" } else { &report.root });
-    let named = report.packages.iter().filter(|package| !package.name.is_empty());
-    named
-        .filter(|package| lines(package.folder()) * 2 > all)
-        .max_by_key(|package| package.folder().len())
-}
 
 pub(super) fn introduction(report: &Report) -> String {
     let sizes = Sizes::of(&report.inventory);
@@ -84,27 +42,6 @@ fn inert_line(text: &str) -> String {
     text.replace(['`', '\n'], "'")
 }
 
-/// Returns the version of a project: its own, or the one that all its packages share.
-fn version(report: &Report, package: Option<&Package>) -> String {
-    let own = package.map(|package| package.version.clone()).unwrap_or_default();
-    if !own.is_empty() {
-        return own;
-    }
-    let top = if report.root == "." { "" } else { report.root.as_str() };
-    let beside = report.packages.iter().filter(|other| other.folder() == top);
-    let mut all: Vec<&str> =
-        beside.map(|other| other.version.as_str()).filter(|version| !version.is_empty()).collect();
-    if all.is_empty() && package.is_none() {
-        all = report.packages.iter().map(|other| other.version.as_str()).collect();
-    }
-    all.sort_unstable();
-    all.dedup();
-    match all.as_slice() {
-        [one] => (*one).to_owned(),
-        _ => String::new(),
-    }
-}
-
 /// Whether two texts begin alike.
 fn same(one: &str, other: &str) -> bool {
     let plain = |text: &str| {
@@ -124,6 +61,9 @@ fn sentence(text: &str) -> String {
 pub(super) fn facts(report: &Report, sizes: &Sizes) -> String {
     let package = main_package(report, sizes.main_language());
     let mut lines = Vec::new();
+    if let Some(manifests) = package.and_then(|package| manifests(report, package)) {
+        lines.push(format!("Manifests: {manifests}"));
+    }
     if package.is_some_and(|package| package.leaves_to_workspace("version")) {
         lines.push(format!("Version: {NOT_READ}"));
     }
@@ -156,39 +96,4 @@ pub(super) fn facts(report: &Report, sizes: &Sizes) -> String {
         lines.push(format!("Continuous integration: {}", and_more(first.collect(), left)));
     }
     bullets(lines.into_iter()).unwrap_or_default()
-}
-
-fn licence(report: &Report, package: Option<&Package>) -> String {
-    let unread = package.is_some_and(|package| package.leaves_to_workspace("license"));
-    let declared = unread.then(|| NOT_READ.to_owned());
-    let own = || package.map(|package| package.licence.clone()).filter(|text| !text.is_empty());
-    let declared = declared.or_else(own);
-    let declared = declared.or_else(|| {
-        let mut all: Vec<&str> = report
-            .packages
-            .iter()
-            .map(|package| package.licence.as_str())
-            .filter(|text| !text.is_empty())
-            .collect();
-        all.sort_unstable();
-        all.dedup();
-        match all.as_slice() {
-            [one] => Some((*one).to_owned()),
-            _ => None,
-        }
-    });
-    let mut files: Vec<String> =
-        report.top.licences.iter().map(|(path, _)| format!("`{path}`")).collect();
-    files.truncate(4);
-    if let Some(declared) = declared {
-        let text = quote(&shorten(&declared, 80));
-        return if files.is_empty() { text } else { format!("{text} ({})", files.join(", ")) };
-    }
-    let mut known: Vec<&str> = report.top.licences.iter().filter_map(|(_, name)| *name).collect();
-    known.dedup();
-    match (known.is_empty(), files.is_empty()) {
-        (_, true) => "not stated in a manifest or a file at the top".to_owned(),
-        (false, false) => format!("{} by its text ({})", known.join(", "), files.join(", ")),
-        (true, false) => format!("see {}", files.join(", ")),
-    }
 }

@@ -6,6 +6,8 @@ use super::*;
 const FILES: &[&str] = &["list_dir", "search_files", "read_file"];
 const ALL: &[&str] = &["list_dir", "search_files", "read_file", "delegate_task"];
 
+mod identity;
+mod needs;
 mod reports;
 
 fn survey_of(name: &str) -> String {

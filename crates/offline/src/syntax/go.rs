@@ -26,9 +26,23 @@ pub(super) fn outline(source: Source<'_>, test_file: bool) -> Outline {
             false
         }
         "source_file" | "import_declaration" | "import_spec_list" => true,
+        "comment" => {
+            out.is_left_out |= leaves_out(source.text_of(node));
+            false
+        }
         _ => false,
     });
+    if out.is_left_out {
+        out.mains.clear();
+    }
     out
+}
+
+/// Whether a comment is a build constraint that no build satisfies by itself: by convention the
+/// tags `ignore` and `tools` are never set.
+fn leaves_out(comment: &str) -> bool {
+    let constraint = comment.strip_prefix("//go:build ").map(str::trim);
+    matches!(constraint, Some("ignore" | "tools"))
 }
 
 fn is_test(source: Source<'_>, node: Node<'_>, name: &str) -> bool {

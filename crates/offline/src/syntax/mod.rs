@@ -105,6 +105,8 @@ pub(crate) struct Outline {
     pub(crate) test_modules: Vec<String>,
     /// Comments with `TODO` or `FIXME`.
     pub(crate) remarks: u64,
+    /// Whether a constraint leaves the file out of builds.
+    pub(crate) is_left_out: bool,
     /// Whether the head of the file says that a program wrote it.
     pub(crate) generated: bool,
 }

@@ -1,0 +1,145 @@
+//! What a report says of what is needed, and of what is imported.
+
+use super::*;
+
+/// Surveys a module of Go that requires four others.
+fn dependencies_of_go(files: &[(&str, &str)]) -> String {
+    let manifest = "module example.org/kite\n\nrequire (\n\tgust.org/x v1.0.0\n\trope.org/x/v2 v2.0.0\n\
+                    \twing.org/x v3.0.0\n\ttail.org/x v4.0.0\n)\n";
+    let mut all = vec![("go.mod", manifest)];
+    all.extend(files);
+    let report = survey_in("Survey this repository", &all);
+    let section = report.split_once("## Dependencies\n\n").map_or("", |(_, text)| text);
+    section.split("\n\n## ").next().unwrap_or_default().to_owned()
+}
+
+const LIBRARY: &str = "package kite\n\nimport \"gust.org/x/deep\"\n";
+const TEST: &str = "package kite\n\nimport (\n\t\"gust.org/x\"\n\t\"rope.org/x/v2\"\n)\n";
+
+#[test]
+fn a_module_that_only_tests_import_is_named_apart() {
+    let tools = "//go:build tools\n\npackage kite\n\nimport _ \"tail.org/x\"\n";
+    let example = "package main\n\nimport \"wing.org/x\"\n\nfunc main() {}\n";
+    assert_eq!(
+        dependencies_of_go(&[
+            ("kite.go", LIBRARY),
+            ("kite_test.go", TEST),
+            ("examples/fly/main.go", example),
+            ("tools.go", tools),
+        ]),
+        "1 at run time: `gust.org/x` v1.0.0.\n\n\
+         - Only examples and tools import: `tail.org/x` v4.0.0, `wing.org/x` v3.0.0\n\
+         - Only tests import: `rope.org/x/v2` v2.0.0"
+    );
+}
+
+#[test]
+fn a_module_that_only_a_generated_file_imports_is_needed() {
+    assert_eq!(
+        dependencies_of_go(&[
+            ("kite.go", LIBRARY),
+            ("kite.pb.go", "package kite\n\nimport \"rope.org/x/v2\"\n"),
+            ("kite_test.go", TEST),
+            ("vendor/wing.org/x/a.go", "package x\n\nimport \"tail.org/x\"\n"),
+        ]),
+        "2 at run time: `gust.org/x` v1.0.0, `rope.org/x/v2` v2.0.0.\n\n\
+         - No file imports: `tail.org/x` v4.0.0, `wing.org/x` v3.0.0"
+    );
+    // Without a source nothing contradicts the manifest.
+    let all = dependencies_of_go(&[("README.md", "# Kite\n")]);
+    assert!(all.starts_with("4 at run time: `gust.org/x` v1.0.0, "), "{all}");
+}
+
+#[test]
+fn where_a_source_was_not_parsed_nothing_is_said_of_all() {
+    let large = format!("package kite\n{}", "// Flies.\n".repeat(60_000));
+    assert_eq!(
+        dependencies_of_go(&[("kite.go", LIBRARY), ("kite_test.go", TEST), ("large.go", &large)]),
+        "1 at run time by the files that were parsed: `gust.org/x` v1.0.0.\n\n\
+         - None of the files that were parsed imports: `tail.org/x` v4.0.0, `wing.org/x` v3.0.0\n\
+         - Of the files that were parsed, only tests import: `rope.org/x/v2` v2.0.0"
+    );
+}
+
+#[test]
+fn children_tell_what_only_tests_import() {
+    let mut files = vec![(
+        "go.mod".to_owned(),
+        "module example.org/kite\n\nrequire gust.org/x v1.0.0\nrequire rope.org/x v1.0.0\n"
+            .to_owned(),
+    )];
+    let filler = "// Flies.\n".repeat(60);
+    for number in 0..20 {
+        files.push((
+            format!("a/n{number}.go"),
+            format!("package a\n\nimport \"gust.org/x\"\n{filler}"),
+        ));
+        files.push((
+            format!("b/n{number}_test.go"),
+            format!("package b\n\nimport \"rope.org/x\"\n{filler}"),
+        ));
+    }
+    let files: Vec<(&str, &str)> = files.iter().map(|(p, t)| (p.as_str(), t.as_str())).collect();
+    let (shared, children) = with_children(&Repository::new(&files));
+    assert_eq!(children, 2);
+    let needed =
+        "1 at run time: `gust.org/x` v1.0.0.\n\n- Only tests import: `rope.org/x` v1.0.0\n";
+    assert!(shared.answer.contains(needed), "{}", shared.answer);
+}
+
+#[test]
+fn a_program_that_go_does_not_build_is_no_entry_point() {
+    let generator = "//go:build ignore\n\npackage main\n\nfunc main() {}\n";
+    let report = survey_in(
+        "Survey this repository",
+        &[("go.mod", "module example.org/kite\n"), ("gen.go", generator), ("kite.go", LIBRARY)],
+    );
+    assert_eq!(section_of(&report, "Entry points"), "");
+}
+
+/// Returns the line about the files that most others import.
+fn most_imported(files: &[(&str, &str)]) -> String {
+    let report = survey_in("Survey this repository", files);
+    let line = report.lines().find(|line| line.starts_with("- Imported by most files: "));
+    line.unwrap_or_default().to_owned()
+}
+
+#[test]
+fn imports_are_counted_for_sources_not_for_declarations() {
+    for (specifier, source) in [
+        ("./x.js", "x.ts"),
+        ("./x.js", "x.tsx"),
+        ("./x.js", "x.js"),
+        ("./x.js", "x.jsx"),
+        ("./x", "x.js"),
+        ("./x", "x.jsx"),
+        ("./x.mjs", "x.mts"),
+    ] {
+        let import = format!("import {{ a }} from '{specifier}';\n");
+        let files = [
+            ("a.ts", import.as_str()),
+            ("b.ts", import.as_str()),
+            ("x.d.ts", "export const a: number;\n"),
+            (source, "export const a = 1;\n"),
+        ];
+        let line = most_imported(&files);
+        assert!(
+            line.contains(&format!("`{source}`")) && !line.contains("d.ts"),
+            "{specifier}: {line}"
+        );
+    }
+    let import = "import { a } from './x.js';\n";
+    let both = [("a.ts", import), ("b.ts", import), ("x.js", "var a;\n"), ("x.ts", "let a;\n")];
+    assert!(most_imported(&both).contains("`x.ts`"), "{}", most_imported(&both));
+    let only = [("a.ts", import), ("b.ts", import), ("x.d.ts", "export const a: number;\n")];
+    assert!(most_imported(&only).contains("`x.d.ts`"), "{}", most_imported(&only));
+}
+
+#[test]
+fn a_justfile_is_not_one_of_make() {
+    let report = survey_in(
+        "Survey this repository",
+        &[("justfile", "test:\n    cargo test\n"), ("src/lib.rs", "fn a() {}\n")],
+    );
+    assert!(report.contains("Just 2 lines in 1 file") && !report.contains("Make"), "{report}");
+}
