@@ -125,6 +125,16 @@ impl Cost {
         }
     }
 
+    /// Returns what is left of it after a part: no tokens and no dollars where the part has more.
+    #[must_use]
+    pub fn saturating_sub(self, part: Self) -> Self {
+        Self {
+            tokens: self.tokens.saturating_sub(part.tokens),
+            usd: (self.usd - part.usd).max(0.0),
+            unpriced: self.unpriced,
+        }
+    }
+
     /// The dollars, if they are all known.
     #[must_use]
     pub fn known_usd(&self) -> Option<f64> {

@@ -244,8 +244,7 @@ impl State {
         } else {
             for size in sizes(self.estimate(agent, route)) {
                 let whole = if new { size.ask.whole } else { Cost::default() };
-                let least = if new { size.ask.least } else { Cost::default() };
-                let ask = &ReserveRequest { whole, least, ..size.ask };
+                let ask = &ReserveRequest { whole, ..size.ask };
                 if ask.closing != Cost::default() {
                     refused = *ask;
                 }

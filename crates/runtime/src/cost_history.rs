@@ -55,9 +55,10 @@ impl CostHistory {
     }
 
     /// Returns what to expect of the requests to a route, by the top agent or a child, and of the
-    /// tasks that a parent sets.
+    /// tasks that a parent sets. What children cost says nothing about the top agent's own task.
     pub(crate) fn estimate(&self, parent: Option<&AgentId>, route: (&str, bool)) -> CostEstimates {
-        let (task, cheapest) = self.task(parent);
+        let (_, child) = route;
+        let (task, cheapest) = if child { self.task(parent) } else { (None, None) };
         CostEstimates { route: self.route(route), task, cheapest }
     }
 

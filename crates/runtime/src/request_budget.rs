@@ -183,20 +183,13 @@ impl RequestBudget {
             SizedRequest { output, ask }
         };
         let mut sizes: Vec<_> = outputs.into_iter().zip(closings).map(size).collect();
-        if !closes && !new {
-            // With what the cheapest task like it cost, this reply may well be its answer. Then it
-            // needs no closing one.
-            let is_last = |size: &&SizedRequest| {
-                let mut whole = spent;
-                whole += size.ask.request;
-                cheapest.is_some_and(|it| it.tokens <= whole.tokens && it.usd <= whole.usd)
-            };
-            let last = sizes.iter().filter(is_last).map(|size| SizedRequest {
-                ask: ReserveRequest { closing: Cost::default(), ..size.ask },
-                ..*size
-            });
-            let last: Vec<_> = last.collect();
-            sizes.extend(last);
+        if let Some(cheapest) = cheapest.filter(|_| !closes) {
+            // Where the rest of the cheapest task like it would fit, the agent is as likely to give
+            // its answer as to need a closing request.
+            let least = cheapest.saturating_sub(spent);
+            let ask = |ask| ReserveRequest { closing: Cost::default(), least, ..ask };
+            let last = sizes.clone().into_iter();
+            sizes.extend(last.map(|size| SizedRequest { ask: ask(size.ask), ..size }));
         }
         sizes
     }

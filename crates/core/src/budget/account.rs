@@ -73,7 +73,8 @@ pub struct ReserveRequest {
     pub closing: Cost,
     /// For an agent that has not begun: what it is expected to spend until it ends.
     pub whole: Cost,
-    /// For an agent that has not begun: the least that must be left for it.
+    /// The least that must be left for the agent beside what others hold, so that it is likely to
+    /// get anywhere.
     pub least: Cost,
 }
 
@@ -181,7 +182,7 @@ impl BudgetAccount {
             return ReserveResult::Refused;
         }
         let others = less(self.held(), own.held());
-        let fits = self.within(others, held);
+        let fits = self.within(others, held.max(ask.least));
         let spare = less(parent.commitment(), parent.held());
         let expected = less(less(self.committed, own.commitment()), spare);
         let covered = covers(own.commitment(), ask.wanted());
@@ -191,7 +192,7 @@ impl BudgetAccount {
         if self.running > u32::from(own.runs) {
             return ReserveResult::Wait;
         }
-        if fits && self.within(others, held.max(ask.least)) {
+        if fits {
             return ReserveResult::ReservedAlone;
         }
         let under_way = less(self.requests, own.request) != NOTHING;

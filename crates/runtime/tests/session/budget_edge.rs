@@ -32,8 +32,16 @@ async fn run<F>(budget: Budget, levels: u32, rule: F, cancel: &Cancel) -> Vec<Re
 where
     F: Fn(usize, &Request<'_>) -> Reply + Send + Sync + 'static,
 {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
     let budgets = Budgets { children: budget, ..Budgets::default() };
+    run_with(budgets, levels, rule, cancel).await
+}
+
+/// Runs a top agent within budgets.
+async fn run_with<F>(budgets: Budgets, levels: u32, rule: F, cancel: &Cancel) -> Vec<Record>
+where
+    F: Fn(usize, &Request<'_>) -> Reply + Send + Sync + 'static,
+{
+    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
     let mut parts = Parts { budgets, ..parts(&world, move |n, request| Ok(rule(n, request))) };
     parts.models.price("t/rule", PRICE);
     let session =
@@ -96,6 +104,48 @@ async fn with_room_for_three_of_six_tasks_three_are_completed_and_three_are_not_
         let left = "$0.1380 of $0.15 of the children's budget are spent, so $0.0120 are left";
         assert!(error.ends_with(left), "{error}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_room_for_all_tasks_of_one_request_the_last_one_runs_too() {
+    let rule = |results: usize, request: &Request<'_>| match task(request) {
+        "go" => six(results, request),
+        _ => Reply { usage: usage(8_500, 300), ..Reply::text("m", "done") },
+    };
+    // Each task costs 0.02 dollars. When five are done, an ordinary request and a closing one would
+    // not fit any more.
+    let budget = Budget { usd: Some(0.14), tokens: None };
+    let ends = ends(&run(budget, 1, rule, &Cancel::new()).await);
+    let reasons: Vec<_> = ends.iter().map(|end| end.exit_reason).collect();
+    assert_eq!(reasons, [ExitReason::Completed; 6], "{:?}", ends.last());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_children_cost_does_not_take_the_closing_answer_from_the_top_agent() {
+    let rule = |results: usize, request: &Request<'_>| match (task(request), results) {
+        ("go", 0) => {
+            let calls = Reply::calls("m", [("spawn", json!({"list": ["a"]}))]);
+            Reply { usage: usage(6_000, 100), ..calls }
+        }
+        ("go", _) if request.tool_choice == ToolChoice::None => {
+            Reply { usage: usage(6_200, 100), ..Reply::text("m", "this far") }
+        }
+        ("go", n) => {
+            let calls = Reply::calls("m", [("look", json!({ "n": n }))]);
+            Reply { usage: usage(6_000 + 10 * n as u64, 100), ..calls }
+        }
+        _ => Reply { usage: usage(6_000, 100), ..Reply::text("m", "done") },
+    };
+    let session = Budget { usd: Some(0.15), tokens: None };
+    let budgets = Budgets { session, ..Budgets::default() };
+    let records = run_with(budgets, 1, rule, &Cancel::new()).await;
+    let end = records.iter().find_map(|record| match &record.event {
+        Event::AgentEnd(end) if record.depth == 0 => Some(end),
+        _ => None,
+    });
+    let end = end.unwrap();
+    let ended = (end.status, end.exit_reason, end.text.as_deref());
+    assert_eq!(ended, (Status::Completed, ExitReason::Budget, Some("this far")), "{end:?}");
 }
 
 /// What was asked of the model, and what was recorded, where the one child's reply is long.

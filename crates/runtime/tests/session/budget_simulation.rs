@@ -285,3 +285,22 @@ async fn of_tasks_that_are_not_alike_nearly_as_many_are_completed_as_fit_in_thei
     let (_, [.., median, mean]) = simulate("tasks that are not alike", 0..60, false).await;
     assert!(median >= 0.9 && mean >= 0.75, "median {median}, mean {mean}");
 }
+
+/// Six equal tasks, of which nobody knows what they cost before the first one has ended, with a
+/// budget for seven and a half.
+#[tokio::test(start_paused = true)]
+async fn of_equal_tasks_all_run_that_fit() {
+    for steps in 1..=4 {
+        for (system, output) in [(3_000, 80), (3_000, 600), (12_000, 80), (12_000, 300)] {
+            let step = || StepCost { output, result: 2_000, ms: 1_000 };
+            let task = || (0..steps).map(|_| step()).collect();
+            let tasks_of = (0..6).map(|_| task()).collect();
+            let plan = Plan { system, density: 330, caches: false, batch: 6, tasks: tasks_of };
+            let plan = Arc::new(plan);
+            let each = cost(&tasks(&plan, None).await[0]);
+            let ends = tasks(&plan, Some(each * 7.5)).await;
+            let done = ends.iter().filter(|end| end.exit_reason == ExitReason::Completed);
+            assert_eq!(done.count(), 6, "{steps} steps, {system}, {output}: {:?}", ends.last());
+        }
+    }
+}
