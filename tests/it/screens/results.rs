@@ -1,5 +1,7 @@
 //! What came of calls and children, in words.
 
+use std::path::Path;
+
 use deputize_core::Reply;
 use deputize_testkit::Answer;
 use serde_json::json;
@@ -123,10 +125,34 @@ async fn a_session_names_the_configuration_file_that_it_ran_with() {
         let args = [&["run", "--resume", &session, "--base-url", &base_url], more].concat();
         Running::start(lab.deputize(&args))
     };
-    let note = format!("note: the session ran with `--config '{}'`", file.display());
-    let with = ["--config", file.to_str().unwrap(), "And now?"];
-    let ended = resumed(&with).end().await.with_code(0);
-    assert!(!ended.err.contains("the session ran with"), "{}", ended.err);
+    let other = lab.path("another.yaml");
+    std::fs::write(&other, "max_iterations: 7\n").unwrap();
+    let own = lab.path("home/config.yaml");
+    let with = |file: &Path| Some(file.to_str().unwrap().to_owned());
+    let ran_with =
+        |file: &Path| format!("note: the session ran with `--config {}`", file.display());
+    let link = lab.path("link.yaml");
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    for (config, note) in [
+        (with(&file), None),
+        (with(&link), None),
+        (None, Some(format!("{}, and this run goes on without it", ran_with(&link)))),
+        (with(&link), None),
+        (
+            with(&other),
+            Some(format!("{}, and this run uses `{}`", ran_with(&link), other.display())),
+        ),
+    ] {
+        let config = config.iter().flat_map(|file| ["--config", file.as_str()]);
+        let ended = resumed(&config.chain(["And now?"]).collect::<Vec<_>>()).end().await;
+        let ended = ended.with_code(0);
+        match note {
+            Some(note) => assert!(ended.err.contains(&note), "{note}\n{}", ended.err),
+            None => assert!(!ended.err.contains("the session ran with"), "{}", ended.err),
+        }
+    }
+    std::fs::write(&own, "max_iterations: 7\n").unwrap();
     let ended = resumed(&["And now?"]).end().await.with_code(0);
-    assert!(ended.err.contains(&note), "{}", ended.err);
+    let note = format!("{}, and this run uses `{}`", ran_with(&other), own.display());
+    assert!(ended.err.contains(&note), "{note}\n{}", ended.err);
 }

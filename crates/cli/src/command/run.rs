@@ -59,7 +59,7 @@ pub(crate) fn run(
     let mode = mode(&loaded, around);
     let looked = mcp::first_look(&loaded.config, around, &cwd, mode);
     let mut overrides = overrides(&options.model);
-    resume_start(&mut overrides, stored.as_ref(), sources.config_file.as_deref());
+    resume_start(&mut overrides, stored.as_ref(), sources.user_file().as_deref());
     let composition = Composition::new(&Ingredients {
         cwd: cwd.clone(),
         clock: Arc::clone(&clock),
@@ -239,13 +239,24 @@ fn resume_start(
     }
 }
 
-/// A note where a session goes on without the configuration file that it ran with.
+/// Returns a note where a session goes on without the configuration file that it ran with.
 fn other_config(start: &SessionStart, config_file: Option<&Path>) -> Option<String> {
-    let before = start.config_file.as_deref().filter(|before| config_file != Some(*before))?;
-    Some(format!(
-        "note: the session ran with `--config {}`, and this run goes on without it",
-        quote_path(before)
-    ))
+    let before = start.config_file.as_deref()?;
+    if config_file.is_some_and(|now| is_same_file(before, now)) {
+        return None;
+    }
+    let now = match config_file.filter(|now| now.exists()) {
+        Some(now) => format!("uses `{}`", quote_path(now)),
+        None => "goes on without it".to_owned(),
+    };
+    let before = quote_path(before);
+    Some(format!("note: the session ran with `--config {before}`, and this run {now}"))
+}
+
+/// Returns whether two paths lead to one file, through links too.
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    one == other
+        || one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
 }
 
 /// What was said and a stored session does not take.
