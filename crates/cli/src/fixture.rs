@@ -162,6 +162,7 @@ pub(crate) fn outcome(agent: &AgentId, status: Status, reason: ExitReason) -> Ou
         error: (!completed).then(|| "it went wrong".to_owned()),
         output: None,
         partial: false,
+        cause: None,
         provider_unavailable: false,
         model: "m-2026".to_owned(),
         iterations: 2,

@@ -102,8 +102,8 @@ pub use message::{
     AssistantMessage, CallStatus, Message, ModelText, Opaque, ToolCall, ToolResult, UserMessage,
 };
 pub use model::{
-    BoxFuture, Delta, FailureKind, Finish, Model, ModelError, ModelOptions, PARTIAL_BYTES, RawCall,
-    Reply, Request, ToolChoice, Usage, kept_partial, poll_once,
+    BoxFuture, Delta, FailedModel, FailureKind, Finish, Model, ModelError, ModelOptions,
+    PARTIAL_BYTES, RawCall, Reply, Request, ToolChoice, Usage, kept_partial, poll_once,
 };
 pub use name::{AgentId, CallId, NameError, SessionId, ToolName, ToolsetName};
 pub use outcome::{ChildFound, ExitReason, Outcome, Receipts, Status, ToolTrace};

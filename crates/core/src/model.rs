@@ -309,6 +309,48 @@ pub struct ModelError {
     /// Upper bound on the attempts of this request, where the failure says that more are of no use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub most_attempts: Option<u32>,
+    /// Whether the model made the mistake, such as a call that its server cannot read: the provider
+    /// works, and another model may do better.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub model_mistake: bool,
+    /// Number of attempts of the request, once no other one follows; 0 if that is not known.
+    #[serde(default, skip_serializing_if = "is_zero_attempts")]
+    pub attempts: u32,
+    /// Whether nothing was sent, because the model had just failed for other agents.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unsent: bool,
+    /// The models that were tried in turn, this one last; empty if there was one alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tried: Vec<FailedModel>,
+}
+
+/// A model that was tried and failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailedModel {
+    /// The model, as agents name it.
+    pub model: String,
+    /// What went wrong.
+    pub message: String,
+    /// Number of attempts; see [`ModelError::attempts`].
+    #[serde(default, skip_serializing_if = "is_zero_attempts")]
+    pub attempts: u32,
+    /// Whether nothing was sent; see [`ModelError::unsent`].
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unsent: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+const fn is_zero_attempts(attempts: &u32) -> bool {
+    *attempts == 0
+}
+
+/// Returns a remark on how often a request was sent. Empty if that goes without saying.
+fn attempts_remark(attempts: u32, unsent: bool) -> String {
+    match attempts {
+        _ if unsent => " (not sent: others just gave up)".to_owned(),
+        0 | 1 => String::new(),
+        attempts => format!(" (tried {attempts} times)"),
+    }
 }
 
 impl ModelError {
@@ -327,7 +369,46 @@ impl ModelError {
             estimated: false,
             other_key: false,
             most_attempts: None,
+            model_mistake: false,
+            attempts: 0,
+            unsent: false,
+            tried: Vec::new(),
         }
+    }
+
+    /// Describes the failure for the operator: what went wrong, how often it was tried, and of
+    /// several models each on a line of its own.
+    ///
+    /// ```
+    /// use deputize_core::{FailureKind, ModelError};
+    ///
+    /// let error = ModelError::new(FailureKind::Transient, "provider local: 503");
+    /// let error = ModelError { attempts: 5, ..error };
+    /// assert_eq!(error.describe(), "provider local: 503 (tried 5 times)");
+    /// assert_eq!(error.cause(), "provider local: 503");
+    /// ```
+    #[must_use]
+    pub fn describe(&self) -> String {
+        self.lines(attempts_remark)
+    }
+
+    /// Describes the failure without how often it was tried: the same for all agents that failed
+    /// for the same reason.
+    #[must_use]
+    pub fn cause(&self) -> String {
+        self.lines(|_, _| String::new())
+    }
+
+    fn lines(&self, remark: impl Fn(u32, bool) -> String) -> String {
+        if self.tried.is_empty() {
+            return format!("{}{}", self.message, remark(self.attempts, self.unsent));
+        }
+        let line = |failed: &FailedModel| {
+            let FailedModel { model, message, attempts, unsent } = failed;
+            format!("\n  {model}: {message}{}", remark(*attempts, *unsent))
+        };
+        let lines: String = self.tried.iter().map(line).collect();
+        format!("no model could answer:{lines}")
     }
 
     /// Keeps no more of its text than [`PARTIAL_BYTES`].

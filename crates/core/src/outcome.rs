@@ -176,6 +176,10 @@ pub struct Outcome {
     pub partial: bool,
     /// What went wrong, for the operator.
     pub error: Option<String>,
+    /// The same without figures that differ between agents that failed for one reason, if it has
+    /// such figures: how often a request was sent, what is left of a budget.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<String>,
     /// Whether the provider could not be used.
     #[serde(default)]
     pub provider_unavailable: bool,
@@ -238,6 +242,7 @@ impl Outcome {
             output: None,
             partial: false,
             error: Some(error),
+            cause: None,
             provider_unavailable: false,
             model,
             iterations: 0,

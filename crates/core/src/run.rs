@@ -109,6 +109,9 @@ pub struct End {
     pub partial: bool,
     /// What went wrong, for the operator.
     pub error: Option<String>,
+    /// The same without figures that differ between agents that failed for one reason, if it has
+    /// such figures.
+    pub cause: Option<String>,
     /// Whether the provider could not be used.
     pub unavailable: bool,
 }
@@ -229,7 +232,7 @@ impl Run {
     pub fn apply(&mut self, input: Input<'_>) {
         match input {
             Input::Message(message) => self.message(message),
-            Input::Request(model) => model.clone_into(&mut self.asked),
+            Input::Request(model) => self.request(model),
             Input::Reply(reply) => self.reply(reply),
             Input::Broke(error) => self.broke(error),
             Input::Failed(error) => self.failed(error),
@@ -260,6 +263,14 @@ impl Run {
     #[must_use]
     pub fn served(&self) -> &str {
         &self.served
+    }
+
+    /// Returns how many calls in a row could not be read, once they are so many that the model
+    /// should not be asked for another one. A request to another model starts the count again.
+    #[must_use]
+    pub fn unreadable_calls(&self) -> Option<usize> {
+        let asks = matches!(self.state, State::Asking) && self.closing.is_none();
+        self.repetition.unreadable_calls().filter(|_| asks)
     }
 
     /// Tokens so far.
@@ -331,6 +342,13 @@ impl Run {
             let answer = self.last_text.take();
             let new = answer.filter(|answer| !self.reports.contains(answer));
             self.reports.extend(new);
+        }
+    }
+
+    fn request(&mut self, model: &str) {
+        if self.asked != model {
+            model.clone_into(&mut self.asked);
+            self.repetition = Repetition::default();
         }
     }
 

@@ -9,6 +9,7 @@ use deputize_core::{
 
 use crate::agent_handle::AgentHandle;
 use crate::agent_state::{NextStep, SharedState};
+use crate::budget_shortage::LimitReason;
 use crate::parts::SyncMode;
 use crate::session_inner::SessionInner;
 use crate::stored::EarlierTime;
@@ -25,7 +26,7 @@ pub(crate) struct AgentContext {
     /// How long it ran in earlier processes.
     pub(crate) earlier: EarlierTime,
     /// What a budget had too little of, where that ends the agent.
-    shortage: Mutex<Option<String>>,
+    shortage: Mutex<Option<LimitReason>>,
 }
 
 impl AgentContext {
@@ -113,12 +114,12 @@ impl AgentContext {
     }
 
     /// Notes what a budget has too little of. The agent's outcome says it if that ends the agent.
-    pub(crate) fn note_shortage(&self, shortage: String) {
+    pub(crate) fn note_shortage(&self, shortage: LimitReason) {
         *self.shortage.lock().unwrap_or_else(PoisonError::into_inner) = Some(shortage);
     }
 
     /// Returns what a budget had too little of at last.
-    pub(crate) fn shortage(&self) -> Option<String> {
+    pub(crate) fn shortage(&self) -> Option<LimitReason> {
         self.shortage.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

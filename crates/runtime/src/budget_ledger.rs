@@ -5,12 +5,12 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use deputize_core::{
-    AgentId, AgentSpec, Budget, BudgetAccount, BudgetOf, CallId, Cancel, Cost, Reservation,
-    ReserveRequest, ReserveResult, TaskCost, Usage,
+    AgentId, AgentSpec, Budget, BudgetAccount, CallId, Cancel, Cost, Reservation, ReserveRequest,
+    ReserveResult, TaskCost, Usage,
 };
 use tokio::sync::Notify;
 
-use crate::budget_shortage::shortage;
+use crate::budget_shortage::{BudgetShortage, shortage};
 use crate::cost_history::{CostEstimates, CostHistory};
 
 /// The budgets of a session and what its costs were until now: everyone pays from the first account,
@@ -373,7 +373,7 @@ impl AgentBudget {
 
     /// Explains to a person which budget a request does not fit into: in tokens where tokens are
     /// the limit, in dollars where dollars are.
-    pub(crate) fn explain(&self, ask: &ReserveRequest) -> (BudgetOf, String) {
+    pub(crate) fn explain(&self, ask: &ReserveRequest) -> BudgetShortage {
         let state = self.ledger.lock();
         let own = state.reservation(Some(&self.agent), false);
         let mut accounts = vec![("the budget", &state.session)];
@@ -383,8 +383,9 @@ impl AgentBudget {
         let told = accounts.into_iter().flat_map(|(name, account)| {
             shortage((name, account), account.held_by_others(&own), ask)
         });
-        let (of, told): (Vec<_>, Vec<_>) = told.unzip();
-        (of.first().copied().unwrap_or(BudgetOf::Tokens), told.join("; "))
+        let (mut of, told): (Vec<_>, Vec<_>) = told.unzip();
+        of.dedup();
+        BudgetShortage { of, figures: told.join("; ") }
     }
 }
 

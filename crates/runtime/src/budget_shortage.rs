@@ -16,6 +16,44 @@ pub fn is_budget_shortage(message: &str) -> bool {
     [NEXT, CLOSING, TASK].iter().any(|beginning| message.starts_with(beginning))
 }
 
+/// What a budget has too little of for a request.
+pub(crate) struct BudgetShortage {
+    pub(crate) of: Vec<BudgetOf>,
+    /// The explanation with its figures.
+    pub(crate) figures: String,
+}
+
+impl BudgetShortage {
+    /// Returns why an agent ends of which this is what happened.
+    pub(crate) fn limit_reason(&self, event: &str) -> LimitReason {
+        let units: Vec<&str> = self.of.iter().copied().map(unit).collect();
+        let cause = format!("{event} ({})", units.join(" and "));
+        LimitReason { text: format!("{event}: {}", self.figures), cause: Some(cause) }
+    }
+}
+
+const fn unit(of: BudgetOf) -> &'static str {
+    match of {
+        BudgetOf::Seconds => "seconds",
+        BudgetOf::Tokens => "tokens",
+        BudgetOf::Usd => "dollars",
+    }
+}
+
+/// Why a limit ends an agent.
+#[derive(Debug, Clone)]
+pub(crate) struct LimitReason {
+    pub(crate) text: String,
+    /// The text without the figures of this agent, if it has such figures.
+    pub(crate) cause: Option<String>,
+}
+
+impl From<String> for LimitReason {
+    fn from(text: String) -> Self {
+        Self { text, cause: None }
+    }
+}
+
 /// Explains what one budget has too little of for a request, beside what others hold: in tokens
 /// where tokens are the limit, in dollars where dollars are.
 pub(crate) fn shortage(

@@ -12,6 +12,7 @@ use futures_util::FutureExt as _;
 
 use crate::agent_context::AgentContext;
 use crate::agent_state::NextStep;
+use crate::budget_shortage::LimitReason;
 use crate::child_end::{inspect_child, notify_of_end, session_path, signal_above};
 use crate::external::{lost_program, merged, run_program};
 use crate::hook::{blocked, blocked_start};
@@ -118,7 +119,7 @@ impl Driver {
         outcome
     }
 
-    async fn turn(&mut self, no_room: Option<String>) -> Result<(), JournalError> {
+    async fn turn(&mut self, no_room: Option<LimitReason>) -> Result<(), JournalError> {
         let cx = Arc::clone(&self.cx);
         let program = cx.shared.parts.external.get(&cx.spec().model).cloned();
         let begun = cx.state.read().has_begun();
@@ -164,7 +165,7 @@ impl Driver {
     async fn begin(
         &mut self,
         is_program: bool,
-        no_room: Option<String>,
+        no_room: Option<LimitReason>,
     ) -> Result<bool, JournalError> {
         let cx = &self.cx;
         self.end.blocked = Box::pin(blocked_start(cx)).await?;
@@ -176,7 +177,7 @@ impl Driver {
         }
         let text = cx.shared.parts.secrets.scrub(&cx.spec().task).into_owned();
         cx.record(Event::Message(UserMessage { text, from: None })).await?;
-        let late = cx.time.is_spent().then(|| TimeShortage::BeforeItBegan.to_string());
+        let late = cx.time.is_spent().then(|| TimeShortage::BeforeItBegan.to_string().into());
         let Some(shortage) = late.or(no_room) else { return Ok(true) };
         cx.note_shortage(shortage);
         cx.record(Event::AgentStop { reason: CancelReason::Budget, pending: false }).await?;
@@ -214,8 +215,12 @@ impl Driver {
         let own = Spent { usage: outcome.usage, cost };
         let ended = cx.shared.registry.ended(cx.spec(), own);
         outcome.output = output;
-        if outcome.exit_reason == ExitReason::Budget && outcome.status == Status::Failed {
-            outcome.error = cx.shortage().or(outcome.error);
+        if outcome.exit_reason == ExitReason::Budget
+            && outcome.status == Status::Failed
+            && let Some(LimitReason { text, cause }) = cx.shortage()
+        {
+            outcome.error = Some(text);
+            outcome.cause = cause;
         }
         outcome.children_usage = ended.below.usage;
         cost += ended.below.cost;

@@ -103,11 +103,10 @@ impl Gate {
                     return Ok(leave);
                 }
                 Admission::GivenUp(error) => {
-                    let message = format!("{} (not sent: others just gave up)", error.message);
                     let kind = FailureKind::Unavailable;
                     // Of this attempt nothing was sent, so nothing is paid.
                     let partial = String::new();
-                    return Err(ModelError { kind, message, partial, usage: None, ..error });
+                    return Err(ModelError { kind, partial, usage: None, unsent: true, ..error });
                 }
                 Admission::Until(until) => Some(since + until),
                 Admission::AfterOthers => None,

@@ -157,7 +157,7 @@ impl Inbox {
                 WrapUp::Budget => CancelReason::Budget,
             };
             if cx.time.wrap_up().is_zero() && limit == WrapUp::Budget {
-                cx.note_shortage(TimeShortage::NoneLeft.to_string());
+                cx.note_shortage(TimeShortage::NoneLeft.to_string().into());
             }
             return cx.record(Event::AgentStop { reason, pending: false }).await;
         }
@@ -169,7 +169,7 @@ impl Inbox {
         let budget = (limit == WrapUp::Budget).then_some(BudgetOf::Seconds);
         if budget.is_some() {
             let wrap_up = cx.spec().limits.wrap_up_ms;
-            cx.note_shortage(TimeShortage::NoClosingAnswer(wrap_up).to_string());
+            cx.note_shortage(TimeShortage::NoClosingAnswer(wrap_up).to_string().into());
         }
         cx.record(Event::AgentWrapUp { limit, budget }).await
     }

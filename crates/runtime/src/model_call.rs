@@ -6,13 +6,15 @@ use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use deputize_core::door::to_line;
 use deputize_core::{
-    Cost, Delta, Event, FailureKind, JournalError, LogLevel, ModelError, Next, Reply, Request,
-    ToolChoice, retry_wait,
+    Cost, Delta, Event, FailedModel, FailureKind, JournalError, LogLevel, Message, ModelError,
+    Next, Reply, Request, Run, ToolChoice, retry_wait,
 };
 use tokio::time::Instant;
 
 use crate::agent_context::AgentContext;
+use crate::budget_shortage::LimitReason;
 use crate::live::Live;
 use crate::parts::Route;
 use crate::readable_messages::readable_by;
@@ -22,6 +24,9 @@ use crate::request_size::request_bytes;
 /// How often one request may go on with another key without that counting as an attempt, whatever
 /// a model says of its keys.
 const MOST_ROTATIONS: u32 = 32;
+
+/// Maximum number of characters of a call that an error repeats.
+const CALL_CHARS: usize = 300;
 
 /// An attempt that failed.
 struct Failed {
@@ -56,17 +61,25 @@ pub(crate) struct ModelCaller {
     budget: RequestBudget,
     /// How long the agent waited to try again in this turn.
     waited: Duration,
+    /// The models that failed for good, in their order.
+    failed: Vec<FailedModel>,
 }
 
 impl ModelCaller {
     pub(crate) fn new(cx: &Arc<AgentContext>, routes: Vec<Route>) -> Self {
         let budget = RequestBudget::open(cx);
-        Self { cx: Arc::clone(cx), routes: routes.into(), budget, waited: Duration::ZERO }
+        Self {
+            cx: Arc::clone(cx),
+            routes: routes.into(),
+            budget,
+            waited: Duration::ZERO,
+            failed: Vec::new(),
+        }
     }
 
     /// Waits until there is room in the budget for a child that has done nothing yet. Returns what
     /// there is too little of, if it cannot begin.
-    pub(crate) async fn await_room(&self) -> Option<String> {
+    pub(crate) async fn await_room(&self) -> Option<LimitReason> {
         self.budget.await_room(self.routes.front()?).await
     }
 
@@ -82,6 +95,11 @@ impl ModelCaller {
         iteration: u32,
         tools: ToolChoice,
     ) -> Result<(), JournalError> {
+        if let Some(calls) = self.unreadable_calls()
+            && !self.replace_model(calls).await?
+        {
+            return Ok(());
+        }
         let (mut attempt, mut rotations) = (1, 0);
         loop {
             let Some(route) = self.routes.front().cloned() else { return Ok(()) };
@@ -125,6 +143,14 @@ impl ModelCaller {
                 }
             }
         }
+    }
+
+    /// Returns how many calls in a row the model made that could not be read, once they are too many.
+    fn unreadable_calls(&self) -> Option<usize> {
+        let state = self.cx.state.read();
+        let run = state.run();
+        let is_served = self.routes.front().is_some_and(|route| route.name == run.served());
+        run.unreadable_calls().filter(|_| is_served)
     }
 
     /// Records a reply that reached the output limit which the budget set. None of its calls runs;
@@ -248,13 +274,10 @@ impl ModelCaller {
     ) -> Result<After, JournalError> {
         let Some(wait) = self.wait_for(attempt, &error, next) else {
             // What was not sent was not tried.
-            let tried = match error.kind {
-                FailureKind::Unavailable => String::new(),
-                _ if attempt > 1 => format!(" (tried {attempt} times)"),
-                _ => String::new(),
-            };
-            let message = format!("{}{}{tried}", error.message, self.too_long(&error));
-            return self.fall_back(ModelError { message, ..error }, cost).await;
+            let is_tried = error.kind != FailureKind::Unavailable;
+            let attempts = if is_tried { attempt } else { 0 };
+            let message = format!("{}{}", error.message, self.too_long(&error));
+            return self.fall_back(ModelError { message, attempts, ..error }, cost).await;
         };
         self.cx.record(Event::ModelError { error: error.clone(), retried: true, cost }).await?;
         let spec = &self.cx.view.spec;
@@ -292,21 +315,58 @@ impl ModelCaller {
         asked.map(|_| told()).unwrap_or_default()
     }
 
+    /// Replaces a model that makes nothing but calls that cannot be read. Returns whether there is
+    /// a model to ask.
+    async fn replace_model(&mut self, calls: usize) -> Result<bool, JournalError> {
+        let Some(route) = self.routes.front() else { return Ok(false) };
+        let words = last_call_words(self.cx.state.read().run());
+        let message = format!(
+            "{} made {calls} calls in a row that its server could not read: {words}",
+            route.name
+        );
+        let error = ModelError::new(FailureKind::Fatal, message);
+        let error = ModelError { model_mistake: true, ..error };
+        match self.fall_back(error, None).await? {
+            After::Failed(error, cost) => {
+                self.cx.record(Event::ModelError { error, retried: false, cost }).await?;
+                Ok(false)
+            }
+            After::Again | After::Elsewhere => Ok(true),
+        }
+    }
+
+    /// Notes that a model failed for good. Returns the error with all the models that did, if they
+    /// are several.
+    fn note_failed_model(&mut self, error: ModelError) -> ModelError {
+        let Some(route) = self.routes.front() else { return error };
+        self.failed.push(FailedModel {
+            model: route.name.clone(),
+            message: error.message.clone(),
+            attempts: error.attempts,
+            unsent: error.unsent,
+        });
+        let tried = if self.failed.len() > 1 { self.failed.clone() } else { Vec::new() };
+        ModelError { tried, ..error }
+    }
+
     /// Goes on with the next model, where there is one and it may help.
     async fn fall_back(
         &mut self,
         error: ModelError,
         cost: Option<Cost>,
     ) -> Result<After, JournalError> {
-        let helps = matches!(
-            error.kind,
-            FailureKind::Transient | FailureKind::Incomplete | FailureKind::Unavailable
-        );
+        if error.kind == FailureKind::Cancelled {
+            return Ok(After::Failed(error, cost));
+        }
+        let error = self.note_failed_model(error);
+        let kinds = [FailureKind::Transient, FailureKind::Incomplete, FailureKind::Unavailable];
+        let helps = error.model_mistake || kinds.contains(&error.kind);
         let Some(next) = self.routes.get(1).filter(|_| helps).map(|route| route.name.clone())
         else {
             return Ok(After::Failed(error, cost));
         };
-        let message = format!("going on with {next}: {}", error.message);
+        let alone = ModelError { tried: Vec::new(), ..error.clone() };
+        let message = format!("going on with {next}: {}", alone.describe());
         self.cx.record(Event::ModelError { error, retried: true, cost }).await?;
         self.cx.log(LogLevel::Warn, message)?;
         self.routes.pop_front();
@@ -325,6 +385,15 @@ impl ModelCaller {
         };
         self.cx.time.bound(&work, rested).await
     }
+}
+
+/// Returns what stands in the last call of a conversation, on one line.
+fn last_call_words(run: &Run) -> String {
+    let calls = run.messages().iter().rev().find_map(|message| match &**message {
+        Message::Assistant(said) => said.calls.last(),
+        Message::User(_) | Message::Tool(_) => None,
+    });
+    calls.map(|call| to_line(&call.arguments, CALL_CHARS)).unwrap_or_default()
 }
 
 #[cfg(test)]

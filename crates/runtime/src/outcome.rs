@@ -14,6 +14,7 @@ pub(crate) fn outcome_of(spec: &AgentSpec, state: &AgentState, fault: Option<Str
             text: end.text.clone(),
             partial: end.partial,
             error: end.error.clone(),
+            cause: end.cause.clone(),
             provider_unavailable: end.unavailable,
             ..host_fault(spec, String::new())
         },

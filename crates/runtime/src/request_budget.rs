@@ -10,11 +10,15 @@ use deputize_core::{
 
 use crate::agent_context::AgentContext;
 use crate::budget_ledger::{AgentBudget, Reserved, SizedRequest};
+use crate::budget_shortage::LimitReason;
 use crate::cost_history::CostEstimates;
 use crate::parts::Route;
 use crate::readable_messages::readable_by;
 use crate::request_size::request_bytes;
 use crate::stored::is_completed;
+
+/// Why an agent ends whose first request does not fit into a budget.
+const NO_ROOM_FOR_ANY: &str = "nothing was asked of the model, for the budget has no room for it";
 
 /// Output tokens that are reserved for a request before a reply of its model was seen.
 const FIRST_OUTPUT: u32 = 4096;
@@ -62,7 +66,7 @@ impl RequestBudget {
     /// Waits until there is room for a child that has done nothing yet: for a request and a closing
     /// one, and beside those that are at work for what a task like it is expected to cost. Its time
     /// does not run meanwhile. Returns what there is too little of, if the child cannot begin.
-    pub(crate) async fn await_room(&self, route: &Route) -> Option<String> {
+    pub(crate) async fn await_room(&self, route: &Route) -> Option<LimitReason> {
         let is_new = self.cx.state.read().run().iterations() == 0;
         let budget = self.budget.as_ref().filter(|_| is_new && self.cx.spec().depth > 0)?;
         let work = self.cx.cancel.child();
@@ -72,8 +76,7 @@ impl RequestBudget {
         let reserved = budget.reserve(&route.name, &sizes, &work).await;
         self.cx.handle.set_waits(false);
         let Reserved::Refused(ask) = reserved else { return None };
-        let (_, short) = budget.explain(&ask);
-        Some(format!("nothing was asked of the model, for the budget has no room for it: {short}"))
+        Some(budget.explain(&ask).limit_reason(NO_ROOM_FOR_ANY))
     }
 
     /// Reserves what the next request may cost. Where that does not fit, a closing answer is asked
@@ -97,25 +100,25 @@ impl RequestBudget {
             Reserved::Cancelled => None,
             Reserved::Refused(ask) => Some(budget.explain(&ask)),
         };
-        let Some((of, short)) = short else { return Ok(false) };
-        self.cx.log(LogLevel::Warn, short.clone())?;
+        let Some(short) = short else { return Ok(false) };
+        self.cx.log(LogLevel::Warn, short.figures.clone())?;
         let (paid, requests) = {
             let state = self.cx.state.read();
             (state.cost().tokens > 0, state.requests())
         };
         let next = match tools {
             ToolChoice::Auto if paid => {
-                self.cx.note_shortage(format!(
-                    "there was no closing answer when one was due: {short}"
-                ));
-                Event::AgentWrapUp { limit: WrapUp::Budget, budget: Some(of) }
+                let event = "there was no closing answer when one was due";
+                self.cx.note_shortage(short.limit_reason(event));
+                let of = short.of.first().copied();
+                Event::AgentWrapUp { limit: WrapUp::Budget, budget: of }
             }
             ToolChoice::Auto | ToolChoice::None => {
                 let what = match requests {
-                    0 => "nothing was asked of the model, for the budget has no room for it",
+                    0 => NO_ROOM_FOR_ANY,
                     _ => "there is no closing answer, for the budget has no room for it",
                 };
-                self.cx.note_shortage(format!("{what}: {short}"));
+                self.cx.note_shortage(short.limit_reason(what));
                 Event::AgentStop { reason: CancelReason::Budget, pending: false }
             }
         };

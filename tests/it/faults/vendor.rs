@@ -84,16 +84,66 @@ async fn a_call_that_the_server_cannot_read_is_the_models_own_mistake() {
     }
 }
 
+/// A call that the server could not read, told with other words each time.
+fn unreadable_call(number: usize) -> Answer {
+    let error = json!({"error": {"message": "Failed to call a function.", "code": "tool_use_failed",
+                                 "failed_generation": format!("<function=read_file{{{number}")}});
+    Answer::json(&error).status(400)
+}
+
 #[tokio::test]
 async fn a_model_that_only_makes_such_calls_is_stopped() {
-    let error = json!({"error": {"message": "Failed to call a function.", "code": "tool_use_failed",
-                                 "failed_generation": "<function=read_file{"}});
-    let answers = std::iter::repeat_with(|| Answer::json(&error).status(400)).take(6);
-    let answers = answers.chain([text("I cannot.")]);
-    let (ended, requests) = run(answers, &["-t", "file"]).await;
+    let (ended, requests) = run((0..20).map(unreadable_call), &["-t", "file"]).await;
     let ended = ended.with_code(1);
-    assert!(requests.len() < 10, "{}", requests.len());
-    assert!(ended.err.contains("repeated the same calls"), "{}", ended.err);
+    assert_eq!(requests.len(), 6, "{}", ended.err);
+    assert_eq!(ended.err.matches("Failed to call a function.").count(), 1, "{}", ended.err);
+    let told = "openai/mock made 6 calls in a row that its server could not read";
+    assert!(ended.err.contains(told), "{}", ended.err);
+    // The calls are told in detail to who wants that.
+    let (ended, _) = run((0..20).map(unreadable_call), &["-v", "-t", "file"]).await;
+    assert!(ended.err.matches("Failed to call a function.").count() > 5, "{}", ended.err);
+}
+
+#[tokio::test]
+async fn a_model_that_stops_making_such_calls_is_told_of_once() {
+    let answers = (0..3).map(unreadable_call).chain([text("Fine.")]);
+    let (ended, requests) = run(answers, &["-t", "file"]).await;
+    let ended = ended.with_code(0);
+    assert_eq!((ended.out.as_str(), requests.len()), ("Fine.\n", 4));
+    assert_eq!(ended.err.matches("Failed to call a function.").count(), 1, "{}", ended.err);
+    let told = "3 calls in a row could not be read: ";
+    assert!(ended.err.contains(told), "{}", ended.err);
+}
+
+#[tokio::test]
+async fn another_model_goes_on_after_a_model_that_only_makes_such_calls() {
+    let lab = Lab::new();
+    let server = MockServer::start_with(|request: &HttpRequest| {
+        if request.json()["model"] == "mock" { unreadable_call(0) } else { text("Fine.") }
+    })
+    .await
+    .unwrap();
+    let args = ["-t", "file", "--set", "fallback_models=[openai/other]", "Answer me"];
+    let ended = lab.run(&server, &args).end().await.with_code(0);
+    assert_eq!((ended.out.as_str(), server.requests().len()), ("Fine.\n", 7));
+    assert!(ended.err.contains("going on with openai/other: openai/mock made 6"), "{}", ended.err);
+    assert_eq!(ended.err.matches("Failed to call a function.").count(), 1, "{}", ended.err);
+    // The other one may call tools, and has as many calls of its own.
+    let last = server.requests().pop().unwrap().json();
+    assert_ne!(last["tool_choice"], "none");
+}
+
+#[tokio::test]
+async fn such_calls_in_place_of_the_closing_answer_end_it_soon() {
+    let called = || {
+        let call = RawCall { name: "list_dir".to_owned(), arguments: "{}".to_owned() };
+        Answer::reply(&Reply { calls: vec![call], ..Reply::text("mock", "") })
+    };
+    let answers = [called()].into_iter().chain((0..20).map(unreadable_call));
+    let (ended, requests) = run(answers, &["-t", "file", "--set", "max_iterations=1"]).await;
+    let ended = ended.with_code(1);
+    assert_eq!(requests.len(), 3, "{}", ended.err);
+    assert!(ended.err.contains("(tried 2 times)"), "{}", ended.err);
 }
 
 #[tokio::test]

@@ -133,3 +133,27 @@ async fn delegating(names_model: bool) -> MockServer {
     })
     .await
 }
+
+#[tokio::test]
+async fn where_no_model_can_be_used_each_is_named_with_its_reason() {
+    let lab = Lab::new();
+    let server =
+        MockServer::start_with(|_: &HttpRequest| Answer::error(401, "who are you")).await.unwrap();
+    let entry = |base_url: &str| json!({"base_url": base_url, "api": "openai-chat"}).to_string();
+    let (dead, live) = (entry("http://127.0.0.1:1/v1"), entry(&server.base_url()));
+    let config = format!(
+        "model: one/large\nfallback_models: [two/small, three/tiny]\n\
+         providers: {{ one: {dead}, two: {live}, three: {dead} }}\n"
+    );
+    std::fs::create_dir_all(lab.path("home")).unwrap();
+    std::fs::write(lab.path("home/config.yaml"), config).unwrap();
+    let ended = Running::start(lab.deputize(&["run", "Go"])).end().await.with_code(3);
+    let lines: Vec<&str> = ended.err.lines().collect();
+    let at = lines.iter().position(|line| *line == "error: no model could answer:");
+    let Some([one, two, three, ..]) = at.and_then(|at| lines.get(at + 1..)) else {
+        panic!("{}", ended.err)
+    };
+    assert!(one.starts_with("  one/large: provider one: ") && one.ends_with("(tried 2 times)"));
+    assert!(two.starts_with("  two/small: provider two: ") && two.contains("who are you"), "{two}");
+    assert!(three.starts_with("  three/tiny: provider three: "), "{three}");
+}

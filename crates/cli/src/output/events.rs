@@ -307,7 +307,7 @@ fn model_error(error: &ModelError, cost: Option<Cost>) -> Body<'_> {
     Body::ModelError {
         kind,
         status: error.status,
-        message: &error.message,
+        message: error.describe(),
         partial_bytes: error.partial_bytes(),
         input_tokens: error.usage.as_deref().map(|usage| usage.input),
         output_tokens: error.usage.as_deref().map(|usage| usage.output),

@@ -1,6 +1,5 @@
 //! The agents that failed in a run and the tasks that got none, each with its whole reason.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use deputize_core::door::to_line;
@@ -18,44 +17,6 @@ const LISTED: usize = 50;
 /// Whether an agent that ended like this failed.
 pub(super) const fn is_failure(status: Status) -> bool {
     matches!(status, Status::Failed | Status::Error | Status::Timeout)
-}
-
-/// Returns the part of a reason by which failures are the same: without how often a request was
-/// sent, and for a budget that is short only what it is short of, because figures differ each time.
-pub(super) fn shared_reason(exit_reason: ExitReason, error: &str) -> Cow<'_, str> {
-    match error.split_once(": ") {
-        Some((lead, figures)) if exit_reason == ExitReason::Budget => match budget_units(figures) {
-            "" => error.into(),
-            units => format!("{lead} ({units})").into(),
-        },
-        _ => without_attempts(error).into(),
-    }
-}
-
-/// Returns the units that an explanation of a short budget speaks of. Empty if there is none.
-pub(super) fn budget_units(text: &str) -> &'static str {
-    match (text.contains(" tokens"), text.contains('$')) {
-        (true, true) => "tokens and dollars",
-        (true, false) => "tokens",
-        (false, true) => "dollars",
-        (false, false) => "",
-    }
-}
-
-/// Returns a reason without the remarks at its end on how often the request was sent.
-fn without_attempts(error: &str) -> &str {
-    let mut cause = error;
-    while let Some((before, remark)) =
-        cause.strip_suffix(')').and_then(|open| open.rsplit_once(" ("))
-    {
-        let tried = remark.strip_prefix("tried ").and_then(|rest| rest.strip_suffix(" times"));
-        let is_count = tried.is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()));
-        if !is_count && remark != "not sent: others just gave up" {
-            break;
-        }
-        cause = before;
-    }
-    cause
 }
 
 /// The children that failed in a turn of the top agent: a fold over the records.
@@ -83,9 +44,13 @@ struct UnstartedTask {
 /// A line that names what failed, and why it did.
 struct Failure {
     name: Line,
-    /// See [`shared_reason`].
+    /// The part of the reason by which failures are the same; see [`Outcome::cause`].
+    ///
+    /// [`Outcome::cause`]: deputize_core::Outcome::cause
     shared: String,
     reason: String,
+    /// Whether the reason has figures that a person wants to see, as what is left of a budget.
+    has_figures: bool,
 }
 
 impl Failures {
@@ -148,11 +113,11 @@ impl UnstartedTask {
 impl Failure {
     fn of_agent(id: &AgentId, node: &Node) -> Self {
         let reason = node.error.as_deref().unwrap_or("it gave no reason");
-        let shared = node.exit_reason.map_or(reason.into(), |exit| shared_reason(exit, reason));
         Self {
             name: name(&node.tag, id, &node.goal),
-            shared: shared.into_owned(),
+            shared: node.cause.as_deref().unwrap_or(reason).to_owned(),
             reason: reason.to_owned(),
+            has_figures: node.exit_reason == Some(ExitReason::Budget),
         }
     }
 
@@ -162,7 +127,8 @@ impl Failure {
         let (number, all) = task.place;
         let tag = format!("{above}{separator}{number}/{all}");
         let error = task.error.clone();
-        Self { name: name(&tag, &task.agent, &task.goal), shared: error.clone(), reason: error }
+        let name = name(&tag, &task.agent, &task.goal);
+        Self { name, shared: error.clone(), reason: error, has_figures: false }
     }
 }
 
@@ -174,12 +140,13 @@ struct Group {
     reason: String,
     /// Whether it is that of all, to the letter.
     is_equal: bool,
+    has_figures: bool,
 }
 
 impl Group {
     fn new(first: Failure) -> Self {
-        let Failure { name, shared, reason } = first;
-        Self { shared, names: vec![name], reason, is_equal: true }
+        let Failure { name, shared, reason, has_figures } = first;
+        Self { shared, names: vec![name], reason, is_equal: true, has_figures }
     }
 
     fn add(&mut self, failure: Failure) {
@@ -195,10 +162,10 @@ impl Group {
             reason.clone()
         } else if self.is_equal {
             format!("{all}: {reason}")
-        } else if without_attempts(reason) == self.shared {
-            format!("{all}: {}", self.shared)
-        } else {
+        } else if self.has_figures {
             format!("{all}, the first of them: {reason}")
+        } else {
+            format!("{all}: {}", self.shared)
         }
     }
 }
@@ -334,7 +301,9 @@ mod tests {
         for (index, figures) in [(0, tokens(440)), (1, tokens(585)), (2, dollars.clone())] {
             tape.add(&child(index), started(&child(index), goal));
             let mut outcome = outcome(&child(index), Status::Failed, ExitReason::Budget);
+            let unit = if figures.contains('$') { "dollars" } else { "tokens" };
             outcome.error = Some(format!("nothing was asked: {figures}"));
+            outcome.cause = Some(format!("nothing was asked ({unit})"));
             tape.add(&child(index), Event::AgentEnd(Box::new(outcome)));
         }
         let cut = "Sort the imports of every module of this p…";
@@ -353,10 +322,13 @@ mod tests {
     fn one_cause_is_one_reason_however_often_it_was_tried() {
         let mut tape = Tape::default();
         tape.add(&root(), started(&root(), "All"));
-        let remarks = ["", " (tried 2 times)", " (not sent: others just gave up)"];
+        let remarks = ["", " (tried 2 times)", " (whatever the words)"];
         for (index, remark) in (0..).zip(remarks) {
             tape.add(&child(index), started(&child(index), "a"));
-            tape.add(&child(index), failed(&child(index), &format!("no route (port 1){remark}")));
+            let mut outcome = outcome(&child(index), Status::Failed, ExitReason::Error);
+            outcome.error = Some(format!("no route (port 1){remark}"));
+            outcome.cause = Some("no route (port 1)".to_owned()).filter(|_| !remark.is_empty());
+            tape.add(&child(index), Event::AgentEnd(Box::new(outcome)));
         }
         let told = told(&tape);
         assert!(told.ends_with("\n    3 agents: no route (port 1)"), "{told}");

@@ -13,6 +13,7 @@ pub(crate) mod plain;
 mod shown_reasons;
 pub(crate) mod summary;
 pub(crate) mod tree;
+mod unreadable_calls;
 mod waiting;
 
 /// How much is told.

@@ -17,6 +17,7 @@ use super::line::{Line, Style};
 use super::shown_reasons::ShownReasons;
 use super::summary::{as_is, count, dollars, seconds};
 use super::tree::Tree;
+use super::unreadable_calls::UnreadableCalls;
 use crate::agent_name::short;
 use crate::approve::NO_TERMINAL;
 
@@ -68,6 +69,7 @@ pub(crate) struct Plain {
     approved: BTreeSet<(AgentId, CallId)>,
     /// Calls of a step that share a line.
     groups: CallGroups,
+    unreadable: UnreadableCalls,
     reasons: ShownReasons,
 }
 
@@ -85,6 +87,11 @@ impl Plain {
     /// The lines that a record is worth. The tree has taken the record already.
     pub(crate) fn lines(&mut self, tree: &Tree, record: &Record, detail: Detail) -> Vec<Line> {
         let mut lines = self.rest_of_reply(tree, record);
+        if detail == Detail::Normal {
+            let words = self.unreadable.apply(record);
+            let line = |words| prefixed(tree, &record.agent).with(Style::Bad, words);
+            lines.extend(words.map(line));
+        }
         if let Event::ToolEnd(end) = &record.event
             && detail != Detail::Quiet
         {
@@ -119,6 +126,7 @@ impl Plain {
                 let line = |words| prefixed(tree, &record.agent).with(Style::Plain, words);
                 lines.extend(words.map(line));
             }
+            Event::ToolEnd(_) if self.unreadable.has(&record.agent) => {}
             _ => {
                 lines.extend(self.group_calls(tree, record, detail));
                 self.reasons.apply(record);

@@ -7,7 +7,6 @@ use deputize_core::door::to_line;
 use deputize_core::{AgentId, Event, Outcome, Record};
 use deputize_runtime::is_budget_shortage;
 
-use super::failures::{budget_units, shared_reason};
 use crate::agent_name::short;
 
 /// The reason of all warnings that a request does not fit into a budget.
@@ -40,8 +39,8 @@ impl ShownReasons {
     pub(super) fn words_of_end(&mut self, agent: &AgentId, outcome: &Outcome) -> Option<String> {
         let error = outcome.error.as_deref()?;
         let child = child_name(agent)?;
-        let reason = shared_reason(outcome.exit_reason, error);
-        Some(match self.first_other(&reason, child) {
+        let reason = outcome.cause.as_deref().unwrap_or(error);
+        Some(match self.first_other(reason, child) {
             Some(first) => format!("the same reason as {first}"),
             None => to_line(error, error.len()),
         })
@@ -68,6 +67,16 @@ impl ShownReasons {
     }
 }
 
+/// Returns the units that a warning about a short budget speaks of. Empty if there is none.
+fn budget_units(text: &str) -> &'static str {
+    match (text.contains(" tokens"), text.contains('$')) {
+        (true, true) => "tokens and dollars",
+        (true, false) => "tokens",
+        (false, true) => "dollars",
+        (false, false) => "",
+    }
+}
+
 /// Returns the short id of a child. `None` for the top agent.
 fn child_name(agent: &AgentId) -> Option<&str> {
     Some(short(agent)).filter(|_| agent.as_str().contains('/'))
@@ -84,29 +93,29 @@ mod tests {
         reasons: &mut ShownReasons,
         agent: &AgentId,
         exit_reason: ExitReason,
-        error: &str,
+        (error, cause): (&str, Option<&str>),
     ) -> Option<String> {
         let mut outcome = outcome(agent, Status::Failed, exit_reason);
         outcome.error = Some(error.to_owned());
+        outcome.cause = cause.map(str::to_owned);
         reasons.words_of_end(agent, &outcome)
     }
 
     #[test]
     fn a_reason_is_shown_whole_with_the_first_agent() {
         let mut reasons = ShownReasons::default();
-        let mut words = |agent: &AgentId, exit_reason, error: &str| {
-            words_of_error(&mut reasons, agent, exit_reason, error)
+        let mut words = |agent: &AgentId, error: &str, cause: Option<&str>| {
+            words_of_error(&mut reasons, agent, ExitReason::Budget, (error, cause))
         };
-        let budget = ExitReason::Budget;
-        let whole = Some("no room: 5 of 9 tokens are left".to_owned());
-        assert_eq!(words(&child(0), budget, "no room: 5 of 9 tokens are left"), whole);
+        let (tokens, whole) = (Some("no room (tokens)"), "no room: 5 of 9 tokens are left");
+        assert_eq!(words(&child(0), whole, tokens).as_deref(), Some(whole));
         let same = Some("the same reason as 1.0.0".to_owned());
-        assert_eq!(words(&child(1), budget, "no room: 7 of 9 tokens are left"), same);
+        assert_eq!(words(&child(1), "no room: 7 of 9 tokens are left", tokens), same);
         let dollars = "no room: $1 are left";
-        assert_eq!(words(&child(1), budget, dollars).as_deref(), Some(dollars));
-        let error = ExitReason::Error;
-        assert_eq!(words(&child(2), error, "no room: 5 of 9 tokens are left"), whole);
-        assert_eq!(words(&root(), error, "no room"), None, "the top agent's is elsewhere");
+        assert_eq!(words(&child(1), dollars, Some("no room (dollars)")).as_deref(), Some(dollars));
+        // What is written in a reason makes no difference.
+        assert_eq!(words(&child(2), whole, None).as_deref(), Some(whole));
+        assert_eq!(words(&root(), "no room", None), None, "the top agent's is elsewhere");
     }
 
     #[test]
@@ -114,7 +123,8 @@ mod tests {
         let mut reasons = ShownReasons::default();
         let call = deputize_core::CallId { step: 1, slot: 1 };
         for agent in [root().child(call, 0), child(0)] {
-            let words = words_of_error(&mut reasons, &agent, ExitReason::Error, "no such model");
+            let words =
+                words_of_error(&mut reasons, &agent, ExitReason::Error, ("no such model", None));
             let expected =
                 if agent == child(0) { "the same reason as 1.1.0" } else { "no such model" };
             assert_eq!(words.as_deref(), Some(expected));
@@ -130,9 +140,15 @@ mod tests {
         tape.add(&root(), ended(&root(), Status::Completed, ExitReason::Completed));
         tape.add(&root(), message());
         let error = ExitReason::Error;
-        assert_eq!(words_of_error(&mut reasons, &child(0), error, "no").as_deref(), Some("no"));
+        assert_eq!(
+            words_of_error(&mut reasons, &child(0), error, ("no", None)).as_deref(),
+            Some("no")
+        );
         tape.records.iter().for_each(|record| reasons.apply(record));
-        assert_eq!(words_of_error(&mut reasons, &child(1), error, "no").as_deref(), Some("no"));
+        assert_eq!(
+            words_of_error(&mut reasons, &child(1), error, ("no", None)).as_deref(),
+            Some("no")
+        );
     }
 
     #[test]

@@ -39,6 +39,8 @@ pub(crate) struct Node {
     pub(crate) error: Option<String>,
     /// Why it ended, if it has.
     pub(crate) exit_reason: Option<ExitReason>,
+    /// See [`Outcome::cause`].
+    pub(crate) cause: Option<String>,
     /// What it does now.
     pub(crate) doing: Doing,
     /// Model replies.
@@ -150,6 +152,7 @@ impl Tree {
             ended: None,
             error: None,
             exit_reason: None,
+            cause: None,
             doing: Doing::Starting,
             steps: 0,
             usage: Usage::default(),
@@ -249,6 +252,7 @@ impl Node {
         self.cost.unpriced |= outcome.external;
         self.ended = Some(outcome.status);
         self.exit_reason = Some(outcome.exit_reason);
+        self.cause = outcome.cause.as_deref().map(|cause| to_line(cause, cause.len()));
         self.error = outcome.error.as_deref().map(|error| to_line(error, error.len()));
         self.finished = at;
         self.calls.clear();

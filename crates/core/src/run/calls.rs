@@ -72,6 +72,8 @@ impl Run {
                 self.say(LOOP_NOTE);
                 self.check_iterations();
             }
+            // Another model may do better, so the driver decides.
+            Seen::Stuck if self.repetition.unreadable_calls().is_some() => self.check_iterations(),
             Seen::Stuck => self.close(Closing::Loop),
         }
     }

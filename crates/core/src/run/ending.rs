@@ -76,6 +76,7 @@ impl Run {
             text: self.text(),
             partial: self.partial && self.last_text.is_some(),
             error: error.map(str::to_owned),
+            cause: None,
             unavailable: false,
         });
     }

@@ -30,18 +30,27 @@ pub(super) struct Repetition {
     last: Vec<[u8; 32]>,
     /// Calls since the note, once there was one.
     since_note: Option<usize>,
+    /// How many of the last calls could not be read.
+    unreadable: usize,
 }
 
 impl Repetition {
     /// Takes a call and its result.
     pub(super) fn saw(&mut self, call: &ToolCall, result: &ToolResult) {
         self.last.push(signature(call, result));
+        self.unreadable = if is_unreadable(call) { self.unreadable + 1 } else { 0 };
         if self.last.len() > MEMORY {
             self.last.remove(0);
         }
         if let Some(calls) = &mut self.since_note {
             *calls += 1;
         }
+    }
+
+    /// Returns how many of the last calls could not be read, once there is one more than those
+    /// after which the model was told.
+    pub(super) fn unreadable_calls(&self) -> Option<usize> {
+        Some(self.unreadable).filter(|calls| *calls > SAME_IN_A_ROW)
     }
 
     /// Judges, at the end of a step: the model sees a note only in its next one.
@@ -73,9 +82,17 @@ impl Repetition {
     }
 }
 
+/// Returns whether a call names no tool, as one that its server could not read.
+fn is_unreadable(call: &ToolCall) -> bool {
+    call.name.trim().is_empty()
+}
+
+/// Identifies a call with its result. All calls that could not be read are the same: their
+/// arguments are what was written instead of a call.
 fn signature(call: &ToolCall, result: &ToolResult) -> [u8; 32] {
     let mut hash = Sha256::new();
-    for part in [&call.name, &call.arguments, &result.fingerprint] {
+    let parts = [call.name.as_str(), &call.arguments, &result.fingerprint];
+    for part in parts.into_iter().take(if is_unreadable(call) { 0 } else { parts.len() }) {
         hash.update((part.len() as u64).to_le_bytes());
         hash.update(part.as_bytes());
     }

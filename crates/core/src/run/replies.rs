@@ -174,12 +174,15 @@ impl Run {
                 (Status::Failed, reason_of(error.kind))
             }
         };
-        self.end(status, reason, Some(&error.message));
+        let told = error.describe();
+        self.end(status, reason, Some(&told));
         if let State::Done(end) = &mut self.state {
-            end.unavailable = matches!(
-                error.kind,
-                FailureKind::Unavailable | FailureKind::Transient | FailureKind::Incomplete
-            );
+            end.cause = Some(error.cause()).filter(|cause| *cause != told);
+            end.unavailable = !error.model_mistake
+                && matches!(
+                    error.kind,
+                    FailureKind::Unavailable | FailureKind::Transient | FailureKind::Incomplete
+                );
         }
     }
 }

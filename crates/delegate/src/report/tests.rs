@@ -22,6 +22,7 @@ fn plain(index: u32) -> Outcome {
         error: None,
         output: None,
         partial: false,
+        cause: None,
         provider_unavailable: false,
         model: "qwen3".to_owned(),
         iterations: 3,

@@ -125,6 +125,7 @@ fn outcome(spec: &AgentSpec, status: Status) -> Outcome {
         error: (status == Status::Interrupted).then(|| "interrupted".to_owned()),
         output: None,
         partial: false,
+        cause: None,
         provider_unavailable: false,
         model: spec.model.clone(),
         iterations: 1,

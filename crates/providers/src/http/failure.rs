@@ -18,6 +18,9 @@ use crate::stream::StreamError;
 /// being restarted.
 const ATTEMPTS_ON_THIS_MACHINE: u32 = 2;
 
+/// Attempts where the model makes a call that its server cannot read and none is allowed.
+const ATTEMPTS_AT_UNREADABLE_CALLS: u32 = 2;
+
 /// Why there is no reply.
 #[derive(Debug)]
 pub(super) enum Failure {
@@ -66,6 +69,11 @@ impl Failure {
         }
     }
 
+    /// Whether the model made a call that the server could not read.
+    fn is_unreadable_call(&self) -> bool {
+        self.server().is_some_and(|error| error.unreadable_call().is_some())
+    }
+
     /// Whether the reply ended before the server had said that it is over.
     pub(super) fn is_broken_off(&self) -> bool {
         use StreamError::{Document, NoEndMark, NotJson};
@@ -88,6 +96,7 @@ impl Failure {
             waits = Some(*wait);
         }
         let most_attempts = self.most_attempts(&told);
+        let model_mistake = self.is_unreadable_call();
         let mut kind = self.kind(told.output);
         let mut message = self.message(&told);
         let next = turn.and_then(|turn| turn.next.as_ref());
@@ -113,6 +122,7 @@ impl Failure {
             usage: Some(told.usage).filter(|usage| *usage != Usage::default()).map(Box::new),
             other_key: next.is_some_and(|next| next.wait.is_zero() && !next.tried),
             most_attempts,
+            model_mistake,
             ..ModelError::new(kind, told.endpoint.scrub(&message))
         }
     }
@@ -138,6 +148,7 @@ impl Failure {
                 Some(ATTEMPTS_ON_THIS_MACHINE)
             }
             Self::Refused(error) if error.should_retry == Some(false) => Some(1),
+            _ if self.is_unreadable_call() => Some(ATTEMPTS_AT_UNREADABLE_CALLS),
             _ => None,
         }
     }

@@ -111,7 +111,7 @@ pub(super) enum Body<'r> {
     ModelError {
         kind: &'static str,
         status: Option<u16>,
-        message: &'r str,
+        message: String,
         partial_bytes: u64,
         input_tokens: Option<u64>,
         output_tokens: Option<u64>,

@@ -1,0 +1,59 @@
+//! Shows calls that could not be read: once for each row of them, with their number.
+
+use std::collections::BTreeMap;
+
+use deputize_core::door::to_line;
+use deputize_core::{AgentId, Event, Record};
+
+use super::summary::count;
+
+/// Maximum number of characters of a call that are shown.
+const CALL_CHARS: usize = 300;
+
+/// The last calls of agents that could not be read and that were not shown yet.
+#[derive(Debug, Default)]
+pub(super) struct UnreadableCalls {
+    rows: BTreeMap<AgentId, Row>,
+}
+
+/// Calls in a row.
+#[derive(Debug, Default)]
+struct Row {
+    calls: usize,
+    /// What stands in the last one.
+    last: String,
+}
+
+impl UnreadableCalls {
+    /// Takes a record. Returns what to show of the row that it ends. An error that speaks of the
+    /// row itself ends it without a word.
+    pub(super) fn apply(&mut self, record: &Record) -> Option<String> {
+        let agent = &record.agent;
+        match &record.event {
+            Event::ModelResponse { reply, .. } => {
+                let is_unreadable = reply.calls.iter().all(|call| call.name.trim().is_empty());
+                if let Some(last) = reply.calls.last().filter(|_| is_unreadable) {
+                    let row = self.rows.entry(agent.clone()).or_default();
+                    row.calls += reply.calls.len();
+                    row.last = to_line(&last.arguments, CALL_CHARS);
+                    return None;
+                }
+            }
+            Event::ModelError { error, .. } if error.model_mistake => {
+                self.rows.remove(agent);
+            }
+            Event::AgentEnd(_) => {}
+            _ => return None,
+        }
+        let Row { calls, last } = self.rows.remove(agent)?;
+        Some(match calls {
+            1 => format!("a call could not be read: {last}"),
+            calls => format!("{} in a row could not be read: {last}", count(calls, "call")),
+        })
+    }
+
+    /// Returns whether the last calls of an agent could not be read.
+    pub(super) fn has(&self, agent: &AgentId) -> bool {
+        self.rows.contains_key(agent)
+    }
+}
