@@ -97,15 +97,21 @@ fn version(value: &Value) -> String {
 fn dependencies(out: &mut Package, table: &Table, condition: &str) {
     let of = |name: &str| table.get(name).and_then(Value::as_table);
     for (name, value) in of("dependencies").into_iter().flatten() {
+        let name = package_name(name, value);
         if value.get("optional").and_then(Value::as_bool) == Some(true) {
-            out.optional += 1;
+            out.optional.insert(name.to_owned());
             continue;
         }
-        let package = value.get("package").and_then(Value::as_str);
-        let dependency = Dependency::new(package.unwrap_or(name), &version(value));
+        let dependency = Dependency::new(name, &version(value));
         out.dependencies.push(dependency.only(condition.to_owned()));
     }
     for section in ["dev-dependencies", "build-dependencies"] {
-        out.development += of(section).map_or(0, |table| table.len() as u64);
+        let needed = of(section).into_iter().flatten();
+        out.development.extend(needed.map(|(name, value)| package_name(name, value).to_owned()));
     }
+}
+
+/// Returns the name of the package that a dependency means, which may be renamed.
+fn package_name<'m>(name: &'m str, value: &'m Value) -> &'m str {
+    value.get("package").and_then(Value::as_str).unwrap_or(name)
 }

@@ -82,9 +82,8 @@ pub(super) fn pom(path: &str, text: &str) -> Option<Package> {
                 // What the surroundings provide is needed to build, not added at run time.
                 let development = matches!(scope.as_str(), "test" | "provided" | "system");
                 if development || optional {
-                    out.dependencies.pop();
-                    out.development += u64::from(development);
-                    out.optional += u64::from(optional && !development);
+                    let names = if development { &mut out.development } else { &mut out.optional };
+                    names.extend(out.dependencies.pop().map(|dependency| dependency.name));
                 } else if let Some(last) = out.dependencies.last_mut() {
                     let known = properties.iter().find(|(key, _)| *key == wanted);
                     last.version = known.map_or(wanted, |(_, value)| value.clone());

@@ -1,6 +1,6 @@
 //! Packages, as their manifests declare them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::de::IgnoredAny;
 use serde_json::json;
@@ -95,10 +95,10 @@ pub(super) struct Package {
     pub(super) unstated: bool,
     /// Where a program computes what it needs.
     pub(super) computed: Option<Reference>,
-    /// Needed only on demand.
-    pub(super) optional: u64,
-    /// Needed to develop, test or build it.
-    pub(super) development: u64,
+    /// Names of what is needed only on demand.
+    pub(super) optional: BTreeSet<String>,
+    /// Names of what is needed to develop, test or build it.
+    pub(super) development: BTreeSet<String>,
     pub(super) programs: Vec<Program>,
     /// The file with which a library begins.
     pub(super) library: String,

@@ -63,7 +63,7 @@ pub(super) fn read(path: &str, text: &str) -> Option<Package> {
         out.scripts.insert(name.clone(), one_line(value.as_str().unwrap_or_default()));
     }
     required(&mut out, &manifest);
-    out.development = table("devDependencies").count() as u64;
+    out.development = table("devDependencies").map(|(name, _)| name.clone()).collect();
     Some(out)
 }
 
@@ -74,13 +74,13 @@ fn required(out: &mut Package, manifest: &Map<String, Value>) {
         let meta = manifest.get("peerDependenciesMeta").and_then(|meta| meta.get(name));
         meta.and_then(|meta| meta.get("optional")).and_then(Value::as_bool) == Some(true)
     };
-    out.optional = table("optionalDependencies").count() as u64;
+    out.optional = table("optionalDependencies").map(|(name, _)| name.clone()).collect();
     for section in ["dependencies", "peerDependencies"] {
         for (name, value) in table(section) {
             let version = value.as_str().unwrap_or_default();
             let known = out.dependencies.iter().any(|known| known.name == *name);
             if section == "peerDependencies" && is_optional(name) {
-                out.optional += u64::from(!known);
+                out.optional.extend((!known).then(|| name.clone()));
             } else if !known {
                 out.dependencies.push(Dependency::new(name, version));
             }

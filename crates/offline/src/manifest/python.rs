@@ -70,12 +70,16 @@ pub(super) fn pyproject(path: &str, text: &str) -> Option<Package> {
             out.programs.push(Program { name: name.clone(), at });
         }
     }
-    let count = |value: Option<&Value>| {
+    let own = plain_name(&out.name);
+    let groups = |value: Option<&Value>| {
         let groups = value.and_then(Value::as_table).into_iter().flatten();
-        groups.map(|(_, list)| list.as_array().map_or(0, Vec::len) as u64).sum()
+        let listed = groups.filter_map(|(_, list)| list.as_array()).flatten();
+        let names = listed.filter_map(Value::as_str).map(required_name);
+        // A group that takes in another one names the package itself.
+        names.filter(|name| *name != own).collect()
     };
-    out.optional = count(project.get("optional-dependencies"));
-    out.development = count(manifest.get("dependency-groups"));
+    out.optional = groups(project.get("optional-dependencies"));
+    out.development = groups(manifest.get("dependency-groups"));
     if at(&["tool", "pytest"]).is_some() {
         out.scripts.insert("pytest".to_owned(), String::new());
     }
@@ -86,7 +90,7 @@ pub(super) fn pyproject(path: &str, text: &str) -> Option<Package> {
 fn poetry_dependency(out: &mut Package, name: &str, value: &Value) {
     let word = |field: &str| value.get(field).and_then(Value::as_str);
     if value.get("optional").and_then(Value::as_bool) == Some(true) {
-        out.optional += 1;
+        out.optional.insert(plain_name(name));
         return;
     }
     let version = value.as_str().or_else(|| word("version")).unwrap_or_default();
@@ -112,6 +116,16 @@ fn requirement(text: &str) -> Dependency {
     let version = rest.split_once(']').map_or(rest, |(_, after)| after);
     Dependency::new(name, version.trim().trim_matches(['(', ')']))
         .only(condition::of_python_marker(marker))
+}
+
+/// Returns the name of what a requirement needs, in one spelling.
+fn required_name(text: &str) -> String {
+    plain_name(&requirement(text).name)
+}
+
+/// Returns the one spelling of a name of which `-`, `_`, `.` and case do not matter.
+fn plain_name(name: &str) -> String {
+    name.to_lowercase().replace(['_', '.'], "-")
 }
 
 /// Reads the sections of an INI file: each key with its value, over several lines.
@@ -223,20 +237,22 @@ pub(super) fn pkg_info(path: &str, text: &str) -> Option<Package> {
                 out.licence = classified(value).unwrap_or_default();
             }
             "Requires-Python" => value.clone_into(&mut out.requires),
-            "Requires-Dist" if value.contains("extra ==") => out.optional += 1,
+            "Requires-Dist" if value.contains("extra ==") => {
+                out.optional.insert(required_name(value));
+            }
             "Requires-Dist" => out.dependencies.push(requirement(value)),
             _ => {}
         }
     }
+    out.optional.remove(&plain_name(&out.name));
     // Old metadata leaves this to a file beside it.
-    out.unstated = out.dependencies.is_empty() && out.optional == 0;
+    out.unstated = out.dependencies.is_empty() && out.optional.is_empty();
     (!out.name.is_empty()).then_some(out)
 }
 
 /// Whether two manifests may be those of one project: neither names it otherwise than the other.
 fn is_same_project(one: &Package, other: &Package) -> bool {
-    let plain = |name: &str| name.to_lowercase().replace(['_', '.'], "-");
-    let (one, other) = (plain(&one.name), plain(&other.name));
+    let (one, other) = (plain_name(&one.name), plain_name(&other.name));
     one.is_empty() || other.is_empty() || one == other
 }
 
@@ -288,7 +304,7 @@ fn join_manifests(manifests: Vec<Package>) -> Option<Package> {
         fill(&mut first.requires, other.requires);
         if first.dependencies.is_empty() {
             first.dependencies = other.dependencies;
-            first.optional = first.optional.max(other.optional);
+            first.optional.extend(other.optional);
         }
         first.unstated &= other.unstated;
         first.computed = first.computed.or(other.computed);
@@ -317,16 +333,17 @@ pub(super) fn required(ask: &mut Ask<'_, '_>, inventory: &Inventory, packages: &
         if let Some((dependencies, optional)) = requires_txt(&text) {
             package.dependencies = dependencies;
             package.optional = optional;
+            package.optional.remove(&plain_name(&package.name));
             package.unstated = false;
             package.computed = None;
         }
     }
 }
 
-/// Reads the requirements of `requires.txt` and the number of those for extras. `None` where a
+/// Reads the requirements of `requires.txt` and the names of those for extras. `None` where a
 /// line is no requirement.
-fn requires_txt(text: &str) -> Option<(Vec<Dependency>, u64)> {
-    let (mut dependencies, mut optional, mut extra) = (Vec::new(), 0, false);
+fn requires_txt(text: &str) -> Option<(Vec<Dependency>, BTreeSet<String>)> {
+    let (mut dependencies, mut optional, mut extra) = (Vec::new(), BTreeSet::new(), false);
     let mut marker = String::new();
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
         if let Some(section) = line.strip_prefix('[') {
@@ -338,7 +355,7 @@ fn requires_txt(text: &str) -> Option<(Vec<Dependency>, u64)> {
         } else if !line.starts_with(|c: char| c.is_ascii_alphanumeric()) {
             return None;
         } else if extra {
-            optional += 1;
+            optional.insert(required_name(line));
         } else {
             dependencies.push(requirement(line).only(marker.clone()));
         }

@@ -18,7 +18,7 @@ fn cargo_members_take_what_their_workspace_says() {
     assert_eq!(names, ["libc 0.2", "serde 1.0"]);
     let conditions: Vec<&str> = a.dependencies.iter().map(|d| d.condition.as_str()).collect();
     assert_eq!(conditions, ["on Unix", ""]);
-    assert_eq!((a.optional, a.development, a.programs.len()), (1, 1, 1));
+    assert_eq!((a.optional.len(), a.development.len(), a.programs.len()), (1, 1, 1));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What the packages of a project need.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::project::NOT_READ;
 use super::{Report, and_more};
@@ -126,8 +126,13 @@ fn summary(report: &Report, always: &[RequiredDependency<'_>], known: Knowledge)
     if let (false, Some(computed)) = (always.is_empty(), computed) {
         out.push_str(&format!("; others are c{computed}"));
     }
-    let sum = |of: fn(&Package) -> u64| report.packages.iter().map(of).sum::<u64>();
-    let (optional, development) = (sum(|it| it.optional), sum(|it| it.development));
+    let own: BTreeSet<&str> = report.packages.iter().map(|package| package.name.as_str()).collect();
+    let number_of = |names: fn(&Package) -> &BTreeSet<String>| {
+        let all: BTreeSet<&str> =
+            report.packages.iter().flat_map(names).map(String::as_str).collect();
+        all.difference(&own).count() as u64
+    };
+    let (optional, development) = (number_of(|it| &it.optional), number_of(|it| &it.development));
     if optional > 0 {
         out.push_str(&format!("; {} optional", number(optional)));
     }

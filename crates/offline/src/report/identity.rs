@@ -159,7 +159,8 @@ fn declared_and_texts(declared: &str, files: &[(String, Vec<&'static str>)]) -> 
         if others.is_empty() || declared.starts_with("see ") || declared == NOT_READ {
             same.push(path);
         } else if others.len() < licences.len() {
-            same.push(format!("{path}, which has the text of {text} too"));
+            apart.push(format!("{path} has the text of {text} too"));
+            same.push(path);
         } else {
             apart.push(format!("{path} has the text of {text}"));
         }

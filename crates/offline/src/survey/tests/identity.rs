@@ -162,7 +162,7 @@ fn a_licence_file_that_says_something_else_is_not_given_for_the_declared_one() {
     let both = format!("{MIT}\n{APACHE}");
     assert_eq!(
         licence_line(&[manifest, ("LICENSE", &both), ("src/lib.rs", "")]),
-        "- Licence: MIT (`LICENSE`, which has the text of Apache-2.0 too)"
+        "- Licence: MIT (`LICENSE`); `LICENSE` has the text of Apache-2.0 too"
     );
 }
 

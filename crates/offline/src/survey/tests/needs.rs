@@ -143,3 +143,45 @@ fn a_justfile_is_not_one_of_make() {
     );
     assert!(report.contains("Just 2 lines in 1 file") && !report.contains("Make"), "{report}");
 }
+
+#[test]
+fn a_dependency_counts_once_however_often_it_is_named() {
+    let python = "[project]\nname = \"kite\"\n[project.optional-dependencies]\n\
+                  test = [\"gust>=1; python_version < '3'\", \"Rope_End\"]\n\
+                  dev = [\"kite[test]\", \"gust\", \"rope-end>=2\", \"tail\"]\n\
+                  [dependency-groups]\na = [\"wing\", {include-group = \"b\"}]\nb = [\"wing>=1\"]\n";
+    let report = survey_in("Survey this repository", &[("pyproject.toml", python)]);
+    assert_eq!(
+        section_of(&report, "Dependencies"),
+        "None at run time; 3 optional; 1 for development and building."
+    );
+    let member = |name: &str| {
+        format!(
+            "[package]\nname = \"{name}\"\n[dependencies]\nrope = {{ version = \"1\", optional = true }}\n\
+             [dev-dependencies]\ngust = \"1\"\n[build-dependencies]\ngust = \"1\"\ncc = \"1\"\n\
+             [target.'cfg(unix)'.dev-dependencies]\nwing = {{ path = \"../b\" }}\nb = {{ path = \"../b\" }}\n"
+        )
+    };
+    let (a, b) = (member("a"), member("b"));
+    let report = survey_in("Survey this repository", &[("a/Cargo.toml", &a), ("b/Cargo.toml", &b)]);
+    assert_eq!(
+        section_of(&report, "Dependencies"),
+        "None at run time; 1 optional; 3 for development and building."
+    );
+}
+
+#[test]
+fn a_licence_too_many_is_said_after_all_files() {
+    let cargo = "[package]\nname = \"kite\"\nlicense = \"BSL-1.0\"\n";
+    let both = "Boost Software License - Version 1.0\ncc0 1.0 universal\n";
+    let report = survey_in(
+        "Survey this repository",
+        &[
+            ("Cargo.toml", cargo),
+            ("COPYING", both),
+            ("LICENSE", "Boost Software License - Version 1.0"),
+        ],
+    );
+    let line = "- Licence: BSL-1.0 (`COPYING`, `LICENSE`); `COPYING` has the text of CC0-1.0 too\n";
+    assert!(report.contains(line), "{report}");
+}
