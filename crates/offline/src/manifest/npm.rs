@@ -34,7 +34,9 @@ pub(super) fn read(path: &str, text: &str) -> Option<Package> {
     let node = manifest.get("engines").and_then(|engines| engines.get("node")?.as_str());
     out.requires = node.map(|node| format!("Node {node}")).unwrap_or_default();
     out.workspace = manifest.contains_key("workspaces");
-    out.private = manifest.get("private").and_then(Value::as_bool) == Some(true);
+    // A registry takes nothing without a name.
+    let private = manifest.get("private").and_then(Value::as_bool) == Some(true);
+    out.private = private || out.name.is_empty();
     let folder = out.folder().to_owned();
     let main = || word("main").or_else(|| word("module"));
     let exported = || manifest.get("exports").and_then(exported);

@@ -13,29 +13,36 @@ const FILES: usize = 4;
 /// Characters of a declared licence that are shown.
 const DECLARED: usize = 80;
 
+/// Returns the tools that build packages of a language.
+fn tools_of(language: &str) -> &'static [Tool] {
+    match language {
+        "Rust" => &[Tool::Cargo],
+        "Python" => &[Tool::Python],
+        "JavaScript" | "TypeScript" | "Vue" | "Svelte" => &[Tool::Npm],
+        "Go" => &[Tool::Go],
+        "Java" | "Kotlin" | "Groovy" => &[Tool::Maven, Tool::Gradle],
+        "C" | "C++" => &[Tool::CMake, Tool::Meson, Tool::Autotools, Tool::Make],
+        _ => &[],
+    }
+}
+
 /// Returns the package that stands for the whole: at the top, of the main language. Of several of
 /// one name, the first one that has a version.
 pub(super) fn main_package<'r>(report: &'r Report, language: &str) -> Option<&'r Package> {
-    let tools: &[Tool] = match language {
-        "Rust" => &[Tool::Cargo],
-        "Python" => &[Tool::Python],
-        "JavaScript" | "TypeScript" => &[Tool::Npm],
-        "Go" => &[Tool::Go],
-        "Java" => &[Tool::Maven, Tool::Gradle],
-        "C" | "C++" => &[Tool::CMake, Tool::Meson, Tool::Autotools, Tool::Make],
-        _ => &[],
-    };
-    let at_top = || named(report).filter(|package| package.folder() == top(report));
-    let fits = || at_top().filter(|package| tools.contains(&package.tool));
-    let first = fits().next();
+    let fits = |package: &&Package| tools_of(language).contains(&package.tool);
+    let is_at_top = |package: &&Package| package.folder() == top(report);
+    // A private manifest of another language configures tools.
+    let all = || named(report).filter(|it| fits(it) || !it.private || !is_at_top(it));
+    let first = all().filter(is_at_top).find(fits);
     let is_same = |package: &&Package| first.is_some_and(|first| package.name == first.name);
-    let versioned = fits().filter(is_same).find(|package| !package.version.is_empty());
-    versioned.or(first).or_else(|| at_top().next()).or_else(|| {
+    let mut same = all().filter(is_at_top).filter(fits).filter(is_same);
+    let versioned = same.find(|package| !package.version.is_empty());
+    versioned.or(first).or_else(|| all().find(is_at_top)).or_else(|| {
         // A project whose only package, or the one that holds most, lies below the top.
-        let mut named = named(report);
+        let mut named = all();
         let first = named.next();
         let only = first.filter(|_| named.next().is_none());
-        only.or_else(|| largest_package(report))
+        only.or_else(|| largest_package(report, all()))
     })
 }
 
@@ -47,25 +54,29 @@ fn named(report: &Report) -> impl Iterator<Item = &Package> {
     report.packages.iter().filter(|package| !package.name.is_empty())
 }
 
-/// Returns the package that holds most of all sources, if one does.
-fn largest_package(report: &Report) -> Option<&Package> {
+/// Returns which of some packages holds most of all sources, if one does.
+fn largest_package<'r>(
+    report: &'r Report,
+    packages: impl Iterator<Item = &'r Package>,
+) -> Option<&'r Package> {
     let lines = |folder: &str| {
         let files = report.inventory.below(if folder.is_empty() { "." } else { folder });
         let own = files.filter(|file| is_source(&file.path) && file.part() == Part::Main);
         own.filter_map(|file| file.lines).sum::<u64>()
     };
     let all = lines(top(report));
-    named(report)
+    packages
         .filter(|package| lines(package.folder()) * 2 > all)
         .max_by_key(|package| package.folder().len())
 }
 
 /// Returns the version of a project: that of its package, or without one the version that all its
-/// packages share.
+/// published packages share.
 pub(super) fn version(report: &Report, package: Option<&Package>) -> String {
+    let published = report.packages.iter().filter(|package| package.is_published());
     match package {
         Some(package) => package.version.clone(),
-        None => match values(named(report), |package| &package.version).as_slice() {
+        None => match values(published, |package| &package.version).as_slice() {
             [one] => (*one).to_owned(),
             _ => String::new(),
         },

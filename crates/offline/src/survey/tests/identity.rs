@@ -210,3 +210,22 @@ fn a_library_of_npm_is_found_as_node_finds_it() {
     let program = entries_of_npm(r#""bin": {"fly": "./bin/fly"}"#, &["bin/fly.js"]);
     assert_eq!(program, "- program `fly`: `bin/fly.js`");
 }
+
+#[test]
+fn a_private_manifest_of_another_language_does_not_stand_for_the_project() {
+    let files = [
+        ("Cargo.toml", "[workspace]\nmembers = [\"crates/*\"]\n"),
+        ("README.md", "# Kites\n"),
+        ("crates/tail/Cargo.toml", "[package]\nname = \"tail\"\nversion = \"2.0.0\"\n"),
+        ("crates/tail/src/lib.rs", "fn a() {}\n"),
+        ("crates/wing/Cargo.toml", "[package]\nname = \"wing\"\nversion = \"2.0.0\"\n"),
+        ("crates/wing/src/lib.rs", "fn a() {}\n"),
+        ("package.json", r#"{"name": "tools", "version": "0.0.0", "private": true}"#),
+    ];
+    let report = survey_in("Survey this repository", &files);
+    assert!(report.starts_with("# Kites 2.0.0\n"), "{report}");
+    // A private package of its own language is the project.
+    let app = r#"{"name": "app", "version": "1.0.0", "private": true}"#;
+    let report = survey_in("Survey this repository", &[("package.json", app), ("a.vue", "a\n")]);
+    assert!(report.starts_with("# app 1.0.0\n"), "{report}");
+}

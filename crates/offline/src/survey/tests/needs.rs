@@ -185,3 +185,21 @@ fn a_licence_too_many_is_said_after_all_files() {
     let line = "- Licence: BSL-1.0 (`COPYING`, `LICENSE`); `COPYING` has the text of CC0-1.0 too\n";
     assert!(report.contains(line), "{report}");
 }
+
+#[test]
+fn tools_of_a_manifest_without_a_name_are_not_needed_at_run_time() {
+    let report = survey_in(
+        "Survey this repository",
+        &[
+            ("Cargo.toml", "[package]\nname = \"kite\"\n[dependencies]\nwing = \"1\"\n"),
+            (
+                "package.json",
+                r#"{"dependencies": {"eslint": "^10"}, "scripts": {"lint": "eslint"}}"#,
+            ),
+            ("src/lib.rs", "fn a() {}\n"),
+        ],
+    );
+    let section = report.split_once("## Dependencies\n\n").unwrap().1;
+    let needed = "1 at run time: `wing` 1.\n\n- Private packages need: `eslint` ^10\n";
+    assert!(section.starts_with(needed), "{report}");
+}
