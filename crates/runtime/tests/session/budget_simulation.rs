@@ -33,6 +33,10 @@ struct Plan {
     caches: bool,
     /// How many tasks one call has.
     batch: usize,
+    /// How many of them run side by side at most.
+    cap: usize,
+    /// Steps of a usual task, and output tokens of a usual step.
+    usual: (usize, u64),
     tasks: Vec<Vec<StepCost>>,
 }
 
@@ -56,8 +60,44 @@ impl Plan {
             density: rng.usize(220..450),
             caches: rng.bool(),
             batch: rng.usize(1..=count),
+            cap: rng.usize(1..=8),
+            usual: (usual_steps, usual),
             tasks,
         }
+    }
+
+    /// Returns what each step of a task costs on average. The text of tools is not counted.
+    fn step_costs(&self) -> Vec<f64> {
+        let (steps, output) = self.usual;
+        let output = output as f64 * 1.06;
+        let density = self.density as f64 / 1e3;
+        let growth = output + 3_050.0 * density;
+        let (prefix, rest) = if self.caches {
+            (PRICE.cached, PRICE.cache_write)
+        } else {
+            (PRICE.input, PRICE.input)
+        };
+        let cost = |step: usize| {
+            let input = self.system as f64 * density * prefix + step as f64 * growth * rest;
+            (input + output * PRICE.output) / 1e6
+        };
+        (0..2 * steps).map(cost).collect()
+    }
+
+    /// Returns how many tasks that are not alike a policy can expect to complete at most that knows
+    /// how costs are distributed and may drop a task after each step, but does not know which step
+    /// is the last one. It is a Lagrangian bound: the budget need only hold on average.
+    fn expected_at_most(&self, usd: f64) -> f64 {
+        let costs = self.step_costs();
+        let bound = |price: f64| {
+            let value = costs.iter().enumerate().rev().fold(0.0_f64, |after, (step, cost)| {
+                let ends = 1.0 / (costs.len() - step) as f64;
+                (ends + (1.0 - ends) * after - price * cost).max(0.0)
+            });
+            self.tasks.len() as f64 * value + price * usd
+        };
+        let prices = (0..400).map(|n| 1.03_f64.powi(n) * 1e-2);
+        prices.map(bound).fold(self.tasks.len() as f64, f64::min)
     }
 }
 
@@ -103,7 +143,8 @@ impl Priced {
             let goals: Vec<_> = (0..plan.tasks.len()).map(|n| format!("task {n}")).collect();
             return match goals.chunks(plan.batch).nth(results) {
                 Some(list) => {
-                    let calls = Reply::calls("m", [("spawn", json!({ "list": list }))]);
+                    let calls =
+                        Reply::calls("m", [("spawn", json!({ "list": list, "n": plan.cap }))]);
                     (0, Reply { usage: usage(100), ..calls })
                 }
                 None => (0, Reply { usage: usage(100), ..Reply::text("m", "all back") }),
@@ -199,6 +240,8 @@ struct Measured {
     optimum: usize,
     /// How many could be completed if their costs were known, in the order they are told.
     in_order: usize,
+    /// How many can be expected without knowing the future, where tasks are not alike.
+    expected: f64,
     /// Of the budget.
     spent: f64,
 }
@@ -234,7 +277,8 @@ async fn measure(seed: u64, alike: bool) -> Measured {
         costs.sort_by(f64::total_cmp);
         within(&costs, usd)
     };
-    Measured { completed, optimum, in_order, spent: spent / usd }
+    let expected = plan.expected_at_most(usd);
+    Measured { completed, optimum, in_order, expected, spent: spent / usd }
 }
 
 /// The lowest of some figures, the tenth, the quarter and the half of them that are lowest, and the
@@ -245,45 +289,66 @@ fn figures(mut all: Vec<f64>) -> [f64; 5] {
     [at(0), at(2), at(5), at(10), all.iter().sum::<f64>() / all.len() as f64]
 }
 
-/// Completed tasks of the most that could be completed, in any order and in the given one.
-async fn simulate(what: &str, seeds: std::ops::Range<u64>, alike: bool) -> ([f64; 5], [f64; 5]) {
-    let (mut ratios, mut in_order, mut spent) = (Vec::new(), Vec::new(), Vec::new());
+/// What was completed in some cases.
+struct Simulated {
+    /// Of the most that could be completed, the cheapest first, by somebody who knows all costs.
+    of_most: [f64; 5],
+    /// Of the most in the order of the tasks.
+    in_order: [f64; 5],
+    /// All tasks that were completed, that could be, and that can be expected to be without knowing
+    /// the future.
+    totals: [f64; 3],
+}
+
+async fn simulate(what: &str, seeds: std::ops::Range<u64>, alike: bool) -> Simulated {
+    let (mut of_most, mut in_order, mut spent) = (Vec::new(), Vec::new(), Vec::new());
+    let mut totals = [0.0; 3];
     for seed in seeds {
         let measured = measure(seed, alike).await;
         let share = |of: usize| (of > 0).then(|| measured.completed as f64 / of as f64);
-        ratios.extend(share(measured.optimum));
+        of_most.extend(share(measured.optimum));
         in_order.extend(share(measured.in_order));
         spent.push(measured.spent);
+        let counts = [measured.completed as f64, measured.optimum as f64, measured.expected];
+        totals.iter_mut().zip(counts).for_each(|(total, count)| *total += count);
     }
-    let (count, figures_of) = (ratios.len(), figures(ratios));
-    let figures_in_order = figures(in_order);
+    let count = of_most.len();
+    let simulated = Simulated { of_most: figures(of_most), in_order: figures(in_order), totals };
     println!(
         "{what}, {count} cases: min, 10 %, 25 %, median, mean\n  \
-         completed of the most, the cheapest first: {figures_of:.2?}\n  \
-         completed of the most in this order: {:.2?}\n  \
-         spent of the budget: {:.2?}",
-        figures_in_order,
+         completed of the most, the cheapest first: {:.3?}\n  \
+         completed of the most in this order: {:.3?}\n  \
+         spent of the budget: {:.2?}\n  \
+         completed, possible, to be expected: {totals:.1?}",
+        simulated.of_most,
+        simulated.in_order,
         figures(spent)
     );
-    (figures_of, figures_in_order)
+    simulated
 }
 
 /// Tasks with the same number of steps. Replies, results and so costs are random.
 #[tokio::test(start_paused = true)]
 async fn of_tasks_that_are_alike_nearly_as_many_are_completed_as_could_be() {
-    let (cheapest_first, in_order) = simulate("tasks that are alike", 0..100, true).await;
-    let ([.., cheapest_first, _], [.., median, mean]) = (cheapest_first, in_order);
-    assert!(median >= 0.9 && mean >= 0.8, "median {median}, mean {mean}");
-    // Nobody knows which tasks are cheap before they ran, and tasks begin in their order.
-    assert!(cheapest_first >= 0.8, "median {cheapest_first} of the cheapest tasks");
+    let simulated = simulate("tasks that are alike", 0..100, true).await;
+    let [.., median, mean] = simulated.of_most;
+    assert!(median >= 0.9 && mean >= 0.75, "of the cheapest: median {median}, mean {mean}");
+    let [.., median, mean] = simulated.in_order;
+    assert!(median >= 0.9 && mean >= 0.8, "in order: median {median}, mean {mean}");
 }
 
-/// Tasks of which some cost twenty times as much as others: nobody knows which before they ran, so
-/// that they are measured against the most that fits in the order they are told.
+/// Tasks of which some cost twenty times as much as others. Nobody knows which before they ran, so
+/// that even who knows how costs are distributed cannot expect 90 % of what the cheapest tasks allow.
 #[tokio::test(start_paused = true)]
-async fn of_tasks_that_are_not_alike_nearly_as_many_are_completed_as_fit_in_their_order() {
-    let (_, [.., median, mean]) = simulate("tasks that are not alike", 0..60, false).await;
-    assert!(median >= 0.9 && mean >= 0.75, "median {median}, mean {mean}");
+async fn of_tasks_that_are_not_alike_nearly_as_many_are_completed_as_can_be_expected() {
+    let simulated = simulate("tasks that are not alike", 0..100, false).await;
+    let [completed, possible, expected] = simulated.totals;
+    assert!(expected < 0.9 * possible, "{expected} of {possible}");
+    assert!(completed >= 0.8 * expected, "{completed} of {expected}");
+    let [.., median, mean] = simulated.of_most;
+    assert!(median >= 0.7 && mean >= 0.65, "of the cheapest: median {median}, mean {mean}");
+    let [.., median, mean] = simulated.in_order;
+    assert!(median >= 0.9 && mean >= 0.8, "in order: median {median}, mean {mean}");
 }
 
 /// Six equal tasks, of which nobody knows what they cost before the first one has ended, with a
@@ -295,7 +360,15 @@ async fn of_equal_tasks_all_run_that_fit() {
             let step = || StepCost { output, result: 2_000, ms: 1_000 };
             let task = || (0..steps).map(|_| step()).collect();
             let tasks_of = (0..6).map(|_| task()).collect();
-            let plan = Plan { system, density: 330, caches: false, batch: 6, tasks: tasks_of };
+            let plan = Plan {
+                system,
+                density: 330,
+                caches: false,
+                batch: 6,
+                cap: 3,
+                usual: (steps, output),
+                tasks: tasks_of,
+            };
             let plan = Arc::new(plan);
             let each = cost(&tasks(&plan, None).await[0]);
             let ends = tasks(&plan, Some(each * 7.5)).await;

@@ -11,6 +11,8 @@ use deputize_core::{
     ToolSpec, ToolsetName, Version,
 };
 use deputize_runtime::{Continue, Models, Parts, Session, SessionDir, top_agent};
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt as _, StreamExt as _};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -153,14 +155,15 @@ fn deaf<'a>(_: &'a World, _: Value, _: &'a ToolCx) -> BoxFuture<'a, ToolCallResu
     Box::pin(std::future::pending())
 }
 
-/// Spawns one child per item of `list` and gives their answers. Nobody waits for those whose
+/// Spawns one child per item of `list`, at most `n` at a time, and gives their answers. Nobody waits for those whose
 /// item begins with "background"; one that begins or ends with "timed" has a
 /// time limit, and one that begins or ends with "untimed" none.
 fn spawn<'a>(_: &'a World, arguments: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolCallResult> {
     Box::pin(async move {
         let goals: Vec<String> = serde_json::from_value(arguments["list"].clone()).unwrap();
+        let most = arguments["n"].as_u64().map_or(usize::MAX, |most| most as usize);
         let parent = &cx.agent.spec;
-        let mut agents = Vec::new();
+        let (mut running, mut ended) = (FuturesUnordered::new(), Vec::new());
         let task_count = goals.len() as u32;
         for (index, goal) in (0..).zip(goals) {
             let spec = AgentSpec {
@@ -177,16 +180,19 @@ fn spawn<'a>(_: &'a World, arguments: Value, cx: &'a ToolCx) -> BoxFuture<'a, To
                 ..AgentSpec::clone(parent)
             };
             let background = spec.background;
+            if running.len() >= most {
+                ended.extend(running.next().await);
+            }
             let agent = cx.agent.session.spawn.attach(&cx.agent, spec, &cx.cancel);
             let agent = agent.map_err(|error| ToolError::refused(error.to_string()))?;
             if !background {
-                agents.push(agent);
+                running.push(agent.outcome().map(move |outcome| (index, outcome)));
             }
         }
-        let outcomes = agents.into_iter().map(|agent| agent.outcome());
-        let outcomes = futures_util::future::join_all(outcomes).await;
-        let texts: Vec<_> =
-            outcomes.into_iter().map(|outcome| outcome.text.unwrap_or_default()).collect();
+        ended.extend(running.collect::<Vec<_>>().await);
+        ended.sort_by_key(|(index, _)| *index);
+        let outcomes = ended.into_iter().map(|(_, outcome)| outcome);
+        let texts: Vec<_> = outcomes.map(|outcome| outcome.text.unwrap_or_default()).collect();
         Ok(ToolOutput::text(texts.join("; ")))
     })
 }
