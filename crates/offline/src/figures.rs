@@ -10,7 +10,7 @@ use super::imports::{Resolver, join, parent};
 use super::inventory::{File, unnumbered, unread_reason, whole};
 use super::manifest::Package;
 use super::modules::{DOC_LINES, closed};
-use super::part::{Part, is_test_file};
+use super::part::{Part, is_test_file, may_be_test_script};
 use super::requirements::{Requirements, read_heads};
 use super::syntax::{FILE_BYTES, Grammar, Outline, outline, says_generated};
 use super::wording::{count, number};
@@ -65,7 +65,7 @@ pub(super) struct Figures {
     pub(super) generated_folders: Vec<String>,
     /// Large files that cannot be read, so that nobody knows who wrote them.
     pub(super) unread: Vec<String>,
-    /// Files outside of folders of tests that are only compiled for tests.
+    /// Files whose paths are not those of tests, and that only tests compile or run.
     pub(super) only_tests: Vec<String>,
     /// What was not looked at, and why.
     pub(super) gaps: Vec<String>,
@@ -213,7 +213,7 @@ pub(super) fn figures(ask: &mut Ask<'_, '_>, files: &[File], resolver: &Resolver
     let outlined: Vec<Outlined<'_>> = texts
         .iter()
         .map(|(file, grammar, text)| {
-            let test = file.part() == Part::Test;
+            let test = file.part() == Part::Test || may_be_test_script(&file.path);
             Outlined { file, outline: outline(*grammar, text, test) }
         })
         .collect();
@@ -298,7 +298,8 @@ fn sources(files: &[File]) -> (Vec<(&File, Grammar)>, usize) {
     (out, left_out)
 }
 
-/// Returns the Rust files that are modules of tests by their declaration, and those below them.
+/// Returns the Rust files that are modules of tests by their declaration and those below them, and
+/// scripts that are tests by their calls.
 fn test_files<'f>(outlined: &'f [Outlined<'_>]) -> BTreeSet<&'f str> {
     let mut stems = BTreeSet::new();
     for Outlined { file, outline } in outlined {
@@ -316,8 +317,11 @@ fn test_files<'f>(outlined: &'f [Outlined<'_>]) -> BTreeSet<&'f str> {
             stem = stem.rsplit_once('/')?.0;
         }
     };
-    let paths = outlined.iter().map(|outlined| outlined.file.path.as_str());
-    paths.filter(|path| inside(path).is_some()).collect()
+    let is_test = |it: &&Outlined<'_>| {
+        let path = it.file.path.as_str();
+        inside(path).is_some() || may_be_test_script(path) && it.outline.tests > 0
+    };
+    outlined.iter().filter(is_test).map(|it| it.file.path.as_str()).collect()
 }
 
 /// Returns the folder in which the modules of a Rust file lie.

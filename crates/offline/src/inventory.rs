@@ -29,16 +29,22 @@ pub(super) struct File {
     pub(super) compiled: bool,
     /// Whether it says that a program wrote it.
     pub(super) generated: bool,
+    /// Whether only tests compile or run it, by the text of it or of others.
+    pub(super) only_tests: bool,
 }
 
 impl File {
     pub(super) const fn new(path: String, bytes: u64, lines: Option<u64>) -> Self {
-        Self { path, bytes, lines, compiled: false, generated: false }
+        Self { path, bytes, lines, compiled: false, generated: false, only_tests: false }
     }
 
     /// Returns the part that the file plays.
     pub(super) fn part(&self) -> Part {
-        if self.compiled || self.generated { Part::Foreign } else { part_of(&self.path) }
+        match part_of(&self.path) {
+            _ if self.compiled || self.generated => Part::Foreign,
+            Part::Main if self.only_tests => Part::Test,
+            part => part,
+        }
     }
 
     /// Whether a program wrote the file, by its path or its head.
@@ -172,14 +178,17 @@ impl Inventory {
         }
     }
 
-    /// Marks the files that a program wrote, and counts no lines of those that cannot be read.
+    /// Marks the files that a program wrote and those of tests, and counts no lines of those that
+    /// cannot be read.
     pub(super) fn mark_read(&mut self, figures: &Figures) {
         let files: BTreeSet<&String> = figures.generated.iter().collect();
+        let tests: BTreeSet<&String> = figures.only_tests.iter().collect();
         let folders: BTreeSet<&str> =
             figures.generated_folders.iter().map(String::as_str).collect();
         for file in &mut self.files {
             file.generated = files.contains(&file.path)
                 || folders.contains(parent(&file.path)) && may_be_generated(file);
+            file.only_tests = tests.contains(&file.path);
             if figures.unread.contains(&file.path) {
                 file.lines = None;
             }

@@ -11,7 +11,7 @@ use super::figures::module_folder;
 use super::imports::{join, parent};
 use super::inventory::nearest;
 use super::inventory::{Inventory, unfollowed, whole};
-use super::part::{Part, part_of};
+use super::part::{Part, may_be_test_script, part_of};
 use super::pattern::fixed;
 use super::query::Query;
 use super::scope::Scope;
@@ -195,8 +195,11 @@ fn judge<'t>(
     }
     let mut out = Vec::new();
     for (path, hits) in by_file {
-        let test = part_of(path) == Part::Test || hidden.contains(path);
         let grammar = Grammar::of(path);
+        let script = grammar.zip(texts.get(path)).filter(|_| may_be_test_script(path));
+        let calls_tests =
+            script.is_some_and(|(grammar, text)| outline(grammar, text, true).tests > 0);
+        let test = part_of(path) == Part::Test || hidden.contains(path) || calls_tests;
         let tree = grammar.and_then(|grammar| {
             let text = texts.get(path)?;
             Some((grammar, text, grammar.parse(text)?))

@@ -94,10 +94,12 @@ pub(super) fn part_of(path: &str) -> Part {
     let name = file_name(path);
     let lower = name.to_ascii_lowercase();
     // Below the sources of Maven and Gradle, folders are the names of packages.
-    let place = ["src/main/java/", "src/main/kotlin/"]
-        .iter()
-        .find_map(|mark| Some(path.split_once(mark)?.0))
-        .unwrap_or(path.rsplit_once('/').map_or("", |(folder, _)| folder));
+    let packaged =
+        ["src/main/java/", "src/main/kotlin/"].iter().find_map(|mark| path.split_once(mark));
+    let place = match packaged {
+        Some((place, _)) => place,
+        None => path.rsplit_once('/').map_or("", |(folder, _)| folder),
+    };
     let folder = |names: &[&str]| {
         let mut folders = place.split('/');
         folders.any(|folder| names.contains(&folder.to_ascii_lowercase().as_str()))
@@ -133,7 +135,31 @@ pub(super) fn part_of(path: &str) -> Part {
     });
     let settings =
         matches!(name, "setup.py" | "conf.py" | "noxfile.py") || lower.contains(".config.");
-    if settings || beside_the_work || folder(EXAMPLE_FOLDERS) { Part::Example } else { Part::Main }
+    let of_example = packaged.is_some_and(|(_, class)| is_in_example_package(class));
+    if settings || beside_the_work || of_example || folder(EXAMPLE_FOLDERS) {
+        Part::Example
+    } else {
+        Part::Main
+    }
+}
+
+/// Whether a class, by its path, is in a package of examples within that of the project.
+/// `example` may be the name of the project: `org.example` is for documents.
+fn is_in_example_package(class: &str) -> bool {
+    let (package, _) = class.rsplit_once('/').unwrap_or_default();
+    package.split('/').skip(1).any(|name| name == "examples")
+}
+
+/// Whether a script is named for tests in a way that other scripts are too, so that only its calls
+/// tell.
+pub(super) fn may_be_test_script(path: &str) -> bool {
+    let name = file_name(path);
+    let Some((stem, extension)) = name.split_once('.') else { return false };
+    let stem = stem.to_ascii_lowercase();
+    let last = stem.rsplit(['_', '-']).next().unwrap_or_default();
+    matches!(extension, "js" | "jsx" | "mjs" | "cjs" | "ts" | "tsx" | "mts" | "cts")
+        && matches!(last, "test" | "tests" | "spec" | "specs")
+        && part_of(path) == Part::Main
 }
 
 /// Whether a path lies in a folder of what others wrote.
@@ -186,6 +212,9 @@ mod tests {
             ("pregenerated/a.S", Part::Foreign),
             ("src/main/java/org/example/test/A.java", Part::Main),
             ("examples/x/src/main/java/A.java", Part::Example),
+            ("src/main/java/org/kite/examples/A.java", Part::Example),
+            ("src/main/java/examples/A.java", Part::Main),
+            ("src/main/java/org/kite/example/A.java", Part::Main),
             ("kite/testing/run.py", Part::Main),
             ("test-crates/a/src/lib.rs", Part::Test),
             ("test.c", Part::Test),
@@ -196,6 +225,16 @@ mod tests {
             ("Cargo.lock", Part::Foreign),
         ] {
             assert_eq!(part_of(path), part, "{path}");
+        }
+        for (path, may_be) in [
+            ("bindings/node/binding_test.js", true),
+            ("web/Kite-spec.tsx", true),
+            ("lib/test.mjs", true),
+            ("lib/contest.js", false),
+            ("test/kite_test.js", false),
+            ("src/kite_test.rs", false),
+        ] {
+            assert_eq!(may_be_test_script(path), may_be, "{path}");
         }
     }
 }

@@ -80,7 +80,6 @@ pub(super) fn step(turn: &Turn<'_>, root: &str, sharing: Sharing, closing: bool)
     if closing && ask.waits() {
         gaps.push("what further calls would have found: none could be made any more".to_owned());
     }
-    parts_of_it.retain(|module| !figures.only_tests.contains(&module.path));
     let names: Vec<&str> = top.entries.iter().map(String::as_str).collect();
     let report = Report {
         root: root.to_owned(),

@@ -49,7 +49,6 @@ pub(super) fn connected(report: &Report) -> Option<String> {
         .files
         .iter()
         .filter(|file| is_source(&file.path) && file.part() == Part::Main)
-        .filter(|file| !report.figures.only_tests.contains(&file.path))
         .filter(|file| file.lines.is_some())
         .collect();
     files.sort_by(|a, b| b.lines.cmp(&a.lines).then(a.path.cmp(&b.path)));

@@ -44,9 +44,10 @@ fn is_test(source: Source<'_>, node: Node<'_>) -> bool {
         return false;
     };
     let annotated = modifiers.named_children(&mut modifiers.walk()).any(|annotation| {
+        let name = source.field(annotation, "name");
         matches!(
-            source.field(annotation, "name"),
-            "Test" | "ParameterizedTest" | "RepeatedTest" | "TestFactory" | "org.junit.Test"
+            name.rsplit('.').next().unwrap_or(name).trim(),
+            "Test" | "ParameterizedTest" | "RepeatedTest" | "TestFactory"
         )
     });
     annotated || is_old_test(source, node)

@@ -78,6 +78,15 @@ fn go_c_and_java_show_where_programs_begin() {
 }
 
 #[test]
+fn an_annotation_of_a_test_may_be_qualified() {
+    let java = "class KiteTest {\n  @org.junit.Test public void a() {}\n  \
+                @org.junit.jupiter.api.Test void b() {}\n  @org.junit.jupiter.params.ParameterizedTest\n  \
+                @ValueSource(ints = {1}) void c(int x) {}\n  @Test(timeout = 1) public void d() {}\n  \
+                @org.junit.Before public void up() {}\n}\n";
+    assert_eq!(outline_of("src/test/java/KiteTest.java", java).tests, 4);
+}
+
+#[test]
 fn remarks_are_comments_and_generated_files_say_so() {
     let rust = "// TODO: wind\nfn f() { g(\"TODO\"); todo!(); }\n/* FIXME */\n";
     assert_eq!(outline_of("a.rs", rust).remarks, 2);

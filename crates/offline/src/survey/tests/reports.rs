@@ -183,6 +183,56 @@ fn a_library_of_python_begins_where_it_is_imported() {
 }
 
 #[test]
+fn a_script_named_for_tests_is_one_if_it_calls_them() {
+    let test = "const test = require('node:test');\ntest('loads', () => {});\n";
+    let files = [
+        ("package.json", "{\"name\": \"kite\", \"version\": \"1.0.0\"}"),
+        ("bindings/node/binding_test.js", test),
+        ("bindings/node/index.js", "module.exports = require('./wind');\n"),
+        ("bindings/node/wind.js", "exports.wind = 1;\nexports.gust = 2;\n"),
+        ("lib/load_test.ts", "export function loadTest() { return 1; }\n"),
+        ("lib/Wing-spec.ts", "import '../bindings/node/wind';\nit('lifts', () => {});\n"),
+        ("lib/contest.js", "it('is no test by its name', () => {});\n"),
+    ];
+    let report = survey_in("Survey this repository", &files);
+    assert_eq!(
+        tests_of(&report),
+        "2 test functions in 2 files:\n\n- `bindings/node`: 1 in 1 file\n- `lib`: 1 in 1 file"
+    );
+    let modules = section_of(&report, "Modules");
+    assert!(modules.contains("| `lib/*` | 2 |") && !modules.contains("binding_test"), "{report}");
+    // Only what is no test imports.
+    assert!(!report.contains("Imported by most files"), "{report}");
+    let repository = Repository::new(&files);
+    let search = talk("find test outside of tests", FILES, 30, |tool, arguments| {
+        repository.play(tool, arguments)
+    });
+    assert!(!search.answer.contains("binding_test.js:"), "{}", search.answer);
+}
+
+/// Returns the section about tests of a report.
+fn tests_of(report: &str) -> &str {
+    let section = report.split_once("## Tests\n\n").unwrap().1;
+    section.split("\n\n---").next().unwrap()
+}
+
+#[test]
+fn an_example_is_no_entry_point() {
+    let main = "package org.kite.examples;\npublic class Fly {\n  public static void main(String[] args) {}\n}\n";
+    let report = survey_in(
+        "Survey this repository",
+        &[
+            ("pom.xml", "<project><artifactId>kite</artifactId></project>"),
+            ("src/main/java/org/kite/Kite.java", "package org.kite;\npublic class Kite {}\n"),
+            ("src/main/java/org/kite/examples/Fly.java", main),
+        ],
+    );
+    assert_eq!(section_of(&report, "Entry points"), "", "{report}");
+    let examples = section_of(&report, "Examples");
+    assert_eq!(examples, "- `src/main/java/org/kite/examples`, 1 file: Fly.java", "{report}");
+}
+
+#[test]
 fn test_files_are_named_where_no_function_is_found_in_them() {
     let report = survey_in(
         "Survey this repository",
