@@ -11,6 +11,8 @@ use super::part::Part;
 use super::readme;
 use super::syntax::{Grammar, outline, sentence_end};
 
+mod names;
+
 /// Rows of the table.
 const ROWS: usize = 12;
 /// Files that are named one by one where a folder holds most of a small project.
@@ -157,14 +159,17 @@ fn children(folder: &str, files: &[&File]) -> Vec<Module> {
     below.into_iter().map(unit).collect()
 }
 
-/// Says of each module what it is, from its manifest, its documentation or its README.
+/// Says of each module what it is, from its manifest, its documentation or its README, and else
+/// which names it gives to others. No line is one of `known` or that of another module.
 pub(super) fn describe(
     ask: &mut Ask<'_, '_>,
     inventory: &Inventory,
     packages: &[Package],
+    known: &[String],
     modules: &mut [Module],
 ) {
-    for module in modules {
+    let mut said: Vec<String> = known.iter().map(|line| letters(line)).collect();
+    for module in modules.iter_mut() {
         let whole = is_whole_folder(inventory, module);
         let manifest = packages
             .iter()
@@ -177,8 +182,31 @@ pub(super) fn describe(
         };
         let about = about.unwrap_or_default();
         let end = sentence_end(&about).unwrap_or(about.len());
-        about.get(..end).unwrap_or_default().trim().clone_into(&mut module.about);
+        add_line(module, about.get(..end).unwrap_or_default().trim(), &mut said);
     }
+    // What is read for documentation is not asked for again.
+    if ask.waits() {
+        return;
+    }
+    let all = modules.to_vec();
+    for module in modules.iter_mut().filter(|module| module.about.is_empty()) {
+        let line = names::line(ask, inventory, module, &all).unwrap_or_default();
+        add_line(module, &line, &mut said);
+    }
+}
+
+/// Says a line of a module, if it is not said already.
+fn add_line(module: &mut Module, line: &str, said: &mut Vec<String>) {
+    let letters = letters(line);
+    if !letters.is_empty() && !said.contains(&letters) {
+        line.clone_into(&mut module.about);
+        said.push(letters);
+    }
+}
+
+/// Returns what tells two lines apart.
+fn letters(line: &str) -> String {
+    line.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
 
 /// Whether a module is a folder below the top with all sources in it.

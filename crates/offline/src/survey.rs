@@ -24,7 +24,7 @@ use super::report::{self, PartReport, Report};
 use super::requirements::tell_apart;
 use super::scope::{Scope, under};
 use super::search::PAGE;
-use super::syntax::{FILE_BYTES, Grammar};
+use super::syntax::{FILE_BYTES, Grammar, sentence_end};
 use super::task::Sharing;
 use super::wording::shorten;
 
@@ -67,7 +67,13 @@ pub(super) fn step(turn: &Turn<'_>, root: &str, sharing: Sharing, closing: bool)
     // What is shared must not depend on what the parts say, so this comes after it.
     inventory.mark_read(&figures);
     let mut parts_of_it = modules(&inventory, root, &packages);
-    describe(&mut ask, &inventory, &packages, &mut parts_of_it);
+    describe(
+        &mut ask,
+        &inventory,
+        &packages,
+        &said_of_all(&packages, &top, root),
+        &mut parts_of_it,
+    );
     if ask.waits() && !closing {
         return Next::Calls(ask.into_missing());
     }
@@ -151,6 +157,17 @@ fn once(lines: &mut Vec<String>) {
 
 fn folder_of(root: &str) -> &str {
     if root == "." { "" } else { root }
+}
+
+/// Returns the sentences that say what the whole is.
+fn said_of_all(packages: &[Package], top: &Top, root: &str) -> Vec<String> {
+    let at_top = packages.iter().filter(|package| package.folder() == folder_of(root));
+    let lead = top.readme.as_ref().map(|readme| first_sentence_of(&readme.lead).to_owned());
+    at_top.map(|package| first_sentence_of(&package.about).to_owned()).chain(lead).collect()
+}
+
+fn first_sentence_of(text: &str) -> &str {
+    text.get(..sentence_end(text).unwrap_or(text.len())).unwrap_or_default()
 }
 
 /// What lies at the top of a project beside its packages.

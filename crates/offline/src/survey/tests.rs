@@ -243,9 +243,39 @@ fn a_folder_is_described_by_its_own_documentation() {
         ],
     );
     for row in [
-        "| `./*` | 1 | 20 |  |",
-        "| `tail/*` | 1 | 20 |  |",
+        "| `./*` | 1 | 20 | `build.rs` defines `a` |",
+        "| `tail/*` | 1 | 20 | `a.rs` defines `a` |",
         "| `wing/*` | 1 | 20 | Lifts kites. |",
+    ] {
+        assert!(report.contains(row), "{row}: {report}");
+    }
+}
+
+#[test]
+fn a_module_without_documentation_is_described_by_its_largest_file() {
+    let command = "class Command { parse() {} }\nexports.Command = Command;\nexports.a = 1;\nexports.b = 2;\n\
+                   exports.c = 3;\nexports.d = 4;\n";
+    let readme = "# Kite\n\nFlies kites of all sizes.\n";
+    let report = survey_in(
+        "Survey this repository",
+        &[
+            ("package.json", "{\"name\": \"kite\"}"),
+            ("README.md", readme),
+            ("a/README.md", "Flies kites of all sizes.\n"),
+            ("a/large.js", &"b();\n".repeat(9)),
+            ("a/wing.js", "module.exports = class Wing { lift() {} };\n"),
+            ("b/words.js", command),
+            ("c/words.js", "exports.gust = 1;\n"),
+            ("d/words.js", "exports.gust = 1;\n"),
+        ],
+    );
+    for row in [
+        // Neither the sentence of the project nor that of another module is said again.
+        "| `a/large.js` | 1 | 9 |  |",
+        "| `a/wing.js` | 1 | 1 | exports `Wing` with `lift` |",
+        "| `b/*` | 1 | 6 | `words.js` exports `Command`, `a`, `b`, `c` and 1 more |",
+        "| `c/` | 1 | 1 | `words.js` exports `gust` |",
+        "| `d/` | 1 | 1 |  |",
     ] {
         assert!(report.contains(row), "{row}: {report}");
     }

@@ -7,6 +7,7 @@ mod doc;
 mod go;
 mod java;
 mod name;
+mod public_names;
 mod python;
 mod rust;
 mod script;
@@ -15,6 +16,7 @@ mod tree;
 use doc::{first_sentence, has_file_tag, is_doc_block};
 pub(crate) use doc::{is_legal, sentence_end};
 pub(crate) use name::NameRole;
+pub(crate) use public_names::{PublicNames, public_names};
 pub(crate) use python::{SetupArgument, assigned_version, setup_arguments};
 pub(crate) use tree::{SyntaxContext, context_at, is_in_tests};
 
