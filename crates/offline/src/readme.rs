@@ -3,7 +3,7 @@
 use super::imports::parent;
 use super::inventory::Inventory;
 use super::language::file_name;
-use super::syntax::is_legal;
+use super::syntax::{is_legal, sentence_end};
 use super::wording::shorten;
 
 /// Lines of it that are read.
@@ -115,6 +115,8 @@ const ASIDES: &[&str] = &[
 ];
 /// Words of a paragraph that is set apart as a whole and still says what the whole is.
 const TAGLINE: usize = 6;
+/// Columns by which a block is set apart.
+const BLOCK: usize = 4;
 /// Words of a line in a paragraph of HTML that can be a sentence.
 const SENTENCE: usize = 4;
 
@@ -135,6 +137,10 @@ struct Reader<'t> {
     html: bool,
     /// Inside one that sets text apart, so that its lines are prose.
     centred: bool,
+    /// Inside the body of a directive of reStructuredText.
+    directive: bool,
+    /// Whether nothing that follows says what the whole is.
+    over: bool,
     /// Inside an item of a list, which lasts until a blank line.
     list: bool,
     /// Whether there was a paragraph.
@@ -154,14 +160,30 @@ impl<'t> Reader<'t> {
     /// Reads a text up to the end of its first paragraph.
     fn of(text: &'t str) -> Self {
         let mut reader = Self::default();
-        for line in text.lines().map(str::trim) {
-            reader.line(line);
-            if !reader.lead.is_empty() {
+        for line in text.lines() {
+            if reader.is_inside_block(line) {
+                continue;
+            }
+            reader.line(line.trim());
+            if !reader.lead.is_empty() || reader.over {
                 break;
             }
         }
         reader.end_paragraph();
         reader
+    }
+
+    /// Whether a line belongs to an indented block: a quote, code, or the body of a directive.
+    fn is_inside_block(&mut self, line: &str) -> bool {
+        let indent = line.len() - line.trim_start().len();
+        let blank = line.trim().is_empty();
+        self.directive &= blank || indent > 0;
+        if self.directive || self.fenced || self.comment {
+            return self.directive;
+        }
+        self.directive = line.starts_with(".. ");
+        let deep = indent >= BLOCK || line.starts_with('\t');
+        deep && !blank && self.paragraph.is_empty() && !self.html && !self.list
     }
 
     fn line(&mut self, line: &'t str) {
@@ -188,14 +210,14 @@ impl<'t> Reader<'t> {
             self.centred |= ["<p", "<div", "<center"].iter().any(|tag| line.starts_with(tag));
             self.html = true;
             self.tags(line);
-        } else if line.starts_with('#') || line.starts_with("= ") {
-            self.end_paragraph();
-            self.heading(line.trim_matches(['#', '=', ' ']));
-        } else if line.len() > 2 && line.chars().all(|c| "=-~*".contains(c)) {
+        } else if is_rule(line) {
             // The line before it was a heading.
             if let Some(above) = self.paragraph.pop() {
                 self.heading(above);
             }
+        } else if line.starts_with('#') || line.starts_with("= ") {
+            self.end_paragraph();
+            self.heading(line.trim_matches(['#', '=', ' ']));
         } else if ["- ", "* ", "+ ", "1. "].iter().any(|mark| line.starts_with(mark)) {
             self.end_paragraph();
             self.list = true;
@@ -247,7 +269,8 @@ impl<'t> Reader<'t> {
     }
 
     fn end_paragraph(&mut self) {
-        let text = strip(&std::mem::take(&mut self.paragraph).join(" "));
+        let raw = std::mem::take(&mut self.paragraph).join(" ");
+        let text = strip(&raw);
         let letters = || text.chars().filter(|c| c.is_alphabetic());
         let shouted = letters().filter(|c| c.is_uppercase()).count() * 2 > letters().count();
         let first = !text.is_empty() && !std::mem::replace(&mut self.begun, !text.is_empty());
@@ -262,10 +285,66 @@ impl<'t> Reader<'t> {
             && !shouted
             && !remark
             && !is_labelled_address(&text)
+            && !is_row_of_links(&raw)
+            && !is_row_of_names(&text)
+            && !is_instruction(&text)
         {
+            let end = sentence_end(&text).unwrap_or(text.len());
+            if text.get(..end).unwrap_or_default().contains("? ") || text.ends_with(['?', '‽']) {
+                // What answers a question is no description by itself.
+                self.over = true;
+                return;
+            }
             self.lead = if apart { text.trim_matches('_').to_owned() } else { text };
         }
     }
+}
+
+/// Whether a line is only a rule, as that below a heading.
+fn is_rule(line: &str) -> bool {
+    line.len() > 2 && line.chars().all(|c| "=-~*#^+".contains(c))
+}
+
+/// Whether a paragraph has nothing but links, perhaps with a label before them.
+fn is_row_of_links(raw: &str) -> bool {
+    let (plain, links) = shown_text(raw, false);
+    let words = plain.split_whitespace().filter(|word| word.contains(char::is_alphanumeric));
+    let words = words.count();
+    let label = plain.trim_end_matches([' ', ',', '|']).ends_with(':') && !raw.ends_with(':');
+    links > 1 && words < 2 || links > 0 && (words == 0 || label && words <= TAGLINE)
+}
+
+/// Whether a paragraph is a row of a few words each, such as the names of languages.
+fn is_row_of_names(text: &str) -> bool {
+    let parts: Vec<&str> = text.split(['|', '·', '•']).collect();
+    parts.len() > 1 && parts.iter().all(|part| part.split_whitespace().count() < SENTENCE)
+}
+
+/// Programs with which a command begins.
+const PROGRAMS: &[&str] = &[
+    "apt", "apt-get", "brew", "bun", "cargo", "cd", "cmake", "conda", "curl", "deno", "docker",
+    "git", "go", "gradle", "make", "mvn", "node", "npm", "npx", "pip", "pip3", "pipx", "pnpm",
+    "poetry", "python", "python3", "rustup", "sudo", "uv", "yarn",
+];
+/// Words that follow a program in a command.
+const COMMANDS: &[&str] = &[
+    "add", "build", "clone", "create", "exec", "generate", "get", "i", "init", "install",
+    "publish", "run", "start", "sync", "test", "update",
+];
+
+/// Whether a paragraph begins with a command, or says how to do something.
+fn is_instruction(text: &str) -> bool {
+    let lower = text.to_lowercase();
+    let doing = ["run `", "to install", "to build", "to run", "install ", "execute `"];
+    if text.starts_with("$ ") || doing.iter().any(|words| lower.starts_with(words)) {
+        return true;
+    }
+    let code = text.strip_prefix('`').and_then(|rest| rest.split_once('`')).map(|(code, _)| code);
+    let mut words = code.unwrap_or(text).split_whitespace();
+    let program = words.next().is_some_and(|word| PROGRAMS.contains(&word));
+    let next = words.next();
+    let command = next.is_some_and(|next| next.starts_with('-') || COMMANDS.contains(&next));
+    program && (command || code.is_some() && next.is_some())
 }
 
 /// Whether a paragraph goes on from what stands above it, so that it is no sentence by itself.
@@ -291,33 +370,79 @@ fn decoration(line: &str) -> bool {
 
 /// Text without links, tags and pictures.
 fn strip(text: &str) -> String {
+    shown_text(text, true).0
+}
+
+/// Returns the same, with or without the texts of links, and the number of links.
+fn shown_text(text: &str, with_links: bool) -> (String, usize) {
     let text = ["&emsp;", "&ensp;", "&nbsp;"].iter().fold(text.to_owned(), |text, space| {
         // A space of another width.
         text.replace(space, " ")
     });
     let mut out = String::new();
+    let mut links = 0;
     let mut rest = text.as_str();
     while let Some(at) = rest.find(['[', '!', '<', '`']) {
         let (before, from) = rest.split_at(at);
-        out.push_str(before);
-        // Code stays as it is.
-        if let Some(end) = from.strip_prefix('`').and_then(|inner| inner.find('`')) {
-            let (shown, after) = from.split_at(end + 2);
-            out.push_str(shown);
+        if let Some((span, after)) = span(from) {
+            out.push_str(without_role(before));
+            match span {
+                Span::Code(code) => out.push_str(&format!("`{code}`")),
+                Span::Link(label) => {
+                    links += 1;
+                    out.push_str(if with_links { label } else { "" });
+                }
+            }
             rest = after;
             continue;
         }
+        out.push_str(before);
         // `#[attribute]` is code, not a link.
         let code = before.ends_with('#');
         let (shown, after) = link(from).filter(|_| !code).unwrap_or_else(|| {
             let end = from.chars().next().map_or(0, char::len_utf8);
             from.split_at(end)
         });
-        out.push_str(shown);
+        let linked = from.starts_with('[') && shown != "[";
+        links += usize::from(linked && !shown.is_empty());
+        out.push_str(if linked && !with_links { "" } else { shown });
         rest = after;
     }
     out.push_str(rest);
-    out.split_whitespace().collect::<Vec<_>>().join(" ")
+    (out.split_whitespace().collect::<Vec<_>>().join(" "), links)
+}
+
+/// What stands in backticks.
+enum Span<'t> {
+    Code(&'t str),
+    /// A link of reStructuredText, by what is shown of it.
+    Link(&'t str),
+}
+
+/// Reads what stands in backticks at the begin of a text, and what follows it.
+fn span(from: &str) -> Option<(Span<'_>, &str)> {
+    if let Some((code, rest)) = from.strip_prefix("``").and_then(|inner| inner.split_once("``")) {
+        return (!code.contains('`')).then_some((Span::Code(code), rest));
+    }
+    let (inner, rest) = from.strip_prefix('`')?.split_once('`')?;
+    let ended = rest.trim_start_matches('_');
+    let link = ended.len() < rest.len() && !ended.starts_with(char::is_alphanumeric);
+    if link {
+        let label = inner.split_once('<').map_or(inner, |(label, _)| label);
+        return Some((Span::Link(label.trim()), ended));
+    }
+    Some((Span::Code(inner.trim_start_matches('~')), rest))
+}
+
+/// Returns a text without the role of reStructuredText at its end, as `:class:` is.
+fn without_role(text: &str) -> &str {
+    let role = text.strip_suffix(':').and_then(|inner| inner.rsplit_once(':'));
+    match role {
+        Some((before, name)) if !name.is_empty() && name.chars().all(char::is_alphanumeric) => {
+            before
+        }
+        _ => text,
+    }
 }
 
 /// What is shown of a link, a picture or a tag at the begin of a text, and what follows it.
@@ -373,7 +498,29 @@ mod tests {
     use super::*;
 
     /// Texts with the title and the first sentence that they say.
-    const CASES: [(&str, &str, &str); 32] = [
+    const CASES: [(&str, &str, &str); 45] = [
+        ("# T\n\n**English** | [日本語](a) | [Русский](b)\n\nA tool.\n", "T", "A tool."),
+        ("# T\n\nEnglish | 简体中文\n\nA tool.\n", "T", "A tool."),
+        ("# T\n\n[Docs](a) • [Chat](b) •\n[Site](c)\n\nA tool.\n", "T", "A tool."),
+        ("# T\n\nWritten by [A](b) in [C](d), [E](f).\n", "T", "Written by A in C, E."),
+        ("# T\n\nDocumentation: [site](a), [api](b)\n\nA tool.\n", "T", "A tool."),
+        (
+            "Tee\n===\n\nA video of **T**: `Why:\ntools <http://a.b>`_\n\nA tool.\n",
+            "Tee",
+            "A tool.",
+        ),
+        (
+            "###\nTee\n###\n\n.. image:: a.png\n   :alt: No text\n\n   Nor this.\n\n\
+             A ``tool`` for `kites <https://a.b>`__, `wings`_ and :class:`~a.Tail`.\n",
+            "Tee",
+            "A `tool` for kites, wings and `a.Tail`.",
+        ),
+        ("# T\n\n    New in 1.2:\n\n    - a\n\nA tool.\n", "T", "A tool."),
+        ("# T\n\n`npm install t` installs it.\n\nA tool.\n", "T", "A tool."),
+        ("# T\n\n$ make all\n\ncargo build --release\n\nA tool.\n", "T", "A tool."),
+        ("# T\n\nTo install it, run `pip install t`.\n\nRun `make`.\n\nA tool.\n", "T", "A tool."),
+        ("# T\n\n`make` in colour.\n", "T", "`make` in colour."),
+        ("# T\n\nIs it not awesome? Yes.\n\nNo way!\n", "T", ""),
         ("# T\n\n... so better sign this\n\nVarious helpers.\n", "T", "Various helpers."),
         ("# T\n\n…\n\nA tool.\n", "T", "A tool."),
         (
