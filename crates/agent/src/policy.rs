@@ -38,16 +38,20 @@ impl EffectPolicy {
         let asks = |effects: &Effects| matches!(by_effects(*effects), Verdict::Ask { .. });
         all.into_iter().filter(asks).collect()
     }
+
+    fn verdict(&self, tool: &ToolSpec, arguments: &Value) -> Verdict {
+        let mut commands = tool.subject.commands(arguments);
+        let never = commands.find_map(|(_, command)| self.never(command));
+        match never.filter(|_| tool.effects == Effects::Unknown) {
+            Some(reason) => Verdict::Deny { reason },
+            None => by_effects(tool.effects),
+        }
+    }
 }
 
 impl Policy for EffectPolicy {
     fn judge(&self, tool: &ToolSpec, arguments: &Value, _: &AgentView) -> Verdict {
-        let command = arguments.get("command").and_then(Value::as_str);
-        let never = command.filter(|_| tool.effects == Effects::Unknown);
-        match never.and_then(|command| self.never(command)) {
-            Some(reason) => Verdict::Deny { reason },
-            None => by_effects(tool.effects),
-        }
+        self.verdict(tool, arguments)
     }
 
     fn never(&self, command: &str) -> Option<String> {
@@ -68,7 +72,31 @@ fn by_effects(effects: Effects) -> Verdict {
 
 #[cfg(test)]
 mod tests {
+    use deputize_core::{Schema, ToolDecl, ToolKind, ToolName};
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn the_deny_list_judges_each_argument_that_is_a_command() {
+        let decl = || ToolDecl {
+            name: ToolName::literal("remote_shell"),
+            description: String::new(),
+            parameters: Schema::new(&json!({"type": "object"})).unwrap(),
+        };
+        let silent = ToolSpec::effectful(decl(), Effects::Unknown);
+        let named = silent.clone().about(ToolKind::Execute, "script");
+        let hidden = silent.clone().about(ToolKind::Think, "command");
+        let denied = |tool: &ToolSpec, arguments: Value| {
+            matches!(EffectPolicy::default().verdict(tool, &arguments), Verdict::Deny { .. })
+        };
+        assert!(denied(&named, json!({"script": "rm -rf /"})));
+        assert!(!denied(&silent, json!({"script": "rm -rf /"})), "it does not say that this runs");
+        for tool in [&silent, &named, &hidden] {
+            assert!(denied(tool, json!({"command": "rm -rf /", "script": "ls"})));
+            assert!(!denied(tool, json!({"command": "ls"})));
+        }
+    }
 
     #[test]
     fn only_what_nothing_bounds_is_asked_for() {

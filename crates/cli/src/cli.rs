@@ -190,7 +190,7 @@ impl Cli {
             Command::Agents(args) => agents::agents(&around, args),
             Command::Pause { sessions } => pause::pause(&around, sessions, true),
             Command::Unpause { sessions } => pause::pause(&around, sessions, false),
-            Command::Sessions(args) => sessions::sessions(&around, args),
+            Command::Sessions(args) => sessions::sessions(links, &around, args),
             Command::New(args) => new::new(&around, args),
             Command::Config(args) => config::config(&around, args),
             Command::Completions { shell } => completions(*shell),

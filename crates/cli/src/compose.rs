@@ -130,6 +130,18 @@ fn brought(from: &Ingredients<'_>, delegation: &Policy) -> Result<Catalog, Compo
     Ok(catalog)
 }
 
+/// Returns the tools of the linked crates and those by which agents hand work on, whatever is
+/// configured: what the calls of any session are described by. Tools of plugins and servers are not
+/// among them.
+pub(crate) fn linked_catalog(links: &[ToolCrate]) -> Catalog {
+    // Crates that do not fit together are told of where their tools are needed.
+    let mut catalog = Catalog::linked(links).unwrap_or_default();
+    let delegation = Policy { background: true, ..Policy::default() };
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let _taken = add_delegation_tools(&mut catalog, &delegation, &clock);
+    catalog
+}
+
 /// The tools beside which those of plugins have to stand.
 pub(crate) fn without_plugins(from: &Ingredients<'_>) -> Result<Catalog, CliError> {
     // The names of tools do not depend on what children are told.

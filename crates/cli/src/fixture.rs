@@ -5,17 +5,24 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use deputize_core::{
-    AgentId, AgentSpec, AgentStart, ApproverMode, CallId, CallStatus, Event, ExitReason, Fact,
-    Finish, Grant, Limits, ModelOptions, ModelText, Outcome, RawCall, Receipts, Record, Reply,
-    Role, SessionId, SpawnedBy, Status, ToolEnd, ToolName, ToolResult, ToolTrace, ToolsetName,
-    Usage, Version,
+    AgentId, AgentSpec, AgentStart, ApproverMode, CallId, CallStatus, Catalog, Event, ExitReason,
+    Fact, Finish, Grant, Limits, ModelOptions, ModelText, Outcome, RawCall, Receipts, Record,
+    Reply, Role, SessionId, SpawnedBy, Status, ToolEnd, ToolName, ToolResult, ToolTrace,
+    ToolsetName, Usage, Version,
 };
+
+use crate::compose::linked_catalog;
 
 /// 2026-01-02T03:04:05.006Z.
 pub(crate) const START: u64 = 1_767_323_045_006;
 
 pub(crate) fn root() -> AgentId {
     AgentId::root(&SessionId::literal("s1"))
+}
+
+/// The tools of the program, those by which agents hand work on among them.
+pub(crate) fn tools() -> Arc<Catalog> {
+    Arc::new(linked_catalog(&[deputize_tools::LINK]))
 }
 
 /// The first call of the first step.

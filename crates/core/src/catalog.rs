@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::BoxFuture;
 use crate::name::{NameError, ToolName, ToolsetName};
-use crate::tool::{Tool, ToolDecl};
+use crate::tool::{Tool, ToolDecl, ToolSpec};
 
 /// Where a tool comes from. Nothing downstream looks at a name's prefix to know it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -200,6 +200,13 @@ impl Catalog {
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Entry> {
         self.entries.get(name).map(|(entry, _)| entry)
+    }
+
+    /// Returns what the tool of a recorded call is, also where it is called otherwise now.
+    #[must_use]
+    pub fn spec(&self, name: &str) -> Option<&ToolSpec> {
+        let entry = self.get(name).or_else(|| self.former.get(name))?;
+        Some(entry.tool.spec())
     }
 
     /// What a model is told of a tool that tells every agent the same: one value, which all agents

@@ -68,6 +68,7 @@ mod schema;
 mod shell_place;
 mod step_calls;
 mod tool;
+mod tool_subject;
 
 pub use agent::{
     Agent, AgentSpec, AgentView, AttachError, Delivery, Doing, Glance, Handoff, Limits, Progress,
@@ -124,3 +125,4 @@ pub use tool::{
     Display, Effects, Example, Fact, Tool, ToolCallResult, ToolDecl, ToolError, ToolOutput,
     ToolSpec, TypedTool, Usable, erase, headline, spec_of,
 };
+pub use tool_subject::{ArgumentRole, Subject, ToolKind};

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::agent::{AgentView, ToolCx};
 use crate::door::Source;
@@ -19,6 +19,7 @@ use crate::model::BoxFuture;
 use crate::name::{AgentId, ToolName};
 use crate::outcome::Status;
 use crate::schema::Schema;
+use crate::tool_subject::{Subject, ToolKind};
 
 /// What a model is told of a tool. These bytes are fixed while an agent lives.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,6 +75,10 @@ pub struct ToolSpec {
     pub decl: ToolDecl,
     /// What a call may do.
     pub effects: Effects,
+    /// The sort of work that it does, for people and editors.
+    pub kind: ToolKind,
+    /// Which arguments tell what a call is about.
+    pub subject: Subject,
     /// Whether a call may be run again when a crash left it without a result.
     pub repeatable: bool,
     /// Whether it does nothing but start agents. Such a call is made again in a replay, which
@@ -96,6 +101,8 @@ impl ToolSpec {
         Self {
             decl,
             effects: Effects::ReadOnly,
+            kind: ToolKind::Other,
+            subject: Subject::default(),
             repeatable: true,
             spawns: false,
             parallel: true,
@@ -109,6 +116,40 @@ impl ToolSpec {
     #[must_use]
     pub fn effectful(decl: ToolDecl, effects: Effects) -> Self {
         Self { effects, repeatable: false, parallel: false, ..Self::read_only(decl) }
+    }
+
+    /// Returns the spec with the sort of work that the tool does, and the argument that tells most
+    /// of a call. People then read `fetch https://…`, not all arguments. What the argument is
+    /// follows from the kind, except that `path` is a path and `command` a command.
+    ///
+    /// ```
+    /// use deputize_core::{ArgumentRole, ToolKind, ToolSpec, spec_of};
+    ///
+    /// #[derive(schemars::JsonSchema)]
+    /// struct Args {
+    ///     /// The address of the page.
+    ///     address: String,
+    /// }
+    ///
+    /// let decl = spec_of::<Args>("get_page", "Get a web page as text.");
+    /// let spec = ToolSpec::read_only(decl).about(ToolKind::Fetch, "address");
+    /// assert_eq!(spec.subject.main(), Some(("address", ArgumentRole::Url)));
+    /// ```
+    #[must_use]
+    pub fn about(self, kind: ToolKind, argument: impl Into<Cow<'static, str>>) -> Self {
+        let argument = argument.into();
+        let role = Subject::default().role(&argument).unwrap_or(kind.role());
+        let subject = Subject::new(kind.verb().map(Cow::Borrowed), argument, role);
+        Self { kind, subject, ..self }
+    }
+
+    /// Returns the first command of a call, and the arguments beside it; `None` if it has none.
+    #[must_use]
+    pub fn split_command(&self, arguments: &Value) -> Option<(String, Map<String, Value>)> {
+        let (name, command) = self.subject.commands(arguments).next()?;
+        let mut others = arguments.as_object()?.clone();
+        others.remove(name);
+        Some((command.to_owned(), others))
     }
 }
 

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use deputize_core::door::{Source, to_line};
 use deputize_core::{
-    AgentId, AgentSpec, AgentView, BoxFuture, ChildFound, Clock, Doing, Effects, Entry, Glance,
-    Handoff, Origin, Outcome, Schema, SchemaError, Status, Tool, ToolCallResult, ToolCx, ToolDecl,
-    ToolError, ToolName, ToolOutput, ToolSpec, Usable,
+    AgentId, AgentSpec, AgentView, ArgumentRole, BoxFuture, ChildFound, Clock, Doing, Effects,
+    Entry, Glance, Handoff, Origin, Outcome, Schema, SchemaError, Status, Subject, Tool,
+    ToolCallResult, ToolCx, ToolDecl, ToolError, ToolKind, ToolName, ToolOutput, ToolSpec, Usable,
 };
 use serde_json::{Value, json};
 
@@ -172,6 +172,9 @@ impl ControlTool {
             decl,
             // What a child does because of it is judged where it does it.
             effects: Effects::ReadOnly,
+            kind: ToolKind::Delegate,
+            subject: Subject::new(Some("control".into()), "action", ArgumentRole::Action)
+                .with("agents", ArgumentRole::Agents),
             // A child would be told twice.
             repeatable: false,
             spawns: false,

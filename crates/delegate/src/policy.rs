@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use deputize_core::{ApproverMode, Effects, Entry, Limits, ToolName, ToolsetName};
+use deputize_core::{
+    ApproverMode, ArgumentRole, Effects, Entry, Limits, Subject, ToolName, ToolsetName,
+};
 
 use crate::prompt::PromptLayout;
 use crate::toolset::{TASK, TOOL};
@@ -44,6 +46,19 @@ pub enum Form {
     DelegateTask,
     /// `task`, with one text: a child with the basic tools, and its answer as it is.
     Task,
+}
+
+impl Form {
+    /// Returns what calls of the tool are about.
+    pub(crate) fn subject(self) -> Subject {
+        let verb = Some("delegate".into());
+        match self {
+            Self::DelegateTask => {
+                Subject::new(verb, "tasks", ArgumentRole::Tasks).with("goal", ArgumentRole::Task)
+            }
+            Self::Task => Subject::new(verb, "description", ArgumentRole::Task),
+        }
+    }
 }
 
 /// The operator's settings: plain data, the same for every agent of a session. Field names

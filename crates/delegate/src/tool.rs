@@ -7,7 +7,7 @@ use std::sync::Arc;
 use deputize_core::{
     AgentSpec, AgentView, BoxFuture, Catalog, Clock, Effects, Entry, Fact, FileLedger, Origin,
     Outcome, Schema, SchemaError, ShellPlace, StepCall, StepCalls, Tool, ToolCallResult, ToolCx,
-    ToolDecl, ToolError, ToolSpec, Usable,
+    ToolDecl, ToolError, ToolKind, ToolSpec, Usable,
 };
 use serde_json::{Value, json};
 
@@ -62,6 +62,8 @@ impl DelegateTool {
             decl: ToolDecl { name: policy.tool(), description: HEADLINE.to_owned(), parameters },
             // By itself it changes nothing: each call of a child is judged where it runs.
             effects: Effects::ReadOnly,
+            kind: ToolKind::Delegate,
+            subject: policy.form.subject(),
             // Children are attached by ids that follow from the call.
             repeatable: true,
             spawns: true,

@@ -233,6 +233,7 @@ fn unknown_command(shared: &SessionInner, tool: &str, arguments: &str) -> Option
         return None;
     }
     let arguments: serde_json::Value = serde_json::from_str(arguments).ok()?;
-    let command = shared.parts.secrets.scrub(arguments.get("command")?.as_str()?).into_owned();
+    let (_, command) = entry.tool.spec().subject.commands(&arguments).next()?;
+    let command = shared.parts.secrets.scrub(command).into_owned();
     Some(Fact::Command { command, exit_code: None, unknown: true })
 }

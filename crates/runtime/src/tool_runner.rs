@@ -7,8 +7,8 @@ use std::time::Duration;
 use deputize_core::door::{boundary, to_line};
 use deputize_core::{
     CallId, CallStatus, Cancel, CancelReason, Entry, Event, Fact, JournalError, Message,
-    NotPermitted, Question, StepCall, StepCalls, ToolCall, ToolCx, ToolEnd, ToolResult, Usable,
-    Verdict,
+    NotPermitted, Question, StepCall, StepCalls, ToolCall, ToolCx, ToolEnd, ToolResult, ToolSpec,
+    Usable, Verdict,
 };
 use futures_util::FutureExt as _;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
@@ -296,7 +296,7 @@ impl ToolRunner {
         arguments: &Value,
         (class, reason): (String, String),
     ) -> Question {
-        let (command, others) = shown_call(&call.name, arguments);
+        let (command, others) = shown_call(entry.tool.spec(), arguments);
         Question {
             agent: self.cx.view.id().clone(),
             goal: self.cx.view.spec.goal.clone(),
@@ -389,15 +389,10 @@ impl ToolRunner {
 
 /// What a call would run: its command, and the arguments beside that. Where there is no command, or
 /// too much beside it, the whole call.
-fn shown_call(tool: &str, arguments: &Value) -> (String, Map<String, Value>) {
-    if let Value::Object(map) = arguments
-        && let Some(Value::String(command)) = map.get("command")
-    {
-        let mut others = map.clone();
-        others.remove("command");
-        if serde_json::to_string(&others).is_ok_and(|text| text.len() <= BESIDE_BYTES) {
-            return (command.clone(), others);
-        }
-    }
-    (format!("{tool} {arguments}"), Map::new())
+fn shown_call(tool: &ToolSpec, arguments: &Value) -> (String, Map<String, Value>) {
+    let fits = |others: &Map<String, Value>| {
+        serde_json::to_string(others).is_ok_and(|text| text.len() <= BESIDE_BYTES)
+    };
+    let split = tool.split_command(arguments).filter(|(_, others)| fits(others));
+    split.unwrap_or_else(|| (format!("{} {arguments}", tool.decl.name), Map::new()))
 }

@@ -3,8 +3,8 @@
 use std::sync::PoisonError;
 
 use deputize_core::{
-    Effects, Example, ModelText, ToolCallResult, ToolCx, ToolError, ToolOutput, ToolSpec,
-    TypedTool, spec_of,
+    ArgumentRole, Effects, Example, ModelText, Subject, ToolCallResult, ToolCx, ToolError,
+    ToolKind, ToolOutput, ToolSpec, TypedTool, spec_of,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -61,6 +61,8 @@ impl TypedTool for EditFile {
                     serde_json::json!({"path": "README.md", "old": "a", "new": "b", "all": true}),
                 ),
             ],
+            kind: ToolKind::Edit,
+            subject: Subject::new(Some("edit".into()), "path", ArgumentRole::Path),
             ..ToolSpec::effectful(spec_of::<Args>("edit_file", DESCRIPTION), Effects::WritesFiles)
         }
     }

@@ -3,7 +3,8 @@
 use std::os::unix::ffi::OsStrExt as _;
 
 use deputize_core::{
-    Example, ToolCallResult, ToolCx, ToolError, ToolOutput, ToolSpec, TypedTool, spec_of,
+    ArgumentRole, Example, Subject, ToolCallResult, ToolCx, ToolError, ToolKind, ToolOutput,
+    ToolSpec, TypedTool, spec_of,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -49,6 +50,8 @@ impl TypedTool for ListDir {
                 example("The working directory", serde_json::json!({})),
                 example("Two levels, everything", serde_json::json!({"depth": 2, "hidden": true})),
             ],
+            kind: ToolKind::Search,
+            subject: Subject::new(Some("list".into()), "path", ArgumentRole::Path),
             ..ToolSpec::read_only(spec_of::<Args>("list_dir", DESCRIPTION))
         }
     }

@@ -3,8 +3,8 @@
 use std::io::Read;
 
 use deputize_core::{
-    Example, Extent, Fact, ToolCallResult, ToolCx, ToolError, ToolOutput, ToolSpec, TypedTool,
-    Version, spec_of,
+    ArgumentRole, Example, Extent, Fact, Subject, ToolCallResult, ToolCx, ToolError, ToolKind,
+    ToolOutput, ToolSpec, TypedTool, Version, spec_of,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -58,6 +58,9 @@ impl TypedTool for ReadFile {
                     serde_json::json!({"path": "README.md", "offset": 1, "limit": 1}),
                 ),
             ],
+            kind: ToolKind::Read,
+            subject: Subject::new(Some("read".into()), "path", ArgumentRole::Path)
+                .with("offset", ArgumentRole::Line),
             ..ToolSpec::read_only(spec_of::<Args>("read_file", DESCRIPTION))
         }
     }

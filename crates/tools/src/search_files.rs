@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use deputize_core::{
-    Example, ToolCallResult, ToolCx, ToolError, ToolOutput, ToolSpec, TypedTool, spec_of,
+    ArgumentRole, Example, Subject, ToolCallResult, ToolCx, ToolError, ToolKind, ToolOutput,
+    ToolSpec, TypedTool, spec_of,
 };
 use globset::{GlobBuilder, GlobMatcher};
 use schemars::JsonSchema;
@@ -86,6 +87,9 @@ impl TypedTool for SearchFiles {
                     serde_json::json!({"pattern": "^", "mode": "count"}),
                 ),
             ],
+            kind: ToolKind::Search,
+            subject: Subject::new(Some("search".into()), "pattern", ArgumentRole::Pattern)
+                .with("glob", ArgumentRole::NamePattern),
             ..ToolSpec::read_only(spec_of::<Args>("search_files", DESCRIPTION))
         }
     }

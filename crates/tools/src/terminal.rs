@@ -6,8 +6,8 @@ use std::ffi::{OsStr, OsString};
 use std::time::Duration;
 
 use deputize_core::{
-    BoxFuture, Effects, Example, Fact, ModelText, Resource, ToolCallResult, ToolCx, ToolError,
-    ToolOutput, ToolSpec, TypedTool, describe_error, spec_of,
+    ArgumentRole, BoxFuture, Effects, Example, Fact, ModelText, Resource, Subject, ToolCallResult,
+    ToolCx, ToolError, ToolKind, ToolOutput, ToolSpec, TypedTool, describe_error, spec_of,
 };
 use deputize_process::{
     Background, CommandOutcome, Exit, Owner, Script, Shell, ShellOutcome, ShellState, Spill,
@@ -57,6 +57,8 @@ impl TypedTool for TerminalTool {
                     serde_json::json!({"command": "ls | wc -l", "timeout_seconds": 300}),
                 ),
             ],
+            kind: ToolKind::Execute,
+            subject: Subject::new(Some("run".into()), "command", ArgumentRole::Command),
             ..ToolSpec::effectful(spec_of::<Args>("terminal", DESCRIPTION), Effects::Unknown)
         }
     }

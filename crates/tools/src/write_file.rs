@@ -3,8 +3,8 @@
 use std::sync::PoisonError;
 
 use deputize_core::{
-    Display, Effects, Example, ToolCallResult, ToolCx, ToolError, ToolOutput, ToolSpec, TypedTool,
-    door, spec_of,
+    ArgumentRole, Display, Effects, Example, Subject, ToolCallResult, ToolCx, ToolError, ToolKind,
+    ToolOutput, ToolSpec, TypedTool, door, spec_of,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -41,6 +41,8 @@ impl TypedTool for WriteFile {
         let arguments = serde_json::json!({"path": "notes/plan.md", "content": "# Plan\n"});
         ToolSpec {
             examples: vec![Example { title: "A new file in a new directory", arguments }],
+            kind: ToolKind::Edit,
+            subject: Subject::new(Some("write".into()), "path", ArgumentRole::Path),
             ..ToolSpec::effectful(spec_of::<Args>("write_file", DESCRIPTION), Effects::WritesFiles)
         }
     }

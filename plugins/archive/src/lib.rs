@@ -9,7 +9,8 @@ use std::io::{self, BufReader, Read, Seek as _};
 use std::path::{Path, PathBuf};
 
 use deputize_core::{
-    Cancel, Example, ToolCallResult, ToolCx, ToolError, ToolOutput, ToolSpec, TypedTool, spec_of,
+    ArgumentRole, Cancel, Example, Subject, ToolCallResult, ToolCx, ToolError, ToolKind,
+    ToolOutput, ToolSpec, TypedTool, spec_of,
 };
 use deputize_plugin::readable;
 
@@ -47,6 +48,8 @@ impl TypedTool for ArchiveList {
                 title: "What is in a zip file",
                 arguments: serde_json::json!({"path": "sample.zip"}),
             }],
+            kind: ToolKind::Read,
+            subject: Subject::new(Some("list".into()), "path", ArgumentRole::Path),
             ..ToolSpec::read_only(spec_of::<Args>("archive_list", about))
         }
     }

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use deputize_core::door::{clean, clean_json, to_line};
-use deputize_core::{Effects, Example, Schema, ToolDecl, ToolName, ToolSpec, ToolsetName, Usable};
+use deputize_core::{
+    Effects, Example, Schema, ToolDecl, ToolKind, ToolName, ToolSpec, ToolsetName, Usable,
+};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
@@ -22,6 +24,8 @@ const MAX_DESCRIPTION: usize = 16 * 1024;
 const MAX_EXAMPLES: usize = 32;
 /// The most characters of a version or a title that are shown.
 const SHOWN_CHARS: usize = 80;
+/// The most characters of a verb.
+const VERB_CHARS: usize = 20;
 /// The most characters of why it is none.
 const WHY_CHARS: usize = 200;
 /// The time limit of a tool that names none.
@@ -30,17 +34,20 @@ const TIME_LIMIT: Duration = Duration::from_secs(120);
 const LONGEST: Duration = Duration::from_secs(3600);
 
 /// What may be said of a tool.
-const KEYS: [&str; 10] = [
+const KEYS: [&str; 13] = [
     "description",
     "effects",
     "examples",
+    "kind",
     "name",
     "parallel",
     "parameters",
     "repeatable",
+    "subject",
     "time_limit_ms",
     "toolset",
     "unusable",
+    "verb",
 ];
 
 /// What a plugin has.
@@ -92,6 +99,12 @@ struct RawTool {
     time_limit_ms: Option<u64>,
     #[serde(default)]
     unusable: Option<String>,
+    #[serde(default)]
+    kind: Option<String>,
+    #[serde(default)]
+    subject: Option<String>,
+    #[serde(default)]
+    verb: Option<String>,
     #[serde(default)]
     examples: Vec<RawExample>,
     #[serde(flatten)]
@@ -171,6 +184,7 @@ impl Description {
                 let place = format!("an example of tool `{shown}`");
                 unknown.extend(strange(&place, &example.rest, &["arguments", "title"]));
             }
+            unknown.extend(unknown_kind(&shown, tool.kind.as_deref()));
             let described = described(tool, &name).map_err(wrong)?;
             if !names.insert(described.spec.decl.name.clone()) {
                 return Err(wrong("there are two of that name".to_owned()));
@@ -180,6 +194,14 @@ impl Description {
         tools.sort_by(|a, b| a.spec.decl.name.cmp(&b.spec.decl.name));
         Ok(Self { name, version: to_line(&raw.version, SHOWN_CHARS), tools, unknown })
     }
+}
+
+/// Says that nobody knows a kind: a later version may have it, and it harms nothing.
+fn unknown_kind(tool: &str, kind: Option<&str>) -> Option<String> {
+    let kind = kind.filter(|kind| ToolKind::named(kind).is_none())?;
+    let known: Vec<&str> = ToolKind::ALL.iter().map(|kind| kind.as_str()).collect();
+    let kind = to_line(kind, SHOWN_CHARS);
+    Some(format!("tool `{tool}` has the unknown kind `{kind}`; known are {}", known.join(", ")))
 }
 
 fn described(raw: RawTool, plugin: &ToolsetName) -> Result<Described, String> {
@@ -202,15 +224,24 @@ fn described(raw: RawTool, plugin: &ToolsetName) -> Result<Described, String> {
         None => plugin.clone(),
     };
     let limit = raw.time_limit_ms.map_or(TIME_LIMIT, Duration::from_millis);
+    let decl = ToolDecl { name, description, parameters };
+    let kind = raw.kind.as_deref().and_then(ToolKind::named).unwrap_or_default();
+    let mut spec = ToolSpec::effectful(decl, raw.effects);
+    spec.kind = kind;
+    if let Some(subject) = raw.subject {
+        spec = spec.about(kind, subject);
+    }
+    if let Some(verb) = raw.verb {
+        spec.subject = spec.subject.with_verb(to_line(&verb, VERB_CHARS));
+    }
     let spec = ToolSpec {
-        decl: ToolDecl { name, description, parameters },
         effects: raw.effects,
         repeatable: raw.repeatable,
-        spawns: false,
         parallel: raw.parallel,
         time_limit: Some(limit.clamp(Duration::from_millis(1), LONGEST)),
         usable: raw.unusable.map_or(Usable::Yes, |why| Usable::No(to_line(&why, WHY_CHARS))),
         examples: raw.examples.into_iter().map(example).collect(),
+        ..spec
     };
     Ok(Described { toolset, spec })
 }
@@ -223,6 +254,7 @@ fn example(raw: RawExample) -> Example {
 
 #[cfg(test)]
 mod tests {
+    use deputize_core::{ArgumentRole, Subject};
     use serde_json::json;
 
     use super::*;
@@ -249,6 +281,33 @@ mod tests {
             (Effects::Unknown, false, false)
         );
         assert_eq!(spec.time_limit, Some(Duration::from_secs(120)));
+    }
+
+    #[test]
+    fn a_tool_says_what_its_calls_are_about_or_does_not() {
+        let tool = |more: Value| {
+            let mut tool =
+                json!({"name": "a", "description": "x", "parameters": {"type": "object"}});
+            tool.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            let answer = json!({"ok": {"name": "w", "version": "1", "tools": [tool]}});
+            let read = Description::parse(&answer.to_string()).unwrap();
+            (read.tools[0].spec.clone(), read.unknown)
+        };
+        let (spec, unknown) = tool(json!({"kind": "fetch", "subject": "at", "verb": "get\n"}));
+        assert_eq!((spec.kind, spec.subject.verb()), (ToolKind::Fetch, Some("get ")));
+        assert_eq!(spec.subject.main(), Some(("at", ArgumentRole::Url)));
+        assert_eq!(unknown, Vec::<String>::new());
+        let (silent, unknown) = tool(json!({"kind": null, "subject": null, "verb": null}));
+        assert_eq!((silent.kind, silent.subject), (ToolKind::Other, Subject::default()));
+        assert_eq!((silent.effects, unknown), (Effects::Unknown, Vec::new()));
+        let (later, unknown) = tool(json!({"kind": "paint", "subject": "command"}));
+        assert_eq!(later.kind, ToolKind::Other);
+        assert_eq!(later.subject.role("command"), Some(ArgumentRole::Command));
+        assert_eq!(
+            unknown,
+            ["tool `a` has the unknown kind `paint`; known are read, edit, delete, move, search, \
+              execute, fetch, delegate, think, other"]
+        );
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::io::{self, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
 use deputize_core::{
-    Example, ToolCallResult, ToolCx, ToolError, ToolOutput, ToolSpec, TypedTool, spec_of,
+    Example, ToolCallResult, ToolCx, ToolError, ToolKind, ToolOutput, ToolSpec, TypedTool, spec_of,
 };
 use deputize_plugin::readable;
 use exif::{Exif, In, Tag};
@@ -44,6 +44,7 @@ impl TypedTool for ImageFacts {
                 arguments: serde_json::json!({"path": "sample.png"}),
             }],
             ..ToolSpec::read_only(spec_of::<Args>("image_facts", about))
+                .about(ToolKind::Read, "path")
         }
     }
 

@@ -15,7 +15,9 @@
  * `describe` answers {"ok":{"name":"...","version":"...","tools":[
  *     {"name":"...","description":"...","parameters":{JSON Schema of an object}}]}}, the same at
  * every call. A tool may also have "toolset", "effects" ("read_only", "writes_files" or "unknown"),
- * "repeatable", "parallel", "time_limit_ms", "unusable" (why), "examples" ([{"title","arguments"}]).
+ * "repeatable", "parallel", "time_limit_ms", "unusable" (why), "examples" ([{"title","arguments"}]),
+ * and for people "kind" ("read", "edit", "delete", "move", "search", "execute", "fetch", "delegate",
+ * "think" or "other"), "subject" (the argument that tells most) and "verb" (what is done with it).
  *
  * Functions are called from any thread and several at once. No exception may leave them.
  * Within version 1 fields are only appended; `size` says how many there are.

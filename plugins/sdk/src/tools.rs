@@ -286,12 +286,16 @@ fn described(entry: &Entry) -> Value {
         Usable::Yes => None,
         Usable::No(why) => Some(why),
     };
+    let subject = spec.subject.main().map(|(argument, _)| argument);
     json!({
         "name": spec.decl.name,
         "description": spec.decl.description,
         "parameters": spec.decl.parameters,
         "toolset": entry.toolset,
         "effects": spec.effects,
+        "kind": spec.kind,
+        "subject": subject,
+        "verb": spec.subject.verb(),
         "repeatable": spec.repeatable,
         "parallel": spec.parallel,
         "examples": examples,

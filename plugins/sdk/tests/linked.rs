@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use deputize_core::{
-    Example, ToolCallResult, ToolCx, ToolError, ToolOutput, ToolSpec, TypedTool, spec_of,
+    Example, ToolCallResult, ToolCx, ToolError, ToolKind, ToolOutput, ToolSpec, TypedTool, spec_of,
 };
 use deputize_plugin::{CallContext, Plugin, readable};
 use serde_json::{Value, json};
@@ -28,7 +28,8 @@ impl TypedTool for Does {
     fn spec() -> ToolSpec {
         let example = Example { title: "Nothing much", arguments: json!({"how": "text"}) };
         let spec = ToolSpec::read_only(spec_of::<Args>("do_it", "Do as told."));
-        ToolSpec { examples: vec![example], time_limit: None, ..spec }
+        let spec = ToolSpec { examples: vec![example], time_limit: None, ..spec };
+        spec.about(ToolKind::Search, "how")
     }
 
     async fn run(&self, args: Args, cx: &ToolCx) -> ToolCallResult {
@@ -100,6 +101,8 @@ fn a_registration_describes_itself() {
     assert_eq!((&tool["repeatable"], &tool["parallel"]), (&json!(true), &json!(true)));
     assert_eq!(tool["parameters"]["required"], json!(["how"]));
     assert_eq!(tool["examples"][0]["arguments"], json!({"how": "text"}));
+    assert_eq!((&tool["kind"], &tool["subject"]), (&json!("search"), &json!("how")));
+    assert_eq!(tool["verb"], "search");
     assert_eq!(tool["time_limit_ms"], u64::MAX, "it watches its time itself");
 }
 

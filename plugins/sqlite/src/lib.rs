@@ -8,7 +8,8 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use deputize_core::{
-    Cancel, Example, ToolCallResult, ToolCx, ToolError, ToolOutput, ToolSpec, TypedTool, spec_of,
+    Cancel, Example, ToolCallResult, ToolCx, ToolError, ToolKind, ToolOutput, ToolSpec, TypedTool,
+    spec_of,
 };
 use deputize_plugin::readable;
 use rusqlite::limits::Limit;
@@ -61,6 +62,7 @@ impl TypedTool for Query {
                 }),
             }],
             ..ToolSpec::read_only(spec_of::<QueryArgs>("sqlite_query", about))
+                .about(ToolKind::Search, "sql")
         }
     }
 
@@ -84,6 +86,7 @@ impl TypedTool for Schema {
                 arguments: serde_json::json!({"database": "sample.db"}),
             }],
             ..ToolSpec::read_only(spec_of::<SchemaArgs>("sqlite_schema", about))
+                .about(ToolKind::Read, "database")
         }
     }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use agent_client_protocol::v1::schema::{
     Diff, Meta, ToolCall, ToolCallContent, ToolCallLocation, ToolCallStatus, ToolKind,
 };
-use deputize_core::{CallStatus, Display, Effects, Fact, ToolEnd};
+use deputize_core::{ArgumentRole, CallStatus, Display, Effects, Fact, Subject, ToolEnd, ToolSpec};
 use serde_json::{Value, json};
 
 use super::hunk::{Hunk, hunks};
@@ -35,15 +35,17 @@ pub(crate) struct Call {
 
 impl Call {
     pub(crate) fn new(id: String, (tool, arguments): (&str, &str), facts: &Facts) -> Self {
-        let spec = facts.catalog.get(tool).map(|entry| entry.tool.spec());
+        let spec = facts.catalog.spec(tool);
+        let usual = Subject::default();
+        let subject = spec.map_or(&usual, |spec| &spec.subject);
         let input: Option<Value> = serde_json::from_str(arguments).ok();
         Self {
             id,
             tool: tool.to_owned(),
-            title: (facts.in_words)(tool, arguments),
-            kind: kind(tool, spec.map(|spec| spec.effects), spec.is_some_and(|spec| spec.spawns)),
+            title: (facts.in_words)(&facts.catalog, tool, arguments),
+            kind: spec.map_or(ToolKind::Other, kind),
             spawns: spec.is_some_and(|spec| spec.spawns),
-            place: input.as_ref().and_then(|input| place(tool, input, &facts.cwd)),
+            place: input.as_ref().and_then(|input| location(subject, input, &facts.cwd)),
             input: input.map(shortened),
             below: None,
             progress: None,
@@ -68,24 +70,30 @@ pub(crate) fn below(call: &str) -> Meta {
     Meta::from_iter([("deputize".to_owned(), own)])
 }
 
-/// The kind by which an editor chooses a picture. Of tools that are not our own it is known only
-/// what they may do.
-fn kind(tool: &str, effects: Option<Effects>, spawns: bool) -> ToolKind {
-    match (tool, effects) {
-        _ if spawns => ToolKind::Think,
-        ("read_file", _) => ToolKind::Read,
-        ("list_dir" | "search_files", _) => ToolKind::Search,
-        ("terminal", _) => ToolKind::Execute,
-        (_, Some(Effects::WritesFiles)) => ToolKind::Edit,
+/// Returns the kind by which an editor chooses a picture. A tool that does not say its kind and
+/// only writes files edits them.
+fn kind(spec: &ToolSpec) -> ToolKind {
+    match spec.kind {
+        deputize_core::ToolKind::Read => ToolKind::Read,
+        deputize_core::ToolKind::Edit => ToolKind::Edit,
+        deputize_core::ToolKind::Delete => ToolKind::Delete,
+        deputize_core::ToolKind::Move => ToolKind::Move,
+        deputize_core::ToolKind::Search => ToolKind::Search,
+        deputize_core::ToolKind::Execute => ToolKind::Execute,
+        deputize_core::ToolKind::Fetch => ToolKind::Fetch,
+        deputize_core::ToolKind::Think => ToolKind::Think,
+        // The protocol has no kind for it.
+        deputize_core::ToolKind::Delegate if spec.spawns => ToolKind::Think,
+        _ if spec.effects == Effects::WritesFiles => ToolKind::Edit,
         _ => ToolKind::Other,
     }
 }
 
-/// Where a call looks, by its arguments.
-fn place(tool: &str, input: &Value, cwd: &Path) -> Option<ToolCallLocation> {
-    let path = cwd.join(input.get("path")?.as_str()?);
-    // Elsewhere an offset is no line of the file.
-    let line = input.get("offset").filter(|_| tool == "read_file").and_then(Value::as_u64);
+/// Returns where a call looks, by its arguments.
+fn location(subject: &Subject, input: &Value, cwd: &Path) -> Option<ToolCallLocation> {
+    let input = input.as_object()?;
+    let path = cwd.join(subject.text(ArgumentRole::Path, input)?);
+    let line = subject.value(ArgumentRole::Line, input).and_then(Value::as_u64);
     Some(ToolCallLocation::new(path).line(line.and_then(|line| u32::try_from(line).ok())))
 }
 

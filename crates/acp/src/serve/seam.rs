@@ -90,8 +90,8 @@ pub struct Facts {
     pub catalog: Arc<Catalog>,
     /// How the top agent's questions are answered until the editor says otherwise.
     pub mode: ApproverMode,
-    /// A call in a few words: the tool, and the argument that tells most.
-    pub in_words: fn(tool: &str, arguments: &str) -> String,
+    /// Returns a call in a few words: the tool, and the argument that tells most.
+    pub in_words: fn(tools: &Catalog, tool: &str, arguments: &str) -> String,
     /// What the person should know before the first turn.
     pub notes: Vec<String>,
 }

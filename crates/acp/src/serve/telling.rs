@@ -185,7 +185,7 @@ impl Telling {
         let Some(child) = self.children.get_mut(&record.agent) else { return Vec::new() };
         match &record.event {
             Event::ToolStart { call, tool, arguments } => {
-                child.calls((self.facts.in_words)(tool, arguments));
+                child.calls((self.facts.in_words)(&self.facts.catalog, tool, arguments));
                 let known = self.open.contains_key(&(record.agent.clone(), *call));
                 let fields = ToolCallUpdateFields::new().status(ToolCallStatus::InProgress);
                 let told = known.then(|| update(call_id(&record.agent, *call), fields));

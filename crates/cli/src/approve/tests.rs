@@ -32,6 +32,7 @@ fn terminal() -> (File, Person) {
         size: None,
         live: false,
         colour: false,
+        tools: Arc::default(),
         detail: Detail::Quiet,
         cwd: PathBuf::from("/"),
         unasked: false,

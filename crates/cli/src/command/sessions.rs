@@ -5,7 +5,9 @@ use std::fs;
 use std::path::Path;
 
 use deputize_core::door::{to_line, unframed};
-use deputize_core::{AgentId, CallId, Event, Outcome, SessionId, Status, ToolResult, shown_usd};
+use deputize_core::{
+    AgentId, CallId, Event, Outcome, SessionId, Status, ToolCrate, ToolResult, shown_usd,
+};
 use deputize_runtime::{SessionDir, SessionSummary, StoredSession, Tail};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -14,7 +16,7 @@ use serde_json::{Value, json};
 use crate::agent_name::AgentName;
 use crate::args::{ExportFormat, Sessions};
 use crate::command::{List, print_list};
-use crate::compose::environment_secrets;
+use crate::compose::{environment_secrets, linked_catalog};
 use crate::control::running::{Holder, holder, running};
 use crate::exit::CliError;
 use crate::output::child_frames::children_unframed;
@@ -38,7 +40,11 @@ const RUNNING: &str = "running";
 pub(crate) const NO_SESSIONS: &str = "there are no sessions yet";
 
 /// Does what the command says; `resume` is a run and done elsewhere.
-pub(crate) fn sessions(around: &Surroundings, command: &Sessions) -> Result<(), CliError> {
+pub(crate) fn sessions(
+    links: &[ToolCrate],
+    around: &Surroundings,
+    command: &Sessions,
+) -> Result<(), CliError> {
     let dir = around.sessions()?;
     match command {
         Sessions::List { json } => list(&dir, *json),
@@ -49,7 +55,8 @@ pub(crate) fn sessions(around: &Surroundings, command: &Sessions) -> Result<(), 
             let of = path.and_then(|named| named.session.as_deref()).unwrap_or(session);
             let (stored, holder) = read(&dir, of)?;
             let path = path.map(|_| session.as_str());
-            show::show(&stored, holder.as_ref(), agent.as_deref().or(path))
+            let wanted = agent.as_deref().or(path);
+            show::show(&stored, &linked_catalog(links), holder.as_ref(), wanted)
         }
         Sessions::Resume(_) => Ok(()),
         Sessions::Export { session, format } => export(around, &read(&dir, session)?.0, *format),

@@ -360,7 +360,8 @@ impl Prepared {
         };
         self.left_out().into_iter().for_each(|warning| notes(warning));
         let (children, idle) = (Arc::new(Children::default()), Arc::new(Idle::new()));
-        let progress = Arc::new(Progress::new(notes));
+        let tools = &self.begun.composition.assembly.tools.catalog;
+        let progress = Arc::new(Progress::new(Arc::clone(tools), notes));
         let observers: Vec<Arc<dyn Observer>> = vec![children.clone(), idle.clone(), progress];
         let house = &self.office.house;
         let parts = house.parts(&self.begun, observers);
@@ -370,7 +371,9 @@ impl Prepared {
         let mut spec = composition.assembly.top_agent(&self.id, &chosen.name, &task, self.mode);
         if let Job::Delegate(Value::Object(arguments)) = &self.job {
             // What the session is listed by.
-            let named = of_tasks(arguments).filter(|tasks| !tasks.trim().is_empty());
+            let tool = tools.spec(composition.assembly.delegation.tool().as_str());
+            let named = tool.and_then(|tool| of_tasks(&tool.subject, arguments));
+            let named = named.filter(|tasks| !tasks.trim().is_empty());
             spec.goal = named.unwrap_or_else(|| NO_TASK.to_owned());
         }
         spec.options = chosen.options.clone();

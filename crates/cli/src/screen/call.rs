@@ -1,7 +1,7 @@
 //! A tool call, and what came of it, in words for a person.
 
 use deputize_core::door::to_line;
-use deputize_delegate::{CONTROL, TASK, TOOL};
+use deputize_core::{ArgumentRole, Catalog, Subject, ToolKind, ToolSpec};
 use serde_json::{Map, Value};
 
 use super::summary::{as_is, beginning, count};
@@ -18,12 +18,12 @@ const GOAL_CHARS: usize = 200;
 /// How deep values are told that lie inside others.
 const DEPTH: usize = 3;
 
-/// A call in a short phrase: what a built-in tool does to what, and of any other tool its name and
-/// its arguments.
-pub(crate) fn of_call(tool: &str, arguments: &str) -> String {
+/// Returns a call in a short phrase: what the tool does to what, or its name and arguments if it
+/// does not say that.
+pub(crate) fn of_call(tools: &Catalog, tool: &str, arguments: &str) -> String {
     let parsed = serde_json::from_str::<Value>(arguments);
     if let Ok(Value::Object(map)) = &parsed {
-        return phrase(tool, map).unwrap_or_else(|| {
+        return tools.spec(tool).and_then(|spec| phrase(spec, map)).unwrap_or_else(|| {
             let tool = as_is(tool, CALL_CHARS / 2);
             cut(&format!("{tool} {}", pairs(map, DEPTH)), CALL_CHARS)
         });
@@ -32,42 +32,56 @@ pub(crate) fn of_call(tool: &str, arguments: &str) -> String {
     cut(&format!("{tool} {}", visible(arguments)), CALL_CHARS)
 }
 
-/// What a built-in tool does with these arguments; nothing where the tool is none, or lacks what
-/// the phrase is about.
-fn phrase(tool: &str, map: &Map<String, Value>) -> Option<String> {
-    let text = |key: &str| map.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
-    let told = |verb: &str, key: &str| Some(format!("{verb} {}", visible(text(key)?)));
-    let words = match tool {
+/// Returns what a tool does with these arguments; `None` if it does not say what its calls are
+/// about, or the call lacks that.
+fn phrase(spec: &ToolSpec, map: &Map<String, Value>) -> Option<String> {
+    let subject = &spec.subject;
+    let (verb, (_, role)) = (subject.verb()?, subject.main()?);
+    let text = |role| subject.text(role, map).filter(|text| !text.is_empty());
+    let words = match role {
         // Of a command each character counts.
-        "terminal" => return Some(as_is(&format!("run {}", text("command")?), CALL_CHARS)),
-        "read_file" => match map.get("offset").and_then(Value::as_u64) {
-            Some(line @ 2..) => format!("{} from line {line}", told("read", "path")?),
-            _ => told("read", "path")?,
-        },
-        "write_file" => told("write", "path")?,
-        "edit_file" => told("edit", "path")?,
-        "list_dir" => format!("list {}", visible(text("path").unwrap_or("."))),
-        "search_files" => search(text("pattern"), text("glob"), text("path"))?,
-        _ if tool == TOOL.as_str() => delegated(map)?,
-        _ if tool == TASK.as_str() => told("delegate:", "description")?,
-        _ if tool == CONTROL.as_str() => {
-            let agents = map.get("agents").map(|agents| format!(" {}", value_words(agents, DEPTH)));
-            format!("{} children{}", visible(text("action")?), agents.unwrap_or_default())
+        ArgumentRole::Command => {
+            return Some(as_is(&format!("{verb} {}", text(role)?), CALL_CHARS));
         }
-        _ => return None,
+        ArgumentRole::Path => path_phrase(spec, verb, map)?,
+        ArgumentRole::Pattern => {
+            let names = text(ArgumentRole::NamePattern);
+            search_phrase(verb, text(role), names, text(ArgumentRole::Path))?
+        }
+        ArgumentRole::Tasks | ArgumentRole::Task => delegation_phrase(subject, verb, map)?,
+        ArgumentRole::Action => {
+            let agents = subject.value(ArgumentRole::Agents, map);
+            let agents = agents.map(|agents| format!(" {}", value_words(agents, DEPTH)));
+            format!("{} children{}", visible(text(role)?), agents.unwrap_or_default())
+        }
+        _ => format!("{verb} {}", visible(text(role)?)),
     };
     Some(cut(&words, CALL_CHARS))
 }
 
-fn search(pattern: Option<&str>, glob: Option<&str>, path: Option<&str>) -> Option<String> {
+/// Returns what a tool does with a path. A search without one is of the working directory.
+fn path_phrase(spec: &ToolSpec, verb: &str, map: &Map<String, Value>) -> Option<String> {
+    let path = spec.subject.text(ArgumentRole::Path, map).filter(|path| !path.is_empty());
+    let path = path.or((spec.kind == ToolKind::Search).then_some("."))?;
+    let line = spec.subject.value(ArgumentRole::Line, map).and_then(Value::as_u64);
+    let line = line.filter(|line| *line > 1).map(|line| format!(" from line {line}"));
+    Some(format!("{verb} {}{}", visible(path), line.unwrap_or_default()))
+}
+
+fn search_phrase(
+    verb: &str,
+    pattern: Option<&str>,
+    names: Option<&str>,
+    path: Option<&str>,
+) -> Option<String> {
     let means = |text: &str| cut(&visible(text), MEANS_CHARS);
     let place = path.map(|path| format!(" in {}", visible(path))).unwrap_or_default();
     let Some(pattern) = pattern else {
-        return Some(format!("find {}{place}", means(glob?)));
+        return Some(format!("find {}{place}", means(names?)));
     };
     let what = title(pattern).unwrap_or_else(|| format!("\"{}\"", means(pattern)));
-    let names = glob.map(|glob| format!(" ({})", means(glob))).unwrap_or_default();
-    Some(format!("search {what}{place}{names}"))
+    let names = names.map(|names| format!(" ({})", means(names))).unwrap_or_default();
+    Some(format!("{verb} {what}{place}{names}"))
 }
 
 /// What a regular expression that begins with a named group looks for, in the words of its name.
@@ -78,19 +92,19 @@ fn title(pattern: &str) -> Option<String> {
     plain.then(|| format!("({})", name.replace('_', " ")))
 }
 
-/// The tasks of a call that hands work on, by their goals.
-fn delegated(map: &Map<String, Value>) -> Option<String> {
-    let several = tasks_in(map).is_some_and(|tasks| tasks.len() > 1);
+/// Returns the tasks of a call that hands work on, by their goals.
+fn delegation_phrase(subject: &Subject, verb: &str, map: &Map<String, Value>) -> Option<String> {
+    let several = tasks_in(subject, map).is_some_and(|tasks| tasks.len() > 1);
     let colon = if several { "" } else { ":" };
-    Some(format!("delegate{colon} {}", of_tasks(map)?))
+    Some(format!("{verb}{colon} {}", of_tasks(subject, map)?))
 }
 
-/// The tasks that the arguments of such a call name: the goal of one, or the number and the goals
-/// of several.
-pub(crate) fn of_tasks(map: &Map<String, Value>) -> Option<String> {
-    let goal = |task: &Value| Some(visible(task.get("goal")?.as_str()?));
-    let Some(tasks) = tasks_in(map) else {
-        return Some(visible(map.get("goal")?.as_str()?));
+/// Returns the tasks that the arguments of such a call name: the goal of one, or the number and
+/// the goals of several.
+pub(crate) fn of_tasks(subject: &Subject, map: &Map<String, Value>) -> Option<String> {
+    let goal = |task: &Value| goal_of(subject, task.as_object()?).map(visible);
+    let Some(tasks) = tasks_in(subject, map) else {
+        return goal_of(subject, map).map(visible);
     };
     match tasks.as_slice() {
         [only] => goal(only),
@@ -103,20 +117,12 @@ pub(crate) fn of_tasks(map: &Map<String, Value>) -> Option<String> {
     }
 }
 
-/// Whether a tool hands work on.
-pub(super) fn is_delegation(tool: &str) -> bool {
-    tool == TOOL.as_str() || tool == TASK.as_str()
-}
-
 /// Returns the goal of each task that the arguments of a delegation name, one line each.
-pub(super) fn task_goals(arguments: &str) -> Vec<String> {
+pub(super) fn task_goals(subject: &Subject, arguments: &str) -> Vec<String> {
     let Ok(Value::Object(map)) = serde_json::from_str(arguments) else { return Vec::new() };
-    let goal = |map: &Map<String, Value>| {
-        // The one tool calls it so, the other otherwise.
-        let goal = ["description", "goal"].iter().find_map(|key| map.get(*key)?.as_str());
-        to_line(goal.unwrap_or_default(), GOAL_CHARS)
-    };
-    match tasks_in(&map) {
+    let goal =
+        |map: &Map<String, Value>| to_line(goal_of(subject, map).unwrap_or_default(), GOAL_CHARS);
+    match tasks_in(subject, &map) {
         Some(tasks) => {
             let goal = |task: &Value| task.as_object().map(goal).unwrap_or_default();
             tasks.iter().map(goal).collect()
@@ -125,9 +131,14 @@ pub(super) fn task_goals(arguments: &str) -> Vec<String> {
     }
 }
 
-/// The list of tasks, also where it is JSON in a text; nothing where it is empty, as the tool has it.
-fn tasks_in(map: &Map<String, Value>) -> Option<Vec<Value>> {
-    let tasks = match map.get("tasks")? {
+fn goal_of<'m>(subject: &Subject, task: &'m Map<String, Value>) -> Option<&'m str> {
+    subject.text(ArgumentRole::Task, task)
+}
+
+/// Returns the list of tasks, also where it is JSON in a text; `None` if it is empty, as the tool
+/// reads it.
+fn tasks_in(subject: &Subject, map: &Map<String, Value>) -> Option<Vec<Value>> {
+    let tasks = match subject.value(ArgumentRole::Tasks, map)? {
         Value::String(text) => serde_json::from_str(text).ok()?,
         Value::Array(tasks) => tasks.clone(),
         _ => return None,
@@ -199,9 +210,13 @@ fn cut(text: &str, most: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use deputize_core::Catalog;
-
+    use super::of_call as words_of_call;
     use super::*;
+    use crate::fixture::tools;
+
+    fn of_call(tool: &str, arguments: &str) -> String {
+        words_of_call(&tools(), tool, arguments)
+    }
 
     #[test]
     fn a_call_of_a_built_in_tool_is_a_short_phrase() {
@@ -261,7 +276,6 @@ mod tests {
         }
     }
 
-    /// A new tool needs its phrase here, until tools describe their calls themselves.
     #[test]
     fn every_built_in_tool_has_a_phrase() {
         let catalog = Catalog::linked(&[deputize_tools::LINK]).unwrap();

@@ -1,9 +1,9 @@
 //! Groups the calls of one step, so that many calls of one tool take one line.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use deputize_core::{AgentId, CallId, RawCall};
-use deputize_delegate::{TASK, TOOL};
+use deputize_core::{AgentId, ArgumentRole, CallId, Catalog, RawCall, ToolKind, ToolSpec};
 use serde_json::Value;
 
 use super::call::of_call;
@@ -17,6 +17,7 @@ const NAME_CHARS: usize = 60;
 /// The grouped calls of each agent's current step.
 #[derive(Debug, Default)]
 pub(super) struct CallGroups {
+    tools: Arc<Catalog>,
     steps: BTreeMap<AgentId, Step>,
 }
 
@@ -30,15 +31,25 @@ struct Step {
 }
 
 impl CallGroups {
+    /// Returns no groups yet, of calls of these tools.
+    pub(super) fn new(tools: Arc<Catalog>) -> Self {
+        Self { tools, ..Self::default() }
+    }
+
     /// Replaces the step of an agent by one with these calls.
     pub(super) fn begin_step(&mut self, agent: &AgentId, calls: &[RawCall]) {
         let mut by_tool: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for call in calls {
             by_tool.entry(&call.name).or_default().push(&call.arguments);
         }
-        by_tool.retain(|tool, arguments| is_groupable(tool) && arguments.len() >= MIN_GROUP);
+        by_tool.retain(|tool, arguments| {
+            arguments.len() >= MIN_GROUP && self.tools.spec(tool).is_none_or(is_groupable)
+        });
         let line = |(tool, arguments): (&str, Vec<&str>)| {
-            (tool.to_owned(), Some(group_words(tool, &arguments)))
+            let words = self.tools.spec(tool).and_then(|spec| group_words(spec, &arguments));
+            let calls =
+                || format!("{}: {}", as_is(tool, NAME_CHARS), count(arguments.len(), "call"));
+            (tool.to_owned(), Some(words.unwrap_or_else(calls)))
         };
         let step = Step { lines: by_tool.into_iter().map(line).collect(), ..Step::default() };
         self.steps.insert(agent.clone(), step);
@@ -53,7 +64,7 @@ impl CallGroups {
         tool: &str,
         arguments: &str,
     ) -> Option<String> {
-        let words = of_call(tool, arguments);
+        let words = of_call(&self.tools, tool, arguments);
         let Some(step) = self.steps.get_mut(agent) else { return Some(words) };
         let Some(line) = step.lines.get_mut(tool) else { return Some(words) };
         step.running.insert(call, words);
@@ -72,24 +83,18 @@ impl CallGroups {
 }
 
 /// Whether calls of a tool can share a line. Each command and each delegation is shown.
-fn is_groupable(tool: &str) -> bool {
-    tool != "terminal" && tool != TOOL.as_str() && tool != TASK.as_str()
+fn is_groupable(spec: &ToolSpec) -> bool {
+    spec.kind != ToolKind::Execute && !spec.spawns
 }
 
-/// Says what the calls of a group do together.
-fn group_words(tool: &str, arguments: &[&str]) -> String {
-    let paths = |thing| {
-        let parsed = arguments.iter().map(|text| serde_json::from_str::<Value>(text).ok());
-        let paths: Option<BTreeSet<String>> =
-            parsed.map(|value| Some(value?.get("path")?.as_str()?.to_owned())).collect();
-        Some(count(paths?.len(), thing))
+/// Returns what the calls of a group do together; `None` if they are not all about files.
+fn group_words(spec: &ToolSpec, arguments: &[&str]) -> Option<String> {
+    let path = |text: &&str| {
+        let call: Value = serde_json::from_str(text).ok()?;
+        Some(spec.subject.text(ArgumentRole::Path, call.as_object()?)?.to_owned())
     };
-    let words = match tool {
-        "read_file" => paths("file").map(|files| format!("read {files}")),
-        "write_file" => paths("file").map(|files| format!("write {files}")),
-        "edit_file" => paths("file").map(|files| format!("edit {files}")),
-        _ => None,
-    };
-    let calls = || format!("{}: {}", as_is(tool, NAME_CHARS), count(arguments.len(), "call"));
-    words.unwrap_or_else(calls)
+    let of_files = matches!(spec.kind, ToolKind::Read | ToolKind::Edit);
+    let verb = spec.subject.verb().filter(|_| of_files)?;
+    let paths: Option<BTreeSet<String>> = arguments.iter().map(path).collect();
+    Some(format!("{verb} {}", count(paths?.len(), "file")))
 }

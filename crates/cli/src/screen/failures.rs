@@ -1,11 +1,12 @@
 //! The agents that failed in a run and the tasks that got none, each with its whole reason.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use deputize_core::door::to_line;
-use deputize_core::{AgentId, CallId, Event, ExitReason, Fact, Record, Status};
+use deputize_core::{AgentId, CallId, Catalog, Event, ExitReason, Fact, Record, Status};
 
-use super::call::{is_delegation, task_goals};
+use super::call::task_goals;
 use super::line::{Line, Style};
 use super::summary::count;
 use super::tree::{Node, Tree};
@@ -22,6 +23,7 @@ pub(super) const fn is_failure(status: Status) -> bool {
 /// The children that failed in a turn of the top agent: a fold over the records.
 #[derive(Debug, Default)]
 pub(super) struct Failures {
+    tools: Arc<Catalog>,
     agents: BTreeSet<AgentId>,
     tasks: Vec<UnstartedTask>,
     /// The goals of calls that have not ended.
@@ -54,6 +56,11 @@ struct Failure {
 }
 
 impl Failures {
+    /// Returns no failures yet, of a session with these tools.
+    pub(super) fn new(tools: Arc<Catalog>) -> Self {
+        Self { tools, ..Self::default() }
+    }
+
     /// Takes a record. Why the top agent failed is told elsewhere.
     pub(super) fn apply(&mut self, record: &Record) {
         match &record.event {
@@ -64,8 +71,11 @@ impl Failures {
                 self.agents.remove(&record.agent);
                 self.turn_ended |= record.depth == 0;
             }
-            Event::ToolStart { call, tool, arguments } if is_delegation(tool) => {
-                self.goals.insert((record.agent.clone(), *call), task_goals(arguments));
+            Event::ToolStart { call, tool, arguments } => {
+                if let Some(spec) = self.tools.spec(tool).filter(|spec| spec.spawns) {
+                    let goals = task_goals(&spec.subject, arguments);
+                    self.goals.insert((record.agent.clone(), *call), goals);
+                }
             }
             Event::ToolEnd(end) => {
                 let goals = self.goals.remove(&(record.agent.clone(), end.result.call));
@@ -77,7 +87,7 @@ impl Failures {
             Event::Message(message)
                 if self.turn_ended && record.depth == 0 && message.from.is_none() =>
             {
-                *self = Self::default();
+                *self = Self::new(Arc::clone(&self.tools));
             }
             _ => {}
         }
@@ -211,7 +221,7 @@ mod tests {
     use deputize_core::{CallStatus, UserMessage};
 
     use super::*;
-    use crate::fixture::{CALL, Tape, called, child, outcome, returned, root, started};
+    use crate::fixture::{CALL, Tape, called, child, outcome, returned, root, started, tools};
 
     fn failed(agent: &AgentId, error: &str) -> Event {
         let mut outcome = outcome(agent, Status::Failed, ExitReason::Error);
@@ -220,7 +230,7 @@ mod tests {
     }
 
     fn told(tape: &Tape) -> String {
-        let (mut tree, mut failures) = (Tree::default(), Failures::default());
+        let (mut tree, mut failures) = (Tree::default(), Failures::new(tools()));
         for record in &tape.records {
             tree.apply(record);
             failures.apply(record);

@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use deputize_core::{AgentId, CallId, Clock, Delta, Event, Observer, Record};
+use deputize_core::{AgentId, CallId, Catalog, Clock, Delta, Event, Observer, Record};
 use tokio::sync::Notify;
 
 use super::Detail;
@@ -32,6 +32,8 @@ pub(crate) struct Surface {
     pub(crate) live: bool,
     /// Whether colours may be used.
     pub(crate) colour: bool,
+    /// The tools whose calls are shown.
+    pub(crate) tools: Arc<Catalog>,
     /// How much is told.
     pub(crate) detail: Detail,
     /// Paths are told from here.
@@ -100,8 +102,9 @@ impl Screen {
     /// A screen that shows nothing yet. It draws from a thread of its own.
     pub(crate) fn start(mut surface: Surface) -> io::Result<Self> {
         surface.live &= surface.detail != Detail::Quiet;
-        let mut state = State::new(surface.detail, surface.live);
-        state.plain = Plain::new(surface.unasked).with_answer_printed(surface.prints_answer);
+        let tools = Arc::clone(&surface.tools);
+        let mut state = State::new(Arc::clone(&tools), surface.detail, surface.live);
+        state.plain = Plain::new(tools, surface.unasked).with_answer_printed(surface.prints_answer);
         let shared = Arc::new(Shared {
             state: Mutex::new(state),
             wake: Condvar::new(),
@@ -293,14 +296,14 @@ impl Shared {
 }
 
 impl State {
-    pub(super) fn new(detail: Detail, live: bool) -> Self {
+    pub(super) fn new(tools: Arc<Catalog>, detail: Detail, live: bool) -> Self {
         Self {
             detail,
             live,
-            tree: Tree::default(),
-            plain: Plain::default(),
+            tree: Tree::new(Arc::clone(&tools)),
+            plain: Plain::new(Arc::clone(&tools), false),
             changes: Changes::default(),
-            failures: Failures::default(),
+            failures: Failures::new(tools),
             waits_for: None,
             lines: Waiting::default(),
             pauses: 0,

@@ -1,12 +1,13 @@
 //! Progress as plain lines, for logs and pipes: one for each call, one for each finished task.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use deputize_core::door::{to_line, to_screen};
 use deputize_core::{
-    AgentId, Answer, BudgetOf, CallId, CallStatus, Delta, Event, Fact, HookDecision, HookRun,
-    LogLevel, Outcome, Record, Status, ToolEnd, WrapUp,
+    AgentId, Answer, BudgetOf, CallId, CallStatus, Catalog, Delta, Event, Fact, HookDecision,
+    HookRun, LogLevel, Outcome, Record, Status, ToolEnd, WrapUp,
 };
 use serde_json::Value;
 
@@ -75,8 +76,8 @@ pub(crate) struct Plain {
 
 impl Plain {
     /// Nothing has arrived yet.
-    pub(crate) fn new(unasked: bool) -> Self {
-        Self { unasked, ..Self::default() }
+    pub(crate) fn new(tools: Arc<Catalog>, unasked: bool) -> Self {
+        Self { unasked, groups: CallGroups::new(tools), ..Self::default() }
     }
 
     /// The same where the answer is printed on the same terminal at the end, or is not.
@@ -502,10 +503,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::fixture::{CALL, Tape, called, child, ended, replied, returned, root, started};
+    use crate::fixture::{
+        CALL, Tape, called, child, ended, replied, returned, root, started, tools,
+    };
 
     fn print(tape: &Tape, detail: Detail) -> String {
-        let (mut tree, mut plain) = (Tree::default(), Plain::default());
+        let (mut tree, mut plain) = (Tree::new(tools()), Plain::new(tools(), false));
         let mut out = Vec::new();
         for record in &tape.records {
             tree.apply(record);
@@ -614,7 +617,7 @@ mod tests {
         let (decision, by) = ("deny".to_owned(), Answer::NOBODY.to_owned());
         tape.add(&root(), Event::ApprovalDecision { call: CALL, decision, by });
         tape.add(&root(), returned(CALL, "terminal", CallStatus::Denied, text, Vec::new()));
-        let (mut tree, mut plain) = (Tree::default(), Plain::new(true));
+        let (mut tree, mut plain) = (Tree::new(tools()), Plain::new(tools(), true));
         let tell = |record| {
             tree.apply(record);
             plain.lines(&tree, record, Detail::Normal)

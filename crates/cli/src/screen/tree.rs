@@ -1,10 +1,12 @@
 //! The agents of a session as a tree: a fold over the records, and what is known of each.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use deputize_core::door::to_line;
 use deputize_core::{
-    AgentId, AgentStart, CallId, Cost, Event, ExitReason, Outcome, Record, Reply, Status, Usage,
+    AgentId, AgentStart, CallId, Catalog, Cost, Event, ExitReason, Outcome, Record, Reply, Status,
+    Usage,
 };
 
 use super::call::of_call;
@@ -19,6 +21,7 @@ const PROGRESS_CHARS: usize = 120;
 /// All agents of a session.
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
+    tools: Arc<Catalog>,
     agents: BTreeMap<AgentId, Node>,
     top: Option<AgentId>,
 }
@@ -82,6 +85,11 @@ pub(crate) enum Doing {
 }
 
 impl Tree {
+    /// Returns a tree without agents, of a session with these tools.
+    pub(crate) fn new(tools: Arc<Catalog>) -> Self {
+        Self { tools, ..Self::default() }
+    }
+
     /// Takes a record.
     pub(crate) fn apply(&mut self, record: &Record) {
         if let Event::AgentStart(start) = &record.event {
@@ -100,7 +108,7 @@ impl Tree {
                 node.cost += cost.unwrap_or_default();
             }
             Event::ToolStart { call, tool, arguments } => {
-                node.calls.insert(*call, of_call(tool, arguments));
+                node.calls.insert(*call, of_call(&self.tools, tool, arguments));
                 node.doing = node.call();
             }
             Event::ToolEnd(end) => {
@@ -269,14 +277,14 @@ impl Node {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::{CALL, Tape, called, returned, root, started};
+    use crate::fixture::{CALL, Tape, called, returned, root, started, tools};
 
     #[test]
     fn what_a_call_tells_stands_behind_it_until_its_end() {
         let mut tape = Tape::default();
         tape.add(&root(), started(&root(), "Count."));
         tape.add(&root(), called(CALL, "count", "{}"));
-        let mut tree = Tree::default();
+        let mut tree = Tree::new(tools());
         tape.records.iter().for_each(|record| tree.apply(record));
         let doing = |tree: &Tree| tree.get(&root()).unwrap().doing.clone();
         let Doing::Call(before) = doing(&tree) else { panic!() };

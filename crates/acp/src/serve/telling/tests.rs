@@ -24,7 +24,7 @@ fn facts() -> Facts {
         cwd: "/w".into(),
         catalog: Arc::new(Catalog::default()),
         mode: ApproverMode::Ask,
-        in_words: |tool, _| tool.to_owned(),
+        in_words: |_, tool, _| tool.to_owned(),
         notes: Vec::new(),
     }
 }

@@ -2,10 +2,10 @@
 //! child a note for five calls or two seconds, and one at its end.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use deputize_core::door::to_line;
-use deputize_core::{AgentId, Event, Observer, Record};
+use deputize_core::{AgentId, Catalog, Event, Observer, Record};
 use deputize_mcp::serve::ProgressSink;
 
 use crate::screen::call::of_call;
@@ -23,6 +23,7 @@ const ERROR_CHARS: usize = 500;
 
 /// Makes notes of records.
 pub(crate) struct Progress {
+    tools: Arc<Catalog>,
     notes: ProgressSink,
     children: Mutex<BTreeMap<AgentId, Child>>,
 }
@@ -36,8 +37,8 @@ struct Child {
 }
 
 impl Progress {
-    pub(crate) fn new(notes: ProgressSink) -> Self {
-        Self { notes, children: Mutex::default() }
+    pub(crate) fn new(tools: Arc<Catalog>, notes: ProgressSink) -> Self {
+        Self { tools, notes, children: Mutex::default() }
     }
 
     /// The note that a record gives cause for.
@@ -55,7 +56,7 @@ impl Progress {
                 Some(note)
             }
             Event::ToolStart { tool, arguments, .. } => {
-                let call = of_call(tool, arguments);
+                let call = of_call(&self.tools, tool, arguments);
                 let Some(child) = children.get_mut(&record.agent) else { return Some(call) };
                 child.calls += 1;
                 child.untold += 1;
@@ -102,7 +103,7 @@ mod tests {
     use deputize_core::{CallId, ExitReason, Status};
 
     use super::*;
-    use crate::fixture::{Tape, child, ended, root, started};
+    use crate::fixture::{Tape, child, ended, root, started, tools};
 
     #[test]
     fn a_child_is_told_of_every_five_calls_or_two_seconds_and_at_its_end() {
@@ -120,7 +121,8 @@ mod tests {
         tape.add(&child(0), ended(&child(0), Status::Completed, ExitReason::Completed));
         let told = Arc::new(Mutex::new(Vec::new()));
         let sink = Arc::clone(&told);
-        let progress = Progress::new(Arc::new(move |note| sink.lock().unwrap().push(note)));
+        let progress =
+            Progress::new(tools(), Arc::new(move |note| sink.lock().unwrap().push(note)));
         let mut records = tape.records;
         records.iter_mut().for_each(|record| record.at = 0);
         // The last call comes late.

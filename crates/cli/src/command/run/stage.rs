@@ -209,7 +209,7 @@ impl Stage {
         parts.observers.push(Arc::clone(&opening) as Arc<dyn Observer>);
         let opened = Session::open(dir, place.id.clone(), parts);
         let (session, recovery) = opened.map_err(CliError::failed)?;
-        self.recovered(&recovery);
+        self.recovered(composition, &recovery);
         begun(tape.as_deref(), plan.material.as_ref())?;
         let material = plan.material.as_ref().map(|it| it.text.as_str());
         let how = Continue {
@@ -270,14 +270,15 @@ impl Stage {
         waits.watch(|agent| self.screen.show_reply_wait(agent, SHOWN_AFTER)).await
     }
 
-    fn recovered(&self, recovery: &Recovery) {
+    fn recovered(&self, composition: &Composition, recovery: &Recovery) {
         if recovery.dropped_bytes > 0 {
             let bytes = recovery.dropped_bytes;
             let what = "its last record was incomplete";
             self.tell(&format!("session recovered: {what} ({bytes} bytes dropped)"));
         }
         for call in &recovery.unknown {
-            let what = of_call(&call.tool, &call.arguments);
+            let tools = &composition.assembly.tools.catalog;
+            let what = of_call(tools, &call.tool, &call.arguments);
             self.tell(&format!("session recovered: a call has an unknown outcome: {what}"));
         }
     }
@@ -376,6 +377,7 @@ fn surface(
         size: around.stderr_is_terminal.then_some(size),
         live,
         colour: around.stderr_is_terminal && around.colour(),
+        tools: Arc::clone(&composition.assembly.tools.catalog),
         detail,
         cwd: cwd.to_owned(),
         unasked: !around.stdin_is_terminal && asks,

@@ -1,9 +1,7 @@
 //! Results of calls in words for people: what became of children, what an agent read of those
 //! below it, and the data of other tools.
 
-use deputize_core::ToolName;
 use deputize_core::door::to_line;
-use deputize_delegate::{CONTROL, TASK, TOOL};
 use serde_json::{Deserializer, Value};
 
 use crate::agent_name::path_of;
@@ -17,13 +15,11 @@ const LINE_CHARS: usize = 100;
 const ERROR: &str = "error: ";
 /// How a refusal names the list that people see below it anyway.
 const SEE_ERRORS: &str = ", see `errors`";
-/// The tools whose results are about agents.
-const DELEGATION: [ToolName; 3] = [TOOL, TASK, CONTROL];
 
-/// Returns the result of a call of this tool in words; `None` for the tool if it is not known.
-pub(super) fn result_words(tool: Option<&str>, content: &str) -> String {
-    let is_delegation = tool.is_none_or(|tool| DELEGATION.iter().any(|name| name.as_str() == tool));
-    let words = is_delegation.then(|| delegation_words(content)).flatten();
+/// Returns the result of a call in words. Only a tool whose results may be about agents has them
+/// read as such.
+pub(super) fn result_words(is_about_agents: bool, content: &str) -> String {
+    let words = is_about_agents.then(|| delegation_words(content)).flatten();
     words.unwrap_or_else(|| content.lines().map(lay_out).collect::<Vec<_>>().join("\n"))
 }
 
@@ -207,16 +203,16 @@ mod tests {
             "running": 1, "waiting": 0, "ended": 1, "left_out": 7,
         });
         assert_eq!(
-            result_words(Some("delegate_control"), &listed.to_string()),
+            result_words(true, &listed.to_string()),
             "1.0.0: running, step 3, in read_file, idle for 4 s: Sort\n\
              1.0.1/2.0.0: completed: Count\nand 7 more\n1 running, 0 waiting, 1 ended"
         );
         let sent = json!({"agents": [{"agent": "s1/1.0.0", "message": "left"}]});
-        assert_eq!(result_words(Some("delegate_control"), &sent.to_string()), "1.0.0: left");
+        assert_eq!(result_words(true, &sent.to_string()), "1.0.0: left");
         let none = json!({"agents": []}).to_string();
-        assert_eq!(result_words(Some("delegate_control"), &none), "no agents");
+        assert_eq!(result_words(true, &none), "no agents");
         // The same data of another tool is that tool's.
-        assert_eq!(result_words(Some("crm__list"), &none), none);
+        assert_eq!(result_words(false, &none), none);
     }
 
     #[test]
@@ -227,7 +223,7 @@ mod tests {
             "warnings": [],
         });
         assert_eq!(
-            result_words(Some("delegate_control"), &format!("error: {refused}")),
+            result_words(true, &format!("error: {refused}")),
             "error: nothing was done: 1 thing in this call is wrong\n\
              E_ACTION action: give an `action`"
         );
@@ -258,11 +254,11 @@ mod tests {
              sizes:\n      - 1\n      - 2\nnext: null\nnone: []\nquery: {}",
             "x".repeat(80)
         );
-        assert_eq!(result_words(Some("web__find"), &data.to_string()), laid_out);
+        assert_eq!(result_words(false, &data.to_string()), laid_out);
         let line = format!("structured data: {data}");
-        assert_eq!(result_words(Some("web__find"), &line), format!("structured data:\n{laid_out}"));
+        assert_eq!(result_words(false, &line), format!("structured data:\n{laid_out}"));
         for same in [r#"{"short": 1}"#.to_owned(), format!("let x = {data}"), "{".repeat(200)] {
-            assert_eq!(result_words(Some("read_file"), &same), same);
+            assert_eq!(result_words(false, &same), same);
         }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use deputize_core::door::{to_line, to_screen};
-use deputize_core::{AgentId, AgentSpec, Event, Message, Outcome, ToolResult};
+use deputize_core::{AgentId, AgentSpec, Catalog, Event, Message, Outcome, ToolKind, ToolResult};
 use deputize_runtime::{Said, StoredSession};
 
 use super::result_words::{delivery_words, result_words};
@@ -43,10 +43,11 @@ struct Agent<'s> {
 /// Prints the tree and one agent's conversation.
 pub(super) fn show(
     stored: &StoredSession,
+    tools: &Catalog,
     holder: Option<&Holder>,
     wanted: Option<&str>,
 ) -> Result<(), CliError> {
-    print(&folded(&shown(stored, holder, wanted)?, output_columns()))
+    print(&folded(&shown(stored, tools, holder, wanted)?, output_columns()))
 }
 
 /// Lines in rows of at most so many columns, wrapped at words; each row of a result is marked.
@@ -66,6 +67,7 @@ fn folded(text: &str, columns: usize) -> String {
 /// The tree and the top agent's conversation, or the conversation of the agent that is wanted.
 pub(super) fn shown(
     stored: &StoredSession,
+    tools: &Catalog,
     holder: Option<&Holder>,
     wanted: Option<&str>,
 ) -> Result<String, CliError> {
@@ -93,7 +95,7 @@ pub(super) fn shown(
         out.push('\n');
     }
     let open = if holder.is_some() { RUNNING } else { UNFINISHED };
-    out.push_str(&conversation(stored, chosen, open));
+    out.push_str(&conversation(stored, tools, chosen, open));
     if wanted.is_none() && !has_ended(stored) {
         out.push_str(&outlook(stored, holder));
     }
@@ -182,7 +184,12 @@ fn row(agent: &Agent<'_>) -> String {
     )
 }
 
-fn conversation(stored: &StoredSession, agent: &Agent<'_>, open: &'static str) -> String {
+fn conversation(
+    stored: &StoredSession,
+    tools: &Catalog,
+    agent: &Agent<'_>,
+    open: &'static str,
+) -> String {
     let mut out = format!("=== {} ({})\n", agent.id, status_of(agent.outcome, open));
     if agent.spec.parent.is_some() {
         out.push_str(&told(agent.spec));
@@ -213,17 +220,18 @@ fn conversation(stored: &StoredSession, agent: &Agent<'_>, open: &'static str) -
                     results.push(next);
                 }
                 for call in &reply.calls {
-                    out.push_str(&format!("\n* {}\n", of_call(&call.name, &call.arguments)));
+                    out.push_str(&format!("\n* {}\n", of_call(tools, &call.name, &call.arguments)));
                     let of_call = |message: &&Arc<Message>| matches!(&***message, Message::Tool(result) if result.call == call.id);
                     if let Some(Message::Tool(result)) =
                         results.iter().find(of_call).map(|it| &**it)
                     {
-                        out.push_str(&returned(stored, agent.id, Some(&call.name), result));
+                        let is_about_agents = is_about_agents(tools, &call.name);
+                        out.push_str(&returned(stored, agent.id, is_about_agents, result));
                     }
                 }
             }
             Message::Tool(result) => {
-                out.push_str(&returned(stored, agent.id, None, result));
+                out.push_str(&returned(stored, agent.id, true, result));
             }
         }
     }
@@ -240,14 +248,19 @@ fn is_result(said: &Said) -> bool {
     matches!(said, Said::Message(message) if matches!(&**message, Message::Tool(_)))
 }
 
+/// Whether the results of a tool are about agents.
+fn is_about_agents(tools: &Catalog, tool: &str) -> bool {
+    tools.spec(tool).is_some_and(|spec| spec.kind == ToolKind::Delegate)
+}
+
 /// The lines of a result, as far as they are shown.
 fn returned(
     stored: &StoredSession,
     agent: &AgentId,
-    tool: Option<&str>,
+    is_about_agents: bool,
     result: &ToolResult,
 ) -> String {
-    let text = to_screen(&result_words(tool, &result_of(stored, agent, result)));
+    let text = to_screen(&result_words(is_about_agents, &result_of(stored, agent, result)));
     let lines: Vec<&str> = text.lines().collect();
     let shown = lines.iter().take(RESULT_LINES).map(|line| format!("{RESULT}{line}\n"));
     let mut out: String = shown.collect();

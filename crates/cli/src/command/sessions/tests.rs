@@ -3,7 +3,9 @@ use deputize_core::{ExitReason, SessionStart, UserMessage};
 use deputize_runtime::{Header, SessionFile};
 
 use super::*;
-use crate::fixture::{CALL, START, Tape, called, child, ended, replied, returned, root, started};
+use crate::fixture::{
+    CALL, START, Tape, called, child, ended, replied, returned, root, started, tools,
+};
 
 fn stored(tape: &Tape) -> (tempfile::TempDir, StoredSession) {
     use deputize_core::Journal as _;
@@ -73,11 +75,11 @@ fn the_tree_and_a_conversation() {
     let (_folder, stored) = stored(&session());
     insta::assert_snapshot!(format!(
         "{}\n{}",
-        show::shown(&stored, None, None).unwrap().replace(&local(START), "TIME"),
-        show::shown(&stored, None, Some("1.0.0")).unwrap()
+        show::shown(&stored, &tools(), None, None).unwrap().replace(&local(START), "TIME"),
+        show::shown(&stored, &tools(), None, Some("1.0.0")).unwrap()
     ));
     assert_eq!(
-        show::shown(&stored, None, Some("9")).unwrap_err().to_string(),
+        show::shown(&stored, &tools(), None, Some("9")).unwrap_err().to_string(),
         "error: there is no agent `9` in this session\n\
          hint: `deputize sessions show SESSION` lists them"
     );
@@ -87,7 +89,7 @@ fn the_tree_and_a_conversation() {
 fn what_came_of_children_is_told_child_by_child() {
     let told = |result: &str| {
         let (_folder, stored) = stored(&session_with(result));
-        let text = show::shown(&stored, None, None).unwrap();
+        let text = show::shown(&stored, &tools(), None, None).unwrap();
         let lines = text.lines().filter_map(|line| line.strip_prefix("  | "));
         lines.map(str::to_owned).collect::<Vec<_>>()
     };
@@ -159,7 +161,7 @@ fn people_see_content_without_the_frames_that_are_for_the_model() {
     let text = format!("Your background child s1/1.0.0 has ended: completed.\n{ended}");
     tape.add(&root(), Event::Message(UserMessage { text, from: Some(child(0)) }));
     let (_folder, stored) = stored(&tape);
-    let texts = [show::shown(&stored, None, None).unwrap(), markdown::markdown(&stored)];
+    let texts = [show::shown(&stored, &tools(), None, None).unwrap(), markdown::markdown(&stored)];
     for text in texts {
         for content in ["one <b>\n", "two\n", "Sorted three.", "has ended: completed.\n"] {
             assert!(text.contains(content), "{content:?}: {text}");
@@ -173,13 +175,13 @@ fn people_see_content_without_the_frames_that_are_for_the_model() {
 #[test]
 fn a_session_without_an_agent_is_shown_as_such() {
     let (_folder, stored) = stored(&Tape::default());
-    assert_eq!(show::shown(&stored, None, None).unwrap(), "no agent is on record\n");
+    assert_eq!(show::shown(&stored, &tools(), None, None).unwrap(), "no agent is on record\n");
 }
 
 #[test]
 fn of_a_session_that_did_not_end_it_is_told_how_to_go_on() {
     let (_folder, stored) = stored(&session());
-    let text = show::shown(&stored, None, None).unwrap();
+    let text = show::shown(&stored, &tools(), None, None).unwrap();
     assert!(text.ends_with("\nunfinished: go on with `deputize run --resume s1`\n"), "{text}");
 }
 
@@ -189,7 +191,7 @@ fn a_running_session_is_shown_as_running_without_the_advice_to_resume_it() {
     tape.records.truncate(tape.records.len() - 1);
     let (_folder, stored) = stored(&tape);
     let holder = Holder { session: stored.header.session.clone(), pid: Some(7) };
-    let text = show::shown(&stored, Some(&holder), None).unwrap();
+    let text = show::shown(&stored, &tools(), Some(&holder), None).unwrap();
     assert!(text.contains("=== s1 (running)\n"), "{text}");
     let advice = "\nrunning in process 7: `deputize agents s1` shows what its agents do\n";
     assert!(text.ends_with(advice) && !text.contains("--resume"), "{text}");

@@ -2,10 +2,12 @@ use deputize_core::{CallId, CallStatus, Event, ExitReason};
 use proptest::prelude::*;
 
 use super::*;
-use crate::fixture::{CALL, START, Tape, called, child, ended, replied, returned, root, started};
+use crate::fixture::{
+    CALL, START, Tape, called, child, ended, replied, returned, root, started, tools,
+};
 
 fn tree(tape: &Tape) -> Tree {
-    let mut tree = Tree::default();
+    let mut tree = Tree::new(tools());
     tape.records.iter().for_each(|record| tree.apply(record));
     tree
 }

@@ -4,7 +4,9 @@ use deputize_core::{
 
 use super::super::frame::frame;
 use super::*;
-use crate::fixture::{CALL, START, Tape, called, child, ended, outcome, returned, root, started};
+use crate::fixture::{
+    CALL, START, Tape, called, child, ended, outcome, returned, root, started, tools,
+};
 use crate::output::outlet::tests::{stalled, wait};
 use crate::screen::line::{Style, width};
 
@@ -132,6 +134,7 @@ fn surface(out: Box<dyn Write + Send>, detail: Detail, live: bool) -> Surface {
         size: live.then_some(size),
         live,
         colour: false,
+        tools: tools(),
         detail,
         cwd: PathBuf::from("/repo/project"),
         unasked: false,
@@ -207,7 +210,7 @@ fn why_a_child_failed_stands_above_the_tree_and_whole_at_the_end() {
 
 #[test]
 fn above_a_live_tree_it_is_told_once_why_a_model_is_waited_for() {
-    let mut state = State::new(Detail::Normal, true);
+    let mut state = State::new(tools(), Detail::Normal, true);
     let mut tape = Tape::default();
     let retry = |attempt, reason: &str| {
         let (of, wait_ms, reason) = (5, 1400, reason.to_owned());
@@ -231,7 +234,7 @@ fn above_a_live_tree_it_is_told_once_why_a_model_is_waited_for() {
 
 #[test]
 fn above_a_live_tree_stands_what_it_has_no_place_for() {
-    let mut state = State::new(Detail::Normal, true);
+    let mut state = State::new(tools(), Detail::Normal, true);
     let mut tape = Tape::default();
     let hook = |decision, reason: &str| {
         Event::Hook(Box::new(HookRun {
@@ -280,7 +283,7 @@ fn plain_lines_are_printed_at_once() {
 #[test]
 fn lines_that_follow_fast_are_written_together_and_wake_nobody() {
     let mut drawer = Drawer::new(surface(Box::new(io::sink()), Detail::Normal, false));
-    let mut state = State::new(Detail::Normal, false);
+    let mut state = State::new(tools(), Detail::Normal, false);
     let tape = session();
     tape.records.iter().take(2).for_each(|record| state.see(record));
     assert_eq!(drawer.next(&mut state), Next::Write(b"delegate: a\n".to_vec()));
@@ -302,7 +305,7 @@ fn nothing_is_written_while_a_question_is_open_and_all_of_it_afterwards() {
     for live in [false, true] {
         let sink = Sink::default();
         let mut drawer = Drawer::new(surface(Box::new(sink.clone()), Detail::Normal, live));
-        let mut state = State::new(Detail::Normal, live);
+        let mut state = State::new(tools(), Detail::Normal, live);
         let mut draw = |state: &mut State| {
             while let Next::Write(frame) = drawer.next(state) {
                 drawer.write(&frame);
