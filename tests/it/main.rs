@@ -37,3 +37,4 @@ mod rights;
 mod screens;
 mod signals;
 mod simulated;
+mod tool_names;

@@ -146,6 +146,7 @@ async fn a_plugin_is_checked_pinned_and_called_like_any_tool() {
         assert!(results[0].contains("           5  one.txt"), "{results:?}");
         assert_eq!(ended.events("tool.end")[0]["status"], "ok");
         assert_eq!(ended.events("agent.start")[0]["tools"], json!(["archive_list"]));
+        assert!(ended.err.contains("list files.tar.gz"), "as the tool describes it: {}", ended.err);
         assert_eq!(lab.processes(), [], "isolated: {isolated}");
     }
 }

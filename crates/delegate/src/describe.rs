@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::plan::MOST_TASKS;
 use crate::policy::{Form, OverLimit, Policy};
-use crate::toolset::{Parent, TASK, TOOL, is_never, nests, offered};
+use crate::toolset::{CLARIFY, EXECUTE_CODE, Parent, TASK, TOOL, is_never, nests, offered};
 
 const DESCRIPTION: &str = include_str!("../prompts/tool.md");
 const BACKGROUND: &str = include_str!("../prompts/background.md");
@@ -109,12 +109,12 @@ fn own(parent: Parent<'_>, policy: &Policy) -> &'static str {
 
 /// What to do rather than hand on; a tool is named only if the parent has it.
 fn instead(parent: Parent<'_>) -> String {
-    let steps = if parent.has("execute_code") {
+    let steps = if parent.has(EXECUTE_CODE) {
         "mechanical steps (`execute_code`)"
     } else {
         "mechanical steps"
     };
-    let person = if parent.has("clarify") {
+    let person = if parent.has(CLARIFY) {
         "what needs the person (`clarify`)"
     } else {
         "what needs the person's answer (ask yourself)"

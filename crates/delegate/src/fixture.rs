@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use deputize_core::{
     AgentId, AgentSpec, ApproverMode, Authority, BoxFuture, Catalog, Effects, Entry, Grant, Limits,
     ModelOptions, Origin, Role, Schema, SessionId, Tool, ToolCallResult, ToolCx, ToolDecl,
-    ToolName, ToolOutput, ToolSpec, ToolsetName,
+    ToolKind, ToolName, ToolOutput, ToolSpec, ToolsetName,
 };
 use serde_json::{Value, json};
 
@@ -146,9 +146,17 @@ fn made(path: &str) -> Entry {
         parameters: Schema::new(&json!({"type": "object"})).unwrap(),
     };
     // As the tools of these names are.
-    let spec = match name {
+    let mut spec = match name {
         "terminal" => ToolSpec::effectful(decl, Effects::Unknown),
         _ => ToolSpec::read_only(decl),
+    };
+    spec.kind = match name {
+        "terminal" => ToolKind::Execute,
+        "read_file" => ToolKind::Read,
+        "edit_file" | "write_file" => ToolKind::Edit,
+        "list_dir" | "search_files" => ToolKind::Search,
+        "delegate_control" | "delegate_task" | "task" | "workflow" => ToolKind::Delegate,
+        _ => ToolKind::Other,
     };
     let tool = std::sync::Arc::new(Idle(spec));
     Entry { toolset: toolset(set), origin, tool }

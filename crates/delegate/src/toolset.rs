@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use deputize_core::{AgentSpec, AgentView, ApproverMode, Authority, Catalog, Entry, Origin, Role};
-use deputize_core::{ToolDecl, ToolName, ToolsetName};
+use deputize_core::{ToolDecl, ToolKind, ToolName, ToolsetName};
 
 use crate::policy::{Form, Policy, ToolSchemas};
 
@@ -17,22 +17,25 @@ pub const TOOL: ToolName = ToolName::literal("delegate_task");
 /// The same for models that are trained on it, see [`Form::Task`].
 pub const TASK: ToolName = ToolName::literal("task");
 
+/// The tool that asks the person, if a program has one.
+pub(crate) const CLARIFY: &str = "clarify";
+/// The tool that runs scripts of mechanical steps, if a program has one.
+pub(crate) const EXECUTE_CODE: &str = "execute_code";
+
 /// Tools that no child has, wherever they live, and why.
 const NEVER: [(&str, &str); 8] = [
-    ("clarify", "a child has nobody to ask"),
+    (CLARIFY, "a child has nobody to ask"),
     ("cronjob", "it outlives the turn"),
-    ("execute_code", "it would run beside the rules that calls are judged by"),
+    (EXECUTE_CODE, "it would run beside the rules that calls are judged by"),
     ("memory", "what is remembered is the top agent's"),
     ("send_message", "only the top agent speaks to others"),
     ("session_search", "it would read the parent's conversation"),
     ("skill_manage", "what is learned is the top agent's"),
     ("todo", "the plan is the parent's"),
 ];
-/// Tools that only an agent has which may hand work on.
-const DELEGATING: [&str; 4] = ["delegate_control", "delegate_task", "task", "workflow"];
-/// The tools of a child that `task` makes.
-const BASIC: [&str; 6] =
-    ["edit_file", "list_dir", "read_file", "search_files", "terminal", "write_file"];
+/// The kinds of tools that a child has which `task` makes. Those of plugins and servers are not
+/// basic.
+const BASIC: [ToolKind; 4] = [ToolKind::Read, ToolKind::Edit, ToolKind::Search, ToolKind::Execute];
 
 /// What the computations here read of a parent: values, never the running agent.
 #[derive(Debug, Clone, Copy)]
@@ -245,13 +248,13 @@ pub fn child_tools(
         false => Ok(()),
     };
     for entry in parent.tools() {
-        let judged = match class(entry.name()) {
+        let judged = match class(entry) {
             Class::Never(why) => Err(Reason::Never(why)),
             Class::Delegating => match &leaf {
                 Some(why) => Err(Reason::Leaf(why.clone())),
                 None => Ok(()),
             },
-            Class::Common if !policy.may_give(entry.name()) => Err(Reason::NotBasic),
+            Class::Common if !policy.may_give(entry) => Err(Reason::NotBasic),
             Class::Common if !parent.told_alike(entry, policy) => Err(Reason::ToldOtherwise),
             Class::Common => {
                 let inherited =
@@ -279,9 +282,11 @@ pub fn child_tools(
 }
 
 impl Policy {
-    /// Whether a child may have a tool of that name, in this form of delegation.
-    fn may_give(&self, tool: &ToolName) -> bool {
-        self.form == Form::DelegateTask || BASIC.contains(&tool.as_str())
+    /// Whether a child may have the tool in this form of delegation.
+    fn may_give(&self, entry: &Entry) -> bool {
+        let is_linked = matches!(entry.origin, Origin::Linked { .. });
+        let is_basic = is_linked && BASIC.contains(&entry.tool.spec().kind);
+        self.form == Form::DelegateTask || is_basic
     }
 }
 
@@ -300,7 +305,7 @@ pub(crate) fn offered<'a>(
     let mut sets: BTreeMap<&str, Vec<&ToolName>> = BTreeMap::new();
     let approver = parent.child_approver(policy);
     for entry in parent.tools() {
-        let common = matches!(class(entry.name()), Class::Common) && policy.may_give(entry.name());
+        let common = matches!(class(entry), Class::Common) && policy.may_give(entry);
         let common = common && !policy.withholds(entry, approver);
         if common && under_ceiling(&entry.toolset, policy).is_ok() {
             sets.entry(entry.toolset.as_str()).or_default().push(entry.name());
@@ -339,25 +344,28 @@ pub(crate) fn nests(parent: Parent<'_>, policy: &Policy) -> bool {
         && entry.is_some_and(|entry| under_ceiling(&entry.toolset, policy).is_ok())
 }
 
-/// What children may have of a tool, by its name alone.
+/// What children may have of a tool.
 enum Class {
     Common,
     Delegating,
     Never(&'static str),
 }
 
-fn class(tool: &ToolName) -> Class {
-    let name = tool.as_str();
-    match NEVER.iter().find(|(never, _)| *never == name) {
-        Some((_, why)) => Class::Never(why),
-        None if DELEGATING.contains(&name) => Class::Delegating,
+fn class(entry: &Entry) -> Class {
+    match never_reason(entry.name()) {
+        Some(why) => Class::Never(why),
+        None if entry.tool.spec().kind == ToolKind::Delegate => Class::Delegating,
         None => Class::Common,
     }
 }
 
+fn never_reason(tool: &ToolName) -> Option<&'static str> {
+    NEVER.iter().find(|(never, _)| *never == tool.as_str()).map(|(_, why)| *why)
+}
+
 /// Whether no child ever has a tool of that name.
 pub(crate) fn is_never(tool: &ToolName) -> bool {
-    matches!(class(tool), Class::Never(_))
+    never_reason(tool).is_some()
 }
 
 /// The order in which tools are sent: by name, but those that children lose come last, so that
@@ -368,7 +376,7 @@ pub fn send_order<'a>(
     tools: impl IntoIterator<Item = &'a Entry>,
     policy: &Policy,
 ) -> Vec<ToolName> {
-    let group = |entry: &Entry| match class(entry.name()) {
+    let group = |entry: &Entry| match class(entry) {
         Class::Common if policy.withholds(entry, policy.approvals) => 2_u8,
         Class::Common => 0,
         Class::Delegating => 1,

@@ -6,7 +6,7 @@ use syn::spanned::Spanned as _;
 use syn::{Attribute, Error, ItemFn, LitStr, Result};
 
 use crate::arguments::{derives, says};
-use crate::options::{Effects, Options};
+use crate::options::{Effects, Kind, Options};
 use crate::signature::{Argument, Place, camel_case, deprecation, docs, literal, name_of, places};
 
 pub(crate) fn tool(options: TokenStream, function: TokenStream) -> Result<TokenStream> {
@@ -34,6 +34,9 @@ pub(crate) fn tool(options: TokenStream, function: TokenStream) -> Result<TokenS
         function.attrs.iter().filter(|attribute| attribute.path().is_ident("cfg")).collect();
     // A name that no type of the function's has: they are all named in its scope.
     let arguments = Ident::new(&format!("__{type_name}Arguments"), Span::call_site());
+    if let Some(subject) = &options.subject {
+        check_subject(subject, &places)?;
+    }
     let structure = structure(&krate, &arguments, &places);
     let spec = spec(&krate, &options, (&name, &arguments), &function.attrs);
     let run = run(&krate, &function, &arguments, &places);
@@ -71,6 +74,20 @@ fn arguments(places: &[Place]) -> Vec<&Argument> {
     of_model.collect()
 }
 
+/// Checks that the subject is one of the arguments, as far as their names are known here.
+fn check_subject(subject: &LitStr, places: &[Place]) -> Result<()> {
+    let (wanted, arguments) = (subject.value(), arguments(places));
+    let is_named = |argument: &&&Argument| argument.ident == wanted.as_str();
+    let renames =
+        |argument: &&&Argument| says(&argument.attrs, "rename") || says(&argument.attrs, "flatten");
+    if arguments.iter().any(|argument| is_named(&argument) || renames(&argument)) {
+        return Ok(());
+    }
+    let text =
+        format!("there is no argument `{wanted}`; the subject is the argument that tells most");
+    Err(Error::new(subject.span(), text))
+}
+
 /// The struct that the model's arguments become.
 fn structure(krate: &TokenStream, name: &Ident, places: &[Place]) -> TokenStream {
     let arguments = arguments(places);
@@ -104,6 +121,17 @@ fn spec(
         }
     };
     let mut set = Vec::new();
+    set.extend(
+        options.kind.as_ref().map(|Kind(kind)| quote!(spec.kind = #krate::ToolKind::#kind;)),
+    );
+    set.extend(
+        options.subject.as_ref().map(
+            |subject| quote!(let kind = spec.kind; let mut spec = spec.about(kind, #subject);),
+        ),
+    );
+    set.extend(
+        options.verb.as_ref().map(|verb| quote!(spec.subject = spec.subject.with_verb(#verb);)),
+    );
     for (field, value) in [("repeatable", &options.repeatable), ("parallel", &options.parallel)] {
         let field = Ident::new(field, Span::call_site());
         set.extend(value.as_ref().map(|value| quote!(spec.#field = #value;)));

@@ -24,6 +24,26 @@
 //! assert_eq!(tool.spec().decl.description, "Count the words of a text.");
 //! ```
 //!
+//! A tool that says its kind and its subject is shown as `get https://…` while it runs, and editors
+//! give it a picture:
+//!
+//! ```
+//! use deputize_core::{ToolKind, tool};
+//!
+//! /// Get a web page as text.
+//! #[tool(toolset = "pages", effects = read_only, kind = fetch, subject = "address", verb = "get")]
+//! async fn get_page(
+//!     /// The address of the page.
+//!     address: String,
+//! ) -> String {
+//!     format!("the page {address}")
+//! }
+//!
+//! let tool = deputize_core::erase(GetPage);
+//! assert_eq!(tool.spec().kind, ToolKind::Fetch);
+//! assert_eq!(tool.spec().subject.verb(), Some("get"));
+//! ```
+//!
 //! # Features and stability
 //!
 //! No features.
@@ -61,6 +81,9 @@ use proc_macro2::TokenStream as Tokens;
 /// | `name = "count_words"` | its name for the model | that of the function |
 /// | `type = CountWords` | its type's name | that of the function, in camel case |
 /// | `effects = read_only` | `read_only`, `writes_files` or `unknown`: what a call may do | `unknown`, which asks a person |
+/// | `kind = fetch` | the sort of work, for people and editors: `read`, `edit`, `delete`, `move`, `search`, `execute`, `fetch`, `delegate`, `think` or `other` | `other` |
+/// | `subject = "address"` | the argument that tells what a call is about: people read `fetch https://…` | people read the name and all arguments |
+/// | `verb = "get"` | the first word of that line | that of the kind |
 /// | `repeatable = true` | a call that a crash cut off may be made again | true for `read_only` |
 /// | `parallel = true` | calls of one step may run side by side | true for `read_only` |
 /// | `time_limit_seconds = 120` | after how long a call is told to end; 0: it watches its own time | 120 |

@@ -13,6 +13,9 @@ pub(crate) struct Options {
     pub(crate) name: Option<LitStr>,
     pub(crate) type_name: Option<Ident>,
     pub(crate) effects: Effects,
+    pub(crate) kind: Option<Kind>,
+    pub(crate) subject: Option<LitStr>,
+    pub(crate) verb: Option<LitStr>,
     pub(crate) repeatable: Option<LitBool>,
     pub(crate) parallel: Option<LitBool>,
     pub(crate) time_limit_seconds: Option<LitInt>,
@@ -29,14 +32,31 @@ pub(crate) enum Effects {
     Unknown,
 }
 
+/// A kind of tools: its name, and that of its variant.
+pub(crate) struct Kind(pub(crate) Ident);
+
 pub(crate) struct Example {
     pub(crate) title: LitStr,
     /// JSON, for `json!`.
     pub(crate) arguments: TokenStream,
 }
 
-const KNOWN: &str = "toolset, name, type, effects, repeatable, parallel, time_limit_seconds, \
-    usable, example, crate";
+const KNOWN: &str = "toolset, name, type, effects, kind, subject, verb, repeatable, parallel, \
+    time_limit_seconds, usable, example, crate";
+
+/// The kinds of tools, each with the variant of `ToolKind`.
+const KINDS: [(&str, &str); 10] = [
+    ("read", "Read"),
+    ("edit", "Edit"),
+    ("delete", "Delete"),
+    ("move", "Move"),
+    ("search", "Search"),
+    ("execute", "Execute"),
+    ("fetch", "Fetch"),
+    ("delegate", "Delegate"),
+    ("think", "Think"),
+    ("other", "Other"),
+];
 
 impl Parse for Options {
     fn parse(input: ParseStream<'_>) -> Result<Self> {
@@ -76,6 +96,9 @@ impl Options {
             "name" => self.name = Some(name(input.parse()?, "tool")?),
             "type" => self.type_name = Some(input.parse()?),
             "effects" => self.effects = effects(&input.call(Ident::parse_any)?)?,
+            "kind" => self.kind = Some(kind(&input.call(Ident::parse_any)?)?),
+            "subject" => self.subject = Some(input.parse()?),
+            "verb" => self.verb = Some(input.parse()?),
             "repeatable" => self.repeatable = Some(input.parse()?),
             "parallel" => self.parallel = Some(input.parse()?),
             "time_limit_seconds" => self.time_limit_seconds = Some(input.parse()?),
@@ -121,6 +144,17 @@ fn effects(word: &Ident) -> Result<Effects> {
             Err(Error::new(word.span(), text))
         }
     }
+}
+
+fn kind(word: &Ident) -> Result<Kind> {
+    let name = word.to_string();
+    let variant = KINDS.iter().find(|(known, _)| *known == name).map(|(_, variant)| *variant);
+    let Some(variant) = variant else {
+        let known: Vec<&str> = KINDS.iter().map(|(known, _)| *known).collect();
+        let text = format!("there is no kind `{name}`; there are: {}", known.join(", "));
+        return Err(Error::new(word.span(), text));
+    };
+    Ok(Kind(Ident::new(variant, word.span())))
 }
 
 fn example(span: Span, input: ParseStream<'_>) -> Result<Example> {

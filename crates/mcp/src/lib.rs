@@ -62,7 +62,7 @@ pub use approval_store::{ApprovalStore, ApprovalStoreError};
 pub use content::TEXT_BYTES;
 pub use error::{McpError, McpErrorKind, ProtocolViolation};
 pub use listing::{DESCRIPTION_BYTES, SCHEMA_BYTES, ServerListing, TOOLS, ToolDescription};
-pub use names::{SERVER_CHARS, ServerNameError, server_name, toolset};
+pub use names::{SERVER_CHARS, ServerNameError, is_server_name, server_name, toolset};
 pub use offer::{HintCommands, Offer, ToolFilter, offer};
 pub use server::{Cwd, Server, ServerLimits, ServerTarget, ServerTransport, WORKSPACE};
 pub use server_record::{Approval, ServerChange, ServerRecord, difference, pretty};

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::connection::{Connection, Timeouts};
 use crate::error::{McpError, McpErrorKind};
-use crate::listing::{ServerListing, checked, outputs};
+use crate::listing::{ServerListing, checked, kinds, outputs};
 use crate::request_error::RequestError;
 
 /// The most pages of one list.
@@ -135,6 +135,7 @@ pub(crate) async fn listed(
         Ok(tools) => {
             (listed.tools, listed.problems) = checked(server, &tools);
             listed.outputs = outputs(&tools, &listed.tools);
+            listed.kinds = kinds(&tools, &listed.tools);
             Ok(listed)
         }
         Err(no) => {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use deputize_core::door::{clean, clean_json, to_line};
-use deputize_core::{Schema, looks_within};
+use deputize_core::{Schema, ToolKind, looks_within};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
@@ -88,6 +88,10 @@ pub struct ServerListing {
     /// is told of them, so nobody approves them.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub outputs: BTreeMap<String, String>,
+    /// The sorts of work that tools do, by name, as far as their annotations say it. People and
+    /// editors see them, and no right depends on them, so nobody approves them.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub kinds: BTreeMap<String, ToolKind>,
 }
 
 impl ServerListing {
@@ -152,6 +156,27 @@ pub(crate) fn outputs(tools: &[Value], offered: &[ToolDescription]) -> BTreeMap<
         Some((name.to_owned(), arguments(Some(schema)).ok()?))
     };
     tools.iter().filter_map(schema).collect()
+}
+
+/// Returns the sorts of work that the annotations of tools tell.
+pub(crate) fn kinds(tools: &[Value], offered: &[ToolDescription]) -> BTreeMap<String, ToolKind> {
+    let kind = |tool: &Value| {
+        let name = tool.get("name").and_then(Value::as_str)?;
+        let is_offered = offered.iter().any(|offered| offered.name == name);
+        let kind = annotated_kind(tool.get("annotations").filter(|_| is_offered)?)?;
+        Some((name.to_owned(), kind))
+    };
+    tools.iter().filter_map(kind).collect()
+}
+
+fn annotated_kind(annotations: &Value) -> Option<ToolKind> {
+    let hint = |name: &str| annotations.get(name).and_then(Value::as_bool);
+    match (hint("readOnlyHint")?, hint("openWorldHint")) {
+        (true, Some(true)) => Some(ToolKind::Fetch),
+        (true, _) => Some(ToolKind::Read),
+        (false, Some(false)) => Some(ToolKind::Edit),
+        (false, _) => None,
+    }
 }
 
 /// How a result misses what its tool says of it, if it does: in words of ours, and what is wrong
@@ -250,6 +275,29 @@ mod tests {
 
     fn tool(name: &str, description: &str, schema: &Value) -> Value {
         json!({"name": name, "description": description, "inputSchema": schema})
+    }
+
+    #[test]
+    fn annotations_tell_the_sort_of_work() {
+        let annotated =
+            |name: &str, annotations: Value| json!({"name": name, "annotations": annotations});
+        let tools = [
+            annotated("read", json!({"readOnlyHint": true})),
+            annotated("get", json!({"readOnlyHint": true, "openWorldHint": true})),
+            annotated("put", json!({"readOnlyHint": false, "openWorldHint": false})),
+            annotated("send", json!({"readOnlyHint": false, "openWorldHint": true})),
+            annotated("odd", json!({"readOnlyHint": "yes"})),
+            annotated("bad", json!(["readOnlyHint"])),
+            json!({"name": "plain"}),
+            json!({"annotations": {"readOnlyHint": true}}),
+        ];
+        let (offered, _) = checked("s", &tools);
+        let kinds = kinds(&tools, &offered);
+        let kinds: Vec<(&str, ToolKind)> =
+            kinds.iter().map(|(name, kind)| (name.as_str(), *kind)).collect();
+        let expected =
+            [("get", ToolKind::Fetch), ("put", ToolKind::Edit), ("read", ToolKind::Read)];
+        assert_eq!(kinds, expected);
     }
 
     #[test]

@@ -9,13 +9,37 @@ use sha2::{Digest as _, Sha256};
 pub const SERVER_CHARS: usize = 32;
 /// The most characters of a tool's name.
 const CHARS: usize = 64;
+/// How the names of all tools of servers begin.
+const TOOL_PREFIX: &str = "mcp__";
+/// How the names of all sets of such tools begin.
+const TOOLSET_PREFIX: &str = "mcp-";
+
+/// Whether a tool or its set is named like those of servers: other tools have other names.
+///
+/// ```
+/// use deputize_core::{ToolName, ToolsetName};
+/// use deputize_mcp::is_server_name;
+///
+/// let files = ToolsetName::literal("files");
+/// assert!(is_server_name(&ToolName::literal("mcp__git__log"), &files));
+/// assert!(!is_server_name(&ToolName::literal("log"), &files));
+/// ```
+#[must_use]
+pub fn is_server_name(tool: &ToolName, toolset: &ToolsetName) -> bool {
+    tool.as_str().starts_with(TOOL_PREFIX) || toolset.as_str().starts_with(TOOLSET_PREFIX)
+}
+
+/// Returns the name of a server's tool.
+pub(crate) fn tool_name(server: &str, tool: &str) -> String {
+    format!("{TOOL_PREFIX}{server}__{tool}")
+}
 
 /// The set that a server's tools are given in, `mcp-SERVER`; nothing where the name is none that
 /// a server may have.
 #[must_use]
 pub fn toolset(server: &str) -> Option<ToolsetName> {
     server_name(server).ok()?;
-    ToolsetName::new(format!("mcp-{server}")).ok()
+    ToolsetName::new(format!("{TOOLSET_PREFIX}{server}")).ok()
 }
 
 /// Why a server cannot have a name.
@@ -72,7 +96,7 @@ pub(crate) fn names<'a>(
     for tool in tools {
         found.entry(tool.to_owned()).or_insert_with(|| plain(tool));
     }
-    let room = CHARS.saturating_sub("mcp__".len() + server.len() + "__".len());
+    let room = CHARS.saturating_sub(tool_name(server, "").len());
     let wanted: Vec<String> = found.values().filter_map(|name| name.clone().ok()).collect();
     let alike = |name: &String| wanted.iter().filter(|other| *other == name).count() > 1;
     let named = |(tool, name): (String, Result<String, ToolNameError>)| {
@@ -87,7 +111,7 @@ pub(crate) fn names<'a>(
                 let kept: String = name.chars().take(room.saturating_sub(9)).collect();
                 format!("{kept}_{mark}")
             };
-            format!("mcp__{server}__{name}")
+            tool_name(server, &name)
         });
         let name = name.and_then(|name| ToolName::new(name).map_err(|_| ToolNameError::Long));
         (tool, name)

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deputize_core::{
-    Effects, Entry, Origin, Schema, Tool, ToolDecl, ToolName, ToolSpec, ToolsetName,
+    Effects, Entry, Origin, Schema, Tool, ToolDecl, ToolKind, ToolName, ToolSpec, ToolsetName,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::listing::ToolDescription;
-use crate::names::{names, toolset};
+use crate::names::{names, tool_name, toolset};
 use crate::server::ServerTarget;
 use crate::server_record::{ServerChange, ServerRecord};
 use crate::tool::{ServerTool, ToolAction};
@@ -107,7 +107,8 @@ pub fn offer(
     for tool in whole.iter().filter(|tool| filter.takes(&tool.name)) {
         let Some(Ok(name)) = names.get(&tool.name) else { continue };
         let only_looks = filter.read_only.contains(&tool.name);
-        offer.entries.extend(entry(of, (name, tool), only_looks));
+        let kind = listed.kinds.get(&tool.name).copied().unwrap_or_default();
+        offer.entries.extend(entry(of, (name, tool), kind, only_looks));
     }
     let known = |name: &&String| listed.tool(name).is_none() && !own(name);
     let lists = [&filter.include, &filter.exclude, &filter.read_only];
@@ -147,6 +148,7 @@ struct Of<'a> {
 fn entry(
     of: Of<'_>,
     (name, tool): (&ToolName, &ToolDescription),
+    kind: ToolKind,
     only_looks: bool,
 ) -> Option<Entry> {
     let decl = ToolDecl {
@@ -155,7 +157,7 @@ fn entry(
         parameters: tool.parameters()?,
     };
     let does = ToolAction::Tool { name: tool.name.clone(), digest: tool.digest() };
-    Some(made(of, spec(decl, only_looks), does))
+    Some(made(of, ToolSpec { kind, ..spec(decl, only_looks) }, does))
 }
 
 fn made(of: Of<'_>, spec: ToolSpec, does: ToolAction) -> Entry {
@@ -189,7 +191,7 @@ fn own_tools(
             ToolAction::ListResources | ToolAction::ReadResource => resources,
             _ => prompts,
         };
-        let Ok(name) = ToolName::new(format!("mcp__{}__{own}", of.server)) else { continue };
+        let Ok(name) = ToolName::new(tool_name(of.server, own)) else { continue };
         // A tool of the server with this name is the one that is meant.
         let taken = entries.iter().any(|entry| *entry.name() == name);
         if !has || taken || !filter.takes(own) {
@@ -199,7 +201,17 @@ fn own_tools(
         let Ok(parameters) = Schema::new(&parameters) else { continue };
         let decl = ToolDecl { name, description, parameters };
         let only_looks = filter.read_only.iter().any(|name| name == own);
-        entries.push(made(of, spec(decl, only_looks), does));
+        let kind = own_kind(&does);
+        entries.push(made(of, ToolSpec { kind, ..spec(decl, only_looks) }, does));
+    }
+}
+
+/// Returns the sort of work that a tool of ours does.
+const fn own_kind(does: &ToolAction) -> ToolKind {
+    match does {
+        ToolAction::ListResources | ToolAction::ListPrompts => ToolKind::Search,
+        ToolAction::ReadResource | ToolAction::GetPrompt => ToolKind::Read,
+        ToolAction::Tool { .. } => ToolKind::Other,
     }
 }
 

@@ -15,7 +15,7 @@ use serde_json::json;
 deputize_core::tool_crate!();
 
 /// Look a word up.
-#[tool(toolset = "words", effects = read_only)]
+#[tool(toolset = "words", effects = read_only, kind = search, subject = "word")]
 pub async fn look_up(
     /// The word.
     word: String,

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use deputize_agent::is_secret_name;
 use deputize_core::door::Secrets;
 use deputize_core::{Catalog, CatalogError, Entry, Origin, ToolName, ToolsetName};
+use deputize_mcp::is_server_name;
 use deputize_plugin_host::{
     Boundary, Description, HostProgram, Inside, Isolated, PluginError, PluginFile, entries,
 };
@@ -188,7 +189,7 @@ pub(crate) fn add_tools(
 ) -> Result<(), PluginFault> {
     for entry in entries(description, path, plugin) {
         let (path, tool) = (path.to_owned(), entry.name().clone());
-        if tool.as_str().starts_with("mcp__") || entry.toolset.as_str().starts_with("mcp-") {
+        if is_server_name(&tool, &entry.toolset) {
             return Err(PluginFault::Servers { path, tool, toolset: entry.toolset });
         }
         if let Some(owner) = other_owner(catalog, &entry) {

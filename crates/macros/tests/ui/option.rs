@@ -43,6 +43,21 @@ async fn wrong_example() -> String {
     String::new()
 }
 
+/// An unknown kind.
+#[tool(toolset = "words", kind = paint)]
+async fn unknown_kind() -> String {
+    String::new()
+}
+
+/// A subject that is no argument.
+#[tool(toolset = "words", kind = fetch, subject = "url")]
+async fn no_subject(
+    /// The address.
+    address: String,
+) -> String {
+    address
+}
+
 /// A name that no model may write.
 #[tool(toolset = "words")]
 async fn zähle() -> String {

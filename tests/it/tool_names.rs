@@ -1,0 +1,97 @@
+//! Tools describe themselves: code that is about any tool matches no tool's name.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use deputize_core::Catalog;
+
+/// Crates that may name tools: those that have them, and the model by rule, which calls tools by
+/// their names as any model does.
+const MAY_NAME: [&str; 4] = ["crates/tools", "crates/offline", "crates/testkit", "crates/macros"];
+
+/// The places left that name a tool, the prefix of servers' tools, or a usual argument, with the
+/// reason. The list must not grow.
+const LEFT: [(&str, &[&str]); 5] = [
+    // Names of tools are made here.
+    ("crates/delegate/src/control.rs", &["delegate_control"]),
+    ("crates/delegate/src/toolset.rs", &["delegate_task"]),
+    ("crates/mcp/src/names.rs", &["mcp__"]),
+    // Rights are named, not described: a child that is another program must be due these tools.
+    ("crates/acp/src/agents.rs", &["terminal", "write_file"]),
+    // A toolset that has the name of its tool.
+    ("crates/delegate/src/describe.rs", &["terminal"]),
+];
+
+/// Returns the source files of a folder, except for tests.
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let file = entry.unwrap().path();
+        let name = file.file_name().unwrap().to_str().unwrap();
+        if file.is_dir() {
+            if !["tests", "target", "examples", "benches"].contains(&name) {
+                sources(&file, found);
+            }
+        } else if name.ends_with(".rs") && !["tests.rs", "fixture.rs"].contains(&name) {
+            found.push(file);
+        }
+    }
+}
+
+/// Returns a source without comments and the tests at its end.
+fn code(source: &str) -> String {
+    let code = source.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+    let is_code = |line: &&str| !line.trim_start().starts_with("//");
+    code.lines().filter(is_code).map(|line| format!("{line}\n")).collect()
+}
+
+/// Returns what a source names of these words.
+fn named<'w>(code: &str, words: &'w BTreeSet<String>) -> Vec<&'w str> {
+    let is_named = |word: &&String| code.contains(&format!("\"{word}\""));
+    let mut named: Vec<&str> = words.iter().filter(is_named).map(String::as_str).collect();
+    named.extend(code.contains("\"mcp__").then_some("mcp__"));
+    // Arguments are read by their roles.
+    for argument in ["command", "path", "pattern", "goal"] {
+        let read = [".get(", ".remove(", "text("].map(|call| format!("{call}\"{argument}\")"));
+        let is_read = read.iter().any(|read| code.contains(read));
+        assert!(!is_read || !is_about_calls(code), "reads an argument `{argument}`:\n{code}");
+    }
+    named
+}
+
+/// Whether a source handles calls of any tool.
+fn is_about_calls(code: &str) -> bool {
+    code.contains("ToolSpec") && code.contains("arguments")
+}
+
+#[test]
+fn no_code_outside_of_tools_matches_a_tools_name() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut words: BTreeSet<String> = Catalog::linked(&[deputize_tools::LINK])
+        .unwrap()
+        .iter()
+        .map(|entry| entry.name().to_string())
+        .collect();
+    words.extend([deputize_delegate::TOOL, deputize_delegate::CONTROL].map(|it| it.to_string()));
+    let mut files = Vec::new();
+    for folder in ["crates", "plugins/sdk", "plugins/host"] {
+        sources(&root.join(folder), &mut files);
+    }
+    let mut found: Vec<(String, Vec<&str>)> = Vec::new();
+    for file in files {
+        let place = file.strip_prefix(root).unwrap().to_str().unwrap().to_owned();
+        if MAY_NAME.iter().any(|may| place.starts_with(may)) {
+            continue;
+        }
+        let code = code(&fs::read_to_string(&file).unwrap());
+        let named = named(&code, &words);
+        if !named.is_empty() {
+            found.push((place, named));
+        }
+    }
+    found.sort();
+    let mut left: Vec<(String, Vec<&str>)> =
+        LEFT.iter().map(|(place, names)| ((*place).to_owned(), names.to_vec())).collect();
+    left.sort();
+    assert_eq!(found, left);
+}
