@@ -294,7 +294,7 @@ mod tests {
             (read.tools[0].spec.clone(), read.unknown)
         };
         let (spec, unknown) = tool(json!({"kind": "fetch", "subject": "at", "verb": "get\n"}));
-        assert_eq!((spec.kind, spec.subject.verb()), (ToolKind::Fetch, Some("get ")));
+        assert_eq!((spec.kind, spec.subject.verb()), (ToolKind::Fetch, Some("get")));
         assert_eq!(spec.subject.main(), Some(("at", ArgumentRole::Url)));
         assert_eq!(unknown, Vec::<String>::new());
         let (silent, unknown) = tool(json!({"kind": null, "subject": null, "verb": null}));
