@@ -6,7 +6,7 @@ use std::path::Path;
 use cargo_metadata::{DependencyKind, MetadataCommand, Package};
 
 /// The arrows of ARCHITECTURE.md: a crate of ours, and those of ours it builds on.
-const ARROWS: [(&str, &[&str]); 22] = [
+const ARROWS: [(&str, &[&str]); 23] = [
     ("deputize-core", &["deputize-macros"]),
     ("deputize-macros", &[]),
     ("deputize-plugin", &["deputize-core"]),
@@ -48,11 +48,22 @@ const ARROWS: [(&str, &[&str]); 22] = [
         ],
     ),
     (
+        "deputize-config",
+        &[
+            "deputize-core",
+            "deputize-delegate",
+            "deputize-mcp",
+            "deputize-providers",
+            "deputize-runtime",
+        ],
+    ),
+    (
         "deputize",
         &[
             "deputize-acp",
             "deputize-agent",
             "deputize-check",
+            "deputize-config",
             "deputize-core",
             "deputize-delegate",
             "deputize-mcp",

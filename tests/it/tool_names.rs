@@ -25,7 +25,7 @@ const LEFT: [(&str, &[&str]); 7] = [
         &["edit_file", "list_dir", "read_file", "search_files", "write_file"],
     ),
     // A toolset and a section of the configuration that have the name of a tool.
-    ("crates/cli/src/config/rules.rs", &["terminal"]),
+    ("crates/config/src/rules.rs", &["terminal"]),
     ("crates/delegate/src/describe.rs", &["terminal"]),
 ];
 

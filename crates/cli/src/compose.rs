@@ -41,11 +41,10 @@ pub(crate) use chosen::Chosen;
 pub(crate) use delegation::approvals;
 pub(crate) use found::Found;
 pub(crate) use model::{
-    Asked, Use, ca_file_fault, environment_secrets, name, unreachable, whole_endpoint, wire,
+    Asked, Use, ca_file_fault, environment_secrets, name, unreachable, whole_endpoint,
 };
 pub(crate) use prices::{Dollars, Unpriced};
-pub(crate) use settings::approver_mode;
-use settings::{date, limits, options, prefill, sync, tool_settings, toolsets};
+use settings::{date, limits, options, prefill, tool_settings, toolsets};
 
 /// The values that programs of others are given and that nobody else may see.
 pub(crate) fn given_secrets(config: &Config, around: &Surroundings, secrets: &mut Secrets) {
@@ -204,7 +203,7 @@ impl Composition {
                 prompt,
                 workspace,
                 limits: limits(config),
-                sync: sync(config),
+                sync: config.journal.sync,
                 clock: Arc::clone(&from.clock),
                 memory: from.surroundings.own.memory.clone(),
                 program: concat!("deputize ", env!("CARGO_PKG_VERSION")).to_owned(),

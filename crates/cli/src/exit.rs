@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use deputize_core::door::to_screen;
 
+use crate::config::edit::FileError;
 use crate::config::{ConfigError, VerbError};
 
 /// What a command that failed before or beside an agent's run ends with. How a run itself ends
@@ -80,6 +81,15 @@ impl CliError {
     /// What the program ends with.
     pub(crate) const fn exit(&self) -> Exit {
         self.exit
+    }
+}
+
+impl From<FileError> for CliError {
+    fn from(error: FileError) -> Self {
+        match error {
+            FileError::Config(error) => Self::usage(error),
+            other => Self::failed(other),
+        }
     }
 }
 

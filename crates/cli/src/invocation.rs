@@ -2,21 +2,18 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 
 use clap::{ArgMatches, CommandFactory as _};
+pub(crate) use deputize_config::hint::format_command;
+use deputize_config::hint::{format_command_with, set_config_option};
 use deputize_core::SessionId;
 
 use crate::args::Arguments;
 
-/// The file of `--config`, quoted for a shell; unset if the program was started without it.
-static CONFIG: OnceLock<String> = OnceLock::new();
-
 /// Remembers the `--config` of the command line for the commands of hints.
 pub(crate) fn remember_config(arguments: &[OsString]) {
     if let Some(config) = quoted_config(arguments) {
-        // A process has one command line: a second call changes nothing.
-        let _first_stays = CONFIG.set(config);
+        set_config_option(config);
     }
 }
 
@@ -28,16 +25,10 @@ fn quoted_config(arguments: &[OsString]) -> Option<String> {
     config_file(&matches).map(quote_path)
 }
 
-/// Formats a command of this program as a person types it, with the `--config` that the program
-/// was started with. The caller appends further arguments. Only for commands that have `--config`.
-pub(crate) fn format_command(command: &str) -> String {
-    with_config(command, CONFIG.get().map(String::as_str))
-}
-
 /// Formats the command that goes on with a session, with the `--config` that it ran with.
 pub(crate) fn format_resume(session: &SessionId, config_file: Option<&Path>) -> String {
     let run = match config_file {
-        Some(file) => with_config("run", Some(&quote_path(file))),
+        Some(file) => format_command_with("run", Some(&quote_path(file))),
         None => format_command("run"),
     };
     format!("{run} --resume {session}")
@@ -46,15 +37,6 @@ pub(crate) fn format_resume(session: &SessionId, config_file: Option<&Path>) -> 
 /// Quotes a path for a POSIX shell where it needs that.
 pub(crate) fn quote_path(path: &Path) -> String {
     quote_for_shell(&path.to_string_lossy())
-}
-
-fn with_config(command: &str, config: Option<&str>) -> String {
-    match config {
-        // As one word, such a name is not taken for an option.
-        Some(file) if file.starts_with('-') => format!("deputize {command} --config={file}"),
-        Some(file) => format!("deputize {command} --config {file}"),
-        None => format!("deputize {command}"),
-    }
 }
 
 /// Returns the value of `--config` of the innermost subcommand, which alone has that option.
@@ -82,7 +64,7 @@ mod tests {
 
     fn formatted(arguments: &[&str]) -> String {
         let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
-        with_config("mcp list", quoted_config(&arguments).as_deref())
+        format_command_with("mcp list", quoted_config(&arguments).as_deref())
     }
 
     #[test]

@@ -20,7 +20,7 @@
 //! after a version in which the old form is deprecated where that is possible. The command line
 //! is an interface of its own, described by `deputize --help`.
 
-pub mod config;
+pub use deputize_config as config;
 
 mod agent_name;
 mod approve;

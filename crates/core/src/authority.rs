@@ -4,21 +4,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::{Catalog, Entry, Origin};
 use crate::guarded::Guarded;
 use crate::name::ToolName;
 
-/// How a question is answered for an agent, in order of trust.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+/// How a request for permission is answered, in order of trust.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum ApproverMode {
-    /// No.
+    /// Deny.
     Deny,
-    /// A person is asked.
+    /// Ask the person; without one, deny.
+    #[default]
     Ask,
-    /// Yes, once, and logged.
+    /// Approve once, and log it.
     Auto,
 }
 

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -28,14 +29,14 @@ impl Version {
     }
 }
 
-/// What to do with a write to a file that changed since the agent read it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+/// What happens when a file to be written changed since it was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnStaleWrite {
-    /// Refuse it.
+    /// The write is refused.
     #[default]
     Refuse,
-    /// Do it and say so.
+    /// The write is done, with a warning.
     Warn,
 }
 

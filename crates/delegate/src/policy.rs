@@ -7,6 +7,8 @@ use std::sync::Arc;
 use deputize_core::{
     ApproverMode, ArgumentRole, Effects, Entry, Limits, Subject, ToolName, ToolsetName,
 };
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::prompt::PromptLayout;
 use crate::toolset::{TASK, TOOL};
@@ -17,34 +19,37 @@ pub const CHILD_TIMEOUT_FLOOR_SECONDS: u32 = 30;
 pub const MAX_SPAWN_DEPTH_CEILING: u32 = 3;
 
 /// What happens to a call with more tasks than may run side by side.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum OverLimit {
-    /// It is refused.
+    /// Refuse the call.
     #[default]
     Refuse,
-    /// All its tasks run, so many at a time.
+    /// Run all its tasks, so many at a time.
     Queue,
 }
 
-/// Which tools a child is told of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// Which tool descriptions a child is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum ToolSchemas {
-    /// Its own.
+    /// Those of the tools that it may use.
     #[default]
     Narrowed,
-    /// Its parent's, unchanged, as is its parent's system text; what it may not use is refused
-    /// when it is called. What is its own stands in its first message, so that a provider's
-    /// cache serves the whole family.
+    /// All of its parent's. A call of a tool that it may not use is refused.
+    // The system text is the parent's too, so that a provider's cache serves both; what is the
+    // child's own stands in its first message.
     CachePreserving,
 }
 
-/// The form in which delegation is offered to a model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// The name under which delegation is offered to the model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Form {
-    /// `delegate_task`, with everything.
+    /// The full tool.
     #[default]
     DelegateTask,
-    /// `task`, with one text: a child with the basic tools, and its answer as it is.
+    /// A tool with one argument, for models trained on it.
     Task,
 }
 

@@ -4,6 +4,8 @@ use std::path::Path;
 
 use deputize_core::door::clean;
 use deputize_core::{FillError, PromptParts, Section, ToolName, fill};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::toolset::TOOL;
 
@@ -18,8 +20,9 @@ const REPORT: &str = include_str!("../prompts/child_report.md");
 const ORCHESTRATOR: &str = include_str!("../prompts/child_orchestrator.md");
 const LAST_LEVEL: &str = " So your children will be leaves.";
 
-/// Where goal and context stand.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// Where goal and context stand in a child's prompt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum PromptLayout {
     /// At the top.
     #[default]

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deputize_core::{Model, Request};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::endpoint::{Endpoint, EndpointError};
 use crate::http::{HttpClient, Seen, look};
@@ -28,17 +30,31 @@ use crate::{
 /// assert!(body.starts_with(br#"{"model":"m","stream":true"#));
 /// # Ok::<(), deputize_providers::EndpointError>(())
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 pub enum Wire {
-    /// OpenAI's Chat Completions.
+    /// OpenAI's Chat Completions, which most servers speak.
+    #[serde(rename = "openai-chat")]
     OpenAiChat,
     /// OpenAI's Responses.
+    #[serde(rename = "openai-responses")]
     OpenAiResponses,
     /// Anthropic's Messages.
+    #[serde(rename = "anthropic-messages")]
     AnthropicMessages,
 }
 
 impl Wire {
+    /// Returns the name that stands in configurations, such as `openai-chat`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::OpenAiChat => "openai-chat",
+            Self::OpenAiResponses => "openai-responses",
+            Self::AnthropicMessages => "anthropic-messages",
+        }
+    }
+
     /// A model behind an endpoint that speaks this wire. Nothing is sent yet.
     ///
     /// # Errors

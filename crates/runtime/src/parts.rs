@@ -12,6 +12,9 @@ use deputize_core::{
     Memory, Model, NoPerson, Observer, Policy, Price, RateGate, RetryPolicy, Store, ToolSource,
 };
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::budget_ledger::Budgets;
 use crate::clock::SystemClock;
 use crate::pulse::Pulse;
@@ -20,15 +23,16 @@ use crate::tape::Tape;
 /// How long one run of a hook may take, unless said otherwise.
 pub const HOOK_TIME_LIMIT: Duration = Duration::from_secs(60);
 
-/// When the session file is synced to the storage.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// When the record is forced to disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum SyncMode {
-    /// Before a call that may not be repeated, and at a turn's end.
+    /// Before a call that must not be repeated, and at the end of a turn.
     #[default]
     Turn,
-    /// After every record of an agent's loop.
+    /// After every record.
     Always,
-    /// Never: what was appended survives the end of the process, not that of the machine.
+    /// Never; a power cut may lose the end.
     Never,
 }
 

@@ -4,14 +4,14 @@ mod extensions;
 mod models;
 mod storage;
 
-use deputize_core::ToolCrate;
+use deputize_core::{ApproverMode, ToolCrate};
 use serde_json::{Value, json};
 
 use crate::args::Doctor;
 use crate::command::aligned;
 use crate::command::run::overrides;
 use crate::compose::{Composition, Ingredients, approvals, external};
-use crate::config::{ApprovalMode, Config, load};
+use crate::config::{Config, load};
 use crate::exit::CliError;
 use crate::hooks::program::{faults, on_path};
 use crate::processes;
@@ -132,7 +132,7 @@ fn external_agent(config: &Config, around: &Surroundings) -> Option<Check> {
         Ok(None) => None,
         Ok(Some(program)) => {
             let path = program.path().to_string_lossy().into_owned();
-            if config.delegation.child_approvals() == ApprovalMode::Deny {
+            if config.delegation.child_approvals() == ApproverMode::Deny {
                 let found =
                     format!("{path}, but none is started: `delegation.approvals` is `deny`");
                 return Some(Check::less("external agent", found));

@@ -15,7 +15,7 @@ use serde_json::json;
 
 use self::stage::{Place, Plan, Stage};
 use crate::args::{Approve, ModelChoice, RunOptions};
-use crate::compose::{Composition, Ingredients, approver_mode, external, given_secrets, mcp};
+use crate::compose::{Composition, Ingredients, external, given_secrets, mcp};
 use crate::config::{Config, FlagValue, Loaded, ModelOverrides};
 use crate::exit::CliError;
 use crate::hooks;
@@ -271,7 +271,7 @@ fn left_alone(options: &RunOptions) -> Vec<&'static str> {
 /// How the top agent's questions are answered: as set, or by whether somebody is there.
 fn mode(loaded: &Loaded, around: &Surroundings) -> ApproverMode {
     if loaded.origins.contains_key("approvals.mode") || around.stdin_is_terminal {
-        approver_mode(loaded.config.approvals.mode)
+        loaded.config.approvals.mode
     } else {
         ApproverMode::Deny
     }

@@ -14,7 +14,6 @@ use deputize_core::{
 use deputize_runtime::{Continue, Parts, ResumeError, Session, StoredSession, SystemClock};
 use tokio::task::spawn_blocking;
 
-use super::approver_mode;
 use super::serve::{Begun, House, while_active};
 use crate::config::ModelOverrides;
 use crate::control::server::Server as Control;
@@ -131,7 +130,7 @@ impl Work {
             cwd,
             catalog: Arc::clone(&begun.composition.assembly.tools.catalog),
             // Somebody is at the editor, so questions are asked unless something else is said.
-            mode: approver_mode(loaded.1.config.approvals.mode),
+            mode: loaded.1.config.approvals.mode,
             in_words: of_call,
             notes,
         };

@@ -4,19 +4,10 @@ use std::sync::Arc;
 
 use deputize_agent::BasePrompt;
 use deputize_core::{FillError, ToolName};
-use deputize_delegate::ToolSchemas;
 use deputize_runtime::prompt::BaseParts;
 
 use super::Found;
-use crate::config::{self, Config};
-
-/// Returns which tools children are sent, as the delegation policy has it.
-pub(super) const fn tool_schemas(config: &Config) -> ToolSchemas {
-    match config.delegation.tool_schemas {
-        config::ToolSchemas::Narrowed => ToolSchemas::Narrowed,
-        config::ToolSchemas::CachePreserving => ToolSchemas::CachePreserving,
-    }
-}
+use crate::config::Config;
 
 /// Returns the base prompt of all children.
 pub(super) fn child_base(config: &Config, found: &Found) -> Result<Vec<Arc<str>>, FillError> {
@@ -24,7 +15,7 @@ pub(super) fn child_base(config: &Config, found: &Found) -> Result<Vec<Arc<str>>
         system_text: Some(&config.system_prompt),
         ..BaseParts::new(&found.date, found.children_environment())
     };
-    let schemas = tool_schemas(config);
+    let schemas = config.delegation.tool_schemas;
     Ok(BasePrompt::build(&parts, schemas)?.for_children(schemas))
 }
 
@@ -42,7 +33,7 @@ pub(super) fn top_base(
         platform: Some(found.platform()),
         ..BaseParts::new(&found.date, found.environment())
     };
-    let schemas = tool_schemas(config);
+    let schemas = config.delegation.tool_schemas;
     let mut prompt = BasePrompt::build(&parts, schemas)?;
     if let Some(memory) = &found.memory {
         prompt.add_memory(memory, schemas);

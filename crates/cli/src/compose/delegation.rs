@@ -6,12 +6,11 @@ use std::sync::Arc;
 
 use deputize_agent::EffectPolicy;
 use deputize_core::{ApproverMode, SessionId, ToolsetName};
-use deputize_delegate::{Form, OverLimit, Policy, PromptLayout};
+use deputize_delegate::{Form, Policy};
 use deputize_runtime::Pulse;
 
-use super::base::tool_schemas;
 use super::settings::{effort, seconds};
-use super::{Composition, Found, Ingredients, approver_mode};
+use super::{Composition, Found, Ingredients};
 use crate::config::{self, Config, LATER_TOOLSETS, child_model_name};
 
 /// When children give signs of life.
@@ -44,37 +43,28 @@ pub(super) fn policy(
         max_concurrent_children: set.max_concurrent_children,
         max_spawn_depth: u32::from(set.max_spawn_depth),
         orchestrator_enabled: set.orchestrator_enabled,
-        approvals: approver_mode(set.child_approvals()),
+        approvals: set.child_approvals(),
         approval_effects: EffectPolicy::approval_effects(),
         person_available: found.person_available,
         max_summary_bytes: set.max_summary_bytes,
-        prompt_layout: match set.prompt_layout {
-            config::PromptLayout::Classic => PromptLayout::Classic,
-            config::PromptLayout::CacheFirst => PromptLayout::CacheFirst,
-        },
+        prompt_layout: set.prompt_layout,
         default_toolsets,
         toolset_ceiling,
         inherit_mcp_toolsets: set.inherit_mcp_toolsets,
         later_toolsets: LATER_TOOLSETS.iter().map(|name| (*name).to_owned()).collect(),
         spawn_depth_key: "delegation.max_spawn_depth".to_owned(),
         orchestrator_key: "delegation.orchestrator_enabled".to_owned(),
-        over_limit: match set.over_limit {
-            config::OverLimit::Refuse => OverLimit::Refuse,
-            config::OverLimit::Queue => OverLimit::Queue,
-        },
+        over_limit: set.over_limit,
         max_children_per_session: set.max_children_per_session,
         model: child_model_name(from.config),
         models,
         unreachable_models,
         reasoning_effort: effort(set.reasoning_effort),
         max_output_tokens: Some(set.max_output_tokens).filter(|tokens| *tokens > 0),
-        tool_schemas: tool_schemas(from.config),
+        tool_schemas: set.tool_schemas,
         external_needs: Vec::new(),
-        background: set.background && set.tool_name == config::DelegationTool::DelegateTask,
-        form: match set.tool_name {
-            config::DelegationTool::DelegateTask => Form::DelegateTask,
-            config::DelegationTool::Task => Form::Task,
-        },
+        background: set.background && set.tool_name == Form::DelegateTask,
+        form: set.tool_name,
         context_windows: context_windows(from.config),
         workspace: found.workspace.clone(),
         logs: logs(from),

@@ -18,8 +18,8 @@ use deputize_providers::{
 use super::capped::{Capped, within};
 use super::{external, options};
 use crate::config::{
-    self, Api, Config, Endpoint, ModelChoice, ModelOverrides, ResolveError, SPOKEN,
-    resolve_child_model, resolve_model,
+    self, Config, Endpoint, ModelChoice, ModelOverrides, ResolveError, SPOKEN, resolve_child_model,
+    resolve_model,
 };
 use crate::exit::{CliError, Exit};
 use crate::surroundings::Surroundings;
@@ -199,9 +199,7 @@ impl Asked {
         };
         let dialect = match &choice.endpoint {
             Endpoint::Offline => Dialect::default(),
-            Endpoint::Http(at) => {
-                wire(at.api).dialect(&endpoint(choice, at)).map_err(CliError::usage)?
-            }
+            Endpoint::Http(at) => at.api.dialect(&endpoint(choice, at)).map_err(CliError::usage)?,
         };
         let most = choice.max_output_tokens;
         let options =
@@ -230,15 +228,6 @@ pub(crate) fn unreachable(
     match choice {
         Ok(choice) => missing_key(&choice, surroundings).map(|missing| missing.to_string()),
         Err(error) => Some(error.to_string()),
-    }
-}
-
-/// The wire of a configured protocol.
-pub(crate) const fn wire(api: Api) -> Wire {
-    match api {
-        Api::OpenaiChat => Wire::OpenAiChat,
-        Api::OpenaiResponses => Wire::OpenAiResponses,
-        Api::AnthropicMessages => Wire::AnthropicMessages,
     }
 }
 
@@ -347,7 +336,7 @@ pub(super) fn make(
         return Err(CliError::new(Exit::Provider, missing).hint(hint));
     }
     let endpoint = whole_endpoint(choice, at, surroundings)?;
-    let model = wire(at.api).model(endpoint, http).map_err(CliError::usage)?;
+    let model = at.api.model(endpoint, http).map_err(CliError::usage)?;
     Ok(Capped::of(choice, model))
 }
 

@@ -12,7 +12,7 @@ use deputize_core::{
 use deputize_runtime::{Gates, Parts, SessionDir};
 use deputize_tools::Processes;
 
-use super::{Chosen, Composition, Ingredients, approver_mode, external, given_secrets, mcp};
+use super::{Chosen, Composition, Ingredients, external, given_secrets, mcp};
 use crate::args::{RunOptions, Settings};
 use crate::command::run::{flags, go_on_with, overrides, staff};
 use crate::config::{Config, Loaded, ModelOverrides, Sources};
@@ -131,7 +131,7 @@ impl House {
 
 /// How questions are answered where nobody is at a terminal of ours.
 pub(super) fn unasked(config: &Config) -> ApproverMode {
-    match approver_mode(config.approvals.mode) {
+    match config.approvals.mode {
         ApproverMode::Auto => ApproverMode::Auto,
         ApproverMode::Ask | ApproverMode::Deny => ApproverMode::Deny,
     }

@@ -6,27 +6,16 @@ use std::time::Duration;
 
 use deputize_agent::AssemblyLimits;
 use deputize_core::{
-    ApproverMode, AssistantMessage, Catalog, Limits, Message, ModelOptions, OnStaleWrite,
-    ToolsetName, UserMessage,
+    AssistantMessage, Catalog, Limits, Message, ModelOptions, ToolsetName, UserMessage,
 };
-use deputize_runtime::{Budgets, SyncMode};
+use deputize_runtime::Budgets;
 use jiff::Timestamp;
 
 use super::{ComposeError, Ingredients, delegation, mcp};
 use crate::config::{
-    ApprovalMode, Config, JournalSync, LATER_TOOLSETS, PrefillMessage, PrefillRole,
-    ReasoningEffort, SERVER_TOOLSETS,
+    Config, LATER_TOOLSETS, PrefillMessage, PrefillRole, ReasoningEffort, SERVER_TOOLSETS,
 };
 use crate::zone::zone;
-
-/// How questions are answered, as a mode that agents carry.
-pub(crate) const fn approver_mode(mode: ApprovalMode) -> ApproverMode {
-    match mode {
-        ApprovalMode::Ask => ApproverMode::Ask,
-        ApprovalMode::Deny => ApproverMode::Deny,
-        ApprovalMode::Auto => ApproverMode::Auto,
-    }
-}
 
 /// What is wanted of a model, that has its own limit of an answer or the configured one.
 pub(super) fn options(config: &Config, max_output_tokens: Option<u32>) -> ModelOptions {
@@ -66,15 +55,6 @@ pub(super) fn limits(config: &Config) -> AssemblyLimits {
         },
         children_time: config.delegation.budget.seconds.map(seconds),
         pulse: delegation::pulse(config),
-    }
-}
-
-/// When session files are synced.
-pub(super) const fn sync(config: &Config) -> SyncMode {
-    match config.journal.sync {
-        JournalSync::Turn => SyncMode::Turn,
-        JournalSync::Always => SyncMode::Always,
-        JournalSync::Never => SyncMode::Never,
     }
 }
 
@@ -138,10 +118,7 @@ pub(super) fn tool_settings(from: &Ingredients<'_>) -> deputize_tools::Settings 
     deputize_tools::Settings {
         read_lines: config.limits.read_lines as usize,
         read_bytes: config.limits.read_bytes as usize,
-        on_stale_write: match config.file_state.on_stale_write {
-            crate::config::OnStaleWrite::Refuse => OnStaleWrite::Refuse,
-            crate::config::OnStaleWrite::Warn => OnStaleWrite::Warn,
-        },
+        on_stale_write: config.file_state.on_stale_write,
         env: from.surroundings.os_env.clone(),
         terminal_cwd: Some(&config.terminal.cwd).filter(|cwd| !cwd.is_empty()).map(PathBuf::from),
         ..deputize_tools::Settings::default()

@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use super::{Check, Health};
 use crate::args::Doctor;
 use crate::command::run::overrides;
-use crate::compose::{Composition, Use, name, whole_endpoint, wire};
+use crate::compose::{Composition, Use, name, whole_endpoint};
 use crate::config::{Endpoint, HttpEndpoint, ModelChoice};
 use crate::exit::CliError;
 use crate::screen::summary::count;
@@ -75,7 +75,7 @@ async fn answers(subjects: &[Subject], around: &Surroundings) -> Vec<Answer> {
             Err(error) => *answer = Some(Err(error.chain())),
             Ok(mut endpoint) => {
                 endpoint.connect_timeout = endpoint.connect_timeout.min(CONNECT);
-                let (wire, http): (_, HttpClient) = (wire(at.api), http.clone());
+                let (wire, http): (_, HttpClient) = (at.api, http.clone());
                 let bare = Address { keys: Vec::new(), ..endpoint.clone() };
                 let keyed = !endpoint.keys.is_empty();
                 tasks.spawn(async move {

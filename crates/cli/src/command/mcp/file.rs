@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use crate::config::Sources;
-use crate::config::edit::{change, indent, place, says_nothing};
+use crate::config::edit::{FileError, change, find_key, indent, is_blank};
 use crate::exit::CliError;
 
 /// The key under which servers stand.
@@ -23,9 +23,9 @@ pub(super) fn add(sources: &Sources, name: &str, entry: &Value) -> Result<PathBu
             now.mcp_servers.remove(name).is_some() && now == *before
         },
     )
-    .map_err(|(error, by_hand)| {
+    .map_err(|error| {
         let hint = format!("put this among the entries of `{KEY}` there: {line}");
-        if by_hand { error.hint(hint) } else { error }
+        with_hint(error, hint)
     })
 }
 
@@ -39,16 +39,19 @@ pub(super) fn remove(sources: &Sources, name: &str) -> Result<PathBuf, CliError>
             before.mcp_servers.remove(name).is_some() && before == *now
         },
     )
-    .map_err(
-        |(error, by_hand)| {
-            if by_hand { error.hint(format!("delete `{KEY}.{name}` there")) } else { error }
-        },
-    )
+    .map_err(|error| with_hint(error, format!("delete `{KEY}.{name}` there")))
+}
+
+/// Adds what the person can do by hand, where only that is left.
+fn with_hint(error: FileError, hint: String) -> CliError {
+    let by_hand = matches!(error, FileError::Form(_));
+    let error = CliError::from(error);
+    if by_hand { error.hint(hint) } else { error }
 }
 
 /// The text with a line more under the key; nothing where the key is not written as a block.
 fn with(text: &str, line: &str) -> Option<String> {
-    let (lines, at) = place(text, KEY);
+    let (lines, at) = find_key(text, KEY);
     let Some(at) = at else {
         let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
         return Some(format!("{text}{end}{KEY}:\n  {line}\n"));
@@ -66,7 +69,7 @@ fn with(text: &str, line: &str) -> Option<String> {
     if !(own.is_empty() || own.starts_with('#')) {
         return None;
     }
-    let first = after.iter().find(|line| !says_nothing(line)).map(|line| indent(line));
+    let first = after.iter().find(|line| !is_blank(line)).map(|line| indent(line));
     let deep = first.filter(|indent| *indent > 0).unwrap_or(2);
     let end = if key.ends_with('\n') { "" } else { "\n" };
     let above = lines.get(..at)?.concat();
@@ -75,7 +78,7 @@ fn with(text: &str, line: &str) -> Option<String> {
 
 /// The text without the lines of a server; nothing where they are not found.
 fn without(text: &str, name: &str) -> Option<String> {
-    let (lines, at) = place(text, KEY);
+    let (lines, at) = find_key(text, KEY);
     let at = at?;
     let is_its = |line: &str| {
         let own = line.trim_start_matches(' ');
@@ -83,22 +86,23 @@ fn without(text: &str, name: &str) -> Option<String> {
         indent(line) > 0 && plain.is_some()
     };
     let below = lines.iter().enumerate().skip(at + 1);
-    let mut below = below.take_while(|(_, line)| says_nothing(line) || indent(line) > 0);
+    let mut below = below.take_while(|(_, line)| is_blank(line) || indent(line) > 0);
     let (begin, first) = below.find(|(_, line)| is_its(line))?;
     let deep = indent(first);
     let rest = lines.iter().enumerate().skip(begin + 1);
     let end = rest
-        .filter(|(_, line)| !says_nothing(line))
+        .filter(|(_, line)| !is_blank(line))
         .find(|(_, line)| indent(line) <= deep)
         .map_or(lines.len(), |(end, _)| end);
     // Remarks above what follows belong to that.
     let above = lines.get(begin + 1..end).unwrap_or_default().iter().rev();
-    let above = above.take_while(|line| says_nothing(line) && indent(line) <= deep).count();
+    let above = above.take_while(|line| is_blank(line) && indent(line) <= deep).count();
     let end = end - above;
     let kept = lines.iter().enumerate().filter(|(at, _)| !(begin..end).contains(at));
-    let alone = lines.iter().enumerate().skip(at + 1).all(|(line, text)| {
-        (begin..end).contains(&line) || says_nothing(text) || indent(text) == 0
-    });
+    let alone =
+        lines.iter().enumerate().skip(at + 1).all(|(line, text)| {
+            (begin..end).contains(&line) || is_blank(text) || indent(text) == 0
+        });
     // A key without anything below it would be no map.
     let kept = kept.filter(|(line, _)| !(alone && *line == at));
     Some(kept.map(|(_, line)| *line).collect())

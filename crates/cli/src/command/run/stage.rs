@@ -21,7 +21,6 @@ use super::recording;
 use crate::approve::Person;
 use crate::args::{OutputFormat, RunOptions};
 use crate::compose::Composition;
-use crate::config::ApprovalMode;
 use crate::control::server::Server;
 use crate::exit::{CliError, Exit};
 use crate::invocation::format_command;
@@ -371,7 +370,7 @@ fn surface(
     let mixed = options.output == OutputFormat::Events && around.stdout_is_terminal;
     let live = around.stderr_is_terminal && around.moves_cursor() && !mixed;
     let size: Size = Box::new(|| terminal_size().unwrap_or((80, 24)));
-    let asks = composition.config.approvals.mode != ApprovalMode::Deny;
+    let asks = composition.config.approvals.mode != ApproverMode::Deny;
     Ok(Surface {
         out: Box::new(own(io::stderr())?),
         size: around.stderr_is_terminal.then_some(size),

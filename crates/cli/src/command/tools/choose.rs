@@ -9,7 +9,7 @@ use super::compose;
 use crate::args::Choice;
 use crate::compose::Composition;
 use crate::compose::mcp::toolsets;
-use crate::config::edit::{Item, Own, change, with_item, without_key};
+use crate::config::edit::{FileError, ListChange, UserFile, change, with_item, without_key};
 use crate::config::{Config, LATER_TOOLSETS, Sources, load, nearest};
 use crate::exit::CliError;
 use crate::invocation::format_command;
@@ -37,7 +37,7 @@ pub(super) fn choose(
 ) -> Result<(), CliError> {
     let name = choice.toolset.as_str();
     let sources = around.sources(&choice.settings, Vec::new())?;
-    let own = Own::read(&sources)?;
+    let own = UserFile::read(&sources)?;
     let composition = compose(links, around, &choice.settings)?;
     let there = there(&composition);
     let listed = &own.config.toolsets;
@@ -68,7 +68,7 @@ pub(super) fn choose(
         ));
         return told_if_overruled(&sources, &[]);
     }
-    let item = if enable { Item::Add(name) } else { Item::Remove(name) };
+    let item = if enable { ListChange::Add(name) } else { ListChange::Remove(name) };
     write(&sources, &wanted, |text| with_item(text, KEY, item, &wanted))?;
     tell(&format!("{word}: {name}; `{KEY}` in {path} is now [{}]", wanted.join(", ")));
     if listed.is_empty() {
@@ -119,10 +119,13 @@ fn write(
         now.toolsets == all
             && Config { toolsets: before.toolsets.clone(), ..now.clone() } == *before
     };
-    change(sources, edit, is_right).map(|_| ()).map_err(|(error, by_hand)| match all {
-        _ if !by_hand => error,
-        [] => error.hint(format!("take out `{KEY}` there, which gives agents all there are")),
-        all => error.hint(format!("write this there: {KEY}: [{}]", all.join(", "))),
+    change(sources, edit, is_right).map(|_| ()).map_err(|error| match (error, all) {
+        (error @ FileError::Form(_), []) => CliError::from(error)
+            .hint(format!("take out `{KEY}` there, which gives agents all there are")),
+        (error @ FileError::Form(_), all) => {
+            CliError::from(error).hint(format!("write this there: {KEY}: [{}]", all.join(", ")))
+        }
+        (error, _) => error.into(),
     })
 }
 

@@ -1,0 +1,169 @@
+//! The keys of `config.yaml`, as plain data with the documented defaults.
+//!
+//! The comments of the fields become the descriptions of the published schema.
+
+use std::collections::BTreeMap;
+
+use deputize_core::{ApproverMode, OnStaleWrite};
+use deputize_runtime::SyncMode;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::budget::Budget;
+use super::delegation::Delegation;
+use super::hooks::Hooks;
+use super::mcp::McpServer;
+use super::plugin::PluginEntry;
+use super::provider::ProviderEntry;
+use super::reasoning_effort::ReasoningEffort;
+
+/// The whole configuration.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// The model, as PROVIDER/MODEL. `offline` is a model that needs no key and no network.
+    pub model: String,
+    /// Models to try, in this order, when the first cannot be used.
+    pub fallback_models: Vec<String>,
+    /// How hard a reasoning model thinks. Empty: the model's own default.
+    pub reasoning_effort: ReasoningEffort,
+    /// Text added to the system prompt.
+    pub system_prompt: String,
+    /// Messages sent after the system text and before the conversation.
+    pub prefill_messages: Vec<PrefillMessage>,
+    /// Model providers by name. Known ones need no entry.
+    pub providers: BTreeMap<String, ProviderEntry>,
+    /// Toolsets of the top agent. Empty: all.
+    pub toolsets: Vec<String>,
+    /// Model requests in one turn.
+    #[schemars(range(min = 1))]
+    pub max_iterations: u32,
+    /// For servers and workers: seconds without activity after which a turn ends as a timeout.
+    /// Never if 0.
+    pub inactivity_timeout_seconds: u32,
+    /// What one run may spend.
+    pub budget: Budget,
+    /// What happens when a tool needs a permission.
+    pub approvals: Approvals,
+    /// The terminal tool.
+    pub terminal: Terminal,
+    /// How changes of files under the agent are treated.
+    pub file_state: FileState,
+    /// The record of a session.
+    pub journal: Journal,
+    /// Tokens of one answer of the model. The model's own limit if 0.
+    pub max_output_tokens: u32,
+    /// What a tool result and a reply of a model may hold.
+    pub limits: Limits,
+    /// Whether `agents` and `pause` in another terminal reach this process.
+    pub control: bool,
+    /// Agents that hand work to others.
+    pub delegation: Delegation,
+    /// MCP servers by name.
+    pub mcp_servers: BTreeMap<String, McpServer>,
+    /// Dynamic plugins.
+    pub plugins: Vec<PluginEntry>,
+    /// Shell commands to run at events.
+    pub hooks: Hooks,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            model: String::new(),
+            fallback_models: Vec::new(),
+            reasoning_effort: ReasoningEffort::default(),
+            system_prompt: String::new(),
+            prefill_messages: Vec::new(),
+            providers: BTreeMap::new(),
+            toolsets: Vec::new(),
+            max_iterations: 90,
+            inactivity_timeout_seconds: 0,
+            budget: Budget::default(),
+            approvals: Approvals::default(),
+            terminal: Terminal::default(),
+            file_state: FileState::default(),
+            journal: Journal::default(),
+            max_output_tokens: 0,
+            limits: Limits::default(),
+            control: true,
+            delegation: Delegation::default(),
+            mcp_servers: BTreeMap::new(),
+            plugins: Vec::new(),
+            hooks: Hooks::default(),
+        }
+    }
+}
+
+/// A message put before the conversation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PrefillMessage {
+    /// Who says it.
+    pub role: PrefillRole,
+    /// What is said.
+    pub content: String,
+}
+
+/// Who says a prefilled message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum PrefillRole {
+    /// The person.
+    User,
+    /// The model.
+    Assistant,
+}
+
+/// What happens when a tool needs a permission.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Approvals {
+    /// How the top agent's requests are answered.
+    pub mode: ApproverMode,
+}
+
+/// The terminal tool.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Terminal {
+    /// Directory in which terminals start, an absolute path. Empty: the agent's.
+    pub cwd: String,
+}
+
+/// How changes of files under the agent are treated.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct FileState {
+    /// What happens when a file changed since the agent read it.
+    pub on_stale_write: OnStaleWrite,
+}
+
+/// The record of a session.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Journal {
+    /// When the record is forced to disk.
+    pub sync: SyncMode,
+}
+
+/// What a tool result may hold.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// Lines of one read.
+    #[schemars(range(min = 1))]
+    pub read_lines: u32,
+    /// Bytes of one read.
+    #[schemars(range(min = 1))]
+    pub read_bytes: u32,
+    /// Bytes of text, reasoning and calls of one reply of a model.
+    #[schemars(range(min = 65_536, max = 33_554_432))]
+    pub reply_bytes: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { read_lines: 2000, read_bytes: 262_144, reply_bytes: 4_194_304 }
+    }
+}

@@ -1,0 +1,74 @@
+//! The servers of the Model Context Protocol: `mcp_servers`.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::secret::Secret;
+
+/// An MCP server: a `command` to start, or a `url` to connect to. In `env` and `headers`,
+/// `${NAME}` stands for the variable NAME of this program's environment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct McpServer {
+    /// Program that serves on its standard input and output.
+    pub command: Option<String>,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// Its environment variables, beside PATH, HOME and the like; it gets no others.
+    pub env: BTreeMap<String, Secret>,
+    /// Directory that the program is started in, from which it may take code: an absolute path, or
+    /// `workspace` for the one that agents work in. Without it, one that no project writes to.
+    pub cwd: Option<String>,
+    /// Address of a server that is already running.
+    pub url: Option<String>,
+    /// Headers sent with every request to `url`.
+    pub headers: BTreeMap<String, Secret>,
+    /// Which of its tools are offered.
+    pub tools: ToolFilter,
+    /// Seconds it may take from its start to the list of its tools.
+    #[schemars(range(min = 1, max = 600))]
+    pub start_timeout_seconds: u32,
+    /// Seconds that a call may go on without an answer and without a sign of progress.
+    #[schemars(range(min = 1, max = 3600))]
+    pub call_timeout_seconds: u32,
+    /// Whether an editor named it, for one session: no file can say that.
+    #[serde(skip)]
+    pub of_editor: bool,
+}
+
+impl McpServer {
+    /// Seconds that a server may take to start, unless the entry says otherwise.
+    pub const START_TIMEOUT_SECONDS: u32 = 30;
+}
+
+impl Default for McpServer {
+    fn default() -> Self {
+        Self {
+            command: None,
+            args: Vec::new(),
+            env: BTreeMap::new(),
+            cwd: None,
+            url: None,
+            headers: BTreeMap::new(),
+            tools: ToolFilter::default(),
+            start_timeout_seconds: Self::START_TIMEOUT_SECONDS,
+            call_timeout_seconds: 120,
+            of_editor: false,
+        }
+    }
+}
+
+/// Which tools of a server are offered, by the server's own names for them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ToolFilter {
+    /// Only these. Empty: all.
+    pub include: Vec<String>,
+    /// Not these.
+    pub exclude: Vec<String>,
+    /// These only look, by your word: they run unasked. What the server says of that is not
+    /// believed.
+    pub read_only: Vec<String>,
+}

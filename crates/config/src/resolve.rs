@@ -1,0 +1,370 @@
+//! From the configuration to the endpoint that answers: a pure function.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use deputize_providers::limits::CONTENT_BYTES;
+use deputize_providers::{KeyHeader, Proxy, Wire};
+use serde_json::Value;
+use url::Url;
+
+use super::keys::Config;
+use super::known::{self, KNOWN_PROVIDERS, KnownProvider, OFFLINE, UrlFault, known_provider};
+use super::place::{listed, nearest, shown};
+use super::provider::ProviderEntry;
+use super::secret::Secret;
+use crate::hint::format_command;
+
+const CONNECT_SECONDS: u32 = 10;
+const FIRST_BYTE_SECONDS: u32 = 60;
+/// On this machine, where models are slow to begin, and for answers that come whole, whose first
+/// byte is the last.
+const FIRST_BYTE_SECONDS_SLOW: u32 = 600;
+const STREAM_IDLE_SECONDS: u32 = 90;
+
+/// What the command line says of the model, stronger than the configuration. An address and a key
+/// hold for every model of the main model's provider: see [`ModelOverrides::for_model`].
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ModelOverrides {
+    /// `--model`, as PROVIDER/MODEL.
+    pub model: Option<String>,
+    /// `--base-url`.
+    pub base_url: Option<String>,
+    /// `--api-key-env`.
+    pub api_key_env: Option<String>,
+}
+
+impl ModelOverrides {
+    /// Returns what holds for another model of the same run. The address and the key that were
+    /// given with the main model hold for all models of its provider, and for no others.
+    #[must_use]
+    pub fn for_model(&self, main: &ModelChoice, model: &str) -> Self {
+        let provider = known::split_model(model).map(|(provider, _)| provider);
+        let given = Some(self).filter(|_| provider == Some(main.provider.as_str()));
+        Self {
+            model: Some(model.to_owned()),
+            base_url: given.and_then(|given| given.base_url.clone()),
+            api_key_env: given.and_then(|given| given.api_key_env.clone()),
+        }
+    }
+}
+
+/// The model that a run uses, and how it is reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelChoice {
+    /// Name of the provider.
+    pub provider: String,
+    /// Name of the model, as the provider knows it.
+    pub model: String,
+    /// How it is reached.
+    pub endpoint: Endpoint,
+    /// Tokens of one answer; `None`: the model's own limit.
+    pub max_output_tokens: Option<u32>,
+    /// Tokens that fit in the context, if configured.
+    pub context_window: Option<u32>,
+    /// The name by which agents know it, where that is not PROVIDER/MODEL.
+    pub alias: Option<String>,
+}
+
+impl ModelChoice {
+    /// Returns the address of its endpoint; `None` where there is no network.
+    #[must_use]
+    pub fn base_url(&self) -> Option<&str> {
+        match &self.endpoint {
+            Endpoint::Offline => None,
+            Endpoint::Http(at) => Some(&at.base_url),
+        }
+    }
+}
+
+/// How a model is reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Endpoint {
+    /// Inside this process: no key, no network.
+    Offline,
+    /// Over HTTP.
+    Http(Box<HttpEndpoint>),
+}
+
+/// An endpoint over HTTP. Keys and headers in it are those meant for this very address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HttpEndpoint {
+    /// The protocol.
+    pub api: Wire,
+    /// The address up to and including its version, without a slash at the end.
+    pub base_url: String,
+    /// Environment variables that hold keys, in the order to try them; none: no key is sent.
+    pub api_key_envs: Vec<String>,
+    /// The key itself, where it is configured as such.
+    pub api_key: Option<Secret>,
+    /// The header that carries a key; `None`: the protocol's own.
+    pub key_header: Option<KeyHeader>,
+    /// Headers of every request.
+    pub headers: BTreeMap<String, Secret>,
+    /// More fields of the body; null leaves one out.
+    pub extra: BTreeMap<String, Value>,
+    /// Whether answers come as a stream.
+    pub streaming: bool,
+    /// Whether reasoning goes back with calls; `None`: as is known of the address.
+    pub echo_reasoning: Option<bool>,
+    /// A file of authorities to trust beside the system's; `~/` begins in the person's home.
+    pub ca_file: Option<String>,
+    /// Which proxy is on the way.
+    pub proxy: Proxy,
+    /// How long a connection may take.
+    pub connect_timeout: Duration,
+    /// How long the first byte of an answer may take.
+    pub first_byte_timeout: Duration,
+    /// How long an answer may pause.
+    pub stream_idle_timeout: Duration,
+    /// Bytes of text, reasoning and calls of one answer.
+    pub reply_bytes: usize,
+}
+
+impl HttpEndpoint {
+    /// Whether it is on this machine.
+    pub fn is_loopback(&self) -> bool {
+        Url::parse(&self.base_url).is_ok_and(|url| known::is_loopback(&url))
+    }
+
+    /// Whether it is the address that is known of a provider.
+    pub fn is_known_address(&self, provider: &str) -> bool {
+        let known = known_provider(provider).and_then(|known| known::endpoint(known.base_url).ok());
+        known.is_some_and(|known| known.as_str().trim_end_matches('/') == self.base_url)
+    }
+}
+
+/// Why there is no model to use. All of them are faults of usage or configuration.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ResolveError {
+    /// Neither configured nor given.
+    #[error(
+        "no model is configured. Give one with `-m openai/NAME` (key in OPENAI_API_KEY), or write \
+         `model: PROVIDER/NAME` in the file that `{}` names.\n\
+         Any compatible server: `--base-url http://127.0.0.1:8080/v1 -m openai/NAME`.\n\
+         To look around without a key and a network: `-m offline`.",
+        format_command("config path")
+    )]
+    NoModel,
+    /// The name is not PROVIDER/MODEL.
+    #[error(
+        "`{0}` is not PROVIDER/MODEL, such as openai/NAME or ollama/NAME; only `offline` stands alone"
+    )]
+    NoProvider(String),
+    /// No such provider is known or configured.
+    #[error("{0}")]
+    UnknownProvider(UnknownProvider),
+    /// A configured provider without an address.
+    #[error("provider `{0}` has no address; set `providers.{0}.base_url`")]
+    NoBaseUrl(String),
+    /// An address that cannot be used.
+    #[error("{key} {fault}")]
+    Url {
+        /// The key or option that holds it.
+        key: String,
+        /// What is wrong.
+        fault: UrlFault,
+    },
+    /// `offline` together with an address or a key.
+    #[error("`offline` uses no network and no key; leave out {0}")]
+    OfflineOnly(&'static str),
+    /// `--api-key-env` holds no name. What it holds is not told: it may be a key.
+    #[error("--api-key-env takes the name of an environment variable, not the key itself")]
+    KeyEnv,
+}
+
+/// A provider's name that is neither known nor configured.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownProvider {
+    name: String,
+    nearest: Option<String>,
+    choices: String,
+}
+
+impl std::fmt::Display for UnknownProvider {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "unknown provider `{}`; ", shown(&self.name))?;
+        if let Some(nearest) = &self.nearest {
+            return write!(f, "did you mean `{nearest}`?");
+        }
+        write!(f, "there are {}. ", self.choices)?;
+        write!(f, "Any other server that speaks `openai-chat`: `--base-url URL -m openai/NAME`, ")?;
+        write!(f, "or an entry under `providers`")
+    }
+}
+
+impl UnknownProvider {
+    /// `None` when there is such a provider.
+    pub(super) fn find<'a>(
+        name: &str,
+        configured: impl IntoIterator<Item = &'a str>,
+    ) -> Option<Self> {
+        let mut choices: Vec<&str> = configured.into_iter().collect();
+        if name == OFFLINE || choices.contains(&name) || known_provider(name).is_some() {
+            return None;
+        }
+        choices.extend(KNOWN_PROVIDERS.iter().map(|known| known.name));
+        choices.push(OFFLINE);
+        choices.sort_unstable();
+        choices.dedup();
+        let nearest = nearest(name, choices.iter().copied()).map(shown);
+        let choices = listed(choices);
+        Some(Self { name: name.to_owned(), nearest, choices })
+    }
+}
+
+/// The model to use and how to reach it.
+///
+/// A key goes only to the address it was configured for: with `base_url` overridden, neither the
+/// provider's keys nor its headers are sent, unless `api_key_env` is given too.
+///
+/// # Errors
+///
+/// When no model is named, or the named one cannot be reached in this version. See
+/// [`ResolveError`].
+pub fn resolve_model(
+    config: &Config,
+    overrides: &ModelOverrides,
+) -> Result<ModelChoice, ResolveError> {
+    let name = overrides.model.as_deref().unwrap_or(&config.model);
+    if name.is_empty() {
+        return Err(ResolveError::NoModel);
+    }
+    let (provider, model) =
+        known::split_model(name).ok_or_else(|| ResolveError::NoProvider(shown(name)))?;
+    let entry = config.providers.get(provider);
+    let configured = config.providers.keys().map(String::as_str);
+    if let Some(unknown) = UnknownProvider::find(provider, configured) {
+        return Err(ResolveError::UnknownProvider(unknown));
+    }
+    let empty = ProviderEntry::default();
+    let entry = entry.unwrap_or(&empty);
+    let endpoint = match provider {
+        OFFLINE => offline(overrides)?,
+        _ => {
+            let reply_bytes = config.limits.reply_bytes as usize;
+            let at = http(provider, entry, overrides)?;
+            Endpoint::Http(Box::new(HttpEndpoint { reply_bytes, ..at }))
+        }
+    };
+    let tokens = [entry.max_output_tokens, config.max_output_tokens];
+    Ok(ModelChoice {
+        provider: provider.to_owned(),
+        model: model.to_owned(),
+        endpoint,
+        max_output_tokens: tokens.into_iter().find(|tokens| *tokens > 0),
+        context_window: Some(entry.context_window).filter(|tokens| *tokens > 0),
+        alias: None,
+    })
+}
+
+fn offline(overrides: &ModelOverrides) -> Result<Endpoint, ResolveError> {
+    match overrides {
+        ModelOverrides { base_url: Some(_), .. } => Err(ResolveError::OfflineOnly("--base-url")),
+        ModelOverrides { api_key_env: Some(_), .. } => {
+            Err(ResolveError::OfflineOnly("--api-key-env"))
+        }
+        _ => Ok(Endpoint::Offline),
+    }
+}
+
+fn http(
+    provider: &str,
+    entry: &ProviderEntry,
+    overrides: &ModelOverrides,
+) -> Result<HttpEndpoint, ResolveError> {
+    let known = known_provider(provider);
+    let own = own_url(provider, entry, known)?;
+    let given = overrides.base_url.as_deref().map(|text| parsed("--base-url", text)).transpose()?;
+    let meant = own.is_some() && (given.is_none() || given == own);
+    let url = given
+        .or_else(|| own.clone())
+        .ok_or_else(|| ResolveError::NoBaseUrl(provider.to_owned()))?;
+    let api_key_envs = match &overrides.api_key_env {
+        Some(name) if known::is_env_name(name) => vec![name.clone()],
+        Some(_) => return Err(ResolveError::KeyEnv),
+        None if meant => own_keys(entry, known, own.as_ref()),
+        None => Vec::new(),
+    };
+    let first_byte = match entry.first_byte_timeout_seconds {
+        Some(seconds) => seconds,
+        None if known::is_loopback(&url) || entry.streaming == Some(false) => {
+            FIRST_BYTE_SECONDS_SLOW
+        }
+        None => FIRST_BYTE_SECONDS,
+    };
+    let key = || format!("providers.{}.proxy", shown(provider));
+    let proxy = entry.proxy.as_deref().map(known::proxy).transpose();
+    let proxy = proxy.map_err(|fault| ResolveError::Url { key: key(), fault })?;
+    Ok(HttpEndpoint {
+        api: entry.api.unwrap_or_else(|| spoken(known, &url)),
+        base_url: url.as_str().trim_end_matches('/').to_owned(),
+        api_key_envs,
+        api_key: None,
+        key_header: entry.key_header.as_deref().map(KeyHeader::of),
+        headers: if meant { entry.headers.clone() } else { BTreeMap::new() },
+        extra: extra(entry, meant),
+        streaming: entry.streaming.unwrap_or(true),
+        echo_reasoning: entry.echo_reasoning,
+        ca_file: entry.ca_file.clone(),
+        proxy: proxy.unwrap_or_default(),
+        connect_timeout: seconds(entry.connect_timeout_seconds.unwrap_or(CONNECT_SECONDS)),
+        first_byte_timeout: seconds(first_byte),
+        stream_idle_timeout: seconds(
+            entry.stream_idle_timeout_seconds.unwrap_or(STREAM_IDLE_SECONDS),
+        ),
+        reply_bytes: CONTENT_BYTES,
+    })
+}
+
+/// What a server speaks of which nothing is said.
+fn spoken(known: Option<&KnownProvider>, url: &Url) -> Wire {
+    match known {
+        None => Wire::OpenAiChat,
+        Some(known) if known::endpoint(known.base_url).is_ok_and(|own| own == *url) => known.wire,
+        Some(known) => known.wire_elsewhere,
+    }
+}
+
+/// The fields that an entry adds to the body or takes out of it. What it adds is meant for its
+/// own server alone.
+fn extra(entry: &ProviderEntry, meant: bool) -> BTreeMap<String, Value> {
+    let mut fields = if meant { entry.extra_body.clone() } else { BTreeMap::new() };
+    fields.extend(entry.omit_body.iter().map(|name| (name.clone(), Value::Null)));
+    fields
+}
+
+/// The address that the provider's keys and headers are meant for.
+fn own_url(
+    provider: &str,
+    entry: &ProviderEntry,
+    known: Option<&KnownProvider>,
+) -> Result<Option<Url>, ResolveError> {
+    let key = format!("`providers.{provider}.base_url`");
+    let text = entry.base_url.as_deref().or(known.map(|known| known.base_url));
+    text.map(|text| parsed(&key, text)).transpose()
+}
+
+/// The keys meant for `own`: the entry's, or the known provider's at the known address.
+fn own_keys(
+    entry: &ProviderEntry,
+    known: Option<&KnownProvider>,
+    own: Option<&Url>,
+) -> Vec<String> {
+    let configured = entry.api_key_env.iter().chain(&entry.api_key_envs);
+    let configured: Vec<String> = configured.cloned().collect();
+    if !configured.is_empty() {
+        return configured;
+    }
+    let known = known.filter(|known| known::endpoint(known.base_url).ok().as_ref() == own);
+    known.and_then(|known| known.key_variable).map(str::to_owned).into_iter().collect()
+}
+
+fn parsed(key: &str, text: &str) -> Result<Url, ResolveError> {
+    known::endpoint(text).map_err(|fault| ResolveError::Url { key: key.to_owned(), fault })
+}
+
+fn seconds(count: u32) -> Duration {
+    Duration::from_secs(count.into())
+}
