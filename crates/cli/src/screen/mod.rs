@@ -10,6 +10,7 @@ pub(crate) mod layout;
 pub(crate) mod line;
 pub(crate) mod live;
 pub(crate) mod plain;
+mod refused_calls;
 mod shown_reasons;
 pub(crate) mod summary;
 pub(crate) mod tree;

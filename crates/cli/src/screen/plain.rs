@@ -15,12 +15,12 @@ use super::Detail;
 use super::call::of_result;
 use super::call_groups::CallGroups;
 use super::line::{Line, Style};
+use super::refused_calls::RefusedCalls;
 use super::shown_reasons::ShownReasons;
 use super::summary::{as_is, count, dollars, seconds};
 use super::tree::Tree;
 use super::unreadable_calls::UnreadableCalls;
 use crate::agent_name::short;
-use crate::approve::NO_TERMINAL;
 
 /// The most characters of a remark on one line.
 const REMARK_CHARS: usize = 300;
@@ -32,9 +32,6 @@ const TOLD_CHARS: usize = 100;
 const NUMBERED_TASKS: usize = 10;
 /// Bytes of an arriving reply that are held back for a line's end.
 const HELD_BYTES: usize = 2000;
-
-/// Told to the person where the model is told that nobody is asked.
-const UNASKED: &str = "denied: there is no terminal to ask at; `--approve auto` allows it";
 
 /// For how long a model may be waited for before that is shown though little is to be told.
 const QUIET_WAIT_MS: u64 = 5000;
@@ -62,10 +59,7 @@ pub(crate) struct Plain {
     /// The answer is printed on the same terminal at the end: it is not shown before.
     prints_answer: bool,
     outage: Option<Outage>,
-    /// There is no terminal to ask at.
-    unasked: bool,
-    /// The top agent's calls that were denied for want of one.
-    denied: BTreeSet<CallId>,
+    refused: RefusedCalls,
     /// Calls that were approved without asking: the warning of that has the whole call.
     approved: BTreeSet<(AgentId, CallId)>,
     /// Calls of a step that share a line.
@@ -77,7 +71,8 @@ pub(crate) struct Plain {
 impl Plain {
     /// Nothing has arrived yet.
     pub(crate) fn new(tools: Arc<Catalog>, unasked: bool) -> Self {
-        Self { unasked, groups: CallGroups::new(tools), ..Self::default() }
+        let groups = CallGroups::new(tools);
+        Self { refused: RefusedCalls::new(unasked), groups, ..Self::default() }
     }
 
     /// The same where the answer is printed on the same terminal at the end, or is not.
@@ -88,6 +83,7 @@ impl Plain {
     /// The lines that a record is worth. The tree has taken the record already.
     pub(crate) fn lines(&mut self, tree: &Tree, record: &Record, detail: Detail) -> Vec<Line> {
         let mut lines = self.rest_of_reply(tree, record);
+        let refused = self.refused.apply(record);
         if detail == Detail::Normal {
             let words = self.unreadable.apply(record);
             let line = |words| prefixed(tree, &record.agent).with(Style::Bad, words);
@@ -102,11 +98,6 @@ impl Plain {
             lines.extend(self.long_wait(tree, record));
         }
         match &record.event {
-            Event::ApprovalDecision { call, decision, by } if self.is_unasked(record, by) => {
-                if decision == "deny" {
-                    self.denied.insert(*call);
-                }
-            }
             Event::ApprovalDecision { call, decision, by }
                 if by == Answer::AUTO && decision == "allow" =>
             {
@@ -115,12 +106,9 @@ impl Plain {
             // The warning told of it already.
             Event::ToolStart { call, .. }
                 if self.approved.contains(&(record.agent.clone(), *call)) => {}
-            Event::ToolEnd(end) if record.depth == 0 && self.denied.remove(&end.result.call) => {
-                if detail != Detail::Quiet {
-                    let tool = to_line(&end.tool, REMARK_CHARS);
-                    let line = prefixed(tree, &record.agent).with(Style::Bad, format!("{tool} "));
-                    lines.push(line.with(Style::Plain, UNASKED));
-                }
+            Event::ToolEnd(_) if refused.is_some() => {
+                let line = |words| prefixed(tree, &record.agent).with(Style::Bad, words);
+                lines.extend(refused.filter(|_| detail != Detail::Quiet).map(line));
             }
             Event::ToolStart { call, tool, arguments } if detail != Detail::Quiet => {
                 let words = self.groups.start_call(&record.agent, *call, tool, arguments);
@@ -180,12 +168,6 @@ impl Plain {
             prefixed(tree, &record.agent)
                 .with(Style::Asking, format!("waiting for the model: {again}")),
         )
-    }
-
-    /// Whether the answer on a command of the top agent was given because nobody could be asked.
-    /// What a child's may do is said elsewhere than on the command line.
-    fn is_unasked(&self, record: &Record, by: &str) -> bool {
-        self.unasked && record.depth == 0 && (by == Answer::NOBODY || by == NO_TERMINAL)
     }
 
     /// The lines that a piece of a reply completes.
@@ -503,6 +485,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::approve::NO_TERMINAL;
     use crate::fixture::{
         CALL, Tape, called, child, ended, replied, returned, root, started, tools,
     };
@@ -610,22 +593,41 @@ mod tests {
     }
 
     #[test]
-    fn without_a_terminal_it_is_told_how_a_command_is_allowed() {
-        let mut tape = Tape::default();
-        tape.add(&root(), started(&root(), "a"));
-        let text = "denied by rule: nobody is asked for this agent (commands can do anything)";
-        let (decision, by) = ("deny".to_owned(), Answer::NOBODY.to_owned());
-        tape.add(&root(), Event::ApprovalDecision { call: CALL, decision, by });
-        tape.add(&root(), returned(CALL, "terminal", CallStatus::Denied, text, Vec::new()));
-        let (mut tree, mut plain) = (Tree::new(tools()), Plain::new(tools(), true));
-        let tell = |record| {
-            tree.apply(record);
-            plain.lines(&tree, record, Detail::Normal)
+    fn a_refused_call_is_told_with_its_rule_and_how_to_allow_it() {
+        let told = |agent: &AgentId, by: &str, unasked| {
+            let mut tape = Tape::default();
+            tape.add(&root(), started(&root(), "a"));
+            tape.add(&child(0), started(&child(0), "b"));
+            let (command, class) = ("make all".to_owned(), "dangerous".to_owned());
+            let reason = "commands can do anything".to_owned();
+            tape.add(agent, Event::ApprovalRequest { call: CALL, command, class, reason });
+            let (decision, by) = ("deny".to_owned(), by.to_owned());
+            tape.add(agent, Event::ApprovalDecision { call: CALL, decision, by });
+            let text = "denied by rule, words for the model: use read_file";
+            tape.add(agent, returned(CALL, "terminal", CallStatus::Denied, text, Vec::new()));
+            let (mut tree, mut plain) = (Tree::new(tools()), Plain::new(tools(), unasked));
+            let tell = |record| {
+                tree.apply(record);
+                plain.lines(&tree, record, Detail::Normal)
+            };
+            let lines: Vec<Line> = tape.records.iter().flat_map(tell).collect();
+            lines.iter().map(|line| line.render(false)).collect::<Vec<_>>().join("\n")
         };
-        let lines: Vec<Line> = tape.records.iter().flat_map(tell).collect();
-        let told: Vec<String> = lines.iter().map(|line| line.render(false)).collect();
-        assert_eq!(told, [format!("terminal {UNASKED}")]);
-        assert_eq!(print(&tape, Detail::Normal), format!("terminal {text}"));
+        let lead = "terminal refused: make all (dangerous: commands can do anything); ";
+        let no_terminal = "there is no terminal to ask at; `--approve auto` allows it";
+        for (agent, by, unasked, why) in [
+            (root(), Answer::NOBODY, true, no_terminal),
+            (root(), NO_TERMINAL, false, no_terminal),
+            (root(), Answer::NOBODY, false, "approvals are off; `--approve ask` asks you"),
+            (root(), "user", false, "you said no"),
+            (root(), "editor", false, "denied by editor"),
+        ] {
+            assert_eq!(told(&agent, by, unasked), format!("{lead}{why}"));
+        }
+        let child = told(&child(0), Answer::NOBODY, true);
+        let why = "calls of children are not approved; `delegation.approvals: ask` or `auto` \
+                   allows it";
+        assert_eq!(child, format!("[1/3] {lead}{why}"));
     }
 
     #[test]
