@@ -237,3 +237,33 @@ async fn with_room_for_three_of_six_tasks_three_are_completed_and_three_are_not_
         assert!(limits.iter().all(|limit| *limit <= 4_400), "{limits:?}");
     }
 }
+
+#[tokio::test]
+async fn a_task_of_one_request_runs_in_what_is_left_without_room_for_a_closing_one() {
+    let server = model(|asked| {
+        let usage = |input, output| Usage { input, output, ..Usage::default() };
+        let (usage, reply) = match (is_child(asked), asked.results().len()) {
+            (false, 0) => {
+                let tasks = (1..=6).map(|n| json!({"goal": format!("Answer question {n}")}));
+                let tasks: Vec<_> = tasks.collect();
+                let calls =
+                    Reply::calls("served-1", [("delegate_task", json!({ "tasks": tasks }))]);
+                (usage(6_000, 100), calls)
+            }
+            (false, _) => (usage(9_000, 100), Reply::text("served-1", "All back.")),
+            (true, _) => (usage(8_500, 300), Reply::text("served-1", "It is done.")),
+        };
+        Answer::reply(&Reply { usage, ..reply })
+    })
+    .await;
+    let lab = Lab::new();
+    let set = [
+        "delegation.budget.usd=0.14",
+        "delegation.over_limit=queue",
+        "providers.openai.prices={\"mock\": {\"input\": 2, \"cached\": 2, \"output\": 10}}",
+    ];
+    run(&lab, &server, &set, "Go").await;
+    for entry in results(&server, "Go") {
+        assert_eq!((&entry["status"], &entry["cost_usd"]), (&json!("completed"), &json!(0.02)));
+    }
+}
