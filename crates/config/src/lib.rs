@@ -40,6 +40,7 @@ mod clamp;
 mod delegation;
 pub mod edit;
 mod findings;
+mod former;
 pub mod hint;
 mod hooks;
 mod keys;
@@ -65,6 +66,7 @@ mod tree;
 pub use budget::{Budget, ModelPrice};
 pub use child::{SPOKEN, child_model_name, resolve_child_model};
 pub use delegation::Delegation;
+pub use former::remove_former_keys;
 pub use hooks::Hooks;
 pub use keys::{
     Approvals, Config, FileState, Journal, Limits, PrefillMessage, PrefillRole, Terminal,

@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::{Job, Plan, Stage, flags};
 use crate::args::RunOptions;
 use crate::compose::{Composition, Found, Ingredients, environment_secrets};
-use crate::config::{Config, FlagValue, ModelOverrides, Sources, load};
+use crate::config::{Config, FlagValue, ModelOverrides, Sources, load, remove_former_keys};
 use crate::exit::{CliError, Exit};
 use crate::runtime::own;
 use crate::surroundings::{Surroundings, tell};
@@ -148,7 +148,8 @@ pub(crate) fn replay(
 }
 
 /// The recorded configuration, with what the command line says of tools and limits.
-fn config_of(recorded: Value, options: &RunOptions) -> Result<Config, CliError> {
+fn config_of(mut recorded: Value, options: &RunOptions) -> Result<Config, CliError> {
+    remove_former_keys(&mut recorded);
     let keys = match recorded {
         Value::Object(keys) => keys,
         _ => serde_json::Map::new(),
