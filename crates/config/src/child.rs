@@ -10,7 +10,7 @@ use super::known::OFFLINE;
 use super::resolve::{Endpoint, ModelChoice, ModelOverrides, ResolveError, resolve_model};
 
 /// What a server speaks of which no provider is named.
-pub const SPOKEN: &str = "openai-chat";
+pub const SPOKEN: &str = Wire::OpenAiChat.name();
 /// A known provider whose own settings are not used: only how it is spoken to elsewhere.
 const ANY_SERVER: &str = "openai";
 

@@ -84,7 +84,7 @@ async fn a_call_that_the_server_cannot_read_is_the_models_own_mistake() {
     }
 }
 
-/// A call that the server could not read, told with other words each time.
+/// A call that the server could not read, with other words in each error.
 fn unreadable_call(number: usize) -> Answer {
     let error = json!({"error": {"message": "Failed to call a function.", "code": "tool_use_failed",
                                  "failed_generation": format!("<function=read_file{{{number}")}});

@@ -78,13 +78,12 @@ impl RefusedCalls {
             (Answer::NOBODY, 1..) => "calls of children are not approved; `delegation.approvals: \
                                       ask` or `auto` allows it"
                 .to_owned(),
-            (NO_TERMINAL, _) => {
+            (Answer::NOBODY, _) if !self.unasked => {
+                "approvals are off; `--approve ask` asks you".to_owned()
+            }
+            (NO_TERMINAL | Answer::NOBODY, _) => {
                 "there is no terminal to ask at; `--approve auto` allows it".to_owned()
             }
-            (Answer::NOBODY, _) if self.unasked => {
-                "there is no terminal to ask at; `--approve auto` allows it".to_owned()
-            }
-            (Answer::NOBODY, _) => "approvals are off; `--approve ask` asks you".to_owned(),
             (by, _) => format!("denied by {}", as_is(by, 80)),
         }
     }

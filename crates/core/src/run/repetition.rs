@@ -48,7 +48,7 @@ impl Repetition {
     }
 
     /// Returns how many of the last calls could not be read, once there is one more than those
-    /// after which the model was told.
+    /// after which the model is warned.
     pub(super) fn unreadable_calls(&self) -> Option<usize> {
         Some(self.unreadable).filter(|calls| *calls > SAME_IN_A_ROW)
     }
