@@ -67,6 +67,10 @@ fn said(file: &str, all: &PublicNames) -> String {
     let code = |names: &[String]| names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>();
     let with = |most: usize| {
         let names = and_more(code(&all.names), most);
+        let names = match names.rsplit_once(" and ") {
+            Some((shown, left)) if all.partial => format!("{shown} and at least {left}"),
+            _ => names,
+        };
         let more = if all.open { ", and what other files export" } else { "" };
         let members = and_more(code(&all.members), most);
         let members = if all.members.is_empty() { members } else { format!(" with {members}") };
@@ -74,4 +78,24 @@ fn said(file: &str, all: &PublicNames) -> String {
     };
     let fits = (1..=NAMES).rev().map(with).find(|text| text.chars().count() <= WIDTH);
     fits.unwrap_or_else(|| with(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_of_names_is_a_lower_bound_where_a_part_cannot_be_parsed() {
+        let text = (0..9).map(|n| format!("int kite_{n}(void);\n")).collect::<String>();
+        for (more, said_of_it) in [
+            ("", "and 5 more"),
+            ("KITE_BEGIN(x int) (kite_lost(int))) int;\n", "and at least 5 more"),
+        ] {
+            let names = public_names(Grammar::C, &format!("{text}{more}"), true).unwrap();
+            assert_eq!(
+                said("", &names),
+                format!("declares `kite_0`, `kite_1`, `kite_2`, `kite_3` {said_of_it}")
+            );
+        }
+    }
 }

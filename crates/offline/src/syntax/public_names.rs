@@ -14,6 +14,8 @@ pub(crate) struct PublicNames {
     pub(crate) members: Vec<String>,
     /// Whether there may be more names, which the file takes from elsewhere.
     pub(crate) open: bool,
+    /// Whether the grammar did not understand a part of the file that may give more names.
+    pub(crate) partial: bool,
 }
 
 impl PublicNames {
@@ -47,7 +49,31 @@ pub(crate) fn public_names(grammar: Grammar, text: &str, header: bool) -> Option
     if let [name] = all.names.as_slice() {
         all.members = members(source, name);
     }
+    all.partial = has_error_outside_bodies(source.root);
     (!all.names.is_empty()).then_some(all)
+}
+
+/// Whether the grammar did not understand something of a node that is not inside of the body of a
+/// function or type. An error inside of such a body leaves the names outside of it certain.
+fn has_error_outside_bodies(node: Node<'_>) -> bool {
+    let mut nodes = vec![node];
+    while let Some(node) = nodes.pop() {
+        if node.is_error() || node.is_missing() {
+            return true;
+        }
+        let body = node.child_by_field_name("body").filter(|body| is_closed_body(*body));
+        let children = if node.has_error() { node.child_count() } else { 0 };
+        for at in 0..children {
+            nodes.extend(node.child(at).filter(|child| Some(child.id()) != body.map(|it| it.id())));
+        }
+    }
+    false
+}
+
+/// Whether a body ends where its text says so, and is not a mere group of declarations.
+fn is_closed_body(body: Node<'_>) -> bool {
+    let last = body.child(body.child_count().saturating_sub(1));
+    body.kind() != "declaration_list" && last.is_some_and(|it| !it.is_missing() && !it.is_error())
 }
 
 fn of_rust(source: Source<'_>) -> PublicNames {
@@ -258,23 +284,28 @@ fn of_c(source: Source<'_>, header: bool) -> PublicNames {
                 "translation_unit" | "linkage_specification" | "declaration_list"
             ) || kind.starts_with("preproc_");
         }
-        let mut at = node.child_by_field_name("declarator");
-        while let Some(inner) = at.and_then(|it| it.child_by_field_name("declarator")) {
-            at = Some(inner);
-        }
-        // A name without small letters may be a macro that the parser cannot see through.
-        let name = at.map_or("", |it| source.text_of(it));
-        if node.has_error() || name == "main" || !name.contains(char::is_lowercase) {
+        if has_error_outside_bodies(node) {
             return false;
         }
         let mut cursor = node.walk();
         let private = node.named_children(&mut cursor).any(|child| {
             child.kind() == "storage_class_specifier" && source.text_of(child) == "static"
         });
-        if !private || header {
-            public.add(name);
+        for declarator in node.children_by_field_name("declarator", &mut node.walk()) {
+            let mut at = declarator;
+            while let Some(inner) = at.child_by_field_name("declarator") {
+                at = inner;
+            }
+            // A name without small letters may be a macro that the parser cannot see through.
+            let name = source.text_of(at);
+            if name == "main" || !name.contains(char::is_lowercase) {
+                continue;
+            }
+            if !private || header {
+                public.add(name);
+            }
+            own.add(name);
         }
-        own.add(name);
         false
     });
     if public.names.is_empty() { own } else { public }
@@ -423,6 +454,22 @@ mod tests {
                 "defines Kite with fly",
             ),
             ("A.java", "interface Kite { void fly(); }\n", "defines Kite with fly"),
+            // Macros inside of a body leave the name of what has the body certain.
+            (
+                "a.h",
+                "typedef struct Kite {\n  void *(KITE_CALL *lift)(int a);\n  KITE_ALIGN(8) int b\n} Kite, *KiteRef;\nint kite_fly(int a), kite_land(int a);\n",
+                "declares Kite KiteRef kite_fly kite_land",
+            ),
+            (
+                "a.h",
+                "int kite_fly(int a);\nKITE_BEGIN(x int) (kite_lost(int))) int;\nint kite_land(int a);\n",
+                "declares kite_fly kite_land at least",
+            ),
+            ("a.rs", "pub struct Kite;\npub fn fly() { let = ; }\n", "defines Kite fly"),
+            ("a.rs", "pub struct Kite;\npub fn fly) {}\n", "defines Kite at least"),
+            ("a.py", "class Kite: pass\n)(\ndef fly(): pass\n", "defines Kite fly at least"),
+            ("a.js", "exports.fly = fly;\n)(;\n", "exports fly at least"),
+            ("a.go", "package kite\nfunc Fly() {}\nfunc ) {}\n", "exports Fly at least"),
         ] {
             let names = public_names(Grammar::of(path).unwrap(), text, path.ends_with(".h"));
             let shown = names.map_or_else(String::new, |all| {
@@ -430,7 +477,10 @@ mod tests {
                 if !all.members.is_empty() {
                     shown.push_str(&format!(" with {}", all.members.join(" ")));
                 }
-                if all.open { shown + " and more" } else { shown }
+                if all.open {
+                    shown.push_str(" and more");
+                }
+                if all.partial { shown + " at least" } else { shown }
             });
             assert_eq!(shown, said, "{path}: {text}");
         }
