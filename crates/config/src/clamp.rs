@@ -1,22 +1,28 @@
 //! Values that are brought into their range, with a warning.
 
+use deputize_delegate::{CHILD_TIMEOUT_FLOOR_SECONDS, MAX_SPAWN_DEPTH_CEILING};
+
 use super::place::Problem;
 use super::tree::{Node, Value};
 
-/// Shortest time limit of a child, in seconds.
-const MIN_CHILD_TIMEOUT: i64 = 30;
 /// Children side by side above which the operator is told what that means.
 const MANY_CHILDREN: i64 = 10;
 
 /// Brings the clamped keys of `delegation` into their ranges and says so.
 pub(super) fn apply(config: &mut Node, warnings: &mut Vec<Problem>) {
-    clamp(config, "max_spawn_depth", warnings, |depth| (depth.clamp(1, 3), "it goes from 1 to 3"));
-    clamp(config, "child_timeout_seconds", warnings, |seconds| match seconds {
-        1..MIN_CHILD_TIMEOUT => (MIN_CHILD_TIMEOUT, "the shortest is 30, and 0 sets no limit"),
-        _ => (seconds.min(i64::from(u32::MAX)), "that is the longest"),
+    let (deepest, shortest) = (MAX_SPAWN_DEPTH_CEILING, CHILD_TIMEOUT_FLOOR_SECONDS);
+    clamp(config, "max_spawn_depth", warnings, |depth| {
+        (depth.clamp(1, i64::from(deepest)), format!("it goes from 1 to {deepest}"))
+    });
+    clamp(config, "child_timeout_seconds", warnings, |seconds| {
+        if (1..i64::from(shortest)).contains(&seconds) {
+            let why = format!("the shortest is {shortest}, and 0 sets no limit");
+            return (i64::from(shortest), why);
+        }
+        (seconds.min(i64::from(u32::MAX)), "that is the longest".to_owned())
     });
     clamp(config, "max_concurrent_children", warnings, |children| {
-        (children.clamp(1, i64::from(u32::MAX)), "at least one must run")
+        (children.clamp(1, i64::from(u32::MAX)), "at least one must run".to_owned())
     });
     many_children(config, warnings);
     nothing_to_spend(config, warnings);
@@ -44,7 +50,7 @@ fn clamp(
     config: &mut Node,
     key: &str,
     warnings: &mut Vec<Problem>,
-    range: impl FnOnce(i64) -> (i64, &'static str),
+    range: impl FnOnce(i64) -> (i64, String),
 ) {
     let Some(node) = config.at_mut(&["delegation", key]) else { return };
     let Value::Number(number) = &node.value else { return };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use deputize_core::ApproverMode;
-use deputize_delegate::{Form, OverLimit, PromptLayout, ToolSchemas};
+use deputize_delegate::{Form, OverLimit, Policy, PromptLayout, ToolSchemas};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -57,7 +57,7 @@ pub struct Delegation {
     pub max_concurrent_children: u32,
     /// Levels of agents below the top one, 1 to 3.
     #[schemars(with = "i64")]
-    pub max_spawn_depth: u8,
+    pub max_spawn_depth: u32,
     /// Whether a child may hand on work in its turn.
     pub orchestrator_enabled: bool,
     /// Approve what children ask for, once each, and log it. Absent: no.
@@ -114,6 +114,8 @@ impl Delegation {
 
 impl Default for Delegation {
     fn default() -> Self {
+        // What delegation itself obeys has its defaults there.
+        let policy = Policy::default();
         Self {
             model: String::new(),
             provider: String::new(),
@@ -123,31 +125,31 @@ impl Default for Delegation {
             reasoning_effort: ReasoningEffort::default(),
             models: Vec::new(),
             fallback_models: Vec::new(),
-            inherit_mcp_toolsets: true,
+            inherit_mcp_toolsets: policy.inherit_mcp_toolsets,
             default_toolsets: Vec::new(),
             toolset_ceiling: None,
-            max_iterations: 50,
-            child_timeout_seconds: 600,
-            wrap_up_seconds: 20,
+            max_iterations: policy.max_iterations,
+            child_timeout_seconds: policy.child_timeout_seconds,
+            wrap_up_seconds: policy.wrap_up_seconds,
             stale_idle_seconds: 450,
             stale_in_tool_seconds: 1200,
-            max_concurrent_children: 3,
-            max_spawn_depth: 1,
-            orchestrator_enabled: true,
+            max_concurrent_children: policy.max_concurrent_children,
+            max_spawn_depth: policy.max_spawn_depth,
+            orchestrator_enabled: policy.orchestrator_enabled,
             subagent_auto_approve: None,
             approvals: None,
-            max_summary_bytes: 24_000,
-            max_children_per_session: 200,
+            max_summary_bytes: policy.max_summary_bytes,
+            max_children_per_session: policy.max_children_per_session,
             max_output_tokens: 0,
             budget: Budget::default(),
-            prompt_layout: PromptLayout::default(),
-            tool_schemas: ToolSchemas::default(),
-            over_limit: OverLimit::default(),
+            prompt_layout: policy.prompt_layout,
+            tool_schemas: policy.tool_schemas,
+            over_limit: policy.over_limit,
             acp_command: String::new(),
             acp_args: Vec::new(),
             acp_env: Vec::new(),
-            tool_name: Form::default(),
-            background: false,
+            tool_name: policy.form,
+            background: policy.background,
             heartbeat_seconds: 30,
         }
     }

@@ -41,7 +41,7 @@ pub(super) fn policy(
         child_timeout_seconds: set.child_timeout_seconds,
         wrap_up_seconds: set.wrap_up_seconds,
         max_concurrent_children: set.max_concurrent_children,
-        max_spawn_depth: u32::from(set.max_spawn_depth),
+        max_spawn_depth: set.max_spawn_depth,
         orchestrator_enabled: set.orchestrator_enabled,
         approvals: set.child_approvals(),
         approval_effects: EffectPolicy::approval_effects(),
