@@ -279,13 +279,29 @@ async fn what_one_says_after_a_rejected_answer_is_not_lost_by_a_kill() {
     let program = ("python3", &[script.as_str(), "schema-hangs"][..]);
     let running = Running::start(command(&lab, &server, program, &AUTO));
     let again = |event: &Value| event["preview"].as_str().is_some_and(|it| it.contains("1, 2"));
-    running.event("external.text", again).await;
+    let agent = running.event("external.text", again).await["agent"].clone();
+    let agent = agent.as_str().unwrap();
     crate::kill::kill(&lab, running).await;
 
     let session = lab.session();
+    let show = |format: &[&str]| {
+        let command = lab.deputize(&[&["sessions", format[0], &session], &format[1..]].concat());
+        async move { Running::start(command).end().await.with_code(0).out }
+    };
+    let shows = [&["show", "--agent", agent][..], &["export", "--format", "markdown"]];
+    for format in shows {
+        let shown = show(format).await;
+        let first = shown.find("It is seven.").unwrap_or(usize::MAX);
+        let second = shown.find("No, I count again: 1, 2").unwrap_or_default();
+        assert!(first < second, "before the resume: {shown}");
+    }
     let more = [&AUTO[..], &["--resume", &session]].concat();
     let ended = Running::start(command(&lab, &server, program, &more)).end().await.with_code(0);
     assert_eq!(ended.events("external.text").len(), 0, "it is not started again");
+    for format in shows {
+        let shown = show(format).await;
+        assert!(shown.contains("No, I count again: 1, 2"), "after the resume: {shown}");
+    }
     let entry = entry(&ended);
     assert_eq!(entry["status"], "interrupted", "{entry}");
     assert!(entry.to_string().contains("No, I count again: 1, 2"), "{entry}");

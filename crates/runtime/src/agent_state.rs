@@ -23,7 +23,7 @@ pub(crate) struct AgentState {
     receipts: Receipts,
     shell: Option<PathBuf>,
     mailbox: VecDeque<String>,
-    external_text: ExternalText,
+    external_texts: ExternalTexts,
     cut_replies: CutReplies,
     ending: Ending,
 }
@@ -64,20 +64,22 @@ pub(crate) struct StartedCall {
     pub(crate) arguments: String,
 }
 
-/// What an external agent has said last.
+/// What an external agent has said.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-struct ExternalText {
-    text: String,
+struct ExternalTexts {
+    /// Each text with the number of messages before it.
+    texts: Vec<(usize, String)>,
     /// Whether the next piece begins a new text.
     ended: bool,
 }
 
-impl ExternalText {
-    fn push(&mut self, piece: &str) {
-        if std::mem::take(&mut self.ended) {
-            self.text.clear();
+impl ExternalTexts {
+    fn push(&mut self, messages: usize, piece: &str) {
+        let ended = std::mem::take(&mut self.ended);
+        match self.texts.last_mut() {
+            Some((_, text)) if !ended => text.push_str(piece),
+            _ => self.texts.push((messages, piece.to_owned())),
         }
-        self.text.push_str(piece);
     }
 }
 
@@ -144,7 +146,7 @@ impl AgentState {
             receipts: Receipts::default(),
             shell: None,
             mailbox: VecDeque::new(),
-            external_text: ExternalText::default(),
+            external_texts: ExternalTexts::default(),
             cut_replies: CutReplies::default(),
             ending: Ending::default(),
         }
@@ -166,9 +168,11 @@ impl AgentState {
                 self.ending.reopen();
             }
             Event::MessageLeft { text } => self.mailbox.push_back(text.clone()),
-            Event::ExternalText { text } => self.external_text.push(text),
+            Event::ExternalText { text } => {
+                self.external_texts.push(self.run.messages().len(), text);
+            }
             Event::ToolStart { .. } | Event::AnswerRejected { .. } | Event::AgentWrapUp { .. } => {
-                self.external_text.ended = true;
+                self.external_texts.ended = true;
             }
             Event::AgentResume { .. } => self.ending.reopen(),
             Event::AgentEnd(outcome) => self.ending.outcome = Some((**outcome).clone()),
@@ -299,7 +303,13 @@ impl AgentState {
 
     /// Returns what an external agent has said last, if anything.
     pub(crate) fn external_text(&self) -> Option<&str> {
-        Some(self.external_text.text.as_str()).filter(|text| !text.trim().is_empty())
+        let (_, text) = self.external_texts.texts.last()?;
+        Some(text.as_str()).filter(|text| !text.trim().is_empty())
+    }
+
+    /// Returns what an external agent has said, each text with the number of messages before it.
+    pub(crate) fn external_texts(&self) -> &[(usize, String)] {
+        &self.external_texts.texts
     }
 
     /// Returns the texts of requests that failed, each with the number of messages before it.

@@ -153,6 +153,8 @@ pub enum Said {
     Message(Arc<Message>),
     /// What had come of a reply that was cut or broke off. No model reads it.
     Cut(String),
+    /// What an external agent said, also if it did not end.
+    External(String),
 }
 
 impl StoredSession {
@@ -168,15 +170,20 @@ impl StoredSession {
     pub fn said(&self, agent: &AgentId) -> Option<Vec<Said>> {
         let state = self.states().get(agent)?;
         let state = state.read();
-        let mut cuts = state.cut_replies().iter().peekable();
+        let cuts = state.cut_replies().iter().map(|(at, text)| (*at, Said::Cut(text.clone())));
+        let external = state.external_texts().iter();
+        let external = external.map(|(at, text)| (*at, Said::External(text.clone())));
+        let mut texts: Vec<(usize, Said)> = cuts.chain(external).collect();
+        texts.sort_by_key(|(at, _)| *at);
+        let mut texts = texts.into_iter().peekable();
         let mut said = Vec::new();
         for (at, message) in state.run().messages().iter().enumerate() {
-            while let Some((_, text)) = cuts.next_if(|(before, _)| *before <= at) {
-                said.push(Said::Cut(text.clone()));
+            while let Some((_, text)) = texts.next_if(|(before, _)| *before <= at) {
+                said.push(text);
             }
             said.push(Said::Message(Arc::clone(message)));
         }
-        said.extend(cuts.map(|(_, text)| Said::Cut(text.clone())));
+        said.extend(texts.map(|(_, text)| text));
         Some(said)
     }
 

@@ -21,6 +21,7 @@ pub(super) fn markdown(stored: &StoredSession) -> String {
         for one in stored.said(&record.agent).unwrap_or_default() {
             out.push_str(&match one {
                 Said::Message(message) => told(stored, &record.agent, &message),
+                Said::External(text) => format!("\n### Agent\n\n{}\n", to_screen(&text)),
                 Said::Cut(text) => format!("\n### Agent (cut off)\n\n{}\n", to_screen(&text)),
             });
         }

@@ -198,6 +198,10 @@ fn conversation(
     while let Some(one) = said.next() {
         let message = match one {
             Said::Message(message) => message,
+            Said::External(text) => {
+                out.push_str(&format!("\n{}\n", to_screen(&text)));
+                continue;
+            }
             Said::Cut(text) => {
                 out.push_str(&format!("\n{}\n(cut off here)\n", to_screen(&text)));
                 continue;
